@@ -1,0 +1,65 @@
+# Targets are relative paths: make cannot have spaces in them, and the folder this lies in may be named with some.
+# Programs of .venv are always called as modules, because the first line of a script cannot hold a space either.
+PYTHON := .venv/bin/python
+PIP_INSTALL := $(PYTHON) -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# Only the pip that constraints.txt names knows this option, not the one that a new environment comes with.
+INSTALL := $(PIP_INSTALL) --build-constraint constraints.txt
+
+# Another project's Python settings must not decide what is imported here.
+unexport PYTHONPATH PYTHONHOME
+
+# The stamps below share one .venv, and pip cannot install into it twice at once.
+.NOTPARALLEL:
+.PHONY: help demo test test-fast check gui clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo 'make demo       the whole story on the built-in sample model (installs what it needs into .venv first)'
+	@echo 'make test       every test'
+	@echo 'make test-fast  the tests that take no longer than a few seconds'
+	@echo 'make check      format, lint, types, import rules'
+	@echo 'make gui        the desktop app (installs Qt)'
+	@echo 'make clean      removes .venv, caches and build outputs'
+
+demo: .venv/.demo
+	@$(PYTHON) -m edgeopt demo
+
+test: .venv/.dev
+	@$(PYTHON) -m pytest
+
+test-fast: .venv/.dev
+	@$(PYTHON) -m pytest -m 'not slow'
+
+check: .venv/.dev
+	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m ruff format --check .
+	@$(PYTHON) -m mypy
+	@$(PYTHON) -m pytest -q tests/test_import_rules.py
+
+gui: .venv/.gui
+	@$(PYTHON) -m edgeopt_gui.main
+
+.venv/.made: packaging/make-venv.sh constraints.txt
+	@sh packaging/make-venv.sh
+	@$(PIP_INSTALL) --upgrade pip
+	@touch $@
+
+.venv/.demo: .venv/.made pyproject.toml
+	@echo 'Installing edgeopt and its runtimes into .venv; this takes a minute or two, once ...'
+	@$(INSTALL) --editable '.[optimize,cpu,openvino]'
+	@touch $@
+
+.venv/.dev: .venv/.demo
+	@echo 'Installing the tools for tests and checks into .venv ...'
+	@$(INSTALL) --group dev
+	@touch $@
+
+.venv/.gui: .venv/.demo
+	@sh packaging/system-packages.sh gui
+	@echo 'Installing Qt into .venv ...'
+	@$(INSTALL) --editable '.[gui]'
+	@touch $@
+
+clean:
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The headless agent: serves bundles on a device."""

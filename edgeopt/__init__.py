@@ -1,0 +1,36 @@
+"""edgeopt: the fastest deployment of an ONNX model on a device that can be proved good.
+
+device = edgeopt.probe()
+outcome = edgeopt.optimize("model.onnx", "model.edgeopt", data="data.npz")
+session = edgeopt.load("model.edgeopt")
+outputs = session.run({"image": array})
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+from edgeopt.version import __version__
+
+if TYPE_CHECKING:
+    from edgeopt.hw.probe import probe
+    from edgeopt.runtime.session import load
+    from edgeopt.search.optimize import optimize
+
+__all__ = ["__version__", "load", "optimize", "probe"]
+
+# `import edgeopt` must stay under 60 ms, so each name brings its own imports when it is first used.
+_HOMES = {
+    "probe": "edgeopt.hw.probe",
+    "optimize": "edgeopt.search.optimize",
+    "load": "edgeopt.runtime.session",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'edgeopt' has no attribute '{name}'")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,70 @@
+"""What a trial is asked and what it answers: one JSON line each."""
+
+import msgspec
+
+from edgeopt.backends.base import TensorInfo
+
+
+class Load(msgspec.Struct, frozen=True, tag="load"):
+    """Load a model with a backend, or (backend "bundle") a whole bundle, and run it once."""
+
+    backend: str
+    model_path: str
+    options: dict[str, str | int | float | bool | dict[str, list[int]]] = {}
+    samples_path: str | None = None
+    """A folder of samples (see `edgeopt.data`); without one, inputs are generated from the seed."""
+
+
+class Time(msgspec.Struct, frozen=True, tag="time"):
+    """Run for a time slice; its first fifth warms up and is not reported."""
+
+    slice_ms: float
+
+
+class Outputs(msgspec.Struct, frozen=True, tag="outputs"):
+    """Run some samples and save their outputs."""
+
+    first: int
+    count: int
+    out_path: str
+
+
+Request = Load | Time | Outputs
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """Resident memory of the trial by phase; None where the system does not tell."""
+
+    import_bytes: int | None = None
+    load_bytes: int | None = None
+    first_run_bytes: int | None = None
+    peak_bytes: int | None = None
+
+
+class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    load_ms: float
+    first_run_ms: float
+    memory: Memory
+
+
+class Timed(msgspec.Struct, frozen=True, tag="timed"):
+    latencies_ms: tuple[float, ...]
+    memory: Memory
+
+
+class Saved(msgspec.Struct, frozen=True, tag="saved"):
+    out_path: str
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    code: str
+    message: str
+    hint: str = ""
+
+
+Answer = Loaded | Timed | Saved | Failed
+
+decode_request = msgspec.json.Decoder(Request).decode
+decode_answer = msgspec.json.Decoder(Answer).decode

@@ -1,0 +1,48 @@
+"""The statistics of a contest: ratios within rounds, and how sure they are."""
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+_RESAMPLES = 2000
+
+
+class Interval(msgspec.Struct, frozen=True):
+    """A median with the interval that holds it with the stated confidence."""
+
+    median: float
+    low: float
+    high: float
+    rounds: int
+    confidence: float = 0.95
+
+    def __str__(self) -> str:
+        return f"{self.median:.2f}x [{self.low:.2f} {self.high:.2f}]"
+
+
+def bootstrap_median(values: Sequence[float], confidence: float = 0.95, seed: int = 0) -> Interval:
+    """The median of positive ratios and its percentile-bootstrap interval.
+
+    On logarithms, where 2x and 0.5x are equally far from 1x.
+    """
+    logs = np.log(np.asarray(values, dtype=np.float64))
+    drawn = np.random.default_rng(seed).integers(0, len(logs), (_RESAMPLES, len(logs)))
+    medians = np.median(logs[drawn], axis=1)
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(medians, [tail, 1 - tail])
+    return Interval(float(np.exp(np.median(logs))), float(np.exp(low)), float(np.exp(high)), len(logs), confidence)
+
+
+def verdict(ratio: Interval) -> str:
+    """In words, what a speed-up with this interval says."""
+    if ratio.low > 1.0:
+        return "faster"
+    if ratio.high < 1.0:
+        return "slower"
+    return "no difference seen"
+
+
+def paired_ratios(baseline: Sequence[float], other: Sequence[float]) -> list[float]:
+    """How many times faster `other` was than `baseline`, round by round."""
+    return [b / o for b, o in zip(baseline, other, strict=True)]

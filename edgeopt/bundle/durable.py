@@ -1,0 +1,55 @@
+"""Putting files and folders in place so that a crash or a power cut leaves the old state or the new one."""
+
+import ctypes
+import os
+import shutil
+import sys
+from pathlib import Path
+
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+
+
+def sync_tree(folder: Path) -> None:
+    """Makes sure that every file in a folder, and the folder itself, is on the disk."""
+    for path in [*sorted(folder.rglob("*")), folder]:
+        _sync(path)
+
+
+def publish_folder(ready: Path, target: Path) -> None:
+    """Puts a complete folder in the place of `target`, in one step where the system can.
+
+    Both must lie on one file system.
+    """
+    sync_tree(ready)
+    if not target.exists():
+        ready.rename(target)
+    elif _exchange(ready, target):
+        shutil.rmtree(ready)
+    else:
+        old = ready.with_name(ready.name + ".old")
+        target.rename(old)
+        ready.rename(target)
+        shutil.rmtree(old)
+    _sync(target.parent)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swaps two names at once (Linux `renameat2`); False where that is not to be had."""
+    if not sys.platform.startswith("linux"):
+        return False
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        return False
+    done = rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), ctypes.c_uint(_RENAME_EXCHANGE))
+    return bool(done == 0)
+
+
+def _sync(path: Path) -> None:
+    if path.is_dir() and os.name == "nt":
+        return  # Windows has no such call for folders
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

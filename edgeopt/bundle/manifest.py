@@ -1,0 +1,85 @@
+"""The manifest: the digest of every file in a bundle, and whether they still hold."""
+
+import hashlib
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from edgeopt.errors import BundleError
+
+FILE = "manifest.json"
+SCHEMA = 1
+_HINT = "Copy the bundle again from where it came."
+
+
+class FileEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    sha256: str
+    size_bytes: int
+
+
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    files: dict[str, FileEntry]
+    schema: int = SCHEMA
+
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file, read in pieces."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_manifest(folder: Path) -> None:
+    """Lists every file of the folder but the manifest itself."""
+    files = {
+        path.relative_to(folder).as_posix(): FileEntry(file_digest(path), path.stat().st_size)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != FILE
+    }
+    (folder / FILE).write_bytes(msgspec.json.format(msgspec.json.encode(Manifest(files)), indent=1))
+
+
+def check_manifest(folder: Path) -> Manifest:
+    """Every listed file must be there with its digest, and no other; raises BundleError naming the file."""
+    manifest = _read(folder / FILE)
+    for name, entry in manifest.files.items():
+        path = _inside(folder, name)
+        if not path.is_file():
+            raise BundleError(f"The bundle '{folder.name}' is damaged: {name} is missing.", _HINT)
+        if path.stat().st_size != entry.size_bytes or file_digest(path) != entry.sha256:
+            raise BundleError(f"The bundle '{folder.name}' is damaged: {name} is not what was written.", _HINT)
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder).as_posix()
+        if path.is_symlink() or (path.is_file() and name not in manifest.files and name != FILE):
+            raise BundleError(
+                f"The bundle '{folder.name}' holds {name}, which its manifest does not list.",
+                "Remove that file if it is yours; otherwise do not trust this copy.",
+            )
+    return manifest
+
+
+def _read(path: Path) -> Manifest:
+    try:
+        manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
+    except FileNotFoundError:
+        raise BundleError(f"'{path.parent}' has no {FILE}.", "It is not a bundle, or it is damaged.") from None
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise BundleError(f"{path} cannot be read: {error}.", _HINT) from None
+    if manifest.schema != SCHEMA:
+        raise BundleError(
+            f"{path} has schema {manifest.schema}; this edgeopt reads schema {SCHEMA}.",
+            "Use the edgeopt that wrote it.",
+        )
+    return manifest
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """The path of a listed file; a name that leads out of the bundle is refused before anything is opened."""
+    parts = PurePosixPath(name)
+    if parts.is_absolute() or ".." in parts.parts or "\\" in name or "\0" in name or not parts.parts:
+        raise BundleError(
+            f"The manifest of '{folder.name}' names '{name}', which is not inside the bundle.", _HINT
+        )
+    path = folder / parts
+    if path.is_symlink() or not path.resolve().is_relative_to(folder.resolve()):
+        raise BundleError(f"'{name}' in the bundle '{folder.name}' is a link, which bundles may not hold.", _HINT)
+    return path

@@ -1,0 +1,97 @@
+"""Writing a bundle: beside its final place under a hidden name, then moved there in one step."""
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import psutil
+
+from edgeopt.backends.base import Array
+from edgeopt.bundle.deployment import FILE, Deployment, to_toml
+from edgeopt.bundle.durable import publish_folder
+from edgeopt.bundle.manifest import write_manifest
+from edgeopt.bundle.read import is_bundle
+from edgeopt.errors import UsageError
+
+MODEL_FOLDER = "model"
+
+
+def check_target(out: Path) -> None:
+    """Raises UsageError when a bundle cannot be written there; said before the long work starts."""
+    if out.is_symlink() or (out.exists() and not is_bundle(out) and not _empty_folder(out)):
+        raise UsageError(
+            f"'{out}' exists and is not a bundle, so it will not be replaced.", "Choose another name for -o."
+        )
+    parent = out.resolve().parent
+    if not parent.is_dir():
+        raise UsageError(
+            f"The folder '{parent}' does not exist.", "Make it first, or choose another place for -o."
+        )
+    if not os.access(parent, os.W_OK):
+        raise UsageError(f"The folder '{parent}' cannot be written to.", "Choose another place for -o.")
+
+
+@contextmanager
+def draft(out: Path) -> Iterator[Path]:
+    """A hidden folder beside the target to write in; gone afterwards unless it was published."""
+    parent = out.resolve().parent
+    _sweep(parent)
+    folder = parent / f".{out.name}.partial-{os.getpid()}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def fill(
+    folder: Path, model_files: Mapping[str, Path], deployment: Deployment, documents: dict[str, object]
+) -> None:
+    """Writes the model, the deployment profile and the JSON documents, then the manifest over all of them.
+
+    `model_files` are copied, never linked: ONNX loaders reject linked external data.
+    """
+    target = folder / MODEL_FOLDER
+    if not target.exists():
+        for name, file in model_files.items():
+            place = target / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, place)
+    (folder / FILE).write_text(to_toml(deployment), encoding="utf-8")
+    for name, document in documents.items():
+        (folder / name).write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1))
+    write_manifest(folder)
+
+
+def write_golden(folder: Path, name: str, runs: Sequence[dict[str, Array]]) -> None:
+    """Writes some runs' inputs or outputs as golden arrays, samples along the first axis."""
+    (folder / "golden").mkdir(exist_ok=True)
+    stacked = {key: np.stack([run[key] for run in runs]) for key in runs[0]}
+    with (folder / "golden" / f"{name}.npz").open("wb") as file:
+        np.savez(file, **stacked)  # type: ignore[arg-type]  # its stub takes the names for options
+
+
+def publish(folder: Path, out: Path) -> None:
+    """Puts the finished bundle in its place, replacing an older one in one step."""
+    if _empty_folder(out):
+        out.rmdir()
+    publish_folder(folder, out.resolve())
+
+
+def _empty_folder(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink() and not any(path.iterdir())
+
+
+def _sweep(parent: Path) -> None:
+    """Removes what a killed search left here."""
+    for folder in parent.glob(".*.partial-*"):
+        owner = folder.name.rsplit("-", 1)[1].removesuffix(".old")
+        if owner.isdigit() and not psutil.pid_exists(int(owner)):
+            with contextlib.suppress(OSError):
+                shutil.rmtree(folder)

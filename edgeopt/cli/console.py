@@ -1,0 +1,116 @@
+"""What every command shares: events as JSON lines or for people, errors as sentences, exit codes, signals."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import msgspec
+import typer
+
+from edgeopt import events
+from edgeopt.cli.progress import JsonLines, People
+from edgeopt.errors import EXIT_BUG, EXIT_CANCELLED, EXIT_TERMINATED, EdgeoptError, Terminated
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+JsonFlag = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON record a line, for programs, instead of text for people."),
+]
+
+Outcome = TypeVar("Outcome", bound=msgspec.Struct)
+
+
+def execute(
+    kind: str,
+    work: Callable[[events.Emit], Outcome],
+    show: "Callable[[Outcome, Console], None]",
+    json: bool = False,
+) -> None:
+    """Does a command's work, tells what happens on the way, and leaves with the right exit code."""
+    voice = JsonLines() if json else People()
+    try:
+        with _signals_as_exceptions():
+            outcome = work(voice.tell)
+            voice.close()
+            if json:
+                voice.tell(events.Result(kind, msgspec.to_builtins(outcome)))
+            else:
+                from rich.console import Console
+
+                # A pipe has no width of its own: wide enough there that no sentence is cut or folded oddly.
+                show(outcome, Console(width=None if sys.stdout.isatty() else 140, highlight=False))
+            sys.stdout.flush()
+        return
+    except BrokenPipeError:
+        # The reader (`| head`) has seen enough; Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except KeyboardInterrupt:
+        code = _fail(voice, events.Error("cancelled", "Cancelled; nothing was changed."), EXIT_CANCELLED)
+    except Terminated:
+        code = _fail(
+            voice, events.Error("terminated", "Stopped by SIGTERM; nothing was changed."), EXIT_TERMINATED
+        )
+    except EdgeoptError as error:
+        code = _fail(voice, events.Error(error.code, error.message, error.hint), error.exit_code)
+    except OSError as error:
+        code = _fail(voice, _operating_system_error(error), EXIT_BUG)
+    except Exception as error:  # noqa: BLE001 - the process's edge: a bug becomes a report, not a traceback
+        code = _fail(voice, _bug(error), EXIT_BUG)
+    raise typer.Exit(code)
+
+
+def fail(error: events.Error, json: bool) -> None:
+    """Says one error the way `execute` would, for failures before a command has begun."""
+    (JsonLines() if json else People()).tell(error)
+
+
+def _fail(voice: JsonLines | People, error: events.Error, code: int) -> int:
+    voice.close()
+    with suppress(BrokenPipeError):
+        voice.tell(error)
+    return code
+
+
+def _operating_system_error(error: OSError) -> events.Error:
+    where = f" ({error.filename})" if error.filename else ""
+    hint = "Free some space and run the same command again." if error.errno == 28 else ""
+    return events.Error(
+        "operating-system", f"The operating system refused: {error.strerror or error}{where}.", hint
+    )
+
+
+def _bug(error: Exception) -> events.Error:
+    if os.environ.get("EDGEOPT_DEBUG"):
+        raise error
+    return events.Error(
+        "bug",
+        f"edgeopt failed in a way that it should not: {type(error).__name__}: {error}",
+        "Please report it; EDGEOPT_DEBUG=1 before the same command shows where it happened.",
+    )
+
+
+@contextmanager
+def _signals_as_exceptions() -> Iterator[None]:
+    """SIGTERM unwinds like Ctrl-C does, so that temporary files and child processes go away on both."""
+
+    def terminate(_number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # one is enough: the clean-up must not be interrupted
+        raise Terminated
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, terminate), signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before[0])
+        signal.signal(signal.SIGINT, before[1])

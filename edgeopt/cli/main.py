@@ -1,0 +1,83 @@
+"""The entry point `edgeopt`: the table of commands, wrong usage, `--version`."""
+
+import importlib
+import sys
+from typing import Annotated
+
+import typer
+from typer.exceptions import TyperException as UsageProblem
+
+from edgeopt import events
+from edgeopt.cli.console import fail
+from edgeopt.version import __version__
+
+# In the order of work, which is the order in `--help`.
+COMMANDS = ("probe", "targets", "optimize", "bench", "verify", "simplify", "passes", "demo")
+
+
+def main() -> None:
+    """Runs the command line of this process."""
+    raise SystemExit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Runs one command and returns its exit code."""
+    command = typer.main.get_command(_application())
+    try:
+        code = command.main(args=arguments or ["--help"], prog_name="edgeopt", standalone_mode=False)
+    except UsageProblem as problem:
+        fail(_usage_error(problem), json="--json" in arguments)
+        return 2
+    return code if isinstance(code, int) else 0
+
+
+def _application() -> typer.Typer:
+    # Without rich mark-up: it alone would cost `edgeopt --help` 125 ms.
+    application = typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        # For `--version`, which is asked of no command.
+        invoke_without_command=True,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    application.callback()(_edgeopt)
+    for name in COMMANDS:
+        function = getattr(importlib.import_module(f"edgeopt.cli.{name}"), name)
+        # Given by itself, or the list of commands would show only its first 45 letters.
+        summary = (function.__doc__ or "").strip().splitlines()[0]
+        application.command(name, short_help=summary)(function)
+    return application
+
+
+def _edgeopt(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and the runtimes found.", is_eager=True)
+    ] = False,
+) -> None:
+    """Finds the fastest deployment of an ONNX model on this device that can be proved good.
+
+    \b
+    Examples:
+      edgeopt probe                                             what this device is
+      edgeopt optimize model.onnx --data data.npz -o out.edgeopt
+      edgeopt bench out.edgeopt --against model.onnx            how much faster, with an interval
+      edgeopt demo                                              the whole story in a minute
+    """
+    if version:
+        print(f"edgeopt {__version__}")
+        for line in _runtime_lines():
+            print(line)
+        raise typer.Exit
+
+
+def _runtime_lines() -> list[str]:
+    from edgeopt.hw.host import LocalHost
+    from edgeopt.hw.probes.runtimes import installed_versions
+
+    found = installed_versions(LocalHost())
+    return [f"{name} {version}" for name, version in found] or ["no runtime is installed"]
+
+
+def _usage_error(problem: UsageProblem) -> events.Error:
+    return events.Error("usage", problem.format_message(), "See: edgeopt --help, or edgeopt COMMAND --help")

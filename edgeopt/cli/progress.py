@@ -1,0 +1,85 @@
+"""The two voices of a command: JSON lines for programs, a status line for people."""
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from edgeopt import events
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.status import Status
+
+
+class JsonLines:
+    """One record a line on stdout, flushed at once: the reader watches live."""
+
+    def tell(self, event: events.Event) -> None:
+        print(events.encode(event), flush=True)
+
+    def close(self) -> None:
+        """Nothing is left open."""
+
+
+class People:
+    """A moving status line on a terminal, one plain line a phase elsewhere; always on stderr."""
+
+    def __init__(self) -> None:
+        self._console: Console | None = None
+        self._status: Status | None = None
+        self._phase = ""
+        self._begin = time.monotonic()
+
+    def tell(self, event: events.Event) -> None:
+        if isinstance(event, events.Progress):
+            self._progress(event)
+        elif isinstance(event, events.Log):
+            mark = "warning: " if event.level == "warning" else ""
+            self._print(f"{mark}{event.message}")
+        elif isinstance(event, events.Error):
+            self.close()
+            print(f"edgeopt: {event.message}", file=sys.stderr)
+            if event.hint:
+                print(f"  {event.hint}", file=sys.stderr)
+
+    def close(self) -> None:
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+    def _progress(self, event: events.Progress) -> None:
+        if not sys.stderr.isatty():
+            if event.phase != self._phase:
+                self._phase = event.phase
+                elapsed = time.monotonic() - self._begin
+                print(f"[{elapsed:5.1f} s] {event.phase}", file=sys.stderr, flush=True)
+            return
+        if self._console is None:
+            from rich.console import Console
+
+            self._console = Console(stderr=True, highlight=False)
+        if self._status is None:
+            self._status = self._console.status("")
+            self._status.start()
+        self._status.update(_line(event))
+
+    def _print(self, text: str) -> None:
+        if self._console is not None:
+            self._console.print(text, markup=False)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+
+def _line(event: events.Progress) -> str:
+    from rich.markup import escape
+
+    parts = [f"[bold]{escape(event.phase)}[/bold]"]
+    if event.total:
+        parts.append(f"{event.done or 0}/{event.total}")
+    if event.message:
+        parts.append(escape(event.message))
+    if event.best:
+        parts.append(f"best so far: {escape(event.best)}")
+    if event.time_left_s is not None:
+        parts.append(f"at most {event.time_left_s:.0f} s left")
+    return " · ".join(parts)

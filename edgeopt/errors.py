@@ -1,0 +1,93 @@
+"""Every error that edgeopt raises on purpose; each message is a sentence for the user, with a next step.
+
+EdgeoptError
+├── UsageError            exit 2   wrong arguments
+├── InputError            exit 3   a file that was given is not usable
+│   ├── ModelError                 the model
+│   ├── DataError                  the data
+│   ├── ProfileError               a target profile
+│   └── BundleError                a bundle
+├── ConstraintError       exit 4   what was asked for cannot be met
+├── MissingError          exit 5   a runtime or a device is not here
+│   └── MissingExtraError          an optional dependency is not installed
+├── VerificationError     exit 6   the outcome is not what it must be
+└── TrialError            exit 1   a trial ended in a way that nobody handled
+
+Terminated                exit 143 SIGTERM; a BaseException, like KeyboardInterrupt (exit 130)
+"""
+
+EXIT_CANCELLED = 130
+EXIT_TERMINATED = 143
+EXIT_BUG = 1
+
+
+class EdgeoptError(Exception):
+    """A failure with a sentence that says what happened and a hint that says what next."""
+
+    exit_code = EXIT_BUG
+    code = "error"
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(EdgeoptError):
+    exit_code = 2
+    code = "usage"
+
+
+class InputError(EdgeoptError):
+    exit_code = 3
+    code = "bad-input"
+
+
+class ModelError(InputError):
+    code = "bad-model"
+
+
+class DataError(InputError):
+    code = "bad-data"
+
+
+class ProfileError(InputError):
+    code = "bad-profile"
+
+
+class BundleError(InputError):
+    code = "bad-bundle"
+
+
+class ConstraintError(EdgeoptError):
+    exit_code = 4
+    code = "constraints-not-met"
+
+
+class MissingError(EdgeoptError):
+    exit_code = 5
+    code = "missing"
+
+
+class MissingExtraError(MissingError):
+    code = "missing-extra"
+
+    def __init__(self, extra: str, needed_for: str) -> None:
+        super().__init__(
+            f"{needed_for} needs the '{extra}' extra, which is not installed.",
+            f"Install it with: pip install 'edgeopt[{extra}]'",
+        )
+        self.extra = extra
+
+
+class VerificationError(EdgeoptError):
+    exit_code = 6
+    code = "verification-failed"
+
+
+class TrialError(EdgeoptError):
+    code = "trial-failed"
+
+
+class Terminated(BaseException):
+    """SIGTERM arrived: unwind, clean up, leave with 143."""

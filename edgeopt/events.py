@@ -1,0 +1,73 @@
+"""What a command tells while it works, as typed records; one JSON line each (`--json`)."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+
+SCHEMA = 1
+
+
+class Progress(msgspec.Struct, frozen=True, tag_field="event", tag="progress"):
+    """Where a command stands: its phase, and how much of that phase is done where that is known."""
+
+    phase: str
+    message: str = ""
+    done: int | None = None
+    total: int | None = None
+    best: str | None = None
+    time_left_s: float | None = None
+    schema: int = SCHEMA
+
+
+class Metric(msgspec.Struct, frozen=True, tag_field="event", tag="metric"):
+    """One measured value; the unit stands in the name (`latency_ms`)."""
+
+    name: str
+    value: float
+    subject: str = ""
+    schema: int = SCHEMA
+
+
+class Log(msgspec.Struct, frozen=True, tag_field="event", tag="log"):
+    level: Literal["info", "warning"]
+    message: str
+    schema: int = SCHEMA
+
+
+class Result(msgspec.Struct, frozen=True, tag_field="event", tag="result"):
+    """The last line of a command that succeeded."""
+
+    kind: str
+    data: dict[str, Any]
+    schema: int = SCHEMA
+
+
+class Error(msgspec.Struct, frozen=True, tag_field="event", tag="error"):
+    """The last line of a command that failed."""
+
+    code: str
+    message: str
+    hint: str = ""
+    schema: int = SCHEMA
+
+
+Event = Progress | Metric | Log | Result | Error
+Emit = Callable[[Event], None]
+
+# Readers ignore unknown keys, so that fleets of mixed versions keep understanding each other.
+_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+
+
+def encode(event: Event) -> str:
+    """The event as one line of JSON, without the line's end."""
+    return msgspec.json.encode(event).decode()
+
+
+def decode(line: str | bytes) -> Event:
+    """The event on one line of JSON; raises `msgspec.ValidationError` for anything else."""
+    return _decoder.decode(line)
+
+
+def ignore(event: Event) -> None:
+    """An `Emit` for callers who do not want to hear."""

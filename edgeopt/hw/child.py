@@ -1,0 +1,72 @@
+"""Calls one function in a process of its own: what crashes or hangs there costs this process nothing."""
+
+import os
+import sys
+from pathlib import Path
+
+from edgeopt.hw.device import Unavailable
+
+# -P and an appended path: neither the current folder nor this package's folder may hide another module.
+_PROGRAM = "import sys; sys.path.append(sys.argv[1]); from edgeopt.hw import child; child.main(*sys.argv[2:])"
+_REASON_LIMIT = 300
+
+
+def call_in_child(library: str, function: str, timeout_s: float) -> object:
+    """What `library.function()` returns there as plain data, or `Unavailable` with what went wrong."""
+    import json
+    import subprocess
+
+    root = str(Path(__file__).resolve().parents[2])
+    name = f"{library}.{function}()"
+    try:
+        done = subprocess.run(
+            (sys.executable, "-P", "-c", _PROGRAM, root, library, function),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=timeout_s,
+            check=False,
+            encoding="utf-8",
+            errors="replace",
+        )
+    except subprocess.TimeoutExpired:
+        return Unavailable(f"{name} gave no answer within {timeout_s:g} s")
+    except (OSError, ValueError) as error:
+        return Unavailable(f"{name} could not be started: {error}")
+    if done.returncode < 0:
+        return Unavailable(f"{name} crashed: {_signal_name(-done.returncode)}")
+    if done.returncode:
+        return Unavailable(f"{name} failed: {_last_line(done.stderr)}")
+    try:
+        return json.loads(_last_line(done.stdout, limit=None))
+    except ValueError:
+        return Unavailable(f"{name} gave an answer that is not JSON")
+
+
+def main(library: str, function: str) -> None:
+    """The child's side. The answer has the real stdout for itself: libraries print there while they load."""
+    import importlib
+    import json
+
+    from edgeopt.hw.host import plain
+
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    member = getattr(importlib.import_module(library), function)
+    answers.write(json.dumps(plain(member())) + "\n")
+    answers.flush()
+    # Runtimes have been seen to crash while the interpreter winds down; the answer is out by now.
+    os._exit(0)
+
+
+def _signal_name(number: int) -> str:
+    import signal
+
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _last_line(text: str, limit: int | None = _REASON_LIMIT) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1][:limit] if lines else "it said nothing"

@@ -1,0 +1,216 @@
+"""`Host`: the only way a probe sees a machine, the real one or a recorded one. Reading never raises."""
+
+import importlib
+import json
+import os
+import re
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from edgeopt.hw.device import Unavailable
+
+READ_LIMIT_BYTES = 4 * 1024 * 1024
+# Not blocking, so that a pipe cannot hold the probe up; Windows has no such flag.
+_READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
+
+
+class Host(Protocol):
+    """A machine. What it cannot tell is None, an empty tuple, or `Unavailable` where the reason matters."""
+
+    @property
+    def cache_folder(self) -> Path | None:
+        """Where answers that are slow to get may be kept; None: nowhere."""
+
+    def read(self, path: str) -> str | None:
+        """The text of a file."""
+
+    def list(self, path: str) -> tuple[str, ...]:
+        """The names in a folder, sorted."""
+
+    def run(self, command: tuple[str, ...], timeout_s: float = 5.0) -> str | None:
+        """What a command that succeeds prints."""
+
+    def call(self, library: str, function: str, *arguments: int | str | bool) -> object:
+        """What a library's function returns (or the value, where the name is no function), as plain data."""
+
+    def call_in_child(self, library: str, function: str, timeout_s: float = 30.0) -> object:
+        """The same from a process of its own, for libraries that load slowly or crash; or `Unavailable`."""
+
+    def version(self, distribution: str) -> str | None:
+        """The version of an installed Python distribution, without importing it."""
+
+
+def call_key(library: str, function: str, *arguments: int | str | bool) -> str:
+    """How a recording names a call: `os.sched_getaffinity(0)`."""
+    return f"{library}.{function}({', '.join(json.dumps(a) for a in arguments)})"
+
+
+def user_cache_folder() -> Path | None:
+    """`$XDG_CACHE_HOME/edgeopt`; a relative value is ignored, as the XDG specification asks."""
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    if named and Path(named).is_absolute():
+        return Path(named) / "edgeopt"
+    try:
+        return Path.home() / ".cache" / "edgeopt"
+    except RuntimeError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class LocalHost:
+    """The machine that this process runs on."""
+
+    cache_folder: Path | None = field(default_factory=user_cache_folder)
+
+    def read(self, path: str) -> str | None:
+        return _read(path)
+
+    def list(self, path: str) -> tuple[str, ...]:
+        return _list(path)
+
+    def run(self, command: tuple[str, ...], timeout_s: float = 5.0) -> str | None:
+        import subprocess
+
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=timeout_s,
+                check=True,
+                encoding="utf-8",
+                errors="replace",
+            )
+        except (OSError, ValueError, subprocess.SubprocessError):
+            return None
+        return done.stdout
+
+    def call(self, library: str, function: str, *arguments: int | str | bool) -> object:
+        try:
+            member = getattr(importlib.import_module(library), function)
+            return plain(member(*arguments) if callable(member) else member)
+        except Exception:  # noqa: BLE001 - the machine's edge: whatever a library raises here means "unknown"
+            return None
+
+    def call_in_child(self, library: str, function: str, timeout_s: float = 30.0) -> object:
+        from edgeopt.hw.child import call_in_child
+
+        return call_in_child(library, function, timeout_s)
+
+    def version(self, distribution: str) -> str | None:
+        # importlib.metadata reads the same folder names, but importing it costs 20 to 40 ms.
+        wanted = _normalized(distribution)
+        for folder in sys.path:
+            for entry in _list(folder or "."):
+                stem, dot, kind = entry.rpartition(".")
+                if not dot or kind not in {"dist-info", "egg-info"}:
+                    continue
+                name, _, version = stem.partition("-")
+                if _normalized(name) != wanted:
+                    continue
+                if kind == "dist-info" and version:
+                    return version
+                answer = self.call("importlib.metadata", "version", distribution)
+                return answer if isinstance(answer, str) else None
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedHost:
+    """A machine recorded in a folder: its /proc, /sys and /dev files, and `calls.json` for the rest.
+
+    `calls.json` has up to three tables: `calls` (see `call_key`), `run` (command line to output), `versions`.
+    """
+
+    root: Path
+    cache_folder: Path | None = None
+
+    def read(self, path: str) -> str | None:
+        inside = self._inside(path)
+        return None if inside is None else _read(inside)
+
+    def list(self, path: str) -> tuple[str, ...]:
+        inside = self._inside(path)
+        return () if inside is None else _list(inside)
+
+    def run(self, command: tuple[str, ...], timeout_s: float = 5.0) -> str | None:  # noqa: ARG002 - contract
+        answer = self._recorded("run").get(" ".join(command))
+        return answer if isinstance(answer, str) else None
+
+    def call(self, library: str, function: str, *arguments: int | str | bool) -> object:
+        return self._recorded("calls").get(call_key(library, function, *arguments))
+
+    def call_in_child(self, library: str, function: str, timeout_s: float = 30.0) -> object:  # noqa: ARG002 - contract
+        key = call_key(library, function)
+        answer = self._recorded("calls").get(key)
+        return Unavailable(f"{key} was not recorded") if answer is None else answer
+
+    def version(self, distribution: str) -> str | None:
+        answer = self._recorded("versions").get(distribution)
+        return answer if isinstance(answer, str) else None
+
+    def _inside(self, path: str) -> str | None:
+        """The file in the recording; a link that leads out of it is not followed."""
+        root = os.path.realpath(self.root)
+        try:
+            inside = os.path.realpath(os.path.join(root, path.lstrip("/")))  # noqa: PTH118 - hundreds of calls
+        except (OSError, ValueError):
+            return None
+        return inside if inside == root or inside.startswith(root + os.sep) else None
+
+    def _recorded(self, table: str) -> dict[str, object]:
+        text = self.read("calls.json")
+        try:
+            tables = json.loads(text) if text else {}
+        except (ValueError, RecursionError):
+            return {}
+        found = tables.get(table) if isinstance(tables, dict) else None
+        return found if isinstance(found, dict) else {}
+
+
+def plain(value: object) -> object:
+    """The value as JSON could hold it, or None where it cannot."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if hasattr(value, "_asdict"):
+        return {str(k): plain(v) for k, v in value._asdict().items()}
+    if isinstance(value, set | frozenset):
+        return [plain(v) for v in sorted(value)]
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    return None
+
+
+def _read(path: str) -> str | None:
+    # os.open and not pathlib: a probe of a large server reads hundreds of small files.
+    try:
+        descriptor = os.open(path, _READ_FLAGS)
+    except (OSError, ValueError):
+        return None
+    try:
+        chunks = []
+        left = READ_LIMIT_BYTES
+        while left > 0 and (chunk := os.read(descriptor, min(left, 65536))):
+            chunks.append(chunk)
+            left -= len(chunk)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    return b"".join(chunks).decode("utf-8", "replace")
+
+
+def _list(path: str) -> tuple[str, ...]:
+    try:
+        return tuple(sorted(os.listdir(path)))  # noqa: PTH208 - names are what is wanted
+    except (OSError, ValueError):
+        return ()
+
+
+def _normalized(distribution: str) -> str:
+    """The name as PEP 503 compares it."""
+    return re.sub(r"[-_.]+", "-", distribution).lower()

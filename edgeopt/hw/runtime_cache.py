@@ -1,0 +1,40 @@
+"""Keeps what the runtimes answered: asking them takes about a second, reading a file takes none."""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+Answers = dict[str, tuple[str, ...]]
+
+
+def path(folder: Path | None, circumstances: list[object]) -> Path | None:
+    """The file for these circumstances, or None where nothing can be kept."""
+    if folder is None:
+        return None
+    import hashlib
+
+    digest = hashlib.sha256(msgspec.json.encode(circumstances)).hexdigest()[:32]
+    return folder / f"runtimes-{digest}.json"
+
+
+def load(file: Path | None) -> Answers:
+    """What is kept there; a missing or damaged file holds nothing, and is written anew."""
+    if file is None:
+        return {}
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Answers)
+    except (OSError, msgspec.MsgspecError):
+        return {}
+
+
+def store(file: Path, answers: Answers) -> str | None:
+    """Replaces the file in one step; why it could not, or None."""
+    part = file.with_suffix(f".{os.getpid()}.part")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(msgspec.json.encode(answers))
+        part.replace(file)
+    except OSError as error:
+        return f"cannot write to {file.parent} ({error.strerror}), so each probe asks the runtimes again"
+    return None

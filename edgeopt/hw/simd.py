@@ -1,0 +1,77 @@
+"""SIMD instruction sets: edgeopt's names for them, the kernel's, and the levels they make up."""
+
+# Kernel flag (arch/x86/include/asm/cpufeatures.h, arch/arm64/kernel/cpuinfo.c) -> name; the second spelling
+# of some is what py-cpuinfo reports where there is no /proc/cpuinfo.
+_X86 = (
+    ("sse4_2", "sse4_2"),
+    ("sse4.2", "sse4_2"),
+    ("avx", "avx"),
+    ("avx1.0", "avx"),
+    ("avx2", "avx2"),
+    ("fma", "fma"),
+    ("f16c", "f16c"),
+    ("avx_vnni", "avx-vnni"),
+    ("avx512f", "avx512f"),
+    ("avx512bw", "avx512bw"),
+    ("avx512dq", "avx512dq"),
+    ("avx512vl", "avx512vl"),
+    ("avx512_vnni", "avx512-vnni"),
+    ("avx512vnni", "avx512-vnni"),
+    ("avx512_bf16", "avx512-bf16"),
+    ("avx512_fp16", "avx512-fp16"),
+    ("amx_tile", "amx-tile"),
+    ("amx_int8", "amx-int8"),
+    ("amx_bf16", "amx-bf16"),
+)
+_ARM = (
+    ("neon", "neon"),
+    ("asimd", "neon"),
+    ("asimdhp", "fp16"),
+    ("asimddp", "dotprod"),
+    ("i8mm", "i8mm"),
+    ("bf16", "bf16"),
+    ("sve", "sve"),
+    ("sve2", "sve2"),
+)
+# `sysctl hw.optional.arm` on Apple's own chips, which have no /proc/cpuinfo.
+_APPLE = (
+    ("AdvSIMD", "neon"),
+    ("FEAT_FP16", "fp16"),
+    ("FEAT_DotProd", "dotprod"),
+    ("FEAT_I8MM", "i8mm"),
+    ("FEAT_BF16", "bf16"),
+)
+
+_AVX2 = ("sse4_2", "avx", "avx2", "fma")
+_AVX512 = (*_AVX2, "avx512f", "avx512bw", "avx512dq", "avx512vl")
+_VNNI = (*_AVX512, "avx512-vnni")
+
+# Highest first: runtimes choose kernels by whole sets, so a level with one set missing is not that level.
+LEVELS = (
+    ("amx", (*_VNNI, "amx-tile", "amx-int8", "amx-bf16")),
+    ("avx512-vnni", _VNNI),
+    ("avx512", _AVX512),
+    ("avx2", _AVX2),
+    ("avx", ("sse4_2", "avx")),
+    ("sse4", ("sse4_2",)),
+    ("arm-i8mm", ("neon", "dotprod", "i8mm")),
+    ("arm-dotprod", ("neon", "dotprod")),
+    ("neon", ("neon",)),
+)
+BASELINE = "baseline"
+NAMES = tuple(dict.fromkeys(name for _, name in (*_X86, *_ARM)))
+
+
+def names(flags: frozenset[str], architecture: str) -> tuple[str, ...]:
+    """edgeopt's names for a CPU's flags, lowest first."""
+    table: tuple[tuple[str, str], ...] = ()
+    if architecture in {"x86_64", "i686"}:
+        table = _X86
+    elif architecture.startswith(("aarch64", "arm")):
+        table = (*_ARM, *_APPLE)
+    return tuple(dict.fromkeys(name for flag, name in table if flag in flags))
+
+
+def level(simd: tuple[str, ...]) -> str:
+    """The highest level that is complete."""
+    return next((name for name, needed in LEVELS if set(needed) <= set(simd)), BASELINE)

@@ -1,0 +1,1 @@
+"""Precision as the libraries give it: one file a method, each writes one variant."""

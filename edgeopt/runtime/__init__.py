@@ -1,0 +1,1 @@
+"""Using a bundle or a model: `edgeopt.load`."""

@@ -1,0 +1,77 @@
+"""`edgeopt.load`: a bundle or a model, ready to run."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from edgeopt.backends import BACKENDS, backend_named
+from edgeopt.backends.base import Array, Available, Backend, Feeds, Options, TensorInfo
+from edgeopt.bundle.deployment import Deployment
+from edgeopt.bundle.read import is_bundle, read_bundle
+from edgeopt.errors import BundleError, MissingExtraError, ModelError
+
+
+class Session:
+    """A loaded deployment. `run(feeds)` takes arrays by input name and returns arrays by output name.
+
+    Results stay valid after the next run. `run` is the backend's own, so nothing is added to its time.
+    """
+
+    __slots__ = ("_close", "backend", "deployment", "inputs", "outputs", "run")
+
+    def __init__(
+        self, backend: Backend, model: Path, options: Options, deployment: Deployment | None = None
+    ) -> None:
+        loaded = backend.load(model, options)
+        self.backend = backend.name
+        self.deployment = deployment
+        self.inputs: tuple[TensorInfo, ...] = loaded.inputs
+        self.outputs: tuple[TensorInfo, ...] = loaded.outputs
+        self.run: Callable[[Feeds], dict[str, Array]] = loaded.run
+        self._close = loaded.close
+
+    def close(self) -> None:
+        """Gives the runtime's memory back; `run` refuses afterwards."""
+        self._close()
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def load(path: str | Path, backend: str | None = None, options: Options | None = None) -> Session:
+    """Loads a bundle (checked first, with the backend and options it was proved with) or a plain model."""
+    place = Path(path)
+    if is_bundle(place) or place.is_dir():
+        bundle = read_bundle(place)
+        run = bundle.deployment.run
+        chosen = backend_named(run.backend)
+        _require(chosen, f"The bundle '{place.name}'")
+        return Session(chosen, bundle.model, run.options, bundle.deployment)
+    if not place.exists():
+        raise ModelError(f"There is no model or bundle at '{path}'.", "Check the path.")
+    if place.suffix == ".edgeopt":
+        raise BundleError(
+            f"'{path}' is a file; a bundle is a folder.", "Give the folder that 'edgeopt optimize' wrote."
+        )
+    chosen = backend_named(backend) if backend else _first_available(place)
+    _require(chosen, f"Running '{place.name}'")
+    return Session(chosen, place, options or {})
+
+
+def _first_available(model: Path) -> Backend:
+    readers = [b for b in BACKENDS if model.suffix in b.formats or model.name.endswith(b.formats)]
+    if not readers:
+        known = ", ".join(sorted({f for b in BACKENDS for f in b.formats}))
+        raise ModelError(f"No backend reads '{model.name}'; they read {known}.", "Export the model as ONNX.")
+    for backend in readers:
+        if isinstance(backend.available(), Available):
+            return backend
+    return readers[0]
+
+
+def _require(backend: Backend, who: str) -> None:
+    found = backend.available()
+    if not isinstance(found, Available):
+        raise MissingExtraError(found.extra or "all", who)

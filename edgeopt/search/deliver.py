@@ -1,0 +1,133 @@
+"""Writes the bundle, measures it again as written, and hands it out only when it is faster and good."""
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+
+from edgeopt.bench.contest import Contender, enter, run_rounds, slice_ms, speedup
+from edgeopt.bench.messages import Load
+from edgeopt.bench.stats import verdict
+from edgeopt.bundle import write
+from edgeopt.errors import TrialError, VerificationError
+from edgeopt.events import Progress
+from edgeopt.graph.verify import compare_outputs
+from edgeopt.search.field import Field
+from edgeopt.search.outcome import Candidate, Outcome, Proof
+from edgeopt.search.prepare import Search
+from edgeopt.search.report import deployment_of, evidence_of, ledger_of, outcome_of
+from edgeopt.search.screen import Entry, outputs_of
+
+# Enough pairs for an interval that means something, few enough for a search of a minute.
+PROOF_ROUNDS = 11
+# The winner and two more: when three in a row fail their proof, something other than the candidate is wrong.
+_MOST_PROOFS = 3
+_GOLDEN_SAMPLES = 4
+
+
+def deliver(search: Search, field: Field, best: list[Entry], begin: float) -> Outcome:
+    """Tries the best candidates in order; when none holds, the bundle is the baseline: keep what you have."""
+    _leave_the_track(search, best)
+    field.close()
+    for entry in best[:_MOST_PROOFS]:
+        if entry.candidate == search.baseline:
+            break
+        with write.draft(search.settings.out) as folder:
+            try:
+                proof = _prove(search, field, entry.candidate, folder)
+            except TrialError as error:
+                entry.status, entry.reason = "failed", f"from the written bundle: {error.message}"
+                continue
+            if proof.accuracy_db < search.settings.floor_db:
+                entry.status = "below the floor"
+                entry.reason = f"{proof.accuracy_db:.1f} dB from the written bundle, on samples set aside"
+            elif proof.verdict != "faster":
+                entry.reason = f"measured again from the written bundle: {proof.verdict} ({proof.speedup})"
+            else:
+                entry.status, entry.reason = "winner", ""
+                return _publish(search, field, entry.candidate, proof, folder, begin)
+    with write.draft(search.settings.out) as folder:
+        try:
+            proof = _prove(search, field, search.baseline, folder)
+        except TrialError as error:
+            raise VerificationError(
+                f"Not even the source model could be measured again from a bundle: {error.message}.",
+                "Run it again; if it happens twice, the device is too busy or short of memory.",
+            ) from None
+        return _publish(search, field, search.baseline, proof, folder, begin)
+
+
+def _leave_the_track(search: Search, best: list[Entry]) -> None:
+    """Every entry keeps what it measured and why it is behind, then its trial ends."""
+    for place, entry in enumerate(best):
+        entry.measured(search.baseline_contender)
+        if place == 0:
+            entry.leave("lost", "")
+        elif entry.candidate == search.baseline:
+            entry.leave("lost", "it is the baseline")
+        else:
+            entry.leave("lost", f"{entry.speedup} against {best[0].speedup} of {best[0].candidate.name}")
+
+
+def _prove(search: Search, field: Field, candidate: Candidate, folder: Path) -> Proof:
+    """Writes the bundle in a hidden folder and measures what was written against the baseline, both afresh."""
+    search.emit(Progress("proving", f"the written bundle: {candidate.name}"))
+    write.fill(folder, _model_files(search, field, candidate), deployment_of(search, candidate, None), {})
+    course, model = search.course, search.settings.model
+    samples = course.host.put(course.samples_path)
+    with ExitStack() as stack:
+
+        def start(name: str, load: Load) -> Contender:
+            contender = enter(course.host, name, load)
+            stack.callback(contender.close)
+            return contender
+
+        bundle = start("bundle", Load("bundle", course.host.put(folder), {}, samples))
+        old = start("baseline", Load(search.baseline.backend, course.host.put(model), {}, samples))
+        first, count = course.split.prove_first, course.split.prove_count
+        reference, outputs = outputs_of(course, old, first, count), outputs_of(course, bundle, first, count)
+        accuracy = compare_outputs(reference, outputs)
+        # The first round warms both up as a pair and is not counted.
+        run_rounds([old, bundle], 1, slice_ms(old.loaded.first_run_ms))
+        span_ms = slice_ms(old.slices_ms[-1]) if old.slices_ms else slice_ms(1.0)
+        for contender in (old, bundle):
+            contender.slices_ms.clear()
+        run_rounds([old, bundle], PROOF_ROUNDS, span_ms)
+        failure = old.failure or bundle.failure
+        if failure:
+            raise TrialError(failure)
+        golden = min(count, _GOLDEN_SAMPLES)
+        write.write_golden(folder, "inputs", [search.samples.feeds(first + k) for k in range(golden)])
+        write.write_golden(folder, "outputs", outputs[:golden])
+        write.write_golden(folder, "reference", reference[:golden])
+        ratio = speedup(old, bundle)
+        return Proof(
+            verdict(ratio),
+            ratio,
+            float(np.median(old.slices_ms)),
+            float(np.median(bundle.slices_ms)),
+            accuracy.snr_db,
+            count,
+            bundle.memory,
+            old.memory,
+        )
+
+
+def _publish(
+    search: Search, field: Field, candidate: Candidate, proof: Proof, folder: Path, begin: float
+) -> Outcome:
+    """Adds the evidence and puts the bundle in its place."""
+    outcome = outcome_of(search, field, candidate, proof, time.monotonic() - begin)
+    deployment = deployment_of(search, candidate, evidence_of(search, proof, outcome))
+    documents: dict[str, object] = {"evidence.json": outcome, "ledger.json": ledger_of(field, candidate)}
+    write.fill(folder, {}, deployment, documents)
+    write.publish(folder, search.settings.out)
+    return outcome
+
+
+def _model_files(search: Search, field: Field, candidate: Candidate) -> dict[str, Path]:
+    path = field.paths[candidate.variant]
+    if candidate.variant == "source":
+        return {path.name: path, **{name: path.parent / name for name in search.facts.external}}
+    return {file.name: file for file in path.parent.iterdir() if file.is_file()}

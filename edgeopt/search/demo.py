@@ -1,0 +1,94 @@
+"""The demo: one search on the built-in sample, and what it gained, told in a table."""
+
+from pathlib import Path
+
+import msgspec
+
+from edgeopt import samples
+from edgeopt.events import Emit
+from edgeopt.hw.device import Device
+from edgeopt.hw.probe import probe
+from edgeopt.runtime.session import load
+from edgeopt.search.optimize import optimize
+from edgeopt.search.outcome import Outcome
+
+_TIME_LIMIT_S = 45.0
+
+
+class Gain(msgspec.Struct, frozen=True):
+    what: str
+    before: str
+    after: str
+    why: str
+
+
+class Demo(msgspec.Struct, frozen=True):
+    model: str
+    device: Device
+    outcome: Outcome
+    gains: tuple[Gain, ...]
+
+
+def run(out: Path, emit: Emit) -> Demo:
+    """Optimizes the sample, loads the bundle, and says what was gained."""
+    device = probe()
+    outcome = optimize(samples.MODEL, out, data=samples.DATA, time_limit_s=_TIME_LIMIT_S, emit=emit)
+    with load(out) as session:
+        backend = session.backend
+    return Demo(str(samples.MODEL), device, outcome, tuple(_gains(outcome, backend)))
+
+
+def _gains(outcome: Outcome, backend: str) -> list[Gain]:
+    proof, winner = outcome.proof, outcome.winner
+    variants = {v.name: v for v in outcome.variants}
+    made, source = variants[winner.variant], variants["source"]
+    gains = [
+        Gain(
+            "latency",
+            f"{proof.baseline_ms:.3f} ms",
+            f"{proof.latency_ms:.3f} ms ({proof.speedup})",
+            f"{made.title}, on {backend}",
+        )
+    ]
+    ledger = [
+        e for v in outcome.variants if v.name == "cleaned" for e in v.ledger if e.applied and not e.rolled_back
+    ]
+    if ledger and winner.variant != "source":
+        biggest = max(ledger, key=lambda e: e.nodes_before - e.nodes_after)
+        gains.append(
+            Gain(
+                "nodes",
+                str(ledger[0].nodes_before),
+                str(ledger[-1].nodes_after),
+                f"most by the pass {biggest.pass_name}: {biggest.nodes_before} to {biggest.nodes_after}",
+            )
+        )
+    if made.size_bytes and source.size_bytes:
+        gains.append(
+            Gain(
+                "model size",
+                f"{source.size_bytes / 1024:.0f} KiB",
+                f"{made.size_bytes / 1024:.0f} KiB",
+                made.title,
+            )
+        )
+    before, after = proof.baseline_memory, proof.memory
+    if before and after and before.peak_bytes and after.peak_bytes:
+        gains.append(
+            Gain(
+                "peak memory",
+                f"{before.peak_bytes / 2**20:.0f} MiB",
+                f"{after.peak_bytes / 2**20:.0f} MiB",
+                "of the whole process, runtime included",
+            )
+        )
+    accuracy = "equal" if proof.accuracy_db >= 199 else f"{proof.accuracy_db:.1f} dB"
+    gains.append(
+        Gain(
+            "accuracy",
+            "the source model",
+            accuracy,
+            f"floor {outcome.floor_db:g} dB, on {proof.samples} samples set aside",
+        )
+    )
+    return gains

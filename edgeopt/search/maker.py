@@ -1,0 +1,72 @@
+"""Makes variants in a process of its own (`python -m edgeopt.search.maker`): a crash in a library is a result."""
+
+import time
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.bench.messages import Failed
+from edgeopt.bench.serve import serve
+from edgeopt.data import Samples, check_samples, from_feeds, open_samples, save_samples
+from edgeopt.errors import EdgeoptError
+from edgeopt.search.messages import Answer, Inspect, Inspected, Made, Make, Request, decode_request
+from edgeopt.search.recipes import Kitchen, recipe_named
+
+
+def main() -> None:
+    """Answers requests until the parent ends."""
+    serve(lambda line: msgspec.json.encode(_guarded(line)))
+
+
+def _guarded(line: bytes) -> Answer:
+    try:
+        return answer(decode_request(line))
+    except EdgeoptError as error:
+        return Failed(error.code, error.message, error.hint)
+    except ModuleNotFoundError as error:
+        return Failed("missing-extra", f"the Python package '{error.name}' is not installed")
+    except Exception as error:  # noqa: BLE001 - the process's edge: whatever a library raises is a result
+        first = (str(error).strip().splitlines() or [""])[0]
+        return Failed("failed", f"{type(error).__name__}: {first}"[:300])
+
+
+def answer(request: Request) -> Answer:
+    """Does what was asked."""
+    return _inspect(request) if isinstance(request, Inspect) else _make(request)
+
+
+def _inspect(request: Inspect) -> Inspected:
+    from edgeopt.graph.model import load
+    from edgeopt.graph.verify import generate_feeds
+    from edgeopt.search.inspect import describe
+
+    model = load(Path(request.model_path))
+    facts = describe(model)
+    feeds = generate_feeds(facts.inputs, model.ir, request.sample_count, seed=0)
+    save_samples(check_samples(from_feeds(feeds), facts.inputs), Path(request.samples_path))
+    return facts
+
+
+def _make(request: Make) -> Made:
+    begin = time.perf_counter()
+    samples = open_samples(Path(request.samples_path))
+    kitchen = Kitchen(
+        source=Path(request.source_path),
+        base=Path(request.base_path),
+        out=Path(request.out_path),
+        check_samples=samples[range(request.check_first, request.check_first + request.check_count)],
+        calibration=_calibration(samples, request.calibration_count),
+        settings=request.settings,
+        transformer=request.transformer,
+        passes=request.passes,
+    )
+    ledger = recipe_named(request.recipe).make(kitchen)
+    return Made(tuple(ledger), time.perf_counter() - begin)
+
+
+def _calibration(samples: Samples, count: int) -> Samples | None:
+    return samples[range(count)] if count else None
+
+
+if __name__ == "__main__":
+    main()

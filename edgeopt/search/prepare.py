@@ -1,0 +1,139 @@
+"""Everything that a search needs before its first candidate: model, data, device, target, baseline."""
+
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgeopt.backends import backend_named
+from edgeopt.backends.base import Available
+from edgeopt.bench.contest import Contender, enter
+from edgeopt.bench.host import LocalHost
+from edgeopt.bench.messages import Load
+from edgeopt.data import Samples, load_data, open_samples, save_samples
+from edgeopt.errors import MissingExtraError, ModelError, TrialError, UsageError
+from edgeopt.events import Emit, Log, Progress
+from edgeopt.hw.device import Device
+from edgeopt.hw.probe import probe
+from edgeopt.profiles import TargetProfile, load_profile, nearest, shipped_profiles
+from edgeopt.search.messages import Inspected
+from edgeopt.search.outcome import Candidate
+from edgeopt.search.screen import Course, outputs_of
+from edgeopt.search.settings import Settings, time_limit_for
+from edgeopt.search.space import baseline
+from edgeopt.search.split import split
+from edgeopt.search.variants import Maker, inspect
+from edgeopt.targets import DoesNotFit, choose, fit
+
+_GENERATED_SAMPLES = 16
+
+
+@dataclass(slots=True)
+class Search:
+    """What all phases of one search share."""
+
+    settings: Settings
+    emit: Emit
+    folder: Path
+    begin: float
+    limit_s: float
+    device: Device
+    profile: TargetProfile
+    facts: Inspected
+    samples: Samples
+    given: bool
+    """The samples are the user's, not generated."""
+    course: Course
+    baseline: Candidate
+    baseline_contender: Contender
+    maker: Maker
+    warnings: list[str]
+
+    def warn(self, message: str) -> None:
+        self.warnings.append(message)
+        self.emit(Log("warning", message))
+
+    def until(self, share: float) -> float:
+        """The moment at which a share of the time limit is used up."""
+        return self.begin + share * self.limit_s
+
+
+def prepare(settings: Settings, folder: Path, stack: ExitStack, emit: Emit) -> Search:
+    """Reads, checks and starts; raises the first thing that is wrong with what was given."""
+    begin = time.monotonic()
+    emit(Progress("reading the model", settings.model.name))
+    maker = Maker(folder)
+    stack.callback(maker.close)
+    generated = folder / "generated"
+    facts = inspect(maker, settings.model, generated, _GENERATED_SAMPLES)
+    given = settings.data is not None
+    samples = load_data(settings.data, facts.inputs) if settings.data else open_samples(generated)
+    samples_path = folder / "samples" if given else generated
+    if given:
+        save_samples(samples, samples_path)
+    device = probe()
+    profile = _profile(device, settings)
+    course = Course(
+        LocalHost(folder), folder, samples_path, split(len(samples), given), settings.floor_db, reference=[]
+    )
+    contender, candidate = _baseline(course, settings.model, profile.backends.order)
+    stack.callback(contender.close)
+    course.reference = outputs_of(course, contender, course.split.check_first, course.split.check_count)
+    limit = settings.time_limit_s or time_limit_for(facts.size_bytes)
+    found = Search(
+        settings, emit, folder, begin, limit, device, profile, facts, samples, given, course, candidate, contender,
+        maker, [],
+    )  # fmt: skip
+    _warn_of_the_data(found)
+    return found
+
+
+def _profile(device: Device, settings: Settings) -> TargetProfile:
+    if settings.profile is not None:
+        return load_profile(settings.profile)
+    shipped = shipped_profiles()
+    if settings.target is None:
+        return choose(device, shipped).profile
+    for profile in shipped:
+        if profile.name == settings.target:
+            return profile
+    raise UsageError(
+        f"There is no target '{settings.target}'.", nearest(settings.target, tuple(p.name for p in shipped))
+    )
+
+
+def _baseline(course: Course, model: Path, backends: tuple[str, ...]) -> tuple[Contender, Candidate]:
+    """The source model in the first runtime that runs it; the order puts ONNX Runtime first."""
+    reasons, extras = [], []
+    for name in sorted(backends, key=lambda n: not n.startswith("onnxruntime")):
+        found = backend_named(name).available()
+        if not isinstance(found, Available):
+            extras.append(found.extra or name)
+            continue
+        candidate = baseline(name)
+        load = Load(name, course.host.put(model), {}, course.host.put(course.samples_path))
+        try:
+            return enter(course.host, "baseline", load), candidate
+        except TrialError as error:
+            reasons.append(f"{name}: {error.message}")
+    if not reasons:
+        raise MissingExtraError(extras[0] if extras else "cpu", "Optimizing a model")
+    raise ModelError(
+        f"No installed runtime can run the model. {' '.join(reasons)}", "Check it with its own runtime first."
+    )
+
+
+def _warn_of_the_data(search: Search) -> None:
+    course = search.course
+    misfit = fit(search.device, search.profile)
+    if isinstance(misfit, DoesNotFit):
+        search.warn(f"The target {search.profile.name} does not fit this device: {misfit.reason}.")
+    if not search.given:
+        search.warn(
+            "No data was given: only exact rewrites and float precisions are tried, on generated inputs. "
+            "With --data, 8-bit variants can be tried and checked."
+        )
+    elif not course.split.calibration_count:
+        search.warn(f"{len(search.samples)} samples are too few to calibrate and check apart; 8-bit is not tried.")
+    if search.samples.ignored:
+        search.warn(f"The data also holds {', '.join(search.samples.ignored)}, which is no input of the model.")

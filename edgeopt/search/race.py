@@ -1,0 +1,117 @@
+"""The race: contests in turns among the candidates that passed the screen, the slow ones leaving early."""
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from edgeopt.bench.contest import Contender, run_rounds, slice_ms, speedup
+from edgeopt.bench.stats import Interval
+from edgeopt.events import Emit, Progress
+from edgeopt.search.screen import Entry
+
+
+class Heat(NamedTuple):
+    """Some rounds, after which those below a share of the best speed leave."""
+
+    rounds: int
+    keep_share: float
+
+
+# Early heats are short and forgiving: they only tell the hopeless; the last one tells apart what is close.
+OPENING = (Heat(2, 0.5), Heat(3, 0.75), Heat(4, 0.88))
+TUNING = (Heat(2, 0.75), Heat(4, 0.9), Heat(4, 0.94))
+FINAL = (Heat(8, 0.96),) + (Heat(4, 0.97),) * 3
+# Two candidates this close are equal for every purpose; the more accurate one is then the better choice.
+_SAME_SPEED = 1.01
+
+
+def race(
+    baseline: Contender,
+    entries: Sequence[Entry],
+    heats: Sequence[Heat],
+    emit: Emit,
+    phase: str,
+    deadline: float,
+) -> list[Entry]:
+    """Runs the heats; returns the entries still alive, best first. Those who leave get their reason."""
+    alive = [e for e in entries if e.contender is not None]
+    # All who compare must have run the same rounds; what earlier stages measured is not theirs.
+    for contender in (baseline, *(e.contender for e in alive if e.contender)):
+        contender.slices_ms.clear()
+    total = sum(h.rounds for h in heats)
+    done = 0
+    for heat in heats:
+        if time.monotonic() >= deadline or (len(alive) == 1 and done):
+            break
+        for _ in range(heat.rounds):
+            field = [baseline, *(e.contender for e in alive if e.contender)]
+            run_rounds(field, 1, _span_ms(baseline, alive), first=done)
+            done += 1
+            alive = _without_the_fallen(alive)
+            _tell(emit, phase, done, total, baseline, alive, deadline)
+            if time.monotonic() >= deadline:
+                break
+        alive = _keep(baseline, alive, heat.keep_share)
+    return ranked(baseline, alive)
+
+
+def ranked(baseline: Contender, entries: Sequence[Entry]) -> list[Entry]:
+    """Fastest first; where the first two are as good as equal, the more accurate one comes first."""
+    order = sorted(entries, key=lambda e: _ratio(baseline, e), reverse=True)
+    if len(order) > 1:
+        first, second = order[0], order[1]
+        as_fast = _ratio(baseline, first) / _ratio(baseline, second) < _SAME_SPEED
+        if as_fast and (second.accuracy_db or 0.0) > (first.accuracy_db or 0.0):
+            order[:2] = [second, first]
+    return order
+
+
+def interval(baseline: Contender, entry: Entry) -> Interval | None:
+    """How much faster than the baseline the entry ran, where it ran."""
+    if entry.contender is None or not entry.contender.slices_ms:
+        return None
+    return speedup(baseline, entry.contender)
+
+
+def _ratio(baseline: Contender, entry: Entry) -> float:
+    found = interval(baseline, entry)
+    return found.median if found else 0.0
+
+
+def _keep(baseline: Contender, alive: list[Entry], share: float) -> list[Entry]:
+    if not alive:
+        return []
+    best = ranked(baseline, alive)[0]
+    kept = []
+    for entry in alive:
+        ratio = interval(baseline, entry)
+        if entry is not best and ratio and ratio.median < share * _ratio(baseline, best):
+            entry.measured(baseline)
+            entry.leave("lost", f"slower: {ratio} against {interval(baseline, best)} of {best.candidate.name}")
+        else:
+            kept.append(entry)
+    return kept
+
+
+def _without_the_fallen(alive: list[Entry]) -> list[Entry]:
+    for entry in alive:
+        if entry.contender is not None and entry.contender.failure:
+            entry.leave("failed", entry.contender.failure)
+    return [e for e in alive if e.contender is not None]
+
+
+def _span_ms(baseline: Contender, alive: Sequence[Entry]) -> float:
+    """Slices of one length for all, long enough for the slower half."""
+    known = [c.slices_ms[-1] for c in (baseline, *(e.contender for e in alive if e.contender)) if c.slices_ms]
+    return slice_ms(float(np.median(known)) if known else baseline.loaded.first_run_ms)
+
+
+def _tell(
+    emit: Emit, phase: str, done: int, total: int, baseline: Contender, alive: list[Entry], deadline: float
+) -> None:
+    best = ranked(baseline, alive)[0] if alive else None
+    told = f"{best.candidate.name} {_ratio(baseline, best):.2f}x" if best else None
+    left = max(0.0, deadline - time.monotonic())
+    emit(Progress(phase, f"{len(alive)} candidates left", done, total, told, left))

@@ -1,0 +1,159 @@
+"""How each variant of a model is made; the target profile's precision ladder names them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgeopt.data import Samples
+from edgeopt.graph.ledger import Change, Ledger, LedgerEntry
+from edgeopt.quant.settings import QuantSettings
+
+ORT = ("onnxruntime-cpu",)
+OPENVINO = ("openvino-cpu",)
+
+
+@dataclass(frozen=True, slots=True)
+class Kitchen:
+    """What a recipe works with."""
+
+    source: Path
+    base: Path
+    """The cleaned model, or the source where cleaning failed."""
+    out: Path
+    check_samples: Samples
+    calibration: Samples | None
+    """Samples that may be used to calibrate; None where the user gave no data."""
+    settings: QuantSettings
+    transformer: bool
+    passes: tuple[str, ...] | None = None
+    """The graph passes to run; None for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One way to make a variant; `make` writes `kitchen.out` and returns the ledger of what it did."""
+
+    name: str
+    title: str
+    file: str
+    backends: tuple[str, ...]
+    make: Callable[[Kitchen], Ledger]
+    needs: tuple[str, ...]
+    """Import packages that it works with."""
+    exact: bool = False
+    """It changes the form of the computation, not its precision."""
+    only_transformers: bool = False
+    needs_data: bool = False
+    """It calibrates, or its accuracy can only be judged on real data."""
+    numeric: str = "precision"
+    """The runtime option that changes its numbers: every value of it is a candidate of its own."""
+
+
+def _source(_: Kitchen) -> Ledger:
+    """Nothing to make: the backends read the source file itself."""
+    return ()
+
+
+def _cleaned(kitchen: Kitchen) -> Ledger:
+    from edgeopt.search.cleaning import clean
+
+    return clean(kitchen)
+
+
+def _fused(kitchen: Kitchen) -> Ledger:
+    from edgeopt.backends.onnxruntime.lowering.transformer import fuse
+
+    fused = fuse(kitchen.base, kitchen.out)
+    changes = tuple(Change(f"{count} x {operator}") for operator, count in sorted(fused.items()))
+    return (LedgerEntry("transformer-fusions", applied=changes),)
+
+
+def _ort_static(kitchen: Kitchen) -> Ledger:
+    from edgeopt.quant.qdq import quantize_static
+
+    quantize_static(kitchen.base, _calibration(kitchen), kitchen.settings, kitchen.out)
+    return ()
+
+
+def _ort_dynamic(kitchen: Kitchen) -> Ledger:
+    from edgeopt.quant.dynamic import quantize_dynamic
+
+    quantize_dynamic(kitchen.base, kitchen.settings, kitchen.out)
+    return ()
+
+
+def _nncf_int8(kitchen: Kitchen) -> Ledger:
+    from edgeopt.quant.nncf_int8 import quantize
+
+    quantize(kitchen.base, _calibration(kitchen), kitchen.out, kitchen.transformer)
+    return ()
+
+
+def _nncf_weights(kitchen: Kitchen) -> Ledger:
+    from edgeopt.quant.weights import compress
+
+    compress(kitchen.base, kitchen.out)
+    return ()
+
+
+def _calibration(kitchen: Kitchen) -> Samples:
+    assert kitchen.calibration is not None  # noqa: S101 - recipes that calibrate are only tried with data
+    return kitchen.calibration
+
+
+# In the order in which they are made: what others start from first, what takes long last.
+RECIPES = (
+    Recipe("source", "the model as it came", "", ORT + OPENVINO, _source, (), exact=True),
+    Recipe("cleaned", "exact graph rewrites", "model.onnx", ORT + OPENVINO, _cleaned, ("onnx_ir",), exact=True),
+    Recipe(
+        "transformer-fused",
+        "ONNX Runtime's transformer fusions",
+        "model.onnx",
+        ORT,
+        _fused,
+        ("onnxruntime", "onnx"),
+        exact=True,
+        only_transformers=True,
+    ),
+    Recipe(
+        "ort-static-int8",
+        "8-bit weights and activations (ONNX Runtime, QDQ)",
+        "model.onnx",
+        ORT,
+        _ort_static,
+        ("onnxruntime", "onnx"),
+        needs_data=True,
+    ),
+    Recipe(
+        "ort-dynamic-int8",
+        "8-bit weights, activations quantized at run time (ONNX Runtime)",
+        "model.onnx",
+        ORT,
+        _ort_dynamic,
+        ("onnxruntime", "onnx"),
+        needs_data=True,
+    ),
+    Recipe(
+        "nncf-w8",
+        "8-bit weights (NNCF), activations quantized by groups at run time",
+        "model.xml",
+        OPENVINO,
+        _nncf_weights,
+        ("nncf", "openvino"),
+        needs_data=True,
+        numeric="dynamic_quantization_group_size",
+    ),
+    Recipe(
+        "nncf-int8",
+        "8-bit weights and activations (NNCF)",
+        "model.xml",
+        OPENVINO,
+        _nncf_int8,
+        ("nncf", "openvino"),
+        needs_data=True,
+    ),
+)
+
+
+def recipe_named(name: str) -> Recipe:
+    return next(r for r in RECIPES if r.name == name)

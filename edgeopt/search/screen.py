@@ -1,0 +1,102 @@
+"""The screen: does a candidate load, does it run, is it inside the accuracy budget?"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from edgeopt.backends.base import Array
+from edgeopt.bench.contest import Contender, enter, save_outputs, speedup
+from edgeopt.bench.host import TrialHost
+from edgeopt.bench.messages import Load, Loaded, Memory
+from edgeopt.bench.stats import Interval
+from edgeopt.bench.trial import read_outputs
+from edgeopt.errors import TrialError
+from edgeopt.graph.verify import compare_outputs, lower_bound_db
+from edgeopt.search.outcome import Candidate, Status
+from edgeopt.search.split import Split
+
+
+@dataclass(slots=True)
+class Course:
+    """What all candidates of a search share."""
+
+    host: TrialHost
+    folder: Path
+    samples_path: Path
+    split: Split
+    floor_db: float
+    reference: list[dict[str, Array]]
+    """The baseline's outputs on the check samples."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """A candidate in the race: alive while it has a contender, afterwards a status with a reason."""
+
+    candidate: Candidate
+    path: Path
+    contender: Contender | None = None
+    status: Status = "lost"
+    reason: str = ""
+    accuracy_db: float | None = None
+    accuracy_low_db: float | None = None
+    speedup: Interval | None = None
+    latency_ms: float | None = None
+    loaded: Loaded | None = None
+    memory: Memory | None = None
+
+    def measured(self, baseline: Contender) -> None:
+        """Keeps what the latest rounds say of it."""
+        if self.contender is not None and self.contender.slices_ms:
+            self.speedup = speedup(baseline, self.contender)
+            self.latency_ms = float(np.median(self.contender.slices_ms))
+
+    def leave(self, status: Status, reason: str) -> None:
+        """Out of the race, for this reason."""
+        self.status, self.reason = status, reason
+        if self.contender is not None:
+            self.memory = self.contender.memory
+            self.contender.close()
+            self.contender = None
+
+
+def screen(course: Course, candidate: Candidate, path: Path, timeout_s: float) -> Entry:
+    """Loads a candidate, compares its outputs with the baseline's, and leaves it loaded when it is good enough."""
+    entry = Entry(candidate, path)
+    load = Load(candidate.backend, course.host.put(path), candidate.options, course.host.put(course.samples_path))
+    try:
+        entry.contender = enter(course.host, candidate.name, load, timeout_s)
+        entry.loaded = entry.contender.loaded
+        outputs = outputs_of(
+            course, entry.contender, course.split.check_first, course.split.check_count, timeout_s
+        )
+    except TrialError as error:
+        entry.leave("failed", error.message)
+        return entry
+    judge(course, entry, outputs)
+    return entry
+
+
+def outputs_of(
+    course: Course, contender: Contender, first: int, count: int, timeout_s: float = 60.0
+) -> list[dict[str, Array]]:
+    """A contender's outputs on some of the samples, one dict a sample."""
+    file = course.folder / "outputs.npz"
+    save_outputs(contender, first, count, str(file), timeout_s)
+    return read_outputs(file)
+
+
+def judge(course: Course, entry: Entry, outputs: list[dict[str, Array]]) -> None:
+    """Holds the outputs against the accuracy budget; below it, the candidate is out."""
+    accuracy = compare_outputs(course.reference, outputs)
+    entry.accuracy_db = accuracy.snr_db
+    entry.accuracy_low_db = lower_bound_db(accuracy)
+    if accuracy.problem:
+        entry.leave("failed", accuracy.problem)
+    elif entry.accuracy_low_db < course.floor_db:
+        entry.leave(
+            "below the floor",
+            f"{accuracy.snr_db:.1f} dB on {len(outputs)} samples that calibration never saw "
+            f"(on others perhaps {entry.accuracy_low_db:.1f}); the floor is {course.floor_db:g} dB",
+        )

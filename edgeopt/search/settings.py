@@ -1,0 +1,41 @@
+"""What the user asks of a search."""
+
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.errors import UsageError
+
+# Budgets by name; DESIGN of the levels: exact rewrites, no visible difference, a difference most tasks accept.
+BUDGETS_DB = {"exact": 80.0, "transparent": 30.0, "balanced": 20.0}
+
+
+class Settings(msgspec.Struct, frozen=True):
+    model: Path
+    out: Path
+    data: Path | None = None
+    floor_db: float = BUDGETS_DB["transparent"]
+    time_limit_s: float | None = None
+    target: str | None = None
+    profile: Path | None = None
+
+
+def floor_from(text: str) -> float:
+    """The accuracy floor in dB from `30dB`, `30` or a budget's name."""
+    named = BUDGETS_DB.get(text.strip().lower())
+    if named is not None:
+        return named
+    number = text.strip().lower().removesuffix("db").strip()
+    try:
+        floor = float(number)
+    except ValueError:
+        floor = float("nan")
+    if not 0 < floor <= 150:
+        names = ", ".join(f"{n} ({v:g} dB)" for n, v in BUDGETS_DB.items())
+        raise UsageError(f"'{text}' is no accuracy floor.", f"Give decibels, as in 30dB, or a name: {names}.")
+    return floor
+
+
+def time_limit_for(size_bytes: int) -> float:
+    """A minute for small models, and a second more for each further megabyte, up to ten minutes."""
+    return min(60.0 + max(0.0, size_bytes / 1e6 - 10.0), 600.0)

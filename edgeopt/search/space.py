@@ -1,0 +1,46 @@
+"""Which candidates there are: variants by backends by runtime options, from the target profile."""
+
+from collections.abc import Mapping, Sequence
+
+from edgeopt.search.outcome import Candidate, RuntimeOptions
+from edgeopt.search.recipes import RECIPES, recipe_named
+
+# They are screened for accuracy from the start, each where its recipe says, and not tuned late.
+_NUMERIC = frozenset(r.numeric for r in RECIPES)
+
+Space = Mapping[str, Mapping[str, Sequence[str | int | float | bool]]]
+"""Backend, option, values; the first value is where the search starts."""
+
+
+def baseline(backend: str) -> Candidate:
+    """What a user has today: the model as it came, in a runtime's defaults."""
+    return Candidate("source", backend)
+
+
+def first_candidates(
+    variant: str, backends: Sequence[str], space: Space, shapes: dict[str, list[int]] | None
+) -> list[Candidate]:
+    """A variant on each backend that reads it, once for each value of the options that change the numbers."""
+    found = []
+    for backend in backends:
+        if backend not in recipe_named(variant).backends:
+            continue
+        fixed: RuntimeOptions = {"shapes": shapes} if shapes and backend.startswith("openvino") else {}
+        numeric = recipe_named(variant).numeric
+        values = space.get(backend, {}).get(numeric, ())
+        found += [Candidate(variant, backend, {**fixed, numeric: v}) for v in values] or [
+            Candidate(variant, backend, fixed)
+        ]
+    return found
+
+
+def neighbours(candidate: Candidate, space: Space) -> list[Candidate]:
+    """The same candidate with one runtime option changed."""
+    options = space.get(candidate.backend, {})
+    return [
+        Candidate(candidate.variant, candidate.backend, {**candidate.options, option: value})
+        for option, values in options.items()
+        if option not in _NUMERIC
+        for value in values
+        if candidate.options.get(option, values[0]) != value
+    ]

@@ -1,0 +1,33 @@
+"""Which samples calibrate, which screen, and which prove: no sample does two of these where there are enough."""
+
+import msgspec
+
+from edgeopt.quant.settings import MOST_CALIBRATION_SAMPLES
+
+_FEWEST_TO_QUANTIZE = 4
+_MOST_TO_CHECK = 24
+_MOST_TO_PROVE = 16
+
+
+class Split(msgspec.Struct, frozen=True):
+    """Counts and places within the samples given, in their order."""
+
+    calibration_count: int
+    check_first: int
+    check_count: int
+    prove_first: int
+    prove_count: int
+
+    @property
+    def prove(self) -> range:
+        return range(self.prove_first, self.prove_first + self.prove_count)
+
+
+def split(count: int, given: bool) -> Split:
+    """How to use so many samples; `given` says that they are the user's and not generated."""
+    if not given or count < _FEWEST_TO_QUANTIZE:
+        return Split(0, 0, count, 0, count)
+    half = count // 2
+    prove = min((count - half) // 2, _MOST_TO_PROVE)
+    check = min(count - half - prove, _MOST_TO_CHECK)
+    return Split(min(half, MOST_CALIBRATION_SAMPLES), half, check, count - prove, prove)

@@ -1,0 +1,1 @@
+"""The desktop app: runs the command line and shows its events."""

@@ -1,0 +1,109 @@
+from dataclasses import dataclass, field
+
+import pytest
+
+from edgeopt.hw.device import Runtime, Unavailable
+from edgeopt.hw.host import RecordedHost
+from edgeopt.hw.probes.runtimes import installed_versions, probe
+
+
+@dataclass(frozen=True, slots=True)
+class CountingHost(RecordedHost):
+    """A recorded machine that counts the child processes."""
+
+    asked: list = field(default_factory=list)
+    answers: dict = field(default_factory=dict)
+
+    def call_in_child(self, library, function, timeout_s=30.0):  # noqa: ARG002 - contract
+        self.asked.append(function)
+        return self.answers[function]
+
+
+@pytest.fixture
+def make(machine, tmp_path):
+    def host(cache_folder=tmp_path / "cache", **changes):
+        answers = {"onnxruntime_providers": ["CPUExecutionProvider"], "openvino_devices": ["CPU: Some CPU"]}
+        versions = {"onnxruntime": "1.31.1", "openvino": "2026.4.1"} | changes.pop("versions", {})
+        root = machine(changes.pop("files", None), versions=versions).root
+        return CountingHost(root, cache_folder, answers=answers | changes)
+
+    return host
+
+
+def test_versions_and_what_they_run_on(make):
+    facts = probe(make())
+    assert facts.section == (
+        Runtime("onnxruntime", "1.31.1", ("CPUExecutionProvider",)),
+        Runtime("openvino", "2026.4.1", ("CPU: Some CPU",)),
+    )
+    assert facts.unavailable["nncf"] == "not installed; pip install 'edgeopt[optimize]' brings it"
+
+
+def test_the_second_time_no_process_is_started(make):
+    first = probe(make())
+    host = make()
+    second = probe(host)
+    assert host.asked == []
+    assert second.section == first.section
+    assert second.sources["runtimes.openvino.providers"] == "cached answer of edgeopt.hw.runtime_facts"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"versions": {"onnxruntime": "1.32.0"}},
+        {"files": {"/proc/driver/nvidia/version": "NVRM version: 1"}},
+        {"files": {"/proc/cpuinfo": "processor : 0\nmodel name : Another CPU\n"}},
+        {"files": {"/dev/dri/renderD128": ""}},
+    ],
+)
+def test_what_changes_the_answer_asks_again(make, change):
+    probe(make())
+    host = make(**change)
+    probe(host)
+    assert host.asked == ["onnxruntime_providers", "openvino_devices"]
+
+
+def test_a_damaged_cache_is_filled_again(make, tmp_path):
+    probe(make())
+    (file,) = (tmp_path / "cache").iterdir()
+    file.write_text("{broken")
+    host = make()
+    assert probe(host).section[0].providers == ("CPUExecutionProvider",)
+    assert len(host.asked) == 2
+    again = make()
+    probe(again)
+    assert again.asked == []
+
+
+def test_a_runtime_that_crashes_keeps_its_version_and_gets_a_reason(make):
+    facts = probe(make(openvino_devices=Unavailable("it crashed: SIGSEGV")))
+    assert facts.section[1] == Runtime("openvino", "2026.4.1", ())
+    assert facts.unavailable["openvino.providers"] == "it crashed: SIGSEGV"
+    host = make()
+    probe(host)
+    assert host.asked == ["openvino_devices"]
+
+
+def test_a_cache_that_cannot_be_written_is_told(make, tmp_path):
+    (tmp_path / "file").write_text("")
+    facts = probe(make(cache_folder=tmp_path / "file"))
+    assert "asks the runtimes again" in facts.unavailable["runtimes.cache"]
+    assert facts.section[0].providers
+
+
+def test_a_bare_device_starts_no_process(machine):
+    host = CountingHost(machine().root)
+    assert probe(host).section == ()
+    assert host.asked == []
+
+
+def test_the_gpu_build_counts_as_onnxruntime(machine):
+    host = CountingHost(
+        machine(versions={"onnxruntime-gpu": "1.30"}).root,
+        answers={"onnxruntime_providers": ["CUDAExecutionProvider"]},
+    )
+    facts = probe(host)
+    assert facts.section == (Runtime("onnxruntime-gpu", "1.30", ("CUDAExecutionProvider",)),)
+    assert "onnxruntime" not in facts.unavailable
+    assert installed_versions(host) == (("onnxruntime-gpu", "1.30"),)

@@ -1,0 +1,16 @@
+import pytest
+
+from edgeopt.hw.child import call_in_child
+
+
+@pytest.mark.parametrize(
+    ("library", "question", "expected"),
+    [
+        ("onnxruntime", "onnxruntime_providers", "CPUExecutionProvider"),
+        ("openvino", "openvino_devices", "CPU: "),
+    ],
+)
+def test_a_runtime_that_is_installed_answers(library, question, expected):
+    pytest.importorskip(library)
+    answer = call_in_child("edgeopt.hw.runtime_facts", question, 60)
+    assert any(item.startswith(expected) for item in answer)

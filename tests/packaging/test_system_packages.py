@@ -1,0 +1,78 @@
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "packaging" / "system-packages.sh"
+QT_LIBRARIES = ("libEGL.so.1", "libGL.so.1", "libxkbcommon.so.0", "libdbus-1.so.3", "libfontconfig.so.1")
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Debian packages are for Linux")
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """Runs the script where `ldconfig`, `id`, `sudo` and `apt-get` are what the test says."""
+
+    def run(*arguments, libraries=(), user="0", apt=True, sudo=False, apt_works=True):
+        folder = tmp_path / "programs"
+        folder.mkdir()
+        log = tmp_path / "apt.log"
+        log.touch()
+        programs = {
+            "ldconfig": "".join(f"echo '  {name} (libc6) => /lib/{name}'\n" for name in libraries),
+            "id": f"echo {user}\n",
+            "sudo": 'if [ "$1" = -n ]; then shift; fi; "$@"\n' if sudo else "exit 1\n",
+        }
+        if apt:
+            programs["apt-get"] = f"echo \"$@\" >> '{log}'\nexit {0 if apt_works else 100}\n"
+        for name, text in programs.items():
+            (folder / name).write_text(f"#!/bin/sh\n{text}")
+            (folder / name).chmod(0o755)
+        for name in ("sh", "env", "grep", "uname", "true"):
+            (folder / name).symlink_to(shutil.which(name))
+        done = subprocess.run(
+            [shutil.which("sh"), str(SCRIPT), *arguments],
+            env={"PATH": str(folder)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        installed = [line.split() for line in log.read_text().splitlines() if " install " in line]
+        return done, [word for line in installed for word in line[line.index("install") + 1 :]]
+
+    return run
+
+
+def test_nothing_is_installed_when_nothing_is_missing(machine):
+    done, installed = machine("gui", libraries=QT_LIBRARIES)
+    assert (done.returncode, done.stdout, done.stderr, installed) == (0, "", "", [])
+
+
+@pytest.mark.parametrize("how", [{"user": "0"}, {"user": "1000", "sudo": True}])
+def test_only_what_is_missing_is_installed_as_root_or_with_sudo(machine, how):
+    done, installed = machine("gui", libraries=QT_LIBRARIES[2:], **how)
+    assert done.returncode == 0
+    assert installed == ["libegl1", "libgl1"]
+
+
+@pytest.mark.parametrize("how", [{"user": "1000"}, {"apt": False}, {"apt_works": False}])
+def test_one_sentence_when_it_cannot_install(machine, how):
+    done, _ = machine("gui", libraries=QT_LIBRARIES[1:], **how)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "libegl1" in done.stderr
+    assert "libgl1" not in done.stderr
+
+
+def test_the_package_for_environments_is_that_of_the_python_which_lacks_it(machine):
+    done, installed = machine("venv", sys.executable)
+    assert done.returncode == 0
+    assert installed == [f"python{sys.version_info.major}.{sys.version_info.minor}-venv"]
+
+
+def test_wrong_usage_leaves_with_2(machine):
+    assert machine()[0].returncode == 2

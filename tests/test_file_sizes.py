@@ -1,0 +1,25 @@
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("edgeopt", "agent", "gui", "tests", "benchmarks")
+MOST_LINES = 400
+
+
+def too_long(root):
+    paths = [path for folder in FOLDERS for path in sorted((root / folder).rglob("*.py"))]
+    assert paths
+    counts = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in paths}
+    return [f"{path.relative_to(root)} has {lines} lines" for path, lines in counts.items() if lines > MOST_LINES]
+
+
+def test_no_file_is_longer_than_400_lines():
+    assert too_long(ROOT) == []
+
+
+@pytest.mark.parametrize(("lines", "found"), [(400, []), (401, ["edgeopt/hw/big.py has 401 lines"])])
+def test_a_planted_long_file_is_found(tmp_path, lines, found):
+    (tmp_path / "edgeopt" / "hw").mkdir(parents=True)
+    (tmp_path / "edgeopt" / "hw" / "big.py").write_text("x = 1\n" * lines)
+    assert too_long(tmp_path) == found

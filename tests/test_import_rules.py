@@ -1,0 +1,253 @@
+"""The rules for imports, as a checker over syntax trees: tried on the code, and on planted faults."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = (("edgeopt", ROOT), ("edgeopt_agent", ROOT / "agent"), ("edgeopt_gui", ROOT / "gui"))
+
+# What a part of the core may import of edgeopt; the first entry that fits a module holds.
+LAYERS = (
+    ("edgeopt.errors", ()),
+    ("edgeopt.version", ()),
+    ("edgeopt.events", ("edgeopt.errors",)),
+    ("edgeopt.hw", ("edgeopt.errors", "edgeopt.events", "edgeopt.hw")),
+    (
+        "edgeopt.graph.verify",
+        ("edgeopt.errors", "edgeopt.events", "edgeopt.graph", "edgeopt.hw.device", "edgeopt.backends.base"),
+    ),
+    ("edgeopt.graph", ("edgeopt.errors", "edgeopt.events", "edgeopt.graph", "edgeopt.hw.device")),
+    ("edgeopt.backends", ("edgeopt.errors", "edgeopt.events", "edgeopt.backends", "edgeopt.hw.device")),
+)
+
+QT = ("PySide6", "PySide2", "PyQt6", "PyQt5", "shiboken6", "qtpy", "pyqtgraph")
+WEB_FRAMEWORKS = ("starlette", "uvicorn", "fastapi", "flask", "django", "aiohttp", "tornado", "sanic", "grpc")
+
+# Nobody in the part imports these, not even inside a function.
+NEVER = (
+    ("edgeopt", (*QT, *WEB_FRAMEWORKS, "edgeopt_agent", "edgeopt_gui")),
+    ("edgeopt_agent", (*QT, "edgeopt_gui")),
+    ("edgeopt_gui", (*WEB_FRAMEWORKS, "edgeopt_agent")),
+)
+
+KNOW_THE_COMMAND_LINE = ("edgeopt.cli", "edgeopt.__main__", "edgeopt_agent", "edgeopt_gui")
+
+# Imported inside functions only: `edgeopt probe` works on a bare device, and `import edgeopt` stays quick.
+HEAVY = (
+    "onnxruntime",
+    "openvino",
+    "nncf",
+    "onnxscript",
+    "onnx",
+    "onnx_ir",
+    "rich",
+    "cpuinfo",
+    "scipy",
+)
+INSIDE_FUNCTIONS = (
+    ("edgeopt.hw", (*HEAVY, "numpy")),
+    ("edgeopt.cli", (*HEAVY, "numpy")),
+    ("edgeopt.errors", (*HEAVY, "numpy")),
+    ("edgeopt.events", (*HEAVY, "numpy")),
+    ("edgeopt.profiles", (*HEAVY, "numpy")),
+    ("edgeopt.targets", (*HEAVY, "numpy")),
+    ("edgeopt", HEAVY),
+    ("edgeopt_agent", HEAVY),
+    ("edgeopt_gui", HEAVY),
+)
+
+
+@dataclass(frozen=True)
+class Import:
+    name: str
+    line: int
+    in_function: bool
+    for_types_only: bool
+
+
+def violations(module: str, source: str, is_package: bool = False) -> list[str]:
+    """Every broken rule in one module, as sentences."""
+    found = []
+    for item in imports(module, source, is_package):
+        where = f"{module}:{item.line} imports {item.name}"
+        allowed = _of(LAYERS, module)
+        own = _inside(item.name, ("edgeopt",))
+        if own and allowed is not None and not _inside(item.name, (module, *allowed)):
+            found.append(f"{where}, but may import of edgeopt only: {', '.join(allowed) or 'nothing'}")
+        if _inside(item.name, _of(NEVER, module) or ()):
+            found.append(f"{where}, which has no place there")
+        if _inside(item.name, ("edgeopt.cli",)) and not _inside(module, KNOW_THE_COMMAND_LINE):
+            found.append(f"{where}, but nothing below the command line knows it")
+        late = _of(INSIDE_FUNCTIONS, module) or ()
+        if _inside(item.name, late) and not (item.in_function or item.for_types_only):
+            found.append(f"{where} at the level of the module; import it in the function that needs it")
+    return found
+
+
+def imports(module: str, source: str, is_package: bool = False) -> Iterator[Import]:
+    """Every import in a module, those by `importlib.import_module("...")` too."""
+    yield from _walk(ast.parse(source), module, is_package, in_function=False, for_types_only=False)
+
+
+def _walk(
+    node: ast.AST, module: str, is_package: bool, in_function: bool, for_types_only: bool
+) -> Iterator[Import]:
+    for name in _names(node, module, is_package):
+        yield Import(name, getattr(node, "lineno", 0), in_function, for_types_only)
+    in_function = in_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        for child in node.body:
+            yield from _walk(child, module, is_package, in_function, for_types_only=True)
+        for child in node.orelse:
+            yield from _walk(child, module, is_package, in_function, for_types_only)
+        return
+    for child in ast.iter_child_nodes(node):
+        yield from _walk(child, module, is_package, in_function, for_types_only)
+
+
+def _names(node: ast.AST, module: str, is_package: bool) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        home = node.module or ""
+        if node.level:
+            parents = module.split(".")
+            kept = len(parents) - node.level + is_package
+            home = ".".join([*parents[:kept], *([home] if home else [])])
+        return [f"{home}.{alias.name}" for alias in node.names]
+    if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+        called = ast.unparse(node.func)
+        name = node.args[0].value
+        if called in {"__import__", "import_module", "importlib.import_module"} and isinstance(name, str):
+            return [name]
+    return []
+
+
+def _of(table: tuple[tuple[str, tuple[str, ...]], ...], module: str) -> tuple[str, ...] | None:
+    return next((entry for part, entry in table if _inside(module, (part,))), None)
+
+
+def _inside(name: str, parts: tuple[str, ...]) -> bool:
+    return any(name == part or name.startswith(f"{part}.") for part in parts)
+
+
+def modules() -> list[tuple[str, Path]]:
+    found = []
+    for package, folder in SOURCES:
+        for path in sorted((folder / package).rglob("*.py")):
+            parts = path.relative_to(folder).with_suffix("").parts
+            found.append((".".join(parts[:-1] if parts[-1] == "__init__" else parts), path))
+    return found
+
+
+def test_every_module_keeps_the_rules():
+    checked = modules()
+    found = [v for name, path in checked for v in violations(name, path.read_text(), path.stem == "__init__")]
+    assert not found, "\n".join(found)
+    assert {name.partition(".")[0] for name, _ in checked} == {package for package, _ in SOURCES}
+
+
+PLANTED = (
+    ("edgeopt.hw.probe", "from edgeopt.graph import model"),
+    ("edgeopt.hw.probe", "from edgeopt import graph"),
+    ("edgeopt.hw.probe", "def probe():\n    import edgeopt.backends.base"),
+    ("edgeopt.hw.probe", "from ..graph.model import load"),
+    ("edgeopt.hw.probe", "import numpy as np"),
+    ("edgeopt.hw.host", "from edgeopt.version import __version__"),
+    ("edgeopt.graph.model", "from edgeopt.hw.probe import probe"),
+    ("edgeopt.graph.model", "from edgeopt.backends.base import Backend"),
+    ("edgeopt.graph.verify", "from edgeopt.backends.onnxruntime import cpu"),
+    ("edgeopt.graph.passes.fold", "import onnx_ir as ir"),
+    ("edgeopt.graph.passes.fold", "class Fold:\n    import onnx"),
+    ("edgeopt.graph.passes.fold", "try:\n    import onnxscript\nexcept ImportError:\n    pass"),
+    ("edgeopt.backends.null", "from edgeopt.search.race import race"),
+    ("edgeopt.backends.null", "from edgeopt.hw.probe import probe"),
+    ("edgeopt.backends.onnxruntime", "import onnxruntime"),
+    ("edgeopt.backends.openvino", 'import importlib\nov = importlib.import_module("openvino")'),
+    ("edgeopt.errors", "import edgeopt.events"),
+    ("edgeopt.events", "import numpy"),
+    ("edgeopt.search.race", "from edgeopt.cli.console import execute"),
+    ("edgeopt.quant.calibrate", "from nncf import quantize"),
+    ("edgeopt.cli.probe", "from rich.table import Table"),
+    ("edgeopt.cli.probe", "def show():\n    from PySide6 import QtWidgets"),
+    ("edgeopt.runtime.session", "def serve():\n    import starlette.applications"),
+    ("edgeopt.fleet.client", "import edgeopt_agent"),
+    ("edgeopt.fleet.client", "def show():\n    from edgeopt_gui import main"),
+    ("edgeopt_agent.main", "import edgeopt_gui.main"),
+    ("edgeopt_agent.main", "import PySide6"),
+    ("edgeopt_gui.main", "from edgeopt_agent import main"),
+    ("edgeopt_gui.main", "def serve():\n    import uvicorn"),
+)
+
+
+@pytest.mark.parametrize(("module", "source"), PLANTED)
+def test_a_planted_fault_is_found(module, source):
+    assert len(violations(module, source)) == 1
+
+
+ALLOWED = (
+    ("edgeopt.hw.probe", "from edgeopt.hw.device import Device\nfrom edgeopt.events import Emit\nimport os"),
+    ("edgeopt.hw.probe", "def load():\n    import numpy"),
+    ("edgeopt.graph.model", "from edgeopt.hw.device import Device"),
+    ("edgeopt.graph.model", "if TYPE_CHECKING:\n    import onnx_ir as ir"),
+    ("edgeopt.graph.verify", "from edgeopt.backends.base import Backend"),
+    ("edgeopt.backends.null", "import numpy\nfrom edgeopt.backends.base import Backend"),
+    ("edgeopt.backends.onnxruntime.cpu", "def load():\n    import onnxruntime"),
+    ("edgeopt.search.race", "from edgeopt.bench.contest import contest\nimport numpy"),
+    ("edgeopt.cli.optimize", "from edgeopt.search.optimize import optimize"),
+    ("edgeopt_agent.main", "import edgeopt.runtime.session, starlette"),
+    ("edgeopt_gui.main", "import PySide6, edgeopt.events"),
+)
+
+
+@pytest.mark.parametrize(("module", "source"), ALLOWED)
+def test_what_the_rules_allow_is_not_reported(module, source):
+    assert violations(module, source) == []
+
+
+def test_an_import_beside_a_type_checking_block_is_still_found():
+    source = "if TYPE_CHECKING:\n    import onnx\nelse:\n    import onnxruntime"
+    assert [v for v in violations("edgeopt.quant.qdq", source) if "onnxruntime" in v]
+    assert not [v for v in violations("edgeopt.quant.qdq", source) if "imports onnx " in v]
+
+
+def test_a_package_resolves_its_relative_imports_from_itself():
+    assert violations("edgeopt.hw", "from .device import Device", is_package=True) == []
+    assert len(violations("edgeopt.hw", "from ..graph import model", is_package=True)) == 1
+
+
+def test_importing_edgeopt_loads_no_runtime():
+    heavy = [*HEAVY, *QT, *WEB_FRAMEWORKS, "numpy", "typer"]
+    program = f"import edgeopt, sys; print([m for m in {heavy!r} if m in sys.modules])"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"
+
+
+REGISTRIES = (
+    ("edgeopt/hw/probes/__init__.py", "PROBES"),
+    ("edgeopt/graph/passes/__init__.py", "PASSES"),
+    ("edgeopt/backends/__init__.py", "BACKENDS"),
+    ("edgeopt/search/recipes.py", "RECIPES"),
+    ("edgeopt/cli/main.py", "COMMANDS"),
+)
+
+
+@pytest.mark.parametrize(("path", "name"), REGISTRIES)
+def test_a_registry_is_a_plain_tuple_that_can_be_read_at_a_glance(path, name):
+    values = [
+        node.value
+        for node in ast.parse((ROOT / path).read_text()).body
+        if isinstance(node, ast.Assign | ast.AnnAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name) and target.id == name
+    ]
+    assert len(values) == 1
+    assert isinstance(values[0], ast.Tuple)
+    assert values[0].elts

@@ -1,0 +1,32 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import edgeopt
+
+ROOT = Path(__file__).parents[1]
+NAMES = ["__version__", "load", "optimize", "probe"]
+
+
+def test_the_public_names_are_these():
+    assert sorted(edgeopt.__all__) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_public_name_can_be_used(name):
+    assert getattr(edgeopt, name)
+    assert name in dir(edgeopt)
+
+
+def test_another_name_is_refused_by_its_name():
+    with pytest.raises(AttributeError, match="no_such_name"):
+        edgeopt.no_such_name  # noqa: B018 - reading it is the test
+
+
+def test_reading_the_names_loads_nothing():
+    """The names come when they are used, so an editor's look at the module costs nothing."""
+    program = "import edgeopt, sys; dir(edgeopt); print([m for m in sys.modules if m.startswith('edgeopt.')])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "['edgeopt.version']"

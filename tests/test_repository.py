@@ -1,0 +1,188 @@
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from edgeopt import profiles
+from edgeopt.bundle import deployment
+from edgeopt.cli.main import COMMANDS
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = (
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "benchmarks/README.md",
+    "docs/architecture.md",
+    "docs/profiles.md",
+    "docs/bundles.md",
+)
+
+
+def plain(name):
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def constraints():
+    return (ROOT / "constraints.txt").read_text().splitlines()
+
+
+def test_the_readme_names_the_two_commands():
+    text = (ROOT / "README.md").read_text()
+    assert "make demo" in text
+    assert "make test" in text
+
+
+def test_constraints_hold_names_and_versions_and_nothing_else():
+    assert constraints()
+    assert [line for line in constraints() if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.]*", line)] == []
+
+
+def test_each_name_is_constrained_once():
+    names = [plain(line.partition("==")[0]) for line in constraints()]
+    assert len(names) == len(set(names))
+
+
+def test_everything_that_make_installs_is_constrained():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = project["project"]["optional-dependencies"]
+    wanted = [
+        *project["build-system"]["requires"],
+        *project["project"]["dependencies"],
+        *project["dependency-groups"]["dev"],
+        *(line for extra in extras if extra not in {"cuda", "directml", "all"} for line in extras[extra]),
+    ]
+    names = {plain(re.split(r"[><=;\[ ]", line)[0]) for line in wanted} - {"edgeopt"}
+    assert names - {plain(line.partition("==")[0]) for line in constraints()} == set()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_in_documents_lead_to_files(document):
+    path = ROOT / document
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", path.read_text())
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def test_documents_name_only_commands_that_exist():
+    named = set()
+    for document in DOCUMENTS:
+        text = (ROOT / document).read_text()
+        blocks = re.findall(r"^```$(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+        named |= set(re.findall(r"^edgeopt ([a-z]+)", "\n".join(blocks), flags=re.MULTILINE))
+        named |= set(re.findall(r"`edgeopt ([a-z]+)", text))
+    assert len(named) > 3
+    assert named <= set(COMMANDS)
+
+
+def test_the_readme_lists_every_command():
+    text = (ROOT / "README.md").read_text()
+    assert [command for command in COMMANDS if f"| `edgeopt {command}` |" not in text] == []
+
+
+def test_every_benchmark_is_described():
+    text = (ROOT / "benchmarks" / "README.md").read_text()
+    scripts = [path.name for path in (ROOT / "benchmarks").glob("*.py")]
+    assert [name for name in scripts if f"`{name}`" not in text] == []
+
+
+def test_the_profiles_page_lists_every_profile():
+    text = (ROOT / "docs" / "profiles.md").read_text()
+    names = [path.stem for path in (ROOT / "profiles").glob("*.toml")]
+    assert names
+    assert [name for name in names if f"| `{name}` |" not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("page", "structs"),
+    [
+        ("docs/bundles.md", (deployment.Deployment, deployment.Source, deployment.Run, deployment.Evidence)),
+        (
+            "docs/profiles.md",
+            (profiles.TargetProfile, profiles.Match, profiles.Quantization, profiles.Search),
+        ),
+    ],
+)
+def test_the_page_of_a_file_format_names_every_key(page, structs):
+    text = (ROOT / page).read_text()
+    names = [name for struct in structs for name in struct.__struct_fields__]
+    assert [name for name in names if not re.search(rf"[`\[.]{name}[`\].]", text)] == []
+
+
+@pytest.mark.parametrize("path", ["Makefile", ".ci/run", "packaging/make-venv.sh", "packaging/system-packages.sh"])
+def test_set_up_names_no_host(path):
+    """Where packages come from is the user's own setting, not this project's."""
+    text = (ROOT / path).read_text()
+    assert "://" not in text
+    assert "index-url" not in text
+
+
+def make(folder, *arguments, path=None):
+    env = {**os.environ, "PATH": path or os.environ["PATH"]}
+    command = [shutil.which("make"), "--no-print-directory", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False, env=env)
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """What make needs to begin, in a folder whose name has spaces."""
+    folder = tmp_path / "a folder with spaces"
+    folder.mkdir()
+    for name in ("Makefile", "constraints.txt", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder / name)
+    shutil.copytree(ROOT / "packaging", folder / "packaging")
+    return folder
+
+
+needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+
+
+@needs_make
+def test_make_alone_explains_its_targets(checkout):
+    done = make(checkout)
+    assert done.returncode == 0
+    for target in ("demo", "test", "test-fast", "check", "gui", "clean"):
+        assert f"make {target} " in done.stdout
+
+
+@needs_make
+def test_make_without_python_says_what_to_install(checkout, tmp_path):
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for tool in ("sh", "dirname", "env"):
+        (tools / tool).symlink_to(shutil.which(tool))
+    done = make(checkout, "test", path=str(tools))
+    assert done.returncode != 0
+    assert "edgeopt needs Python 3.11 or later" in done.stderr
+    assert not (checkout / ".venv").exists()
+
+
+@needs_make
+def test_make_passes_over_a_python_that_is_too_old(checkout, tmp_path):
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for tool in ("sh", "dirname", "env"):
+        (tools / tool).symlink_to(shutil.which(tool))
+    (tools / "python3").write_text("#!/bin/sh\nexit 1\n")
+    (tools / "python3").chmod(0o755)
+    assert "edgeopt needs Python 3.11 or later" in make(checkout, "demo", path=str(tools)).stderr
+
+
+@needs_make
+def test_make_clean_removes_what_make_made_and_nothing_else(checkout):
+    for name in (".venv", ".mypy_cache", "dist", "edgeopt/__pycache__"):
+        (checkout / name).mkdir(parents=True)
+    (checkout / "edgeopt" / "kept.py").touch()
+    assert make(checkout, "clean").returncode == 0
+    left = {str(path.relative_to(checkout)) for path in checkout.rglob("*") if path.parent.name != "packaging"}
+    assert left == {
+        "Makefile",
+        "constraints.txt",
+        "pyproject.toml",
+        "packaging",
+        "edgeopt",
+        "edgeopt/kept.py",
+    }
