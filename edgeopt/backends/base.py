@@ -1,0 +1,93 @@
+"""What a backend is: something that runs a model. All of them pass `tests/backends/test_contract.py`."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeopt.hw.device import Unavailable
+
+Array = NDArray[Any]
+Feeds = Mapping[str, Array]
+Options = Mapping[str, str | int | float | bool | dict[str, list[int]]]
+
+
+class TensorInfo(msgspec.Struct, frozen=True):
+    """One input or output; a dimension is a size, a name, or None where nothing is known."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str | None, ...]
+    rank_known: bool = True
+    """False where not even the number of dimensions is known; `shape` is empty then."""
+
+
+class Available(msgspec.Struct, frozen=True):
+    version: str
+
+
+class Coverage(msgspec.Struct, frozen=True):
+    """Which nodes of a model a backend runs itself; the rest falls back or fails."""
+
+    supported: int
+    total: int
+    unsupported: tuple[str, ...] = ()
+    """`<operator type>: <node name>` for each node that it does not run."""
+
+
+class Session(Protocol):
+    """A model loaded by a backend. Results stay valid after the next `run`."""
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]: ...
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]: ...
+    def run(self, feeds: Feeds) -> dict[str, Array]: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """One runtime with one execution provider or device, as plain functions."""
+
+    name: str
+    title: str
+    formats: tuple[str, ...]
+    """File suffixes that it loads: `.onnx`, `.xml`."""
+    available: Callable[[], Available | Unavailable]
+    supports: Callable[[Path], Coverage]
+    load: Callable[[Path, Options], Session]
+    """Raises ModelError, UsageError (unknown option) or MissingExtraError, each with a sentence."""
+    package: str | None = None
+    """The Python package behind it, so that a trial can time loading a model net of importing the runtime."""
+
+
+def check_feeds(inputs: tuple[TensorInfo, ...], feeds: Feeds) -> str | None:
+    """Why these feeds cannot be run, as a sentence, or None; for when a run has failed, it costs time."""
+    names = [i.name for i in inputs]
+    missing = [n for n in names if n not in feeds]
+    if missing:
+        return f"The input '{missing[0]}' is missing; the model takes: {', '.join(names)}."
+    unknown = [n for n in feeds if n not in names]
+    if unknown:
+        return f"The model has no input '{unknown[0]}'; it takes: {', '.join(names)}."
+    for info in inputs:
+        array = np.asarray(feeds[info.name])
+        if array.dtype.name != info.dtype and not (info.dtype == "str" and array.dtype.kind in "OU"):
+            return f"The input '{info.name}' must be of type {info.dtype}, not {array.dtype.name}."
+        if not info.rank_known:
+            continue
+        if array.ndim != len(info.shape):
+            return (
+                f"The input '{info.name}' must have {len(info.shape)} dimensions {list(info.shape)}, "
+                f"not {array.ndim} {list(array.shape)}."
+            )
+        for want, got in zip(info.shape, array.shape, strict=True):
+            if isinstance(want, int) and want != got:
+                wanted = f"the shape {list(info.shape)}, not {list(array.shape)}"
+                return f"The input '{info.name}' must have {wanted}."
+    return None

@@ -1,0 +1,34 @@
+"""The slow way of looking at feeds, taken only when the fast way of a session did not work out."""
+
+from edgeopt.backends.base import Array, Feeds, TensorInfo, check_feeds
+from edgeopt.errors import DataError, UsageError
+
+
+def prepare(inputs: tuple[TensorInfo, ...], feeds: Feeds) -> dict[str, Array]:
+    """The feeds as arrays in this machine's byte order, or a DataError that says what is wrong with them."""
+    import numpy as np
+
+    sentence = check_feeds(inputs, feeds)
+    if sentence is not None:
+        raise DataError(sentence, "Compare the data with the model's inputs: edgeopt analyze MODEL")
+    arrays: dict[str, Array] = {}
+    for info in inputs:
+        array = np.asarray(feeds[info.name])
+        if info.dtype == "str" and not all(isinstance(text, str) for text in array.flat):
+            raise DataError(
+                f"The input '{info.name}' must hold only strings.", "Convert the values with str() first."
+            )
+        arrays[info.name] = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    return arrays
+
+
+def closed() -> UsageError:
+    return UsageError("This session is closed.", "Load the model again to run it.")
+
+
+def said_by(error: BaseException) -> str:
+    """What a runtime's message says, on one line and without the places in the runtime's own source."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = [line for line in lines if not line.startswith(("Exception from ", "Check '", "FrontEnd API failed"))]
+    text = " ".join(said or lines) or type(error).__name__
+    return text if len(text) <= 300 else text[:297] + "..."

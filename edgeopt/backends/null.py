@@ -1,0 +1,192 @@
+"""A backend that runs anywhere, on a model that is a small JSON file; what hardware-free tests use.
+
+A `NAME.null.json` says what the model takes and gives, and may plant faults:
+
+    {"inputs":  [{"name": "x", "dtype": "float32", "shape": ["batch", 4]}],
+     "outputs": [{"name": "y", "dtype": "float32", "shape": ["batch", 2]}],
+     "behaviour": "mix",         "zeros", or "mix": numbers that depend on all inputs, row by row in a batch
+     "noise": 0.0,               added to "mix", so that two models can differ by a known amount
+     "latency_ms": 0.0,          how long a run takes; the option of the same name goes before it
+     "load_ms": 0.0,             how long loading takes
+     "nodes": 1, "unsupported": ["Foo: bar"],    what `supports` answers
+     "flood_stderr_bytes": 0,    written to stderr while loading
+     "fail": "", "crash": "", "hang": ""}        "load" or "run": a ModelError, a SIGSEGV, no return
+
+Named dimensions of outputs take the size that the inputs give them; unknown ones are 1.
+"""
+
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import numpy as np
+
+from edgeopt.backends.base import Array, Available, Backend, Coverage, Feeds, Options, TensorInfo
+from edgeopt.backends.feeds import closed, prepare
+from edgeopt.backends.options import read_options
+from edgeopt.errors import ModelError
+
+NAME = "null"
+SUFFIX = ".null.json"
+DTYPES = (
+    "float16", "float32", "float64", "bool", "str",
+    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+)  # fmt: skip
+
+Moment = Literal["", "load", "run"]
+Positive = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class NullModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    behaviour: Literal["zeros", "mix"] = "zeros"
+    noise: float = 0.0
+    latency_ms: Positive = 0.0
+    load_ms: Positive = 0.0
+    nodes: int = 1
+    unsupported: tuple[str, ...] = ()
+    flood_stderr_bytes: int = 0
+    fail: Moment = ""
+    crash: Moment = ""
+    hang: Moment = ""
+
+
+class NullOptions(msgspec.Struct, frozen=True):
+    threads: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Taken and ignored, so that the searches of real backends can be tried here."""
+    latency_ms: Positive | None = None
+
+
+class NullSession:
+    """Safe to use from several threads: a run keeps nothing."""
+
+    def __init__(self, model: NullModel, latency_ms: float) -> None:
+        self.inputs = model.inputs
+        self.outputs = model.outputs
+        self._model = model
+        self._latency_ms = latency_ms
+        self._closed = False
+
+    def run(self, feeds: Feeds) -> dict[str, Array]:
+        start = time.perf_counter()
+        if self._closed:
+            raise closed()
+        arrays = prepare(self.inputs, feeds)
+        _fault(self._model, "run")
+        sizes = _sizes(self.inputs, arrays)
+        results = {info.name: _output(self._model, info, sizes, arrays) for info in self.outputs}
+        _wait_until(start + self._latency_ms / 1e3)
+        return results
+
+    def close(self) -> None:
+        self._closed = True
+
+
+def read_null_model(path: Path) -> NullModel:
+    try:
+        model = msgspec.json.decode(path.read_bytes(), type=NullModel)
+    except OSError as error:
+        raise ModelError(f"The model {path} cannot be read: {error.strerror}.", "Check the path.") from error
+    except msgspec.DecodeError as error:
+        raise ModelError(
+            f"The model {path} is not a null model: {error}.", "See edgeopt/backends/null.py for the format."
+        ) from error
+    unknown = [port for port in (*model.inputs, *model.outputs) if port.dtype not in DTYPES]
+    if unknown:
+        raise ModelError(
+            f"The model {path} has a tensor of the type '{unknown[0].dtype}'.", f"Use: {', '.join(DTYPES)}."
+        )
+    return model
+
+
+def load(path: Path, options: Options) -> NullSession:
+    chosen = read_options(NullOptions, options, NAME)
+    start = time.perf_counter()
+    model = read_null_model(path)
+    if model.flood_stderr_bytes:
+        sys.stderr.write("flood " * (model.flood_stderr_bytes // 6 + 1))
+        sys.stderr.flush()
+    _fault(model, "load")
+    _wait_until(start + model.load_ms / 1e3)
+    return NullSession(model, model.latency_ms if chosen.latency_ms is None else chosen.latency_ms)
+
+
+def supports(path: Path) -> Coverage:
+    model = read_null_model(path)
+    return Coverage(model.nodes - len(model.unsupported), model.nodes, model.unsupported)
+
+
+def available() -> Available:
+    return Available("1")
+
+
+def _fault(model: NullModel, moment: Moment) -> None:
+    if model.fail == moment:
+        raise ModelError(f"The null model fails while it should {moment}, as planted.", "Remove 'fail' from it.")
+    if model.crash == moment:
+        signal.raise_signal(signal.SIGSEGV)
+    if model.hang == moment:
+        threading.Event().wait()
+
+
+def _wait_until(moment: float) -> None:
+    """Sleeps most of the time and spins the rest, because a sleep alone ends up to a millisecond late."""
+    left = moment - time.perf_counter()
+    if left > 2e-3:
+        time.sleep(left - 2e-3)
+    while time.perf_counter() < moment:
+        pass
+
+
+def _sizes(inputs: tuple[TensorInfo, ...], arrays: dict[str, Array]) -> dict[str, int]:
+    return {
+        dimension: size
+        for info in inputs
+        for dimension, size in zip(info.shape, arrays[info.name].shape, strict=False)
+        if isinstance(dimension, str)
+    }
+
+
+def _output(model: NullModel, info: TensorInfo, sizes: dict[str, int], arrays: dict[str, Array]) -> Array:
+    shape = tuple(d if isinstance(d, int) else sizes.get(d or "", 1) for d in info.shape)
+    values = np.zeros(shape)
+    if model.behaviour == "mix" and values.size:
+        batch = next((d for d in info.shape[:1] if isinstance(d, str)), None)
+        rows = values.reshape(1 if batch is None else shape[0], -1)
+        places = np.arange(rows.shape[1])
+        seed = sum(_seed(i, arrays[i.name], batch) for i in model.inputs)
+        rows[:] = np.sin(places + seed) + model.noise * np.cos(7.0 * places)
+    return _as_type(values, info.dtype)
+
+
+def _seed(info: TensorInfo, array: Array, batch: str | None) -> Array:
+    """A number for each row of the batch, or one number where the input has no batch axis."""
+    texts = info.dtype == "str"
+    numbers = np.array([sum(t.encode()) for t in array.flat]).reshape(array.shape) if texts else array
+    if not numbers.size:
+        return np.zeros(1)
+    rows = numbers.reshape(len(array) if batch is not None and batch in info.shape[:1] else 1, -1)
+    return np.asarray(rows.mean(axis=1, keepdims=True, dtype=np.float64))
+
+
+def _as_type(values: Array, dtype: str) -> Array:
+    if dtype == "str":
+        return np.array([f"{value:.6f}" for value in values.flat], dtype=object).reshape(values.shape)
+    if dtype == "bool":
+        return values > 0
+    return (values if np.dtype(dtype).kind == "f" else np.abs(values) * 100).astype(dtype)
+
+
+BACKEND = Backend(
+    name=NAME,
+    title="Null (runs anywhere, computes nothing real)",
+    formats=(SUFFIX,),
+    available=available,
+    supports=supports,
+    load=load,
+)

@@ -1,0 +1,1 @@
+"""ONNX Runtime, one execution provider a file."""

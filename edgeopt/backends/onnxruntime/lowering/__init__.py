@@ -1,0 +1,1 @@
+"""Forms of a graph that only ONNX Runtime understands."""

@@ -1,0 +1,1 @@
+"""OpenVINO, one device a file."""

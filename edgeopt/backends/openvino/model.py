@@ -1,0 +1,113 @@
+"""A model file read by OpenVINO, and what it takes and gives."""
+
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgeopt.backends.base import TensorInfo
+from edgeopt.backends.feeds import said_by
+from edgeopt.errors import MissingExtraError, ModelError, UsageError
+
+if TYPE_CHECKING:
+    from openvino import CompiledModel, Core, Model, Output
+
+_DTYPES = {
+    "boolean": "bool",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f32": "float32",
+    "f64": "float64",
+    **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
+}
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+@cache
+def core() -> "Core":
+    """One `openvino.Core` for the whole process: it loads the plugins, which takes a while."""
+    try:
+        import openvino
+    except ImportError as error:
+        raise MissingExtraError("openvino", "The backend openvino-cpu") from error
+    return openvino.Core()
+
+
+def read_model(path: Path) -> "Model":
+    runtime = core()
+    if not path.is_file():
+        raise ModelError(f"There is no model file {path}.", "Check the path.")
+    try:
+        return runtime.read_model(path)
+    except RuntimeError as error:
+        raise ModelError(
+            f"OpenVINO cannot read the model {path}: {said_by(error)}",
+            "Try another backend, or check that the file is complete: edgeopt analyze MODEL",
+        ) from error
+
+
+def compile_model(model: "Model", config: dict[str, Any]) -> "CompiledModel":
+    try:
+        return core().compile_model(model, "CPU", config)
+    except RuntimeError as error:
+        raise ModelError(
+            f"OpenVINO cannot compile the model: {said_by(error)}", "Try another backend or other options."
+        ) from error
+
+
+def with_shapes(model: "Model", inputs: tuple[TensorInfo, ...], shapes: Shapes) -> "Model":
+    """A copy of the model with some inputs fixed to static shapes; the weights are shared."""
+    names = [info.name for info in inputs]
+    unknown = [name for name in shapes if name not in names]
+    if unknown:
+        raise UsageError(
+            f"The option 'shapes' names the input '{unknown[0]}', which the model does not have.",
+            f"Its inputs are: {', '.join(names)}.",
+        )
+    for info in inputs:
+        if info.name in shapes and not _allows(info, shapes[info.name]):
+            # OpenVINO would replace even a fixed dimension, and compute something else.
+            raise UsageError(
+                f"The option 'shapes' gives the input '{info.name}' the shape {list(shapes[info.name])}, "
+                f"which does not fit {list(info.shape)}.",
+                "Give a shape of the same rank that keeps the fixed dimensions.",
+            )
+    fixed = model.clone()
+    try:
+        fixed.reshape({fixed.inputs[names.index(name)]: list(shape) for name, shape in shapes.items()})
+    except RuntimeError as error:
+        raise UsageError(
+            f"The model does not take the shapes {shapes}: {said_by(error)}",
+            "Give 'shapes' that fit the model's inputs: edgeopt analyze MODEL",
+        ) from error
+    return fixed
+
+
+def _allows(info: TensorInfo, shape: tuple[int, ...]) -> bool:
+    if not info.rank_known:
+        return True
+    same_rank = len(info.shape) == len(shape)
+    return same_rank and all(want in (None, got) for want, got in zip(info.shape, shape, strict=True))
+
+
+def tensor_info(port: "Output") -> TensorInfo:
+    name = port_name(port)
+    kind = port.get_element_type().get_type_name()
+    if kind not in _DTYPES:
+        # Strings are in OpenVINO too, but releasing such a request corrupts the heap (2026.4, any model).
+        raise ModelError(
+            f"'{name}' is a tensor of {kind}, which the backend openvino-cpu does not handle.",
+            "Use the backend onnxruntime-cpu for this model.",
+        )
+    partial = port.get_partial_shape()
+    if partial.rank.is_dynamic:
+        return TensorInfo(name, _DTYPES[kind], (), rank_known=False)
+    return TensorInfo(name, _DTYPES[kind], tuple(d.get_length() if d.is_static else None for d in partial))
+
+
+def port_name(port: "Output") -> str:
+    """The name in the ONNX file: a tensor may carry several, the node's own name tells which one it is."""
+    names = port.get_names()
+    name = str(port.get_node().get_friendly_name()).removesuffix("/sink_port_0")
+    return name if name in names or not names else str(min(names))

@@ -1,0 +1,19 @@
+"""Whether a runtime is installed, without importing it."""
+
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+
+from edgeopt.backends.base import Available
+from edgeopt.hw.device import Unavailable
+
+
+def installed(module: str, distributions: tuple[str, ...], extra: str) -> Available | Unavailable:
+    """Several distributions may bring the same module (onnxruntime, onnxruntime-gpu, ...)."""
+    if find_spec(module) is None:
+        return Unavailable(f"the Python package '{distributions[0]}' is not installed", extra)
+    for distribution in distributions:
+        try:
+            return Available(version(distribution))
+        except PackageNotFoundError:
+            continue
+    return Available("unknown")

@@ -1,0 +1,42 @@
+from typing import Annotated, Literal
+
+import msgspec
+import pytest
+
+from edgeopt.backends.options import read_options
+from edgeopt.errors import UsageError
+
+
+class Sample(msgspec.Struct, frozen=True):
+    threads: Annotated[int, msgspec.Meta(ge=0)] = 0
+    level: Literal["none", "extended"] = "none"
+    shapes: dict[str, tuple[int, ...]] = {}
+
+
+def test_what_is_not_given_keeps_its_default():
+    assert read_options(Sample, {"threads": 2}, "sample") == Sample(threads=2)
+
+
+def test_a_shape_is_a_list_of_sizes():
+    assert read_options(Sample, {"shapes": {"x": [1, 3]}}, "sample").shapes == {"x": (1, 3)}
+
+
+@pytest.mark.parametrize(
+    ("options", "message", "hint"),
+    [
+        ({"treads": 2}, "The backend sample has no option 'treads'.", "Did you mean 'threads'?"),
+        ({"zzz": 2}, "The backend sample has no option 'zzz'.", "It takes: threads, level, shapes."),
+        (
+            {"level": "extendet"},
+            "The option 'level' of sample must be one of none, extended, not 'extendet'.",
+            "Did you mean 'extended'?",
+        ),
+        ({"threads": -1}, "The option 'threads' of sample must be int >= 0, not -1.", ""),
+        ({"threads": "two"}, "The option 'threads' of sample must be int, not 'two'.", ""),
+        ({"shapes": 3}, "The option 'shapes' of sample must be object, not 3.", ""),
+    ],
+)
+def test_what_is_not_known_is_said_in_a_sentence(options, message, hint):
+    with pytest.raises(UsageError) as raised:
+        read_options(Sample, options, "sample")
+    assert (raised.value.message, raised.value.hint) == (message, hint)

@@ -1,0 +1,33 @@
+import subprocess
+import sys
+
+import pytest
+
+from edgeopt.backends import BACKENDS, backend_named
+from edgeopt.errors import UsageError
+
+
+def test_every_backend_is_found_by_its_name():
+    assert [backend_named(b.name) for b in BACKENDS] == list(BACKENDS)
+    assert len({b.name for b in BACKENDS}) == len(BACKENDS)
+
+
+def test_an_unknown_name_gets_the_nearest():
+    with pytest.raises(UsageError, match="'onnxruntime'") as raised:
+        backend_named("onnxruntime")
+    assert "'onnxruntime-cpu'" in raised.value.hint
+
+
+def test_a_name_like_no_other_gets_the_list():
+    with pytest.raises(UsageError) as raised:
+        backend_named("tensorflow-lite")
+    assert "openvino-cpu" in raised.value.hint
+
+
+def test_asking_for_backends_imports_no_runtime():
+    code = (
+        "import sys; from edgeopt.backends import BACKENDS; [b.available() for b in BACKENDS];"
+        "print([m for m in ('onnxruntime', 'openvino', 'onnx', 'nncf', 'onnx_ir') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
