@@ -10,7 +10,7 @@ from edgeopt.cli.console import JsonFlag, execute
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from edgeopt.search.outcome import CandidateReport, Outcome
+    from edgeopt.search.outcome import Candidate, CandidateReport, Outcome
 
 
 def optimize(
@@ -72,20 +72,23 @@ def show(outcome: "Outcome", console: "Console") -> None:
     """The candidates, the variants that could not be made, the verdict."""
     from rich.table import Table
 
-    table = Table(
-        "candidate", "speed", "accuracy", "ms", "verdict", box=None, pad_edge=False, title_justify="left"
-    )
-    for column in (1, 2, 3):
-        table.columns[column].justify = "right"
+    table = Table(box=None, pad_edge=False)
+    for heading in ("variant", "backend", "options"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("speed", "accuracy", "ms"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("verdict", overflow="fold")
     for report in sorted(outcome.candidates, key=_order):
-        style = "bold" if report.status == "winner" else ""
+        candidate = report.candidate
         table.add_row(
-            report.candidate.name,
+            candidate.variant,
+            candidate.backend,
+            options_text(candidate),
             str(report.speedup) if report.speedup else "",
             decibels(report.accuracy_db),
             f"{report.latency_ms:.3f}" if report.latency_ms is not None else "",
-            "winner" if report.status == "winner" else f"{report.status}: {report.reason}",
-            style=style,
+            _verdict(report, outcome),
+            style="bold" if report.status == "winner" else "",
         )
     console.print(table)
     for variant in outcome.variants:
@@ -103,6 +106,25 @@ def show(outcome: "Outcome", console: "Console") -> None:
         markup=False,
     )
     console.print(f"Bundle: {outcome.bundle}", markup=False)
+
+
+def options_text(candidate: "Candidate") -> str:
+    """The runtime options in few words; the fixed shapes are the data's own and not repeated."""
+    short = {"dynamic_quantization_group_size": "group"}
+    return " ".join(f"{short.get(k, k)}={v}" for k, v in candidate.options.items() if not isinstance(v, dict))
+
+
+def _verdict(report: "CandidateReport", outcome: "Outcome") -> str:
+    if report.status == "winner":
+        return "winner"
+    if report.candidate == outcome.baseline and report.status == "lost":
+        return "the baseline"
+    if report.status == "below the floor":
+        low = f", perhaps {report.accuracy_low_db:.1f} on others" if report.accuracy_low_db is not None else ""
+        return f"below the floor{low}"
+    if report.status == "failed":
+        return report.reason.split(": ", 1)[-1][:160]
+    return report.reason.replace(" of the speed of ", " of the speed of the best: ").split(": ")[0]
 
 
 def decibels(value: float | None) -> str:

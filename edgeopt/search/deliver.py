@@ -16,6 +16,7 @@ from edgeopt.graph.verify import compare_outputs
 from edgeopt.search.field import Field
 from edgeopt.search.outcome import Candidate, Outcome, Proof
 from edgeopt.search.prepare import Search
+from edgeopt.search.race import relative_speeds
 from edgeopt.search.report import deployment_of, evidence_of, ledger_of, outcome_of
 from edgeopt.search.screen import Entry, outputs_of
 
@@ -60,14 +61,11 @@ def deliver(search: Search, field: Field, best: list[Entry], begin: float) -> Ou
 
 def _leave_the_track(search: Search, best: list[Entry]) -> None:
     """Every entry keeps what it measured and why it is behind, then its trial ends."""
+    speeds = relative_speeds(search.baseline_contender, best)
     for place, entry in enumerate(best):
         entry.measured(search.baseline_contender)
-        if place == 0:
-            entry.leave("lost", "")
-        elif entry.candidate == search.baseline:
-            entry.leave("lost", "it is the baseline")
-        else:
-            entry.leave("lost", f"{entry.speedup} against {best[0].speedup} of {best[0].candidate.name}")
+        share = speeds[id(entry)] / max(speeds[id(best[0])], 1e-9)
+        entry.leave("lost", "" if place == 0 else f"{share:.2f} of the speed of {best[0].candidate.name}")
 
 
 def _prove(search: Search, field: Field, candidate: Candidate, folder: Path) -> Proof:

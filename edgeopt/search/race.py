@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from edgeopt.bench.contest import Contender, run_rounds, slice_ms, speedup
-from edgeopt.bench.stats import Interval
 from edgeopt.events import Emit, Progress
 from edgeopt.search.screen import Entry
 
@@ -19,10 +18,10 @@ class Heat(NamedTuple):
     keep_share: float
 
 
-# Early heats are short and forgiving: they only tell the hopeless; the last one tells apart what is close.
+# Early heats are short and forgiving: they only tell the hopeless; the last ones tell apart what is close.
 OPENING = (Heat(2, 0.5), Heat(3, 0.75), Heat(4, 0.88))
 TUNING = (Heat(2, 0.75), Heat(4, 0.9), Heat(4, 0.94))
-FINAL = (Heat(8, 0.96),) + (Heat(4, 0.97),) * 3
+FINAL = (Heat(8, 0.95), Heat(8, 0.97), Heat(8, 0.98), Heat(8, 0.98))
 # Two candidates this close are equal for every purpose; the more accurate one is then the better choice.
 _SAME_SPEED = 1.01
 
@@ -59,39 +58,44 @@ def race(
 
 def ranked(baseline: Contender, entries: Sequence[Entry]) -> list[Entry]:
     """Fastest first; where the first two are as good as equal, the more accurate one comes first."""
-    order = sorted(entries, key=lambda e: _ratio(baseline, e), reverse=True)
+    speeds = relative_speeds(baseline, entries)
+    order = sorted(entries, key=lambda e: speeds[id(e)], reverse=True)
     if len(order) > 1:
         first, second = order[0], order[1]
-        as_fast = _ratio(baseline, first) / _ratio(baseline, second) < _SAME_SPEED
+        as_fast = speeds[id(first)] < _SAME_SPEED * speeds[id(second)]
         if as_fast and (second.accuracy_db or 0.0) > (first.accuracy_db or 0.0):
             order[:2] = [second, first]
     return order
 
 
-def interval(baseline: Contender, entry: Entry) -> Interval | None:
-    """How much faster than the baseline the entry ran, where it ran."""
-    if entry.contender is None or not entry.contender.slices_ms:
-        return None
-    return speedup(baseline, entry.contender)
+def relative_speeds(baseline: Contender, entries: Sequence[Entry]) -> dict[int, float]:
+    """The speed of each entry (by `id`) against the middle of the field, round by round.
 
-
-def _ratio(baseline: Contender, entry: Entry) -> float:
-    found = interval(baseline, entry)
-    return found.median if found else 0.0
+    The whole field is a steadier yardstick than the baseline alone, whose own slices are as noisy as any.
+    """
+    running = [(id(e), e.contender.slices_ms) for e in entries if e.contender is not None]
+    rounds = min([len(baseline.slices_ms), *(len(s) for _, s in running)])
+    if rounds == 0 or not running:
+        return {id(e): 0.0 for e in entries}
+    times = np.log([baseline.slices_ms[-rounds:], *(s[-rounds:] for _, s in running)])
+    against_field = np.median(times - np.median(times, axis=0), axis=1)
+    speeds = {key: float(np.exp(-t)) for (key, _), t in zip(running, against_field[1:], strict=True)}
+    return {id(e): speeds.get(id(e), 0.0) for e in entries}
 
 
 def _keep(baseline: Contender, alive: list[Entry], share: float) -> list[Entry]:
     if not alive:
         return []
+    speeds = relative_speeds(baseline, alive)
     best = ranked(baseline, alive)[0]
     kept = []
     for entry in alive:
-        ratio = interval(baseline, entry)
-        if entry is not best and ratio and ratio.median < share * _ratio(baseline, best):
-            entry.measured(baseline)
-            entry.leave("lost", f"slower: {ratio} against {interval(baseline, best)} of {best.candidate.name}")
-        else:
+        part = speeds[id(entry)] / max(speeds[id(best)], 1e-9)
+        if entry is best or part >= share:
             kept.append(entry)
+        else:
+            entry.measured(baseline)
+            entry.leave("lost", f"{part:.2f} of the speed of {best.candidate.name}")
     return kept
 
 
@@ -112,6 +116,6 @@ def _tell(
     emit: Emit, phase: str, done: int, total: int, baseline: Contender, alive: list[Entry], deadline: float
 ) -> None:
     best = ranked(baseline, alive)[0] if alive else None
-    told = f"{best.candidate.name} {_ratio(baseline, best):.2f}x" if best else None
+    told = f"{best.candidate.name} {speedup(baseline, best.contender)}" if best and best.contender else None
     left = max(0.0, deadline - time.monotonic())
     emit(Progress(phase, f"{len(alive)} candidates left", done, total, told, left))
