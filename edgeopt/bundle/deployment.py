@@ -53,7 +53,6 @@ class Evidence(_Strict, frozen=True):
     accuracy_db: float
     floor_db: float
     samples: int
-    note: str = ""
 
 
 class Deployment(_Strict, frozen=True):

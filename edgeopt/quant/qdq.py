@@ -1,24 +1,20 @@
 """Static INT8 by ONNX Runtime: QuantizeLinear/DequantizeLinear pairs with calibrated ranges."""
 
-import tempfile
 from pathlib import Path
 
 from edgeopt.data import Samples
 from edgeopt.quant.calibrate import SampleReader
+from edgeopt.quant.prepared import prepared
 from edgeopt.quant.settings import QuantSettings
 
 
 def quantize_static(model: Path, samples: Samples, settings: QuantSettings, out: Path) -> None:
     """Writes the model with 8-bit weights and activations; the model's opset must be 13 or later."""
     from onnxruntime.quantization import QuantFormat, quantize_static
-    from onnxruntime.quantization.shape_inference import quant_pre_process
 
-    with tempfile.TemporaryDirectory(dir=out.parent) as folder:
-        prepared = Path(folder) / "prepared.onnx"
-        # Symbolic shape inference fails on real models and is not needed for the ranges.
-        quant_pre_process(str(model), str(prepared), skip_symbolic_shape=True)
+    with prepared(model, out.parent) as ready:
         quantize_static(
-            str(prepared),
+            str(ready),
             str(out),
             SampleReader(samples),
             quant_format=QuantFormat.QDQ,

@@ -37,14 +37,16 @@ def outcome_of(search: Search, field: Field, winner: Candidate, proof: Proof, se
     )
 
 
-def deployment_of(search: Search, candidate: Candidate, evidence: Evidence | None) -> Deployment:
+def deployment_of(
+    search: Search, candidate: Candidate, summary: str = "not proved yet", evidence: Evidence | None = None
+) -> Deployment:
     file = recipe_named(candidate.variant).file or search.settings.model.name
     return Deployment(
         name=search.settings.model.stem,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         edgeopt=__version__,
         target=search.profile.name,
-        summary=evidence.verdict if evidence else "not proved yet",
+        summary=summary,
         source=Source(search.settings.model.name, search.facts.digest, search.facts.size_bytes),
         run=Run(candidate.backend, f"{MODEL_FOLDER}/{file}", candidate.options),
         inputs=[_tensor(i) for i in search.facts.inputs],
@@ -60,16 +62,15 @@ def evidence_of(search: Search, proof: Proof, outcome: Outcome) -> Evidence:
     return Evidence(
         verdict=outcome.verdict,
         baseline=search.baseline.name,
-        baseline_ms=proof.baseline_ms,
-        latency_ms=proof.latency_ms,
-        speedup=proof.speedup.median,
-        speedup_low=proof.speedup.low,
-        speedup_high=proof.speedup.high,
+        baseline_ms=_short(proof.baseline_ms),
+        latency_ms=_short(proof.latency_ms),
+        speedup=_short(proof.speedup.median),
+        speedup_low=_short(proof.speedup.low),
+        speedup_high=_short(proof.speedup.high),
         rounds=proof.speedup.rounds,
-        accuracy_db=proof.accuracy_db,
+        accuracy_db=round(proof.accuracy_db, 1),
         floor_db=search.settings.floor_db,
         samples=proof.samples,
-        note=outcome.summary,
     )
 
 
@@ -131,3 +132,8 @@ def _candidate_report(entry: Entry) -> CandidateReport:
 
 def _tensor(info: TensorInfo) -> Tensor:
     return Tensor(info.name, info.dtype, ["?" if d is None else d for d in info.shape])
+
+
+def _short(value: float) -> float:
+    """Four digits: more would pretend a precision that no clock here has. `evidence.json` keeps all."""
+    return float(f"{value:.4g}")

@@ -1,0 +1,29 @@
+"""The ledger: every pass tried on a model, what it changed, and why it did not apply elsewhere."""
+
+import msgspec
+
+
+class Change(msgspec.Struct, frozen=True):
+    what: str
+    nodes: tuple[str, ...] = ()
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    reason: str
+    nodes: tuple[str, ...] = ()
+
+
+class LedgerEntry(msgspec.Struct, frozen=True):
+    pass_name: str
+    applied: tuple[Change, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    nodes_before: int = 0
+    nodes_after: int = 0
+    rolled_back: str | None = None
+    """Why the pass was undone after it ran, where it was."""
+    seconds: float = 0.0
+    snr_db: float | None = None
+    """The outputs against the source model's after this pass, where that was measured."""
+
+
+Ledger = tuple[LedgerEntry, ...]

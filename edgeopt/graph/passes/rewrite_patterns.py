@@ -1,0 +1,142 @@
+"""Small patterns that mean something simpler, from onnxscript's rules, each told in the user's words.
+
+Left out of onnxscript's default set, because they can change what a model computes: Slice pairs to Split
+(wrong for odd sizes), automatic to explicit padding (ignores dilations), static ScatterND (ignores the
+reduction). Left out because other passes do the same with reasons: batch normalization, identities, casts.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from edgeopt.graph.passes.base import (
+    Notes,
+    Pass,
+    PassContext,
+    PassResult,
+    adopt_orphans,
+    label,
+    nodes_of,
+    quiet,
+)
+from edgeopt.graph.passes.merge_rules import merge_rules
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+    from onnxscript.rewriter import MatchResult, MatchStatus
+
+ROUNDS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A family of rules; `speaks` where a refusal is news to the user and not just "this is another node"."""
+
+    what: str
+    rules: tuple[Any, ...]
+    oldest_opset: int = 7
+    speaks: bool = False
+
+
+def rewrites() -> tuple[Rewrite, ...]:
+    """The rules in their order, imported here because onnxscript takes half a second."""
+    from onnxscript.rewriter.rules.common import _basic_rules as basic
+    from onnxscript.rewriter.rules.common import (
+        _broadcast_to_matmul,
+        _cast_constant_of_shape,
+        _collapse_slices,
+        _fuse_pad_into_conv,
+        _fuse_relus_clips,
+        _materialize_reshape_shape,
+        _min_max_to_clip,
+        _no_op,
+        _redundant_scatter_nd,
+        _remove_optional_bias,
+    )
+
+    arithmetic = (
+        *_no_op.mul_by_1_rule.commute(),
+        *_no_op.add_0_rule.commute(),
+        _no_op.sub_0_rule,
+        _no_op.div_by_1_rule,
+    )
+    slices, unsqueezes, flatten, softmax = merge_rules()
+    pads = (_fuse_pad_into_conv.fuse_pad_into_conv_rule, _fuse_pad_into_conv.fuse_pad_into_conv_integer_rule)
+    return (
+        Rewrite("dropped arithmetic with 0 or 1", arithmetic),
+        Rewrite(
+            "multiplied matrices without reshaping them first", tuple(_broadcast_to_matmul.rules), speaks=True
+        ),
+        Rewrite("filled tensors in the wanted type at once", tuple(_cast_constant_of_shape.rules), 9),
+        Rewrite("dropped slices that take everything", tuple(_collapse_slices.rules), 10),
+        Rewrite("made the shape of a Reshape constant", tuple(_materialize_reshape_shape.rules), 14, speaks=True),
+        Rewrite("merged minima and maxima", tuple(_min_max_to_clip.rules), 11, speaks=True),
+        Rewrite("merged activations and clips", tuple(_fuse_relus_clips.rules), 11, speaks=True),
+        Rewrite("merged casts", (basic.cast_cast_rule,), 9, speaks=True),
+        Rewrite("merged reshapes", (basic.reshape_reshape_rule,), 14, speaks=True),
+        Rewrite("merged slices", (slices,), 10, speaks=True),
+        Rewrite("merged unsqueezes", (unsqueezes,), 13, speaks=True),
+        Rewrite("dropped the Flatten before a Reshape", (flatten,), 9, speaks=True),
+        Rewrite("dropped the Flatten and the Reshape around a Softmax", (softmax,), 13, speaks=True),
+        Rewrite("dropped a squeeze and its reshape", (basic.squeeze_reshape_1d_rule,), 13, speaks=True),
+        Rewrite("dropped a scatter over everything", (_redundant_scatter_nd.no_op_dynamic_scatter_nd_rule,), 16),
+        Rewrite("let the convolution pad", pads, 11, speaks=True),
+        Rewrite("dropped biases of zero", tuple(_remove_optional_bias.rules), 11),
+    )
+
+
+def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+    """Applies all rules until none applies any more, then asks those that have something to say why not."""
+    from onnx_ir.passes import common
+    from onnxscript.rewriter import RewriteRuleSet
+
+    model, notes = model.clone(), Notes()
+    opset = model.opset_imports.get("", 1)
+    rewrites_here = [r for r in rewrites() if opset >= r.oldest_opset]
+    before = {node: label(node) for node in nodes_of(model)}
+    with quiet():
+        for _ in range(ROUNDS):
+            changed = 0
+            for rewrite in rewrites_here:
+                if count := RewriteRuleSet(rewrite.rules).apply_to_model(model):
+                    changed += count
+                    adopt_orphans(model)
+                    left = set(nodes_of(model))
+                    notes.did(rewrite.what, *(name for node, name in before.items() if node not in left))
+                    before = {node: label(node) for node in left}
+            if not changed:
+                break
+            common.RemoveUnusedNodesPass()(model)
+            common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+        common.NameFixPass()(model)
+        for rewrite in rewrites_here:
+            if rewrite.speaks:
+                # With a tracer rules only look; a copy, because looking may still add opset imports.
+                RewriteRuleSet(rewrite.rules).apply_to_model(model.clone(), tracer=_Reasons(rewrite, notes))
+    return notes.result(model)
+
+
+class _Reasons:
+    """Listens to onnxscript's matcher and keeps why a pattern that was found was left alone."""
+
+    def __init__(self, rewrite: Rewrite, notes: Notes) -> None:
+        self.rewrite = rewrite
+        self.notes = notes
+
+    def log(
+        self,
+        rule: object,  # noqa: ARG002
+        container: object,  # noqa: ARG002
+        node: "ir.Node",
+        match: "MatchResult",
+        status: "MatchStatus",
+    ) -> None:
+        from onnxscript.rewriter import MatchStatus
+
+        # The one condition that is not a refusal: there is nothing left to do.
+        if status is MatchStatus.CONDITION_FAILED and match.reason not in SILENT:
+            self.notes.refuse(f"not {self.rewrite.what}: {match.reason.rstrip('.')}", label(node))
+
+
+SILENT = ("Shape input is already a constant.", "Condition function check failed", "", None)
+
+PASS = Pass("rewrite-patterns", "small patterns become the simpler nodes that they mean", apply)

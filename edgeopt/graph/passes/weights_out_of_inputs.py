@@ -1,0 +1,26 @@
+"""Old exporters list every weight as an input too; runtimes then may not treat it as constant."""
+
+from typing import TYPE_CHECKING
+
+from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, plural
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+    """Takes weights out of the inputs of the main graph."""
+    model, notes = model.clone(), Notes()
+    inputs = model.graph.inputs
+    weights = [value for value in inputs if value.is_initializer()]
+    if weights and len(weights) == len(inputs):
+        notes.refuse("every input has a default value: without them the model would take no input at all")
+    elif weights:
+        kept = [value for value in inputs if not value.is_initializer()]
+        inputs.clear()
+        inputs.extend(kept)
+        notes.did(f"made {plural(len(weights), 'weight')} constant", *(str(w.name) for w in weights))
+    return notes.result(model)
+
+
+PASS = Pass("weights-out-of-inputs", "weights that are listed as inputs become constants", apply)

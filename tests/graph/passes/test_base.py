@@ -1,0 +1,51 @@
+import onnx_ir as ir
+
+from edgeopt.graph.passes import PASSES
+from edgeopt.graph.passes.base import Notes, constant, label, node_count, replace_value
+
+CHAIN = "g (float[2] x) => (float[2] y) { a = Relu(x)  b = Identity(a)  y = Identity(b) }"
+
+
+def test_every_pass_has_a_name_of_its_own_and_a_title_for_the_user():
+    names = [p.name for p in PASSES]
+    assert len(set(names)) == len(names)
+    assert all(p.title for p in PASSES)
+
+
+def test_equal_sentences_are_told_once_with_all_their_nodes(make_model):
+    notes = Notes()
+    notes.refuse("too big", "Add 'a'")
+    notes.refuse("too big", "Add 'b'", "Add 'a'")
+    (refusal,) = notes.result(make_model(CHAIN).ir).refused
+    assert refusal.nodes == ("Add 'a'", "Add 'b'")
+
+
+def test_node_count_sees_subgraphs(make_model):
+    text = """g (bool c, float[2] x) => (float[2] y) {
+        y = If (c) <then_branch = t () => (float[2] a) { a = Relu(x) },
+                    else_branch = e () => (float[2] b) { b = Neg(x) }> }"""
+    assert node_count(make_model(text).ir) == 3
+
+
+def test_a_node_without_a_name_is_called_by_its_output(make_model):
+    assert label(make_model(CHAIN).ir.graph[0]) == "Relu 'a'"
+
+
+def test_a_weight_that_is_an_input_is_not_constant(make_model):
+    model = make_model("g (float[2] x, float[2] w) => (float[2] y) { y = Add(x, w) }", w=[1.0, 2.0])
+    assert constant(model.ir.graph.inputs[1]) is None
+
+
+def test_an_output_keeps_its_name_when_its_value_is_replaced(make_model):
+    model = make_model(CHAIN).ir
+    relu, _, last = list(model.graph)
+    assert replace_value(last.outputs[0], relu.outputs[0]) is None
+    assert [o.name for o in model.graph.outputs] == ["y"]
+    assert model.graph.outputs[0].producer().op_type == "Relu"
+
+
+def test_an_input_cannot_take_the_name_of_an_output(make_model):
+    model = make_model("g (float[2] x) => (float[2] y) { y = Identity(x) }").ir
+    assert "output of the graph" in replace_value(model.graph.outputs[0], model.graph.inputs[0])
+    assert isinstance(model, ir.Model)
+    assert [i.name for i in model.graph.inputs] == ["x"]

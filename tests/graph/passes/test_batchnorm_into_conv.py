@@ -1,0 +1,92 @@
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from edgeopt.graph.passes.base import PassContext
+from edgeopt.graph.passes.batchnorm_into_conv import PASS
+
+NORM = "y = BatchNormalization <epsilon = 0.01> (c, scale, shift, mean, variance)"
+CONV = f"g (float[1,3,8,8] x) => (float[1,4,6,6] y) {{ c = Conv(x, w) {NORM} }}"
+
+
+def test_a_conv_takes_the_normalization_in(make_model, apply_pass, kinds, image, conv_and_norm):
+    result = apply_pass(PASS, make_model(CONV, **conv_and_norm), 1e-5, x=image)
+    assert kinds(result.model) == ["Conv"]
+    assert [o.name for o in result.model.graph.outputs] == ["y"]
+    assert "folded 1 batch normalization" in result.applied[0].what
+
+
+def test_a_bias_is_taken_in_too(make_model, apply_pass, kinds, image, conv_and_norm):
+    model = make_model(CONV.replace("w)", "w, b)"), b=np.float32([1, 2, 3, 4]), **conv_and_norm)
+    assert kinds(apply_pass(PASS, model, 1e-5, x=image).model) == ["Conv"]
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_a_transposed_conv_in_groups(make_model, kinds, conv_and_norm, groups):
+    runtime = pytest.importorskip("onnxruntime", reason="onnx's evaluator fails on groups of transposed convs")
+    random = np.random.default_rng(0)
+    weights = dict(conv_and_norm, w=random.standard_normal((6, 4 // groups, 3, 3)).astype("f"))
+    text = f"""g (float[1,6,4,4] x) => (float[1,4,6,6] y) {{
+        c = ConvTranspose <group = {groups}> (x, w) {NORM} }}"""
+    model = make_model(text, **weights).ir
+    folded = PASS.apply(model, PassContext()).model
+    assert kinds(folded) == ["ConvTranspose"]
+    x = random.standard_normal((1, 6, 4, 4)).astype(np.float32)
+    wanted, got = (
+        runtime.InferenceSession(ir.to_proto(m).SerializeToString(), providers=["CPUExecutionProvider"]).run(
+            None, {"x": x}
+        )
+        for m in (model, folded)
+    )
+    np.testing.assert_allclose(got[0], wanted[0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("transposed", [0, 1])
+def test_a_gemm_with_its_own_factors(make_model, apply_pass, kinds, conv_and_norm, transposed):
+    random = np.random.default_rng(2)
+    shape = (4, 5) if transposed else (5, 4)
+    weights = dict(
+        conv_and_norm,
+        w=random.standard_normal(shape).astype("f"),
+        b=random.standard_normal((1, 4)).astype("f"),
+    )
+    text = f"""g (float[2,5] x) => (float[2,4] y) {{
+        c = Gemm <transB = {transposed}, alpha = 0.5, beta = 2.0> (x, w, b) {NORM} }}"""
+    x = random.standard_normal((2, 5)).astype(np.float32)
+    assert kinds(apply_pass(PASS, make_model(text, **weights), 1e-4, x=x).model) == ["Gemm"]
+
+
+def test_weights_that_two_convs_share_stay_as_they_are(make_model, apply_pass, kinds, image, conv_and_norm):
+    text = f"""g (float[1,3,8,8] x) => (float[1,4,6,6] y, float[1,4,6,6] z) {{
+        c = Conv(x, w) {NORM} z = Conv(x, w) }}"""
+    result = apply_pass(PASS, make_model(text, **conv_and_norm), 1e-5, x=image)
+    assert kinds(result.model) == ["Conv", "Conv"]
+
+
+def test_inside_a_branch(make_model, apply_pass, kinds, image, conv_and_norm):
+    text = f"""g (bool k, float[1,3,8,8] x) => (float[1,4,6,6] o) {{
+        o = If (k) <then_branch = t () => (float[1,4,6,6] y) {{ c = Conv(x, w) {NORM} }},
+                    else_branch = e () => (float[1,4,6,6] z) {{ z = Conv(x, w) }}> }}"""
+    result = apply_pass(PASS, make_model(text, **conv_and_norm), 1e-5, x=image, k=np.array(True))
+    assert kinds(result.model).count("BatchNormalization") == 0
+
+
+REFUSED = (
+    (CONV.replace("c = Conv(x, w)", "p = Conv(x, w) c = Relu(p)"), "it follows a Relu"),
+    (
+        CONV.replace("(float[1,4,6,6] y)", "(float[1,4,6,6] y, float[1,4,6,6] c)"),
+        "the output of the Conv is used elsewhere too",
+    ),
+    (CONV.replace("epsilon = 0.01", "training_mode = 1").replace("y = B", "y, m, v = B"), "training mode"),
+    (CONV.replace("x)", "x, float[4,3,3,3] w)"), "'w' is not constant"),
+    ("g (float[1,4,6,6] c) => (float[1,4,6,6] y) { " + NORM + " }", "it follows an input of the graph"),
+)
+
+
+@pytest.mark.parametrize(("text", "reason"), REFUSED)
+def test_says_why_it_does_not_fold(make_model, kinds, reasons, conv_and_norm, text, reason):
+    weights = {name: array for name, array in conv_and_norm.items() if name in text}
+    result = PASS.apply(make_model(text, **weights).ir, PassContext())
+    assert reason in reasons(result)
+    assert "BatchNormalization 'y'" in result.refused[0].nodes
+    assert "BatchNormalization" in kinds(result.model)

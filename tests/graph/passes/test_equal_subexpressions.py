@@ -1,0 +1,46 @@
+import numpy as np
+
+from edgeopt.graph.passes.base import PassContext
+from edgeopt.graph.passes.equal_subexpressions import PASS
+
+X = np.float32([1, -2])
+
+
+def test_equal_nodes_become_one(make_model, apply_pass, kinds):
+    text = "g (float[2] x) => (float[2] y) { a = Exp(x)  b = Exp(x)  y = Add(a, b) }"
+    result = apply_pass(PASS, make_model(text), x=X)
+    assert kinds(result.model) == ["Exp", "Add"]
+    assert result.applied[0].what == "merged 1 node with an equal one"
+
+
+def test_different_attributes_are_not_equal(make_model, apply_pass, kinds):
+    text = "g (float[2] x) => (float[2] y) { a = Elu <alpha = 1.0> (x)  b = Elu <alpha = 2.0> (x)  y = Add(a, b) }"
+    assert kinds(apply_pass(PASS, make_model(text), x=X).model) == ["Elu", "Elu", "Add"]
+
+
+def test_an_output_of_the_graph_keeps_its_name(make_model, apply_pass):
+    text = "g (float[2] x) => (float[2] y, float[2] z) { a = Exp(x)  z = Exp(x)  y = Neg(a) }"
+    result = apply_pass(PASS, make_model(text), x=X)
+    assert [o.name for o in result.model.graph.outputs] == ["y", "z"]
+    assert len(result.model.graph) == 2
+
+
+def test_two_outputs_of_the_graph_stay_two(make_model, apply_pass, reasons):
+    text = "g (float[2] x) => (float[2] y, float[2] z) { y = Exp(x)  z = Exp(x) }"
+    assert "both results are outputs" in reasons(apply_pass(PASS, make_model(text), x=X))
+
+
+def test_random_numbers_are_drawn_twice(make_model, kinds, reasons):
+    text = """g (float[2] x) => (float[2] y) {
+        a = RandomNormalLike(x)  b = RandomNormalLike(x)  y = Sub(a, b) }"""
+    result = PASS.apply(make_model(text).ir, PassContext())
+    assert "random" in reasons(result)
+    assert len(kinds(result.model)) == 3
+
+
+def test_inside_a_branch(make_model, apply_pass, kinds):
+    text = """g (bool c, float[2] x) => (float[2] y) {
+        y = If (c) <then_branch = t () => (float[2] s) { a = Exp(x)  b = Exp(x)  s = Add(a, b) },
+                    else_branch = e () => (float[2] n) { n = Neg(x) }> }"""
+    result = apply_pass(PASS, make_model(text), x=X, c=np.array(True))
+    assert kinds(result.model).count("Exp") == 1

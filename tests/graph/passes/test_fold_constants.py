@@ -1,0 +1,62 @@
+import numpy as np
+
+from edgeopt.graph.passes.base import PassContext
+from edgeopt.graph.passes.fold_constants import PASS
+
+X = np.float32([[1, -2], [3, -4]])
+
+
+def test_constant_arithmetic_is_done_now(make_model, apply_pass, kinds):
+    text = """g (float[2,2] x) => (float[2,2] y) {
+        one = Constant <value_float = 1.0> ()  two = Add(one, one)  y = Mul(x, two) }"""
+    result = apply_pass(PASS, make_model(text), x=X)
+    assert kinds(result.model) == ["Mul"]
+
+
+def test_arithmetic_on_shapes_is_done_now(make_model, apply_pass, kinds):
+    text = """g (float[2,2] x) => (float[N] y) {
+        s = Shape(x)  n = ReduceProd <keepdims = 1> (s)  y = Reshape(x, n) }"""
+    result = apply_pass(PASS, make_model(text), x=X)
+    assert kinds(result.model) == ["Reshape"]
+
+
+def test_a_branch_whose_condition_is_known_replaces_its_if(make_model, apply_pass, kinds):
+    text = """g (float[2,2] x) => (float[2,2] y) {
+        rank = Constant <value_int = 2> ()  two = Constant <value_int = 2> ()  c = Equal(rank, two)
+        y = If (c) <then_branch = t () => (float[2,2] a) { a = Relu(x) },
+                    else_branch = e () => (float[2,2] b) { b = Neg(x) }> }"""
+    result = apply_pass(PASS, make_model(text), x=X)
+    assert kinds(result.model) == ["Relu"]
+    assert "resolved 1 If whose condition is known" in [change.what for change in result.applied]
+
+
+def test_an_if_that_depends_on_an_input_stays_with_the_reason(make_model, apply_pass, kinds, reasons):
+    text = """g (bool c, float[2,2] x) => (float[2,2] y) {
+        y = If (c) <then_branch = t () => (float[2,2] a) {
+                        one = Constant <value_float = 1.0> ()  two = Add(one, one)  a = Mul(x, two) },
+                    else_branch = e () => (float[2,2] b) { b = Neg(x) }> }"""
+    result = apply_pass(PASS, make_model(text), x=X, c=np.array(True))
+    assert sorted(kinds(result.model)) == ["If", "Mul", "Neg"]
+    assert "known only when the model runs" in reasons(result)
+
+
+def test_a_constant_that_would_blow_the_model_up_is_not_folded(make_model, kinds, reasons):
+    text = """g (float[64,64] x) => (float[64,64] y) {
+        shape = Constant <value_ints = [64, 64]> ()  big = Expand(w, shape)  y = Add(x, big) }"""
+    model = make_model(text, w=np.float32([[1.0]]))
+    result = PASS.apply(model.ir, PassContext(folded_limit_bytes=1024))
+    assert "Expand" in kinds(result.model)
+    assert "would add" in reasons(result)
+    assert "Expand" not in kinds(PASS.apply(model.ir, PassContext()).model)
+
+
+def test_random_numbers_are_not_frozen(make_model, kinds):
+    text = "g (float[4] x) => (float[4] y) { r = Bernoulli(p)  y = Add(x, r) }"
+    model = make_model(text, p=np.full(4, 0.5, np.float32))
+    assert "Bernoulli" in kinds(PASS.apply(model.ir, PassContext()).model)
+
+
+def test_quantized_weights_stay_quantized(make_model, apply_pass, kinds):
+    text = "g (float[2,2] x) => (float[2,2] y) { w = DequantizeLinear(q, s)  y = MatMul(x, w) }"
+    model = make_model(text, opset=19, q=np.int8([[1, 2], [3, 4]]), s=np.float32(0.5))
+    assert kinds(apply_pass(PASS, model, x=X).model) == ["DequantizeLinear", "MatMul"]

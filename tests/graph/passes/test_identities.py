@@ -1,0 +1,84 @@
+import numpy as np
+import pytest
+
+from edgeopt.graph.passes.identities import PASS
+
+X = np.float32([[1, -2, 3], [4, 5, -6]])
+
+
+def wrapped(nodes, head="float[2,3] x"):
+    """A chain from x over `nodes`, which lead from a to b, to y."""
+    return f"g ({head}) => (float[2,3] y) {{ a = Relu(x)  {nodes}  y = Neg(b) }}"
+
+
+WITHOUT_EFFECT = (
+    "b = Identity(a)",
+    "b = Dropout(a)",
+    "b = Cast <to = 1> (a)",
+    "t = Transpose <perm = [1, 0]> (a)  b = Transpose <perm = [1, 0]> (t)",
+    "t = Transpose(a)  b = Transpose(t)",
+    "b = Transpose <perm = [0, 1]> (a)",
+    "b = Concat <axis = 0> (a)",
+    "b = Sum(a)",
+    "b = Pad(a, zeros)",
+    "b = Expand(a, ones)",
+    "b = Reshape(a, same)",
+    "b = Flatten(a)",
+)
+WEIGHTS = {"zeros": np.zeros(4, np.int64), "ones": np.ones(2, np.int64), "same": np.int64([2, 3])}
+
+
+@pytest.mark.parametrize("nodes", WITHOUT_EFFECT)
+def test_what_changes_nothing_goes_away(make_model, apply_pass, kinds, shaped, nodes):
+    weights = {name: array for name, array in WEIGHTS.items() if name in nodes}
+    model = shaped(make_model(wrapped(nodes), **weights))
+    result = apply_pass(PASS, model, x=X)
+    left = [kind for kind in kinds(result.model) if kind != "Transpose"]
+    assert left == ["Relu", "Neg"]
+    assert kinds(result.model).count("Transpose") <= 1  # the first of a pair is dead now, another pass's work
+    assert "without effect" in result.applied[0].what
+
+
+WITH_EFFECT = (
+    "t = Transpose <perm = [1, 0]> (a)  b = Reshape(t, same)",
+    "p = Pad(a, one)  b = Slice(p, s, e)",
+    "i = Cast <to = 7> (a)  b = Cast <to = 1> (i)",
+)
+
+
+@pytest.mark.parametrize("nodes", WITH_EFFECT)
+def test_real_work_stays(make_model, apply_pass, kinds, shaped, nodes):
+    every = {**WEIGHTS, "one": np.int64([0, 0, 1, 0]), "s": np.int64([1, 0]), "e": np.int64([3, 3])}
+    weights = {name: array for name, array in every.items() if f", {name}" in nodes}
+    model = shaped(make_model(wrapped(nodes), **weights))
+    result = apply_pass(PASS, model, x=X)
+    assert kinds(result.model) == kinds(model.ir)
+
+
+def test_an_input_that_is_an_output_keeps_its_identity(make_model, apply_pass, kinds):
+    model = make_model("g (float[2,3] x) => (float[2,3] y) { y = Identity(x) }")
+    assert kinds(apply_pass(PASS, model, x=X).model) == ["Identity"]
+
+
+def test_the_last_node_gives_its_name_to_the_one_before(make_model, apply_pass):
+    model = make_model("g (float[2,3] x) => (float[2,3] y) { a = Relu(x)  y = Dropout(a) }")
+    result = apply_pass(PASS, model, x=X)
+    assert [(n.op_type, n.outputs[0].name) for n in result.model.graph] == [("Relu", "y")]
+
+
+def test_a_dropout_in_training_stays_with_the_reason(make_model, reasons, kinds):
+    from edgeopt.graph.passes.base import PassContext
+
+    text = wrapped("b = Dropout(a, r, on)", head="float[2,3] x, bool on")
+    result = PASS.apply(make_model(text, r=np.float32(0.5)).ir, PassContext())
+    assert "training mode" in reasons(result)
+    assert "Dropout" in kinds(result.model)
+
+
+def test_a_value_from_outside_stays_the_result_of_a_branch(make_model, apply_pass, kinds):
+    text = """g (bool c, float[2,3] x) => (float[2,3] y) {
+        r = Relu(x)
+        y = If (c) <then_branch = t () => (float[2,3] a) { a = Identity(r) },
+                    else_branch = e () => (float[2,3] b) { n = Neg(r)  b = Identity(n) }> }"""
+    result = apply_pass(PASS, make_model(text), x=X, c=np.array(True))
+    assert sorted(kinds(result.model)) == ["Identity", "If", "Neg", "Relu"]

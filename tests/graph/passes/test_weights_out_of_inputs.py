@@ -1,0 +1,26 @@
+import numpy as np
+
+from edgeopt.graph.passes.weights_out_of_inputs import PASS
+
+LISTED = "g (float[2] x, float[2] w) => (float[2] y) { y = Add(x, w) }"
+
+
+def test_weights_become_constant(make_model, apply_pass):
+    model = make_model(LISTED, w=np.float32([1, 2]))
+    result = apply_pass(PASS, model, x=np.float32([3, 4]))
+    assert [i.name for i in result.model.graph.inputs] == ["x"]
+    assert result.applied[0].what == "made 1 weight constant"
+    assert result.applied[0].nodes == ("w",)
+
+
+def test_a_model_of_nothing_but_defaults_keeps_them(make_model, apply_pass, reasons):
+    model = make_model("g (float[2] x) => (float[2] y) { y = Relu(x) }", x=np.float32([1, 2]))
+    result = apply_pass(PASS, model, x=np.float32([3, 4]))
+    assert not result.applied
+    assert "no input at all" in reasons(result)
+
+
+def test_nothing_to_do_is_told_as_nothing(make_model, apply_pass):
+    model = make_model("g (float[2] x) => (float[2] y) { y = Relu(x) }")
+    result = apply_pass(PASS, model, x=np.float32([3, 4]))
+    assert (result.applied, result.refused) == ((), ())

@@ -1,0 +1,104 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgeopt.graph.accuracy import compare_outputs, lower_bound_db, signal_to_noise_db, snr_lower_bound
+
+RANDOM = np.random.default_rng(11)
+SIGNAL = RANDOM.standard_normal(1000).astype(np.float32)
+
+
+def test_equal_arrays_reach_the_top():
+    assert signal_to_noise_db(SIGNAL, SIGNAL.copy()) == 200.0
+
+
+@given(st.floats(min_value=-60, max_value=60))
+def test_noise_of_a_known_size_gives_its_ratio(ratio_db):
+    noise = (
+        np.where(np.arange(1000) % 2, 1.0, -1.0)
+        * np.sqrt(np.mean(SIGNAL.astype(float) ** 2))
+        * 10 ** (-ratio_db / 20)
+    )
+    assert signal_to_noise_db(SIGNAL.astype(float), SIGNAL + noise) == pytest.approx(ratio_db, abs=1e-6)
+
+
+PAIRS = (
+    # each: the reference, what came, and the range that the ratio must lie in
+    ([1, 2, 3], [1, 2, 3], 200, 200),
+    ([1, 2, 3], [1, 2, 4], 0, 30),
+    ([True, False], [True, False], 200, 200),
+    ([True, False], [True, True], -200, 30),
+    ([0.0, 0.0], [0.0, 1e-9], -200, -200),
+    ([1.0, math.nan], [1.0, math.nan], 200, 200),
+    ([1.0, math.inf], [1.0, math.inf], 200, 200),
+    ([1.0, math.inf], [1.0, -math.inf], -math.inf, -math.inf),
+    ([1.0, math.nan], [1.0, 2.0], -math.inf, -math.inf),
+    ([1.0, 2.0], [1.0, math.inf], -math.inf, -math.inf),
+    ([1.0, 2.0], [1.0], -math.inf, -math.inf),
+    (["a", "b"], ["a", "b"], 200, 200),
+    (["a", "b"], ["a", "c"], -200, 30),
+    ([], [], 200, 200),
+)
+
+
+@pytest.mark.parametrize(("reference", "got", "lowest", "highest"), PAIRS)
+def test_what_counts_as_how_close(reference, got, lowest, highest):
+    assert lowest <= signal_to_noise_db(np.array(reference), np.array(got)) <= highest
+
+
+def test_all_samples_count_together():
+    """A silent sample has no signal to compare with; alone it would be hopeless."""
+    reference = [{"y": np.array([10.0, -10.0])}, {"y": np.array([0.0, 0.0])}]
+    got = [{"y": np.array([10.0, -10.0])}, {"y": np.array([0.1, 0.0])}]
+    accuracy = compare_outputs(reference, got)
+    assert accuracy.snr_db == pytest.approx(10 * math.log10(200 / 0.01))
+    assert accuracy.outputs[0].noise_power == pytest.approx((0.0, 0.01))
+    assert accuracy.outputs[0].signal_power == pytest.approx((200.0, 0.0))
+
+
+def test_the_worst_output_decides():
+    reference = [{"good": SIGNAL, "bad": SIGNAL}]
+    accuracy = compare_outputs(reference, [{"good": SIGNAL, "bad": SIGNAL * 1.1}])
+    assert accuracy.snr_db == pytest.approx(20.0, abs=0.01)
+    good, bad = accuracy.outputs
+    assert (good.snr_db, good.cosine) == (200.0, pytest.approx(1.0))
+    assert bad.max_rel == pytest.approx(0.1, rel=1e-3)
+    assert bad.max_abs == pytest.approx(0.1 * np.abs(SIGNAL).max(), rel=1e-3)
+
+
+INCOMPARABLE = (
+    ([{"y": SIGNAL}], [{}], "The output 'y' is missing (sample 0)."),
+    ([{"y": SIGNAL}], [{"y": SIGNAL[:4]}], "has the shape [4] instead of [1000]"),
+    ([{"y": SIGNAL}], [], "0 results for 1 samples"),
+    ([{"y": np.array([1.0])}], [{"y": np.array(["a"])}], "is of type"),
+)
+
+
+@pytest.mark.parametrize(("reference", "got", "said"), INCOMPARABLE)
+def test_what_cannot_be_compared_says_why(reference, got, said):
+    accuracy = compare_outputs(reference, got)
+    assert accuracy.snr_db == -math.inf
+    assert said in accuracy.problem
+    assert lower_bound_db(accuracy) == -math.inf
+
+
+def test_the_lower_bound_lies_below_the_ratio_and_is_the_same_every_time():
+    noise = RANDOM.uniform(0.5, 2.0, 40)
+    powers = [(n, 1000.0) for n in noise]
+    overall = 10 * math.log10(40 * 1000.0 / noise.sum())
+    bound = snr_lower_bound(powers)
+    assert overall - 3 < bound < overall
+    assert bound == snr_lower_bound(powers)
+    assert snr_lower_bound(powers, confidence=0.99) <= bound
+
+
+def test_one_bad_sample_in_many_pulls_the_bound_down():
+    powers = [(1.0, 1000.0)] * 39 + [(1000.0, 1000.0)]
+    assert snr_lower_bound(powers) < 20 < snr_lower_bound([(1.0, 1000.0)] * 40)
+
+
+def test_equal_outputs_have_an_equal_bound():
+    assert lower_bound_db(compare_outputs([{"y": SIGNAL}], [{"y": SIGNAL}])) == 200.0
