@@ -1,6 +1,6 @@
 """How long edgeopt takes to start: medians in turns with a bare interpreter.
 
-    python benchmarks/startup.py [--rounds 10]
+python benchmarks/startup.py [--rounds 10]
 """
 
 import argparse

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import numpy as np
 
 from edgeopt.backends.base import Array, TensorInfo
-from edgeopt.errors import DataError
+from edgeopt.errors import DataError, said_by
 
 HOW = (
     "Data is an .npz file (or a folder of .npy files) with one array per model input, "
@@ -68,7 +68,7 @@ def check_samples(arrays: Mapping[str, Array], inputs: tuple[TensorInfo, ...], w
         told = ", ".join(f"{n}: {c}" for n, c in counts.items())
         raise DataError(f"The arrays in {what} hold different numbers of samples ({told}).", HOW)
     ignored = tuple(n for n in arrays if n not in kept)
-    return Samples(kept, {i.name: len(i.shape) for i in inputs}, ignored)
+    return Samples(kept, {i.name: _rank(arrays[i.name], i) for i in inputs}, ignored)
 
 
 def from_feeds(feeds: Iterable[Mapping[str, Array]]) -> dict[str, Array]:
@@ -76,7 +76,19 @@ def from_feeds(feeds: Iterable[Mapping[str, Array]]) -> dict[str, Array]:
     runs = list(feeds)
     if not runs:
         raise DataError("The data holds no sample.", HOW)
-    return {name: np.stack([np.asarray(run[name]) for run in runs]) for name in runs[0]}
+    return {name: _stacked(name, runs) for name in runs[0]}
+
+
+def _stacked(name: str, runs: list[Mapping[str, Array]]) -> Array:
+    lacking = next((k for k, run in enumerate(runs) if name not in run), None)
+    if lacking is not None:
+        raise DataError(f"Sample {lacking} of the data lacks the input '{name}', which sample 0 has.", HOW)
+    arrays = [np.asarray(run[name]) for run in runs]
+    odd = next((k for k, array in enumerate(arrays) if array.shape != arrays[0].shape), None)
+    if odd is not None:
+        shapes = f"{list(arrays[0].shape)} in sample 0 and {list(arrays[odd].shape)} in sample {odd}"
+        raise DataError(f"The input '{name}' has the shape {shapes}.", "Give every sample the same shape.")
+    return np.stack(arrays)
 
 
 def save_samples(samples: Samples, folder: Path) -> None:
@@ -84,14 +96,24 @@ def save_samples(samples: Samples, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for position, array in enumerate(samples.arrays.values()):
         np.save(folder / f"{position}.npy", np.ascontiguousarray(array), allow_pickle=False)
-    (folder / "names").write_text("\n".join(f"{samples.ranks[n]} {n}" for n in samples.arrays))
+    rows = [f"{samples.ranks[name]} {name}" for name in samples.arrays]
+    (folder / "names").write_text("\n".join(rows), encoding="utf-8")
 
 
 def open_samples(folder: Path) -> Samples:
     """The samples that `save_samples` wrote."""
-    rows = [line.split(" ", 1) for line in (folder / "names").read_text().splitlines()]
+    rows = [line.split(" ", 1) for line in (folder / "names").read_text(encoding="utf-8").split("\n")]
     arrays = {name: np.load(folder / f"{k}.npy", mmap_mode="r") for k, (_, name) in enumerate(rows)}
     return Samples(arrays, {name: int(rank) for rank, name in rows})
+
+
+def write_archive(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Writes an .npz; `np.savez` takes an input called "file" for its own argument, and stamps the time."""
+    with ZipFile(path, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:
+                plain = np.asarray(array, np.str_) if array.dtype.kind == "O" else np.asarray(array)
+                np.lib.format.write_array(file, plain, allow_pickle=False)
 
 
 def _read(path: Path) -> dict[str, Array]:
@@ -103,24 +125,26 @@ def _read(path: Path) -> dict[str, Array]:
             raise DataError(f"The folder '{path}' holds no .npy file.", HOW)
         return {file.stem: _read_array(file) for file in files}
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # Opened here: numpy leaves a damaged archive open.
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise DataError(f"'{path.name}' is a single array, not an archive of named arrays.", HOW)
             return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, BadZipFile, TypeError) as error:
-        raise DataError(f"'{path.name}' cannot be read as data: {_first_line(error)}", HOW) from error
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        raise DataError(f"'{path.name}' cannot be read as data: {said_by(error)}", HOW) from error
 
 
 def _read_array(file: Path) -> Array:
     try:
         array: Array = np.load(file, allow_pickle=False, mmap_mode="r")
     except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"'{file}' cannot be read as an array: {_first_line(error)}", HOW) from error
+        raise DataError(f"'{file}' cannot be read as an array: {said_by(error)}", HOW) from error
     return array
 
 
 def _checked(array: Array, info: TensorInfo, what: str) -> Array:
-    rank = len(info.shape)
+    rank = _rank(array, info)
     name = f"The array '{info.name}' in {what}"
     if array.ndim not in (rank, rank + 1) or array.ndim == 0:
         raise DataError(
@@ -130,16 +154,33 @@ def _checked(array: Array, info: TensorInfo, what: str) -> Array:
         )
     if len(array) == 0:
         raise DataError(f"{name} holds no sample.", HOW)
-    _check_sizes(array, info, name)
-    if array.dtype.name != info.dtype:
-        same_kind = array.dtype.kind in "iuf" and np.can_cast(array.dtype, info.dtype, "same_kind")
-        if not same_kind:
-            raise DataError(f"{name} is of type {array.dtype.name}; the input takes {info.dtype}.", HOW)
-        array = array.astype(info.dtype)
+    if info.rank_known:
+        _check_sizes(array, info, name)
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         bad = int(np.argmin(np.isfinite(array.reshape(len(array), -1)).all(axis=1)))
         raise DataError(f"{name} holds NaN or infinity (first in sample {bad}).", "Leave such samples out.")
-    return array
+    if array.dtype.name == info.dtype and array.dtype.isnative:
+        return array
+    return _cast(array, info.dtype, name)
+
+
+def _rank(array: Array, info: TensorInfo) -> int:
+    """How many dimensions one run's input has; where the model does not say, what the samples have."""
+    return len(info.shape) if info.rank_known else max(array.ndim - 1, 0)
+
+
+def _cast(array: Array, dtype: str, name: str) -> Array:
+    """The array in the input's type, where every value fits in it."""
+    if dtype == "str":
+        if array.dtype.kind == "U" or (array.dtype.kind == "O" and all(isinstance(t, str) for t in array.flat)):
+            return array.astype(np.str_)
+    elif array.dtype.kind in "iuf" and dtype in np.sctypeDict and np.can_cast(array.dtype, dtype, "same_kind"):
+        with np.errstate(over="ignore"):
+            cast = array.astype(dtype)
+        if not np.isfinite(cast).all() or (cast.dtype.kind in "iu" and not np.array_equal(cast, array)):
+            raise DataError(f"{name} holds numbers that do not fit into {dtype}.", "Scale or clip them first.")
+        return cast
+    raise DataError(f"{name} is of type {array.dtype.name}; the input takes {dtype}.", HOW)
 
 
 def _check_sizes(array: Array, info: TensorInfo, name: str) -> None:
@@ -152,7 +193,3 @@ def _check_sizes(array: Array, info: TensorInfo, name: str) -> None:
 
 def _shape(info: TensorInfo) -> str:
     return "[" + ", ".join("?" if d is None else str(d) for d in info.shape) + "]"
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -91,3 +91,11 @@ class TrialError(EdgeoptError):
 
 class Terminated(BaseException):
     """SIGTERM arrived: unwind, clean up, leave with 143."""
+
+
+def said_by(error: BaseException) -> str:
+    """What a library's error says, on one line and without the places in the library's own source."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = [line for line in lines if not line.startswith(("Exception from ", "Check '", "FrontEnd API failed"))]
+    text = " ".join(said or lines) or type(error).__name__
+    return text if len(text) <= 300 else text[:297] + "..."

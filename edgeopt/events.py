@@ -1,5 +1,6 @@
 """What a command tells while it works, as typed records; one JSON line each (`--json`)."""
 
+import math
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -21,12 +22,19 @@ class Progress(msgspec.Struct, frozen=True, tag_field="event", tag="progress"):
 
 
 class Metric(msgspec.Struct, frozen=True, tag_field="event", tag="metric"):
-    """One measured value; the unit stands in the name (`latency_ms`)."""
+    """One measured value; the unit stands in the name (`latency_ms`).
+
+    A finite one: JSON has no others, and what could not be measured is told in words.
+    """
 
     name: str
     value: float
     subject: str = ""
     schema: int = SCHEMA
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.value):
+            raise ValueError(f"the metric '{self.name}' must be a finite number, not {self.value}")
 
 
 class Log(msgspec.Struct, frozen=True, tag_field="event", tag="log"):
@@ -36,7 +44,7 @@ class Log(msgspec.Struct, frozen=True, tag_field="event", tag="log"):
 
 
 class Result(msgspec.Struct, frozen=True, tag_field="event", tag="result"):
-    """The last line of a command that succeeded."""
+    """The last line of a command that succeeded; a number in its data that is not finite arrives as null."""
 
     kind: str
     data: dict[str, Any]

@@ -24,11 +24,3 @@ def prepare(inputs: tuple[TensorInfo, ...], feeds: Feeds) -> dict[str, Array]:
 
 def closed() -> UsageError:
     return UsageError("This session is closed.", "Load the model again to run it.")
-
-
-def said_by(error: BaseException) -> str:
-    """What a runtime's message says, on one line and without the places in the runtime's own source."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = [line for line in lines if not line.startswith(("Exception from ", "Check '", "FrontEnd API failed"))]
-    text = " ".join(said or lines) or type(error).__name__
-    return text if len(text) <= 300 else text[:297] + "..."

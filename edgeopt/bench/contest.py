@@ -93,8 +93,8 @@ def run_rounds(contenders: list[Contender], rounds: int, span_ms: float, first: 
     for position in range(first, first + rounds):
         running = [c for c in contenders if c.failure is None]
         taken: dict[int, float] = {}
-        # Rotated and every second time reversed: nobody always follows the same neighbour.
-        shift = position % max(len(running), 1)
+        # Each rotation once forwards and once backwards: nobody is always first or follows the same neighbour.
+        shift = position // 2 % max(len(running), 1)
         order = running[shift:] + running[:shift]
         for contender in order if position % 2 == 0 else order[::-1]:
             _one_slice(contender, span_ms, taken)
@@ -117,7 +117,7 @@ def _one_slice(contender: Contender, span_ms: float, taken: dict[int, float]) ->
     contender.memory = answer.memory
 
 
-def speedup(baseline: Contender, other: Contender) -> Interval:
+def speedup(baseline: Contender, other: Contender, confidence: float = 0.95) -> Interval:
     """How many times faster `other` is than `baseline`, over the rounds that both ran (the last ones)."""
     shared = min(len(baseline.slices_ms), len(other.slices_ms))
-    return bootstrap_median(paired_ratios(baseline.slices_ms[-shared:], other.slices_ms[-shared:]))
+    return bootstrap_median(paired_ratios(baseline.slices_ms[-shared:], other.slices_ms[-shared:]), confidence)

@@ -64,10 +64,10 @@ class LocalChild:
             stdout=subprocess.PIPE,
             stderr=self._log,
             start_new_session=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            env=_environment(log_folder),
         )
         self._pending = b""
-        self._last_request = ""
+        self._closed = False
 
     @property
     def pid(self) -> int:
@@ -80,7 +80,6 @@ class LocalChild:
 
     def send(self, line: bytes) -> None:
         assert self._process.stdin is not None  # noqa: S101 - it was opened as a pipe
-        self._last_request = line[:60].decode(errors="replace")
         # A child that has died is told by the next `receive`, together with how it died.
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(line.rstrip(b"\n") + b"\n")
@@ -102,6 +101,10 @@ class LocalChild:
 
     def close(self) -> None:
         """Ends the process and everything that it started; safe to call twice."""
+        if self._closed:
+            return
+        # By the second call the process is reaped, and its number may be another group's.
+        self._closed = True
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -125,6 +128,12 @@ class LocalChild:
         self._log.seek(max(0, size - _STDERR_TAIL_BYTES))
         lines = self._log.read().decode(errors="replace").strip().splitlines()
         return f" ({lines[-1].strip()[:200]})" if lines else ""
+
+
+def _environment(folder: Path | None) -> dict[str, str]:
+    """What a child sees; what libraries write for a while goes to the folder too, and goes with it."""
+    temporary = {"TMPDIR": str(folder.resolve())} if folder else {}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **temporary}
 
 
 def _signal_name(number: int) -> str:

@@ -36,6 +36,9 @@ def bootstrap_median(values: Sequence[float], confidence: float = 0.95, seed: in
 
 def verdict(ratio: Interval) -> str:
     """In words, what a speed-up with this interval says."""
+    # Equal sides fall all on one side of 1x with this chance, and then no interval of theirs holds 1x.
+    if 2 * 0.5**ratio.rounds > 1 - ratio.confidence:
+        return "too few rounds to tell"
     if ratio.low > 1.0:
         return "faster"
     if ratio.high < 1.0:

@@ -29,7 +29,7 @@ from edgeopt.bench.messages import (
 )
 from edgeopt.bench.serve import serve
 from edgeopt.data import Samples, open_samples
-from edgeopt.errors import EdgeoptError
+from edgeopt.errors import EdgeoptError, said_by
 
 # Enough different inputs that no cache can know them all; few enough to keep in memory.
 ROTATION = 16
@@ -148,8 +148,7 @@ def _guarded(trial: Trial, line: bytes) -> Answer:
     except EdgeoptError as error:
         return Failed(error.code, error.message, error.hint)
     except Exception as error:  # noqa: BLE001 - the process's edge: whatever a runtime raises is a result
-        first = (str(error).strip().splitlines() or [""])[0]
-        return Failed("failed", f"{type(error).__name__}: {first}")
+        return Failed("failed", f"{type(error).__name__}: {said_by(error)}")
 
 
 if __name__ == "__main__":

@@ -89,6 +89,10 @@ def read_deployment(path: Path) -> Deployment:
         found = msgspec.convert(plain, Deployment)
     except FileNotFoundError:
         raise BundleError(f"'{path.parent}' has no {FILE}.", "It is not a bundle, or it is damaged.") from None
+    except OSError as error:
+        raise BundleError(
+            f"{path} cannot be read: {error.strerror}.", "Restore the bundle from where it came."
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BundleError(
             f"{path} is not readable TOML: {error}.", "Restore the bundle from where it came."

@@ -33,7 +33,7 @@ def write_manifest(folder: Path) -> None:
     files = {
         path.relative_to(folder).as_posix(): FileEntry(file_digest(path), path.stat().st_size)
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != FILE
+        if path.is_file() and path != folder / FILE
     }
     (folder / FILE).write_bytes(msgspec.json.format(msgspec.json.encode(Manifest(files)), indent=1))
 
@@ -49,7 +49,7 @@ def check_manifest(folder: Path) -> Manifest:
             raise BundleError(f"The bundle '{folder.name}' is damaged: {name} is not what was written.", _HINT)
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
-        if path.is_symlink() or (path.is_file() and name not in manifest.files and name != FILE):
+        if path.is_symlink() or (not path.is_dir() and name not in manifest.files and name != FILE):
             raise BundleError(
                 f"The bundle '{folder.name}' holds {name}, which its manifest does not list.",
                 "Remove that file if it is yours; otherwise do not trust this copy.",
@@ -62,7 +62,9 @@ def _read(path: Path) -> Manifest:
         manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
     except FileNotFoundError:
         raise BundleError(f"'{path.parent}' has no {FILE}.", "It is not a bundle, or it is damaged.") from None
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+    except OSError as error:
+        raise BundleError(f"{path} cannot be read: {error.strerror}.", _HINT) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BundleError(f"{path} cannot be read: {error}.", _HINT) from None
     if manifest.schema != SCHEMA:
         raise BundleError(
@@ -80,6 +82,13 @@ def _inside(folder: Path, name: str) -> Path:
             f"The manifest of '{folder.name}' names '{name}', which is not inside the bundle.", _HINT
         )
     path = folder / parts
-    if path.is_symlink() or not path.resolve().is_relative_to(folder.resolve()):
+    try:
+        linked = path.is_symlink() or not path.resolve().is_relative_to(folder.resolve())
+    except OSError as error:
+        raise BundleError(
+            f"The manifest of '{folder.name}' names '{name[:80]}', which no file can be called: {error.strerror}.",
+            _HINT,
+        ) from None
+    if linked:
         raise BundleError(f"'{name}' in the bundle '{folder.name}' is a link, which bundles may not hold.", _HINT)
     return path

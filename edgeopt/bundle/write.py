@@ -12,10 +12,10 @@ import numpy as np
 import psutil
 
 from edgeopt.backends.base import Array
+from edgeopt.bundle import manifest
 from edgeopt.bundle.deployment import FILE, Deployment, to_toml
 from edgeopt.bundle.durable import publish_folder
-from edgeopt.bundle.manifest import write_manifest
-from edgeopt.bundle.read import is_bundle
+from edgeopt.data import write_archive
 from edgeopt.errors import UsageError
 
 MODEL_FOLDER = "model"
@@ -23,7 +23,7 @@ MODEL_FOLDER = "model"
 
 def check_target(out: Path) -> None:
     """Raises UsageError when a bundle cannot be written there; said before the long work starts."""
-    if out.is_symlink() or (out.exists() and not is_bundle(out) and not _empty_folder(out)):
+    if out.is_symlink() or (out.exists() and not _replaceable(out)):
         raise UsageError(
             f"'{out}' exists and is not a bundle, so it will not be replaced.", "Choose another name for -o."
         )
@@ -66,22 +66,27 @@ def fill(
     (folder / FILE).write_text(to_toml(deployment), encoding="utf-8")
     for name, document in documents.items():
         (folder / name).write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1))
-    write_manifest(folder)
+    manifest.write_manifest(folder)
 
 
 def write_golden(folder: Path, name: str, runs: Sequence[dict[str, Array]]) -> None:
     """Writes some runs' inputs or outputs as golden arrays, samples along the first axis."""
     (folder / "golden").mkdir(exist_ok=True)
     stacked = {key: np.stack([run[key] for run in runs]) for key in runs[0]}
-    with (folder / "golden" / f"{name}.npz").open("wb") as file:
-        np.savez(file, **stacked)  # type: ignore[arg-type]  # its stub takes the names for options
+    write_archive(folder / "golden" / f"{name}.npz", stacked)
 
 
 def publish(folder: Path, out: Path) -> None:
     """Puts the finished bundle in its place, replacing an older one in one step."""
+    check_target(out)  # once more: something else may have come there while the search ran
     if _empty_folder(out):
         out.rmdir()
     publish_folder(folder, out.resolve())
+
+
+def _replaceable(out: Path) -> bool:
+    """A bundle, sound or damaged, or nothing; one name is too little, for web apps have a manifest.json too."""
+    return all((out / name).exists() for name in (FILE, manifest.FILE)) or _empty_folder(out)
 
 
 def _empty_folder(path: Path) -> bool:

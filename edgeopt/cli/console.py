@@ -68,7 +68,8 @@ def execute(
 
 def fail(error: events.Error, json: bool) -> None:
     """Says one error the way `execute` would, for failures before a command has begun."""
-    (JsonLines() if json else People()).tell(error)
+    with suppress(BrokenPipeError):
+        (JsonLines() if json else People()).tell(error)
 
 
 def _fail(voice: JsonLines | People, error: events.Error, code: int) -> int:

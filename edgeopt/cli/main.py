@@ -12,7 +12,7 @@ from edgeopt.cli.console import fail
 from edgeopt.version import __version__
 
 # In the order of work, which is the order in `--help`.
-COMMANDS = ("probe", "targets", "optimize", "bench", "verify", "simplify", "passes", "demo")
+COMMANDS = ("probe", "targets", "optimize", "bench", "run", "verify", "simplify", "passes", "demo")
 
 
 def main() -> None:
@@ -22,6 +22,10 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Runs one command and returns its exit code."""
+    unreadable = next((a for a in arguments if not _is_text(a)), None)
+    if unreadable is not None:
+        fail(_not_text(unreadable), json="--json" in arguments)
+        return 2
     command = typer.main.get_command(_application())
     try:
         code = command.main(args=arguments or ["--help"], prog_name="edgeopt", standalone_mode=False)
@@ -77,6 +81,20 @@ def _runtime_lines() -> list[str]:
 
     found = installed_versions(LocalHost())
     return [f"{name} {version}" for name, version in found] or ["no runtime is installed"]
+
+
+def _is_text(argument: str) -> bool:
+    """Not so for a file name with bytes that are no UTF-8: JSON and the models' own formats cannot hold it."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _not_text(argument: str) -> events.Error:
+    shown = argument.encode(errors="replace").decode()
+    return events.Error("usage", f"The name '{shown}' is not valid UTF-8.", "Rename the file first.")
 
 
 def _usage_error(problem: UsageProblem) -> events.Error:

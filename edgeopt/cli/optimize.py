@@ -101,8 +101,8 @@ def show(outcome: "Outcome", console: "Console") -> None:
     console.print(outcome.summary, style="bold", markup=False)
     console.print(
         f"Proved from the written bundle over {proof.speedup.rounds} rounds in turns: {proof.speedup} "
-        f"(95 % interval), {decibels(proof.accuracy_db)} on {proof.samples} samples set aside; "
-        f"floor {outcome.floor_db:g} dB; target {outcome.target}; {outcome.seconds:.0f} s.",
+        f"({proof.speedup.confidence:.0%} interval), {decibels(proof.accuracy_db)} on {proof.samples} samples "
+        f"set aside; floor {outcome.floor_db:g} dB; target {outcome.target}; {outcome.seconds:.0f} s.",
         markup=False,
     )
     console.print(f"Bundle: {outcome.bundle}", markup=False)

@@ -12,6 +12,9 @@ Array = NDArray[Any]
 
 EQUAL_DB = 200.0
 """The ratio of equal outputs; a float64 comparison tells no more apart."""
+SILENT_POWER = 1e-30
+"""An output whose squares sum to less than this is as good as zero; errors are then measured against this power,
+not against the silence, and `OutputAccuracy.silent` says so."""
 RESAMPLES = 2000
 SEED = 20240
 
@@ -30,6 +33,11 @@ class OutputAccuracy(msgspec.Struct, frozen=True):
     """The sum of squared reference values, one number a sample."""
     problem: str | None = None
     """Why the outputs cannot be compared at all, as a sentence."""
+
+    @property
+    def silent(self) -> bool:
+        """The reference itself is as good as zero on all samples, so there is nothing to compare with."""
+        return not self.problem and sum(self.signal_power) < SILENT_POWER
 
 
 class Accuracy(msgspec.Struct, frozen=True):
@@ -135,6 +143,4 @@ def _numbers(wanted: Array, result: Array) -> tuple[Array, Array]:
 def _ratio_db(noise: float, signal: float) -> float:
     if noise == 0:
         return EQUAL_DB
-    if signal == 0:
-        return -EQUAL_DB
-    return max(-EQUAL_DB, min(EQUAL_DB, 10 * math.log10(signal / noise)))
+    return max(-EQUAL_DB, min(EQUAL_DB, 10 * math.log10(max(signal, SILENT_POWER) / noise)))

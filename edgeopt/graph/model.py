@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from edgeopt.errors import MissingExtraError, ModelError
+from edgeopt.errors import MissingExtraError, ModelError, said_by
 from edgeopt.graph import sniff
 from edgeopt.graph.external import Proto, external_files
 from edgeopt.graph.order import disorder
@@ -49,7 +49,7 @@ def load(path: Path | str) -> Model:
         onnx.checker.check_model(str(path) if external else proto)
         graph = ir.from_proto(proto)
     except (onnx.checker.ValidationError, ValueError, TypeError, KeyError) as error:
-        raise ModelError(f"'{path.name}' is not a valid ONNX model: {_first_line(error)}", EXPORT_AGAIN) from error
+        raise ModelError(f"'{path.name}' is not a valid ONNX model: {said_by(error)}", EXPORT_AGAIN) from error
     ir.external_data.set_base_dir(graph.graph, str(path.parent.resolve()))
     _read_small_tensors(graph)
     return Model(graph, path, digest_of((path, *external)), external)
@@ -171,8 +171,3 @@ def _put(temporary: Path, final: Path) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0].rstrip(".") + "." if lines else type(error).__name__

@@ -48,7 +48,14 @@ class Field:
 
     def add(self, candidate: Candidate) -> Entry:
         """One more candidate of a variant that is already made, screened."""
-        entry = screen(self.search.course, candidate, self.paths[candidate.variant], _LONGEST_LOAD_S)
+        path = self.paths[candidate.variant]
+        entry = screen(self.search.course, candidate, path, _LONGEST_LOAD_S)
+        if entry.status == "failed" and "shapes" in candidate.options:
+            # Not every model that runs with open shapes can be compiled with the data's own.
+            rest = {k: v for k, v in candidate.options.items() if k != "shapes"}
+            entry = screen(
+                self.search.course, msgspec.structs.replace(candidate, options=rest), path, _LONGEST_LOAD_S
+            )
         self.entries.append(entry)
         return entry
 

@@ -8,7 +8,7 @@ import msgspec
 from edgeopt.bench.messages import Failed
 from edgeopt.bench.serve import serve
 from edgeopt.data import Samples, check_samples, from_feeds, open_samples, save_samples
-from edgeopt.errors import EdgeoptError
+from edgeopt.errors import EdgeoptError, said_by
 from edgeopt.search.messages import Answer, Inspect, Inspected, Made, Make, Request, decode_request
 from edgeopt.search.recipes import Kitchen, recipe_named
 
@@ -26,8 +26,7 @@ def _guarded(line: bytes) -> Answer:
     except ModuleNotFoundError as error:
         return Failed("missing-extra", f"the Python package '{error.name}' is not installed")
     except Exception as error:  # noqa: BLE001 - the process's edge: whatever a library raises is a result
-        first = (str(error).strip().splitlines() or [""])[0]
-        return Failed("failed", f"{type(error).__name__}: {first}"[:300])
+        return Failed("failed", f"{type(error).__name__}: {said_by(error)}")
 
 
 def answer(request: Request) -> Answer:

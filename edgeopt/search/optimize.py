@@ -7,6 +7,7 @@ from pathlib import Path
 
 from edgeopt.backends.base import Array
 from edgeopt.bundle.write import check_target
+from edgeopt.data import write_archive
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.search import race
 from edgeopt.search.deliver import deliver
@@ -85,9 +86,6 @@ def _race(search: Search, field: Field) -> list[Entry]:
 
 
 def _as_file(arrays: Mapping[str, Array], folder: Path) -> Path:
-    import numpy as np
-
     file = folder / "data.npz"
-    with file.open("wb") as out:
-        np.savez(out, **dict(arrays))  # type: ignore[arg-type]  # its stub takes the names for options
+    write_archive(file, arrays)
     return file

@@ -13,6 +13,7 @@ from edgeopt.bench.messages import Load
 from edgeopt.data import Samples, load_data, open_samples, save_samples
 from edgeopt.errors import MissingExtraError, ModelError, TrialError, UsageError
 from edgeopt.events import Emit, Log, Progress
+from edgeopt.graph.verify import compare_outputs
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
 from edgeopt.profiles import TargetProfile, load_profile, nearest, shipped_profiles
@@ -135,5 +136,11 @@ def _warn_of_the_data(search: Search) -> None:
         )
     elif not course.split.calibration_count:
         search.warn(f"{len(search.samples)} samples are too few to calibrate and check apart; 8-bit is not tried.")
+    for output in compare_outputs(course.reference, course.reference).outputs:
+        if output.silent:
+            search.warn(
+                f"The output '{output.name}' is as good as zero on all samples, so no variant's accuracy can be "
+                "judged by it. Check the model and the data."
+            )
     if search.samples.ignored:
         search.warn(f"The data also holds {', '.join(search.samples.ignored)}, which is no input of the model.")

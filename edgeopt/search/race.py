@@ -8,6 +8,7 @@ import numpy as np
 
 from edgeopt.bench.contest import Contender, run_rounds, slice_ms, speedup
 from edgeopt.events import Emit, Progress
+from edgeopt.search.recipes import place_of
 from edgeopt.search.screen import Entry
 
 
@@ -57,15 +58,20 @@ def race(
 
 
 def ranked(baseline: Contender, entries: Sequence[Entry]) -> list[Entry]:
-    """Fastest first; where the first two are as good as equal, the more accurate one comes first."""
+    """Fastest first; of those as good as equal to the fastest, the most accurate and then the simplest leads."""
     speeds = relative_speeds(baseline, entries)
     order = sorted(entries, key=lambda e: speeds[id(e)], reverse=True)
-    if len(order) > 1:
-        first, second = order[0], order[1]
-        as_fast = speeds[id(first)] < _SAME_SPEED * speeds[id(second)]
-        if as_fast and (second.accuracy_db or 0.0) > (first.accuracy_db or 0.0):
-            order[:2] = [second, first]
+    equals = [e for e in order if speeds[id(e)] * _SAME_SPEED >= speeds[id(order[0])]]
+    if equals:
+        first = min(equals, key=_plainness)
+        order.remove(first)
+        order.insert(0, first)
     return order
+
+
+def _plainness(entry: Entry) -> tuple[float, int, int]:
+    """Accurate before inaccurate, early recipes before late ones, few options before many."""
+    return (-(entry.accuracy_db or 0.0), place_of(entry.candidate.variant), len(entry.candidate.options))
 
 
 def relative_speeds(baseline: Contender, entries: Sequence[Entry]) -> dict[int, float]:

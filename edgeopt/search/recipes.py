@@ -155,5 +155,10 @@ RECIPES = (
 )
 
 
+def place_of(name: str) -> int:
+    """The place of a recipe in the list: simple ones come first."""
+    return [r.name for r in RECIPES].index(name)
+
+
 def recipe_named(name: str) -> Recipe:
     return next(r for r in RECIPES if r.name == name)

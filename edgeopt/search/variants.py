@@ -74,10 +74,11 @@ def make_all(makers: list[Maker], jobs: list[Make], deadline: float) -> Iterator
     waiting = list(jobs)
     while True:
         for maker in makers:
-            if maker.busy is None and waiting:
+            if maker.busy is None and waiting and time.monotonic() < deadline:
                 maker.start(waiting.pop(0))
         busy = [m for m in makers if m.busy is not None]
         if not busy:
+            yield from _give_up([], waiting)
             return
         ready = select.select(busy, [], [], max(0.0, deadline - time.monotonic()))[0]
         for maker in ready:

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.backends.feeds import prepare, said_by
+from edgeopt.backends.feeds import prepare
+from edgeopt.errors import said_by
 from edgeopt.errors import DataError
 
 INPUTS = (TensorInfo("x", "float32", ("batch", 2)), TensorInfo("text", "str", (None,)))

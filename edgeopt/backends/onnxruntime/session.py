@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.backends.base import Array, Feeds, Options, TensorInfo
-from edgeopt.backends.feeds import closed, prepare, said_by
+from edgeopt.backends.feeds import closed, prepare
 from edgeopt.backends.onnxruntime.options import OrtOptions, session_options
 from edgeopt.backends.onnxruntime.ranks import names_with_shape
 from edgeopt.backends.options import read_options
-from edgeopt.errors import MissingExtraError, ModelError
+from edgeopt.errors import MissingExtraError, ModelError, said_by
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, NodeArg, SessionOptions
@@ -99,7 +99,7 @@ def open_session(path: Path, options: "SessionOptions", providers: Sequence[str]
         return onnxruntime.InferenceSession(str(path), options, providers=list(providers))
     except _runtime_errors() as error:
         raise ModelError(
-            f"ONNX Runtime cannot load the model {path}: {said_by(error)}",
+            f"ONNX Runtime cannot load '{path.name}': {said_by(error)}",
             "Check that the file is a complete ONNX model: edgeopt analyze MODEL",
         ) from error
 

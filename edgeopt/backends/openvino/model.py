@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.backends.feeds import said_by
-from edgeopt.errors import MissingExtraError, ModelError, UsageError
+from edgeopt.errors import MissingExtraError, ModelError, UsageError, said_by
 
 if TYPE_CHECKING:
     from openvino import CompiledModel, Core, Model, Output
@@ -42,7 +41,7 @@ def read_model(path: Path) -> "Model":
         return runtime.read_model(path)
     except RuntimeError as error:
         raise ModelError(
-            f"OpenVINO cannot read the model {path}: {said_by(error)}",
+            f"OpenVINO cannot read '{path.name}': {said_by(error)}",
             "Try another backend, or check that the file is complete: edgeopt analyze MODEL",
         ) from error
 

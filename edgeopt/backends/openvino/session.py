@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgeopt.backends.base import Array, Feeds, Options, TensorInfo
-from edgeopt.backends.feeds import closed, prepare, said_by
+from edgeopt.backends.feeds import closed, prepare
 from edgeopt.backends.openvino.lane import Lane, Slot
 from edgeopt.backends.openvino.model import (
     Shapes,
@@ -19,7 +19,7 @@ from edgeopt.backends.openvino.model import (
 )
 from edgeopt.backends.openvino.options import OpenVinoOptions, compile_config
 from edgeopt.backends.options import read_options
-from edgeopt.errors import MissingExtraError, ModelError
+from edgeopt.errors import MissingExtraError, ModelError, said_by
 
 if TYPE_CHECKING:
     from openvino import CompiledModel, Model

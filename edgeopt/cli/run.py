@@ -1,0 +1,41 @@
+"""`edgeopt run`: a bundle over data, outputs to a file."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from edgeopt.cli.console import JsonFlag, execute
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from edgeopt.runtime.offline import Ran
+
+
+def run(
+    subject: Annotated[Path, typer.Argument(metavar="BUNDLE|MODEL", help="What to run.", show_default=False)],
+    data: Annotated[Path, typer.Option(help="Samples: an .npz or a folder of .npy.", show_default=False)],
+    out: Annotated[Path, typer.Option("-o", "--out", help="The folder for the outputs.", show_default=False)],
+    json: JsonFlag = False,
+) -> None:
+    """Run a bundle or model over data and write its outputs.
+
+    \b
+    Writes outputs.npz: one array for each output, samples along the first axis; where the shape of
+    an output changes from sample to sample, one array a sample, named OUTPUT/NUMBER.
+
+    \b
+    Examples:
+      edgeopt run model.edgeopt --data data.npz -o results
+      edgeopt run model.onnx --data folder-of-npy -o results --json
+    """
+    from edgeopt.runtime.offline import run_offline
+
+    execute("run", lambda emit: run_offline(subject, data, out, emit), show, json)
+
+
+def show(result: "Ran", console: "Console") -> None:
+    console.print(f"Ran {result.samples} samples; outputs in {result.out}", markup=False)
+    for name, shape in list(result.outputs.items())[:20]:
+        console.print(f"  {name}  {shape}", markup=False)

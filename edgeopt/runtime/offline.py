@@ -1,0 +1,52 @@
+"""Offline inference: a bundle or model over all samples of some data."""
+
+import os
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from edgeopt.data import load_data
+from edgeopt.errors import UsageError
+from edgeopt.events import Emit, Progress
+from edgeopt.runtime.session import load
+
+FILE = "outputs.npz"
+
+
+class Ran(msgspec.Struct, frozen=True):
+    subject: str
+    samples: int
+    out: str
+    outputs: dict[str, list[int]]
+    """The shape of each array written, samples along the first axis."""
+
+
+def run_offline(subject: Path, data: Path, out: Path, emit: Emit) -> Ran:
+    """Writes `outputs.npz` into the folder `out`: one array for each output, samples along the first axis."""
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"'{out}' is a file; the outputs go into a folder.", "Choose another place for -o.")
+    with load(subject) as session:
+        samples = load_data(data, session.inputs)
+        count = len(samples)
+        runs = []
+        for index in range(count):
+            if index % max(count // 100, 1) == 0:
+                emit(Progress("running", subject.name, index, count))
+            runs.append(session.run(samples.feeds(index)))
+    shapes = {name: {run[name].shape for run in runs} for name in runs[0]}
+    uneven = next((name for name, found in shapes.items() if len(found) > 1), None)
+    if uneven is None:
+        arrays = {name: np.stack([run[name] for run in runs]) for name in runs[0]}
+    else:
+        # Outputs whose shape depends on the sample (detections, say) cannot be one array.
+        arrays = {f"{name}/{k}": run[name] for k, run in enumerate(runs) for name in run}
+    out.mkdir(parents=True, exist_ok=True)
+    partial = out / f".{FILE}.partial-{os.getpid()}"
+    try:
+        with partial.open("wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]  # its stub takes the names for options
+        partial.replace(out / FILE)
+    finally:
+        partial.unlink(missing_ok=True)
+    return Ran(str(subject), count, str(out / FILE), {name: list(array.shape) for name, array in arrays.items()})

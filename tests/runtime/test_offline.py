@@ -1,0 +1,42 @@
+import numpy as np
+import pytest
+
+from edgeopt import events, samples
+from edgeopt.errors import DataError, UsageError
+from edgeopt.runtime.offline import run_offline
+from edgeopt.runtime.session import load
+
+pytest.importorskip("onnxruntime")
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    with np.load(samples.DATA) as archive:
+        images = archive["image"][:5]
+    np.savez(tmp_path / "pictures.npz", image=images)
+    return images
+
+
+def test_every_sample_is_run_and_written(tmp_path, pictures):
+    heard = []
+    result = run_offline(samples.MODEL, tmp_path / "pictures.npz", tmp_path / "out", heard.append)
+    with np.load(tmp_path / "out" / "outputs.npz") as archive, load(samples.MODEL) as session:
+        name = session.outputs[0].name
+        expected = np.stack([session.run({"image": image})[name] for image in pictures])
+        np.testing.assert_array_equal(archive[name], expected)
+    assert result.samples == 5
+    assert [e.done for e in heard if isinstance(e, events.Progress)] == [0, 1, 2, 3, 4]
+
+
+def test_wrong_data_leaves_no_output(tmp_path, pictures):
+    np.savez(tmp_path / "wrong.npz", picture=pictures)
+    with pytest.raises(DataError, match="image"):
+        run_offline(samples.MODEL, tmp_path / "wrong.npz", tmp_path / "out", events.ignore)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path, pictures):
+    (tmp_path / "out").write_text("mine")
+    with pytest.raises(UsageError, match="is a file"):
+        run_offline(samples.MODEL, tmp_path / "pictures.npz", tmp_path / "out", events.ignore)
+    assert (tmp_path / "out").read_text() == "mine"
