@@ -47,7 +47,7 @@ def main(library: str, function: str) -> None:
     import importlib
     import json
 
-    from edgeopt.hw.host import plain
+    from edgeopt.hw.plain import plain
 
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from edgeopt.hw.device import Unavailable
+from edgeopt.hw.plain import plain
 
 READ_LIMIT_BYTES = 4 * 1024 * 1024
 # Not blocking, so that a pipe cannot hold the probe up; Windows has no such flag.
@@ -168,21 +169,6 @@ class RecordedHost:
             return {}
         found = tables.get(table) if isinstance(tables, dict) else None
         return found if isinstance(found, dict) else {}
-
-
-def plain(value: object) -> object:
-    """The value as JSON could hold it, or None where it cannot."""
-    if value is None or isinstance(value, str | int | float):
-        return value
-    if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
-    if hasattr(value, "_asdict"):
-        return {str(k): plain(v) for k, v in value._asdict().items()}
-    if isinstance(value, set | frozenset):
-        return [plain(v) for v in sorted(value)]
-    if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
-    return None
 
 
 def _read(path: str) -> str | None:

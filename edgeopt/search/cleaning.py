@@ -10,7 +10,7 @@ from edgeopt.graph.ledger import Ledger
 from edgeopt.graph.model import load, save
 from edgeopt.graph.pipeline import run_pipeline
 from edgeopt.graph.verify import compare_outputs
-from edgeopt.search.recipes import Kitchen
+from edgeopt.search.kitchen import Kitchen
 
 if TYPE_CHECKING:
     import onnx_ir as ir

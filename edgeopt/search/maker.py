@@ -9,8 +9,9 @@ from edgeopt.bench.messages import Failed
 from edgeopt.bench.serve import serve
 from edgeopt.data import Samples, check_samples, from_feeds, open_samples, save_samples
 from edgeopt.errors import EdgeoptError, said_by
+from edgeopt.search.kitchen import Kitchen
 from edgeopt.search.messages import Answer, Inspect, Inspected, Made, Make, Request, decode_request
-from edgeopt.search.recipes import Kitchen, recipe_named
+from edgeopt.search.recipes import recipe_named
 
 
 def main() -> None:

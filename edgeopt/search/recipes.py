@@ -2,31 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from edgeopt.data import Samples
 from edgeopt.graph.ledger import Change, Ledger, LedgerEntry
-from edgeopt.quant.settings import QuantSettings
+from edgeopt.search.kitchen import Kitchen
 
 ORT = ("onnxruntime-cpu",)
 OPENVINO = ("openvino-cpu",)
-
-
-@dataclass(frozen=True, slots=True)
-class Kitchen:
-    """What a recipe works with."""
-
-    source: Path
-    base: Path
-    """The cleaned model, or the source where cleaning failed."""
-    out: Path
-    check_samples: Samples
-    calibration: Samples | None
-    """Samples that may be used to calibrate; None where the user gave no data."""
-    settings: QuantSettings
-    transformer: bool
-    passes: tuple[str, ...] | None = None
-    """The graph passes to run; None for all."""
 
 
 @dataclass(frozen=True, slots=True)

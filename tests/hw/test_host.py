@@ -3,7 +3,8 @@ import sys
 import pytest
 
 from edgeopt.hw.device import Unavailable
-from edgeopt.hw.host import LocalHost, RecordedHost, call_key, plain, user_cache_folder
+from edgeopt.hw.host import LocalHost, RecordedHost, call_key, user_cache_folder
+from edgeopt.hw.plain import plain
 
 LOCAL = LocalHost(cache_folder=None)
 

@@ -1,0 +1,24 @@
+"""What a recipe works with: the files, the samples and the settings of one variant to be made."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgeopt.data import Samples
+from edgeopt.quant.settings import QuantSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Kitchen:
+    """One variant to be made."""
+
+    source: Path
+    base: Path
+    """The cleaned model, or the source where cleaning failed."""
+    out: Path
+    check_samples: Samples
+    calibration: Samples | None
+    """Samples that may be used to calibrate; None where the user gave no data."""
+    settings: QuantSettings
+    transformer: bool
+    passes: tuple[str, ...] | None = None
+    """The graph passes to run; None for all."""
