@@ -99,3 +99,13 @@ def said_by(error: BaseException) -> str:
     said = [line for line in lines if not line.startswith(("Exception from ", "Check '", "FrontEnd API failed"))]
     text = " ".join(said or lines) or type(error).__name__
     return text if len(text) <= 300 else text[:297] + "..."
+
+
+def signal_name(number: int) -> str:
+    """SIGSEGV for 11; a signal without a name keeps its number."""
+    import signal
+
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

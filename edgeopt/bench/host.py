@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import IO, Protocol
 
-from edgeopt.errors import TrialError
+from edgeopt.errors import TrialError, signal_name
 
 TRIAL_MODULE = "edgeopt.bench.trial"
 _STDERR_TAIL_BYTES = 4096
@@ -120,7 +120,7 @@ class LocalChild:
         tail = self._stderr_tail()
         self.close()
         if code is not None and code < 0:
-            return f"crashed: {_signal_name(-code)}{tail}"
+            return f"crashed: {signal_name(-code)}{tail}"
         return f"ended with exit code {code}{tail}"
 
     def _stderr_tail(self) -> str:
@@ -134,10 +134,3 @@ def _environment(folder: Path | None) -> dict[str, str]:
     """What a child sees; what libraries write for a while goes to the folder too, and goes with it."""
     temporary = {"TMPDIR": str(folder.resolve())} if folder else {}
     return {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **temporary}
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

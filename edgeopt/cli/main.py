@@ -9,6 +9,7 @@ from typer.exceptions import TyperException as UsageProblem
 
 from edgeopt import events
 from edgeopt.cli.console import fail
+from edgeopt.errors import EXIT_CANCELLED
 from edgeopt.version import __version__
 
 # In the order of work, which is the order in `--help`.
@@ -17,7 +18,11 @@ COMMANDS = ("probe", "targets", "optimize", "bench", "run", "verify", "simplify"
 
 def main() -> None:
     """Runs the command line of this process."""
-    raise SystemExit(run(sys.argv[1:]))
+    try:
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # before or after a command's own work, which handles it itself
+        code = EXIT_CANCELLED
+    raise SystemExit(code)
 
 
 def run(arguments: list[str]) -> int:

@@ -4,6 +4,7 @@ import os
 import sys
 from pathlib import Path
 
+from edgeopt.errors import signal_name
 from edgeopt.hw.device import Unavailable
 
 # -P and an appended path: neither the current folder nor this package's folder may hide another module.
@@ -33,7 +34,7 @@ def call_in_child(library: str, function: str, timeout_s: float) -> object:
     except (OSError, ValueError) as error:
         return Unavailable(f"{name} could not be started: {error}")
     if done.returncode < 0:
-        return Unavailable(f"{name} crashed: {_signal_name(-done.returncode)}")
+        return Unavailable(f"{name} crashed: {signal_name(-done.returncode)}")
     if done.returncode:
         return Unavailable(f"{name} failed: {_last_line(done.stderr)}")
     try:
@@ -56,15 +57,6 @@ def main(library: str, function: str) -> None:
     answers.flush()
     # Runtimes have been seen to crash while the interpreter winds down; the answer is out by now.
     os._exit(0)
-
-
-def _signal_name(number: int) -> str:
-    import signal
-
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _last_line(text: str, limit: int | None = _REASON_LIMIT) -> str:
