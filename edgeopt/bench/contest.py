@@ -17,6 +17,7 @@ from edgeopt.bench.messages import (
     Loaded,
     Memory,
     Outputs,
+    Request,
     Saved,
     Time,
     Timed,
@@ -62,7 +63,7 @@ def enter(host: TrialHost, name: str, load: Load, timeout_s: float = _SLOWEST_AN
     return Contender(name, child, answer, memory=answer.memory)
 
 
-def ask(child: Child, request: Load | Time | Outputs, timeout_s: float = _SLOWEST_ANSWER_S) -> Answer:
+def ask(child: Child, request: Request, timeout_s: float = _SLOWEST_ANSWER_S) -> Answer:
     """One request and its answer."""
     child.send(msgspec.json.encode(request))
     answer: Answer = decode_answer(child.receive(timeout_s))

@@ -61,7 +61,9 @@ def duel(sides: list[Side], rounds: int, emit: Emit) -> Duel:
             run_rounds(contenders, 1, span_ms, first=done)
             for contender in contenders:
                 if contender.failure:
-                    raise TrialError(f"'{contender.name}' {contender.failure}.", "Its own runtime may say more.")
+                    raise TrialError(
+                        f"'{contender.name}' {contender.failure.rstrip('.')}.", "Its own runtime may say more."
+                    )
                 emit(Metric("latency_ms", contender.slices_ms[-1], contender.name))
         ratio = speedup(contenders[1], contenders[0]) if len(contenders) == 2 else None
         return Duel(tuple(_measured(c) for c in contenders), ratio, verdict(ratio) if ratio else "")
@@ -72,7 +74,7 @@ def _enter(host: LocalHost, side: Side) -> Contender:
         return enter(host, side.name, side.load)
     except TrialError as error:
         raise TrialError(
-            f"'{side.name}' {error.message}.", "Check the file with `edgeopt verify` or its runtime."
+            f"'{side.name}' {error.message.rstrip('.')}.", "Check the file with `edgeopt verify` or its runtime."
         ) from None
 
 

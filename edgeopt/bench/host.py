@@ -58,14 +58,18 @@ class LocalChild:
     def __init__(self, module: str, log_folder: Path | None = None) -> None:
         # Open for as long as the child lives; `close` closes it.
         self._log: IO[bytes] = tempfile.TemporaryFile(dir=log_folder)  # noqa: SIM115
+        # Nothing is ever written to it: that its end closes with this process is the message (see `lifeline`).
+        theirs, self._lifeline = os.pipe()
         self._process = subprocess.Popen(
-            [sys.executable, "-u", "-m", module],
+            [sys.executable, "-u", "-m", module, str(theirs)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
             start_new_session=True,
+            pass_fds=(theirs,),
             env=_environment(log_folder),
         )
+        os.close(theirs)
         self._pending = b""
         self._closed = False
 
@@ -108,6 +112,7 @@ class LocalChild:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        os.close(self._lifeline)
         for stream in (self._process.stdin, self._process.stdout, self._log):
             if stream is not None:
                 with contextlib.suppress(BrokenPipeError):

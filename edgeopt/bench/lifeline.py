@@ -1,21 +1,24 @@
 """Makes a child process end with its parent, however the parent ends."""
 
+import fcntl
 import os
 import queue
 import signal
 import sys
 import threading
 
-_PR_SET_PDEATHSIG = 1
 
+def end_group_with(pipe: int) -> None:
+    """Asks the Linux kernel to kill this process's group when nobody holds the pipe's other end any more.
 
-def die_with_parent() -> None:
-    """Asks the Linux kernel to kill this process when its parent dies, even inside a long native call."""
-    if not sys.platform.startswith("linux"):
+    It does so even inside a long native call. PR_SET_PDEATHSIG would spare this process's own children, and
+    would strike when the parent's thread ends instead of the parent.
+    """
+    if not hasattr(fcntl, "F_SETSIG") or os.getpgrp() != os.getpid():
         return
-    import ctypes
-
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    fcntl.fcntl(pipe, fcntl.F_SETOWN, -os.getpgrp())
+    fcntl.fcntl(pipe, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(pipe, fcntl.F_SETFL, fcntl.fcntl(pipe, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 def requests_until_parent_ends() -> "queue.SimpleQueue[bytes]":

@@ -10,9 +10,16 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
 
     backend: str
     model_path: str
-    options: dict[str, str | int | float | bool | dict[str, list[int]]] = {}
-    samples_path: str | None = None
-    """A folder of samples (see `edgeopt.data`); without one, inputs are generated from the seed."""
+    options: dict[str, str | int | float | bool | dict[str, list[int]]]
+    samples_path: str
+    """A folder of samples (see `edgeopt.data`)."""
+
+
+class Describe(msgspec.Struct, frozen=True, tag="describe"):
+    """Load a model or bundle to say what its inputs and outputs are; nothing is run."""
+
+    backend: str
+    model_path: str
 
 
 class Time(msgspec.Struct, frozen=True, tag="time"):
@@ -29,7 +36,7 @@ class Outputs(msgspec.Struct, frozen=True, tag="outputs"):
     out_path: str
 
 
-Request = Load | Time | Outputs
+Request = Load | Describe | Time | Outputs
 
 
 class Memory(msgspec.Struct, frozen=True):
@@ -49,6 +56,11 @@ class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
     memory: Memory
 
 
+class Described(msgspec.Struct, frozen=True, tag="described"):
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+
+
 class Timed(msgspec.Struct, frozen=True, tag="timed"):
     latencies_ms: tuple[float, ...]
     memory: Memory
@@ -64,7 +76,7 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     hint: str = ""
 
 
-Answer = Loaded | Timed | Saved | Failed
+Answer = Loaded | Described | Timed | Saved | Failed
 
 decode_request = msgspec.json.Decoder(Request).decode
 decode_answer = msgspec.json.Decoder(Answer).decode

@@ -12,10 +12,12 @@ from typing import Protocol
 import msgspec
 import numpy as np
 
-from edgeopt.backends.base import Array, Feeds, TensorInfo
+from edgeopt.backends.base import Array, Feeds, Options, TensorInfo
 from edgeopt.bench import memory
 from edgeopt.bench.messages import (
     Answer,
+    Describe,
+    Described,
     Failed,
     Load,
     Loaded,
@@ -28,7 +30,7 @@ from edgeopt.bench.messages import (
     decode_request,
 )
 from edgeopt.bench.serve import serve
-from edgeopt.data import Samples, open_samples
+from edgeopt.data import Samples, open_samples, write_archive
 from edgeopt.errors import EdgeoptError, said_by
 
 # Enough different inputs that no cache can know them all; few enough to keep in memory.
@@ -55,6 +57,9 @@ class Trial:
     def answer(self, request: Request) -> Answer:
         if isinstance(request, Load):
             return self._load(request)
+        if isinstance(request, Describe):
+            session = _opener(request.backend, Path(request.model_path), {})()
+            return Described(session.inputs, session.outputs)
         if self.session is None:
             return Failed("usage", "The trial was asked to run before a model was loaded.")
         if isinstance(request, Time):
@@ -62,15 +67,13 @@ class Trial:
         return self._outputs(self.session, request)
 
     def _load(self, request: Load) -> Answer:
-        open_session = _opener(request)
+        open_session = _opener(request.backend, Path(request.model_path), request.options)
         self.memory["import_bytes"] = memory.resident_bytes()
         begin = time.perf_counter()
         session = open_session()
         load_ms = (time.perf_counter() - begin) * 1e3
         self.memory["load_bytes"] = memory.resident_bytes()
-        self.samples = open_samples(Path(request.samples_path)) if request.samples_path else None
-        if self.samples is None:
-            return Failed("usage", "The trial was given no samples.")
+        self.samples = open_samples(Path(request.samples_path))
         count = min(len(self.samples), ROTATION)
         # Copies, not views of the mapped file: a page fault is not the model's latency.
         self.rotation = [{n: np.array(a) for n, a in self.samples.feeds(k).items()} for k in range(count)]
@@ -85,8 +88,7 @@ class Trial:
         assert self.samples is not None  # noqa: S101 - a loaded session has samples
         runs = [session.run(self.samples.feeds(k)) for k in range(request.first, request.first + request.count)]
         arrays = {f"{position}/{name}": array for position, run in enumerate(runs) for name, array in run.items()}
-        with Path(request.out_path).open("wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]  # its stub takes the names for options
+        write_archive(Path(request.out_path), arrays)
         return Saved(request.out_path)
 
     def _memory(self) -> Memory:
@@ -103,19 +105,18 @@ def read_outputs(path: Path) -> list[dict[str, Array]]:
     return [runs[k] for k in sorted(runs)]
 
 
-def _opener(request: Load) -> Callable[[], Loads]:
+def _opener(name: str, path: Path, options: Options) -> Callable[[], Loads]:
     """What loads the session, with its imports already done, so that loading is timed net of them."""
-    path = Path(request.model_path)
-    if request.backend == "bundle":
+    if name == "bundle":
         from edgeopt.runtime.session import load
 
         return lambda: load(path)
     from edgeopt.backends import backend_named
 
-    backend = backend_named(request.backend)
+    backend = backend_named(name)
     if backend.package is not None:
         importlib.import_module(backend.package)
-    return lambda: backend.load(path, request.options)
+    return lambda: backend.load(path, options)
 
 
 def _time(run: Callable[[Feeds], object], rotation: list[dict[str, Array]], slice_ms: float) -> tuple[float, ...]:

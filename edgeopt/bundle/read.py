@@ -26,19 +26,23 @@ class Bundle:
 
     def golden(self, name: str) -> list[dict[str, Array]]:
         """Golden arrays (`inputs`, `outputs` or `reference`), one dict a sample."""
-        try:
-            # Opened here: `np.load` leaves the file open when it is no archive.
-            with (
-                (self.folder / "golden" / f"{name}.npz").open("rb") as file,
-                np.load(file, allow_pickle=False) as archive,
-            ):
-                arrays = {key: archive[key] for key in archive.files}
-        except (OSError, ValueError, EOFError, BadZipFile) as error:
-            raise BundleError(
-                f"The golden {name} of the bundle '{self.folder.name}' cannot be read: {error}.", _HINT
-            ) from None
+        place = self.folder / "golden" / name
+        if place.is_dir():
+            return [self._arrays(file) for file in sorted(place.glob("*.npz"), key=lambda f: int(f.stem))]
+        arrays = self._arrays(place.with_name(f"{name}.npz"))
         count = min((len(array) for array in arrays.values()), default=0)
         return [{key: np.asarray(array[k]) for key, array in arrays.items()} for k in range(count)]
+
+    def _arrays(self, file: Path) -> dict[str, Array]:
+        try:
+            # Opened here: `np.load` leaves the file open when it is no archive.
+            with file.open("rb") as opened, np.load(opened, allow_pickle=False) as archive:
+                return {key: archive[key] for key in archive.files}
+        except (OSError, ValueError, EOFError, BadZipFile) as error:
+            name = file.relative_to(self.folder).as_posix()
+            raise BundleError(
+                f"{name} of the bundle '{self.folder.name}' cannot be read: {error}.", _HINT
+            ) from None
 
 
 def is_bundle(path: Path) -> bool:

@@ -70,10 +70,18 @@ def fill(
 
 
 def write_golden(folder: Path, name: str, runs: Sequence[dict[str, Array]]) -> None:
-    """Writes some runs' inputs or outputs as golden arrays, samples along the first axis."""
-    (folder / "golden").mkdir(exist_ok=True)
-    stacked = {key: np.stack([run[key] for run in runs]) for key in runs[0]}
-    write_archive(folder / "golden" / f"{name}.npz", stacked)
+    """Writes some runs' inputs or outputs as golden arrays, samples along the first axis.
+
+    Outputs whose shape depends on the sample (detections, say) cannot be one array: then each sample is a file.
+    """
+    golden = folder / "golden"
+    golden.mkdir(exist_ok=True)
+    if all(run[key].shape == runs[0][key].shape for run in runs for key in runs[0]):
+        write_archive(golden / f"{name}.npz", {key: np.stack([run[key] for run in runs]) for key in runs[0]})
+        return
+    (golden / name).mkdir()
+    for position, run in enumerate(runs):
+        write_archive(golden / name / f"{position}.npz", run)
 
 
 def publish(folder: Path, out: Path) -> None:

@@ -19,7 +19,7 @@ def bench(
     data: Annotated[
         Path | None, typer.Option(help="Samples; without them a bundle's golden inputs, or generated ones.")
     ] = None,
-    rounds: Annotated[int, typer.Option(help="How many rounds in turns.", min=3, max=1000)] = 15,
+    rounds: Annotated[int, typer.Option(help="How many rounds in turns.", min=6, max=1000)] = 15,
     json: JsonFlag = False,
 ) -> None:
     """Measure a model or bundle, alone or in turns with another.

@@ -97,21 +97,27 @@ def _bug(error: Exception) -> events.Error:
     )
 
 
+def _unheard(_number: int, _frame: FrameType | None) -> None:
+    """A signal that comes too late to matter."""
+
+
 @contextmanager
 def _signals_as_exceptions() -> Iterator[None]:
     """SIGTERM unwinds like Ctrl-C does, so that temporary files and child processes go away on both."""
 
-    def terminate(_number: int, _frame: FrameType | None) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # one is enough: the clean-up must not be interrupted
-        raise Terminated
+    def stop(number: int, _frame: FrameType | None) -> None:
+        # One is enough: the clean-up, and the way out after it, must not be interrupted. Not SIG_IGN, about
+        # which Python complains when a second signal is on its way already.
+        for each in before:
+            signal.signal(each, _unheard)
+        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
 
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, terminate), signal.signal(signal.SIGINT, interrupt)
+    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
+    for each in before:
+        signal.signal(each, stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before[0])
-        signal.signal(signal.SIGINT, before[1])
+        if signal.getsignal(signal.SIGINT) is stop:
+            for each, handler in before.items():
+                signal.signal(each, handler)

@@ -22,7 +22,8 @@ def verify(
     """Check a bundle: digests, golden outputs, and whether it was proved on a device like this one.
 
     \b
-    Exit code 0: valid (perhaps stale, which is said); 3: damaged; 6: other results than when it was made.
+    Exit code 0: valid (perhaps stale, which is said); 3: damaged; 6: other results than when it
+    was made.
 
     \b
     Examples:

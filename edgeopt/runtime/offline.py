@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from edgeopt.data import load_data
+from edgeopt.data import load_data, write_archive
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Progress
 from edgeopt.runtime.session import load
@@ -44,8 +44,7 @@ def run_offline(subject: Path, data: Path, out: Path, emit: Emit) -> Ran:
     out.mkdir(parents=True, exist_ok=True)
     partial = out / f".{FILE}.partial-{os.getpid()}"
     try:
-        with partial.open("wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]  # its stub takes the names for options
+        write_archive(partial, arrays)
         partial.replace(out / FILE)
     finally:
         partial.unlink(missing_ok=True)

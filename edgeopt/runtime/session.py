@@ -1,6 +1,7 @@
 """`edgeopt.load`: a bundle or a model, ready to run."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from edgeopt.backends import BACKENDS, backend_named
@@ -40,24 +41,39 @@ class Session:
         self.close()
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a path leads to: a model file, and what is to run it."""
+
+    backend: Backend
+    model: Path
+    options: Options
+    deployment: Deployment | None = None
+
+
 def load(path: str | Path, backend: str | None = None, options: Options | None = None) -> Session:
     """Loads a bundle (checked first, with the backend and options it was proved with) or a plain model."""
-    place = Path(path)
-    if is_bundle(place) or place.is_dir():
-        bundle = read_bundle(place)
+    place = locate(Path(path), backend, options)
+    return Session(place.backend, place.model, place.options, place.deployment)
+
+
+def locate(path: Path, backend: str | None = None, options: Options | None = None) -> Place:
+    """What `load` would load, checked but not loaded yet."""
+    if is_bundle(path) or path.is_dir():
+        bundle = read_bundle(path)
         run = bundle.deployment.run
         chosen = backend_named(run.backend)
-        _require(chosen, f"The bundle '{place.name}'")
-        return Session(chosen, bundle.model, run.options, bundle.deployment)
-    if not place.exists():
+        _require(chosen, f"The bundle '{path.name}'")
+        return Place(chosen, bundle.model, run.options, bundle.deployment)
+    if not path.exists():
         raise ModelError(f"There is no model or bundle at '{path}'.", "Check the path.")
-    if place.suffix == ".edgeopt":
+    if path.suffix == ".edgeopt":
         raise BundleError(
             f"'{path}' is a file; a bundle is a folder.", "Give the folder that 'edgeopt optimize' wrote."
         )
-    chosen = backend_named(backend) if backend else _first_available(place)
-    _require(chosen, f"Running '{place.name}'")
-    return Session(chosen, place, options or {})
+    chosen = backend_named(backend) if backend else _first_available(path)
+    _require(chosen, f"Running '{path.name}'")
+    return Place(chosen, path, options or {})
 
 
 def _first_available(model: Path) -> Backend:

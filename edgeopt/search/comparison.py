@@ -3,15 +3,16 @@
 from contextlib import closing
 from pathlib import Path
 
-from edgeopt.backends import BACKENDS
-from edgeopt.backends.base import Available
+from edgeopt.backends.base import TensorInfo
+from edgeopt.bench.contest import ask, reason
 from edgeopt.bench.duel import Duel, Side, duel
-from edgeopt.bench.messages import Load
+from edgeopt.bench.host import LocalHost
+from edgeopt.bench.messages import Describe, Described, Load
 from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.data import check_samples, from_feeds, load_data, save_samples
-from edgeopt.errors import MissingExtraError
-from edgeopt.events import Emit
-from edgeopt.runtime.session import load
+from edgeopt.errors import DataError, ModelError, TrialError
+from edgeopt.events import Emit, Progress
+from edgeopt.runtime.session import Place, locate
 from edgeopt.search.variants import Maker, inspect
 from edgeopt.search.workspace import workspace
 
@@ -24,24 +25,36 @@ def bench(subject: Path, against: Path | None, data: Path | None, rounds: int, e
     with workspace() as folder:
         samples = folder / "samples"
         paths = [p for p in (subject, against) if p is not None]
-        with load(paths[0]) as session:
-            inputs = session.inputs
+        places = [locate(p) for p in paths]
+        emit(Progress("reading the model", paths[0].name))
+        inputs = _inputs(places[0], folder)
         golden = next((p for p in paths if is_bundle(p)), None)
         if data is not None:
             save_samples(load_data(data, inputs), samples)
         elif golden is not None:
             feeds = read_bundle(golden).golden("inputs")
             save_samples(check_samples(from_feeds(feeds), inputs, "the bundle's golden inputs"), samples)
-        else:
+        elif places[0].model.suffix == ".onnx":
             with closing(Maker(folder)) as maker:
                 inspect(maker, paths[0], samples, _GENERATED_SAMPLES)
-        return duel([_side(p, samples) for p in paths], rounds, emit)
+        else:
+            raise DataError(f"Inputs for '{paths[0].name}' cannot be made up.", "Give some with --data.")
+        return duel([_side(p, place, samples) for p, place in zip(paths, places, strict=True)], rounds, emit)
 
 
-def _side(path: Path, samples: Path) -> Side:
-    if is_bundle(path):
-        return Side(path.name, Load("bundle", str(path), {}, str(samples)))
-    for backend in BACKENDS:
-        if path.name.endswith(backend.formats) and isinstance(backend.available(), Available):
-            return Side(path.name, Load(backend.name, str(path), {}, str(samples)))
-    raise MissingExtraError("cpu", f"Running '{path.name}'")
+def _inputs(place: Place, folder: Path) -> tuple[TensorInfo, ...]:
+    """What the model takes; asked of a trial, because loading a model may crash or never end."""
+    with closing(LocalHost(folder).start()) as child:
+        try:
+            answer = ask(child, Describe(place.backend.name, str(place.model)))
+        except TrialError as error:
+            raise ModelError(
+                f"Loading '{place.model.name}' {error.message}.", "The file may be damaged."
+            ) from None
+    if not isinstance(answer, Described):
+        raise ModelError(reason(answer), "Check the file with its own runtime.")
+    return answer.inputs
+
+
+def _side(path: Path, place: Place, samples: Path) -> Side:
+    return Side(path.name, Load(place.backend.name, str(place.model), dict(place.options), str(samples)))

@@ -3,8 +3,7 @@ import pytest
 
 from edgeopt.backends.base import TensorInfo
 from edgeopt.backends.feeds import prepare
-from edgeopt.errors import said_by
-from edgeopt.errors import DataError
+from edgeopt.errors import DataError, said_by
 
 INPUTS = (TensorInfo("x", "float32", ("batch", 2)), TensorInfo("text", "str", (None,)))
 

@@ -1,0 +1,111 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgeopt.bench.stats import Interval, bootstrap_median, paired_ratios, verdict
+
+RATIOS = st.lists(st.floats(0.01, 100), min_size=1, max_size=25)
+
+
+def near(value):
+    return pytest.approx(value, rel=1e-6)
+
+
+def ends(interval):
+    return interval.low, interval.median, interval.high
+
+
+@given(RATIOS)
+def test_the_median_lies_in_its_interval_and_that_within_the_ratios(ratios):
+    low, median, high = ends(bootstrap_median(ratios))
+    assert low <= median <= high
+    assert min(ratios) <= low * (1 + 1e-9)
+    assert high <= max(ratios) * (1 + 1e-9)
+
+
+@given(RATIOS, st.floats(0.01, 100))
+def test_a_faster_clock_changes_nothing(ratios, factor):
+    scaled = bootstrap_median([r * factor for r in ratios])
+    assert ends(scaled) == near([v * factor for v in ends(bootstrap_median(ratios))])
+
+
+@given(RATIOS)
+def test_swapping_the_sides_turns_the_interval_round(ratios):
+    low, median, high = ends(bootstrap_median(ratios))
+    assert ends(bootstrap_median([1 / r for r in ratios])) == near([1 / high, 1 / median, 1 / low])
+
+
+@given(RATIOS, st.floats(0.5, 0.9), st.floats(0.9, 0.999))
+def test_more_confidence_takes_a_wider_interval(ratios, less, more):
+    narrow, wide = bootstrap_median(ratios, less), bootstrap_median(ratios, more)
+    assert wide.low <= narrow.low
+    assert narrow.high <= wide.high
+    assert wide.median == narrow.median
+
+
+@given(RATIOS)
+def test_the_same_ratios_give_the_same_interval(ratios):
+    assert bootstrap_median(ratios) == bootstrap_median(ratios)
+
+
+def test_an_interval_knows_its_rounds_and_its_confidence():
+    interval = bootstrap_median([1.0, 2.0, 4.0], 0.9)
+    assert (interval.median, interval.rounds, interval.confidence) == (near(2.0), 3, 0.9)
+
+
+def test_an_interval_reads_well():
+    assert str(Interval(1.5, 1.25, 2, 15)) == "1.50x [1.25 2.00]"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "rounds", "words"),
+    [
+        (1.01, 2.0, 15, "faster"),
+        (0.5, 0.99, 15, "slower"),
+        (0.9, 1.1, 15, "no difference seen"),
+        (1.0, 2.0, 15, "no difference seen"),
+        (0.5, 1.0, 15, "no difference seen"),
+        (1.5, 2.0, 6, "faster"),
+        (1.5, 2.0, 5, "too few rounds to tell"),
+        (0.5, 0.6, 3, "too few rounds to tell"),
+    ],
+)
+def test_a_verdict_follows_from_the_interval(low, high, rounds, words):
+    assert verdict(Interval((low + high) / 2, low, high, rounds)) == words
+
+
+def wrong_verdicts(rounds, contests=300):
+    """The share of contests between equal sides that end with a difference seen."""
+    random = np.random.default_rng(rounds)
+    said = [verdict(bootstrap_median(np.exp(random.normal(0, 0.1, rounds)))) for _ in range(contests)]
+    return sum(words in {"faster", "slower"} for words in said) / contests
+
+
+@pytest.mark.parametrize("rounds", [3, 6, 15])
+def test_equal_sides_are_rarely_told_apart(rounds):
+    assert wrong_verdicts(rounds) < 0.11
+
+
+def test_a_real_difference_is_seen_through_noise():
+    random = np.random.default_rng(1)
+    ratios = 1.3 * np.exp(random.normal(0, 0.15, 25))
+    assert verdict(bootstrap_median(ratios)) == "faster"
+
+
+def test_a_ratio_says_how_many_times_faster_the_other_was_in_each_round():
+    assert paired_ratios([10.0, 30.0], [5.0, 10.0]) == [2.0, 3.0]
+
+
+def test_a_round_that_only_one_side_ran_is_no_pair():
+    with pytest.raises(ValueError, match="zip"):
+        paired_ratios([1.0, 2.0], [1.0])
+
+
+def test_one_disturbed_round_does_not_decide():
+    calm = bootstrap_median([1.2] * 14)
+    disturbed = bootstrap_median([1.2] * 14 + [0.01])
+    assert ends(disturbed) == near(ends(calm))
+    assert not math.isclose(np.mean([1.2] * 14 + [0.01]), 1.2, rel_tol=0.01)

@@ -1,0 +1,96 @@
+"""The command line as its users run it: in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+NULL_MODEL = {
+    "inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 3]}],
+    "outputs": [{"name": "y", "dtype": "float32", "shape": ["batch", 2]}],
+    "behaviour": "mix",
+}
+
+
+class Started:
+    """A running `edgeopt`; `temporary` is where it may put what nobody is to find later."""
+
+    def __init__(self, process: subprocess.Popen, temporary: Path):
+        self.process, self.temporary = process, temporary
+
+    def first_line_with(self, text):
+        """Waits for it on stdout; what came before is dropped."""
+        return next(line for line in self.process.stdout if text in line)
+
+    def finish(self, within_s=30):
+        """Its exit code, and the rest of what it said."""
+        out, err = self.process.communicate(timeout=within_s)
+        return self.process.returncode, out, err
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts `python -m edgeopt ARGUMENTS`; a planted line of Python runs before it."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    with ExitStack() as stack:
+
+        def starter(*arguments, planted="", stdout=subprocess.PIPE, **variables):
+            folder = tmp_path / "planted"
+            folder.mkdir(exist_ok=True)
+            (folder / "sitecustomize.py").write_text(planted)
+            paths = [str(folder), *(p for p in sys.path if p)]
+            process = subprocess.Popen(
+                [sys.executable, "-m", "edgeopt", *map(str, arguments)],
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=subprocess.PIPE,
+                text=True,
+                cwd=tmp_path,
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join(paths),
+                    "TMPDIR": str(temporary),
+                    "COLUMNS": "200",
+                    **variables,
+                },
+            )
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            return Started(process, temporary)
+
+        yield starter
+
+
+@pytest.fixture
+def edgeopt(start):
+    """Runs it to its end: exit code, standard output, standard error."""
+
+    def run(*arguments, **more):
+        return start(*arguments, **more).finish()
+
+    return run
+
+
+@pytest.fixture
+def null_model(tmp_path):
+    """A model that needs no runtime and behaves as told."""
+
+    def write(name="model", **behaviour):
+        path = tmp_path / f"{name}.null.json"
+        path.write_text(json.dumps(NULL_MODEL | behaviour))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def null_data(tmp_path):
+    path = tmp_path / "data.npz"
+    np.savez(path, x=np.ones((4, 3), np.float32))
+    return path

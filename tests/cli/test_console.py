@@ -1,0 +1,215 @@
+import json
+import os
+import signal
+
+import psutil
+import pytest
+
+from edgeopt import events
+
+# What a Python program says when an error was not turned into a sentence.
+NOT_FOR_PEOPLE = ("Traceback", "Exception ignored", "BrokenPipeError", "Error:")
+
+WITHOUT_RUNTIMES = "import sys; sys.modules['onnxruntime'] = sys.modules['openvino'] = None"
+WITH_A_BUG = "import edgeopt.hw.probe as p; p.probe = lambda *_: 1 / 0"
+WITH_A_FULL_DISK = (
+    "import edgeopt.hw.probe as p, errno\ndef full():\n  raise OSError(28, 'No space left', 'x')\np.probe = full"
+)
+
+
+def is_for_people(text):
+    return not any(word in text for word in NOT_FOR_PEOPLE)
+
+
+def records(out):
+    """Every line of standard output as the event that it is."""
+    return [events.decode(line) for line in out.splitlines()]
+
+
+@pytest.fixture
+def long_bench(start, null_model, null_data):
+    """A command that would take minutes, in the middle of its work, with the processes that it started."""
+
+    def running(*more):
+        command = start(
+            "bench", null_model(latency_ms=40), "--data", null_data, "--rounds", "1000", "--json", *more
+        )
+        command.first_line_with('"metric"')
+        return command, psutil.Process(command.process.pid).children(recursive=True)
+
+    return running
+
+
+def test_a_command_that_works_leaves_with_0(edgeopt, null_model, null_data):
+    code, out, err = edgeopt("bench", null_model(), "--data", null_data, "--rounds", "6")
+    assert code == 0
+    assert "model.null.json" in out
+    assert "p50 ms" in out
+    assert is_for_people(err)
+
+
+def test_a_program_gets_records_and_the_last_one_is_the_result(edgeopt, null_model, null_data):
+    model = null_model()
+    code, out, err = edgeopt("bench", model, "--against", model, "--data", null_data, "--rounds", "6", "--json")
+    told = records(out)
+    assert (code, err) == (0, "")
+    assert isinstance(told[-1], events.Result)
+    assert told[-1].kind == "bench"
+    assert told[-1].data["speedup"]["rounds"] == 6
+    assert {type(event) for event in told[:-1]} == {events.Progress, events.Metric}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "name"),
+    [
+        (["bench", "none.onnx"], 3, "bad-model"),
+        (["bench", "none.edgeopt"], 3, "bad-model"),
+        (["verify", "none.edgeopt"], 3, "bad-bundle"),
+        (["bench", "broken.null.json", "--data", "data.npz"], 3, "bad-model"),
+        (["bench", "model.null.json", "--data", "none.npz"], 3, "bad-data"),
+        (["optimize", "model.onnx", "-o", "out.edgeopt", "--floor", "loud"], 2, "usage"),
+        (["bench", "fails.null.json", "--data", "data.npz"], 1, "trial-failed"),
+    ],
+)
+def test_a_failure_has_a_sentence_a_hint_and_its_exit_code(
+    edgeopt, null_model, null_data, tmp_path, arguments, code, name
+):
+    null_model()
+    null_model("fails", fail="run")
+    (tmp_path / "broken.null.json").write_text("{")
+    (tmp_path / "model.onnx").write_bytes(b"\x08\x08")
+    left, out, err = edgeopt(*arguments)
+    assert (left, out) == (code, "")
+    sentence = next(line for line in err.splitlines() if not line.startswith("["))
+    assert sentence.startswith("edgeopt: ")
+    assert sentence.endswith(".")
+    assert err.splitlines()[-1].startswith("  ")
+    assert is_for_people(err)
+    left, out, err = edgeopt(*arguments, "--json")
+    error = records(out)[-1]
+    assert (left, err) == (code, "")
+    assert isinstance(error, events.Error)
+    assert (error.code, f"edgeopt: {error.message}") == (name, sentence)
+    assert error.hint
+
+
+def test_a_missing_runtime_leaves_with_5(edgeopt, tmp_path):
+    (tmp_path / "model.onnx").write_bytes(b"\x08\x08")
+    code, _, err = edgeopt("bench", "model.onnx", planted=WITHOUT_RUNTIMES)
+    assert code == 5
+    assert "pip install 'edgeopt[cpu]'" in err
+    assert is_for_people(err)
+
+
+def test_other_results_than_promised_leave_with_6(edgeopt, bundle):
+    import numpy as np
+
+    from edgeopt.bundle.manifest import write_manifest
+
+    np.savez(bundle / "golden/reference.npz", y=np.full((3, 1, 10), 7, np.float32))
+    write_manifest(bundle)
+    code, out, _ = edgeopt("verify", bundle, "--json")
+    assert code == 6
+    assert records(out)[-1].code == "verification-failed"
+
+
+def test_a_bug_is_one_sentence(edgeopt):
+    code, out, err = edgeopt("probe", planted=WITH_A_BUG)
+    assert (code, out) == (1, "")
+    sentence, hint = err.splitlines()
+    assert sentence == ("edgeopt: edgeopt failed in a way that it should not: ZeroDivisionError: division by zero")
+    assert "EDGEOPT_DEBUG=1" in hint
+
+
+def test_a_bug_is_an_error_record_for_programs(edgeopt):
+    code, out, err = edgeopt("probe", "--json", planted=WITH_A_BUG)
+    assert (code, err) == (1, "")
+    assert records(out)[-1].code == "bug"
+
+
+def test_a_bug_shows_where_it_happened_on_request(edgeopt):
+    code, _, err = edgeopt("probe", planted=WITH_A_BUG, EDGEOPT_DEBUG="1")
+    assert code == 1
+    assert "Traceback" in err
+    assert err.rstrip().endswith("ZeroDivisionError: division by zero")
+
+
+def test_a_full_disk_is_one_sentence(edgeopt):
+    code, _, err = edgeopt("probe", planted=WITH_A_FULL_DISK)
+    assert code == 1
+    assert err.splitlines() == [
+        "edgeopt: The operating system refused: No space left (x).",
+        "  Free some space and run the same command again.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "name"), [(signal.SIGINT, 130, "cancelled"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_a_stopped_command_leaves_nothing_behind(long_bench, number, code, name):
+    command, children = long_bench()
+    assert children
+    command.process.send_signal(number)
+    left, out, err = command.finish()
+    assert (left, err) == (code, "")
+    assert json.loads(out.splitlines()[-1])["code"] == name
+    assert psutil.wait_procs(children, timeout=20)[1] == []
+    assert list(command.temporary.iterdir()) == []
+
+
+def test_an_impatient_user_changes_nothing(long_bench):
+    command, children = long_bench()
+    for number in (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGINT):
+        command.process.send_signal(number)
+    left, _, err = command.finish()
+    assert left in {130, 143}
+    assert err == ""
+    assert psutil.wait_procs(children, timeout=20)[1] == []
+    assert list(command.temporary.iterdir()) == []
+
+
+def test_people_are_told_that_they_cancelled(start, null_model, null_data):
+    command = start("bench", null_model(latency_ms=40), "--data", null_data, "--rounds", "1000")
+    next(line for line in command.process.stderr if "measuring" in line)
+    command.process.send_signal(signal.SIGINT)
+    left, out, err = command.finish()
+    assert (left, out, err.strip()) == (130, "", "edgeopt: Cancelled; nothing was changed.")
+
+
+def test_trials_of_a_killed_command_end_too(long_bench):
+    command, children = long_bench()
+    command.process.kill()
+    assert psutil.wait_procs(children, timeout=20)[1] == []
+
+
+def test_a_reader_who_has_seen_enough_ends_the_command(long_bench):
+    command, children = long_bench()
+    command.process.stdout.close()
+    command.process.wait(30)
+    assert is_for_people(command.process.stderr.read())
+    assert psutil.wait_procs(children, timeout=20)[1] == []
+    assert list(command.temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["--version"],
+        ["bench", "--help"],
+        ["probe"],
+        ["probe", "--json"],
+        ["targets"],
+        ["dance", "--json"],
+        ["bench", "none.onnx", "--json"],
+    ],
+    ids=" ".join,
+)
+def test_nobody_reading_is_no_reason_to_complain(edgeopt, arguments):
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        _, _, err = edgeopt(*arguments, stdout=writer)
+    finally:
+        os.close(writer)
+    assert is_for_people(err)

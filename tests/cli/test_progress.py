@@ -1,0 +1,131 @@
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+
+import pytest
+
+from edgeopt import events
+from edgeopt.cli.progress import JsonLines, People
+
+# Tells one event on a terminal, waits to be told to go on, and ends as a command does.
+ON_A_TERMINAL = """
+import sys
+from edgeopt import events
+from edgeopt.cli.progress import People
+
+people = People()
+people.tell({event})
+sys.stdin.read(1)
+people.tell({then})
+people.close()
+"""
+
+
+@pytest.fixture
+def terminal():
+    """What People write to a terminal: until a text appears, and then to the end."""
+
+    def watch(event, until, then="events.Log('info', 'the end')"):
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(
+            [sys.executable, "-c", ON_A_TERMINAL.format(event=event, then=then)],
+            stdin=subprocess.PIPE,
+            stderr=theirs,
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+                "TERM": "xterm",
+                "COLUMNS": "120",
+            },
+        )
+        os.close(theirs)
+        try:
+            with process:
+                seen = read(ours, until)
+                process.communicate(b"x", timeout=20)
+                return seen, read(ours, None)
+        finally:
+            process.kill()
+            os.close(ours)
+
+    return watch
+
+
+def read(terminal, until, within_s=20):
+    """Reads until the text has appeared, or where there is none until nobody writes any more."""
+    deadline, seen = time.monotonic() + within_s, ""
+    while until is None or until not in seen:
+        assert select.select([terminal], [], [], max(0, deadline - time.monotonic()))[0], seen
+        try:
+            seen += os.read(terminal, 4096).decode(errors="replace")
+        except OSError:
+            assert until is None, seen
+            break
+    return seen
+
+
+def test_programs_get_one_line_an_event(capsys):
+    voice = JsonLines()
+    told = [events.Progress("load"), events.Log("warning", "two\nlines"), events.Error("bad-model", "No.", "Try.")]
+    for event in told:
+        voice.tell(event)
+    voice.close()
+    out, err = capsys.readouterr()
+    assert [events.decode(line) for line in out.splitlines()] == told
+    assert err == ""
+
+
+def test_away_from_a_terminal_each_phase_is_one_plain_line(capsys):
+    people = People()
+    for event in (
+        events.Progress("loading", "a.onnx"),
+        events.Progress("loading", "b.onnx"),
+        events.Progress("measuring", done=1, total=9),
+        events.Progress("measuring", done=2, total=9),
+    ):
+        people.tell(event)
+    people.close()
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert [line.split("] ")[1] for line in err.splitlines()] == ["loading", "measuring"]
+    assert "\x1b" not in err
+
+
+def test_logs_and_errors_are_sentences(capsys):
+    people = People()
+    people.tell(events.Log("info", "Reading [bold] names."))
+    people.tell(events.Log("warning", "No data."))
+    people.tell(events.Error("bad-model", "The model is empty.", "Export it again."))
+    people.tell(events.Error("bad-model", "No hint here."))
+    assert capsys.readouterr().err.splitlines() == [
+        "Reading [bold] names.",
+        "warning: No data.",
+        "edgeopt: The model is empty.",
+        "  Export it again.",
+        "edgeopt: No hint here.",
+    ]
+
+
+def test_metrics_and_results_are_not_for_the_status_line(capsys):
+    people = People()
+    people.tell(events.Metric("latency_ms", 1.0))
+    people.tell(events.Result("bench", {}))
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_terminal_shows_where_the_work_stands(terminal):
+    event = "events.Progress('racing', 'conv [fused]', 3, 9, 'int8 1.5x', 42.0)"
+    seen, rest = terminal(event, "at most 42 s left")
+    for part in ("racing", "3/9", "conv [fused]", "best so far: int8 1.5x"):
+        assert part in seen
+    assert "the end" in rest
+    assert "\x1b[?25h" in rest, "the cursor comes back"
+
+
+def test_a_failure_ends_the_status_line_first(terminal):
+    _, rest = terminal("events.Progress('racing')", "racing", "events.Error('bug', 'It broke.', 'Report it.')")
+    assert "edgeopt: It broke." in rest
+    assert rest.index("\x1b[?25h") < rest.index("edgeopt: It broke.")

@@ -1,0 +1,154 @@
+"""What tests of several folders share: tiny models with seeded weights, data for them, and bundles."""
+
+import shutil
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from edgeopt.backends import backend_named
+from edgeopt.bundle import write
+from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Tensor
+from edgeopt.hw.device import fingerprint
+from edgeopt.hw.probe import probe
+
+QUICK_PROFILE = """
+name = "quick"
+title = "What a tiny model needs"
+extends = "generic-cpu"
+[precision]
+ladder = ["source", "cleaned", "transformer-fused", "ort-static-int8", "ort-dynamic-int8"]
+[backends]
+order = ["onnxruntime-cpu"]
+"""
+
+
+def write_onnx(path, nodes, weights, inputs, outputs, opset=17):
+    """Writes a model of (operator, inputs, outputs, attributes) rows and arrays by name."""
+    rows = [helper.make_node(op, ins, outs, f"{op}_{k}", **more) for k, (op, ins, outs, more) in enumerate(nodes)]
+    ports = [
+        [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, s) for n, s in p.items()]
+        for p in (inputs, outputs)
+    ]
+    arrays = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = helper.make_graph(rows, "tiny", *ports, arrays)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), path)
+    return path
+
+
+def seeded(*shape, seed=0):
+    spread = np.sqrt(np.prod(shape[1:])) if len(shape) > 1 else 1.0
+    return (np.random.default_rng(seed).standard_normal(shape) / spread).astype(np.float32)
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory):
+    """The folder of the tiny models."""
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="session")
+def conv_model(models):
+    """A convolution and a classifier, with a dynamic batch and one node too many."""
+    nodes = [
+        ("Conv", ["x", "kernel", "bias"], ["c"], {"pads": [1, 1, 1, 1]}),
+        ("Relu", ["c"], ["r"], {}),
+        ("Identity", ["r"], ["same"], {}),
+        ("GlobalAveragePool", ["same"], ["p"], {}),
+        ("Flatten", ["p"], ["flat"], {}),
+        ("Gemm", ["flat", "classes"], ["y"], {"transB": 1}),
+    ]
+    weights = {"kernel": seeded(16, 3, 3, 3), "bias": seeded(16, seed=1), "classes": seeded(10, 16, seed=2)}
+    return write_onnx(models / "conv.onnx", nodes, weights, {"x": ["batch", 3, 16, 16]}, {"y": ["batch", 10]})
+
+
+@pytest.fixture(scope="session")
+def matmul_model(models):
+    """Two matrix products with a dynamic batch."""
+    nodes = [
+        ("MatMul", ["x", "first"], ["m"], {}),
+        ("Add", ["m", "shift"], ["a"], {}),
+        ("Relu", ["a"], ["r"], {}),
+        ("MatMul", ["r", "second"], ["y"], {}),
+    ]
+    weights = {"first": seeded(32, 64), "shift": seeded(64, seed=1), "second": seeded(64, 8, seed=2)}
+    return write_onnx(models / "matmul.onnx", nodes, weights, {"x": ["batch", 32]}, {"y": ["batch", 8]})
+
+
+@pytest.fixture(scope="session")
+def relu_model(models):
+    """So small that nothing can make it faster."""
+    return write_onnx(models / "relu.onnx", [("Relu", ["x"], ["y"], {})], {}, {"x": [1, 4]}, {"y": [1, 4]})
+
+
+@pytest.fixture(scope="session")
+def conv_data(models):
+    path = models / "conv.npz"
+    np.savez(path, x=np.random.default_rng(5).standard_normal((32, 3, 16, 16)).astype(np.float32))
+    return path
+
+
+@pytest.fixture(scope="session")
+def quick_profile(models):
+    """A target profile with ONNX Runtime alone, so that a search takes seconds."""
+    path = models / "quick.toml"
+    path.write_text(QUICK_PROFILE)
+    return path
+
+
+@pytest.fixture(scope="session")
+def device_fingerprint():
+    return fingerprint(probe())
+
+
+@pytest.fixture(scope="session")
+def conv_bundle(tmp_path_factory, conv_model, device_fingerprint):
+    """A sound bundle of the convolution; tests that change it take `bundle` instead."""
+    feeds = [{"x": seeded(1, 3, 16, 16, seed=k)} for k in range(3)]
+    session = backend_named("onnxruntime-cpu").load(conv_model, {})
+    outputs = [session.run(f) for f in feeds]
+    session.close()
+    out = tmp_path_factory.mktemp("bundles") / "conv.edgeopt"
+    deployment = Deployment(
+        name="conv",
+        created="2026-01-01T00:00:00+00:00",
+        edgeopt="0",
+        target="quick",
+        summary="a test",
+        source=Source("conv.onnx", "0" * 64, 1),
+        run=Run("onnxruntime-cpu", "model/conv.onnx", {"threads": 1}),
+        inputs=[Tensor("x", "float32", ["batch", 3, 16, 16])],
+        outputs=[Tensor("y", "float32", ["batch", 10])],
+        device=device_fingerprint,
+        evidence=Evidence("faster", "source", 2.0, 1.0, 2.0, 1.9, 2.1, 11, 200.0, 30.0, 3),
+    )
+    with write.draft(out) as folder:
+        for name, runs in (("inputs", feeds), ("outputs", outputs), ("reference", outputs)):
+            write.write_golden(folder, name, runs)
+        write.fill(folder, {"conv.onnx": conv_model}, deployment, {"ledger.json": []})
+        write.publish(folder, out)
+    return out
+
+
+@pytest.fixture
+def bundle(conv_bundle, tmp_path):
+    """A copy of the sound bundle, to be damaged."""
+    return shutil.copytree(conv_bundle, tmp_path / "conv.edgeopt")
+
+
+@pytest.fixture
+def change_deployment():
+    """Changes a bundle's deployment as its maker would: the manifest fits again afterwards."""
+    import msgspec
+
+    from edgeopt.bundle import deployment as module
+    from edgeopt.bundle.manifest import write_manifest
+
+    def change(bundle, **changes):
+        file = bundle / module.FILE
+        changed = msgspec.structs.replace(module.read_deployment(file), **changes)
+        file.write_text(module.to_toml(changed))
+        write_manifest(bundle)
+
+    return change

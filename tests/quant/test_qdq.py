@@ -1,0 +1,45 @@
+import onnx
+import pytest
+
+from edgeopt.quant.qdq import quant_type, quantize_static
+from edgeopt.quant.settings import QuantSettings
+
+
+@pytest.mark.parametrize("reduce_range", [False, True])
+@pytest.mark.parametrize("activation_type", ["uint8", "int8"])
+def test_a_convolution(conv_model, conv_samples, sound, stored_types, tmp_path, activation_type, reduce_range):
+    out = tmp_path / "q.onnx"
+    settings = QuantSettings(activation_type=activation_type, reduce_range=reduce_range)
+    quantize_static(conv_model, conv_samples, settings, out)
+    assert sound(conv_model, out, conv_samples) > 20
+    operators = {node.op_type for node in onnx.load(out).graph.node}
+    assert {"QuantizeLinear", "DequantizeLinear"} <= operators
+    assert stored_types(out) == {"INT8": 2}
+
+
+def test_a_matrix_product(matmul_model, row_samples, sound, stored_types, tmp_path):
+    quantize_static(matmul_model, row_samples, QuantSettings(), tmp_path / "q.onnx")
+    assert sound(matmul_model, tmp_path / "q.onnx", row_samples) > 20
+    assert stored_types(tmp_path / "q.onnx")["INT8"] == 2
+
+
+def test_reduced_range_leaves_the_eighth_bit_out(conv_model, conv_samples, tmp_path):
+    for reduce_range, most in ((True, 64), (False, 127)):
+        quantize_static(conv_model, conv_samples, QuantSettings(reduce_range=reduce_range), tmp_path / "q.onnx")
+        weights = [onnx.numpy_helper.to_array(w) for w in onnx.load(tmp_path / "q.onnx").graph.initializer]
+        kernel = next(w for w in weights if w.shape == (16, 3, 3, 3))
+        assert abs(kernel.astype(int)).max() == most
+
+
+def test_the_model_stays_as_it_is_and_nothing_else_is_left(conv_model, conv_samples, tmp_path):
+    before, beside = conv_model.read_bytes(), sorted(conv_model.parent.iterdir())
+    quantize_static(conv_model, conv_samples, QuantSettings(), tmp_path / "q.onnx")
+    assert conv_model.read_bytes() == before
+    assert sorted(conv_model.parent.iterdir()) == beside
+    assert [p.name for p in tmp_path.iterdir()] == ["q.onnx"]
+
+
+def test_every_type_of_a_profile_is_known():
+    from edgeopt.profiles import INTEGER_TYPES
+
+    assert all(quant_type(name) is not None for name in INTEGER_TYPES)

@@ -1,0 +1,105 @@
+import json
+
+import msgspec
+import numpy as np
+import pytest
+
+from edgeopt.bundle.manifest import write_manifest
+from edgeopt.bundle.read import read_bundle
+from edgeopt.cli.main import run
+from edgeopt.errors import BundleError, VerificationError
+from edgeopt.events import ignore
+from edgeopt.runtime.check import check
+
+
+@pytest.fixture
+def answers_differently(bundle):
+    """The golden answers are no longer those of the model."""
+    wrong = {"y": np.random.default_rng(0).standard_normal((3, 1, 10)).astype(np.float32)}
+    np.savez(bundle / "golden/reference.npz", **wrong)
+    write_manifest(bundle)
+    return bundle
+
+
+def test_a_sound_bundle_on_its_device(bundle):
+    said = []
+    found = check(bundle, said.append)
+    assert found.files == 6
+    assert found.floor_db == 30
+    assert found.accuracy_db > 100
+    assert not found.stale
+    assert [event.phase for event in said] == ["checking digests", "running golden samples"]
+
+
+def test_what_differs_from_the_device_is_named(bundle, change_deployment, device_fingerprint):
+    change_deployment(bundle, device={**device_fingerprint, "cpu": "0" * 64, "runtimes": "1" * 64})
+    assert sorted(check(bundle, ignore).stale) == ["cpu", "runtimes"]
+
+
+def test_a_part_that_the_device_lacks_is_stale(bundle, change_deployment, device_fingerprint):
+    change_deployment(bundle, device={**device_fingerprint, "coffee": "0" * 64})
+    assert check(bundle, ignore).stale == ("coffee",)
+
+
+def test_other_answers_than_when_it_was_made(answers_differently):
+    with pytest.raises(VerificationError, match=r"its floor is 30 dB") as raised:
+        check(answers_differently, ignore)
+    assert "optimize" in raised.value.hint
+
+
+def test_the_floor_decides(bundle, change_deployment):
+    """The same small difference is good for one floor and not for another."""
+    golden = read_bundle(bundle).golden("outputs")
+    noise = np.random.default_rng(0)
+    near = np.stack([run["y"] * (1 + 0.03 * noise.standard_normal(run["y"].shape)) for run in golden])
+    np.savez(bundle / "golden/reference.npz", y=near.astype(np.float32))
+    evidence = read_bundle_evidence(bundle)
+    change_deployment(bundle, evidence=msgspec.structs.replace(evidence, floor_db=20.0))
+    assert 20 < check(bundle, ignore).accuracy_db < 45
+    change_deployment(bundle, evidence=msgspec.structs.replace(evidence, floor_db=50.0))
+    with pytest.raises(VerificationError, match="50 dB"):
+        check(bundle, ignore)
+
+
+def read_bundle_evidence(bundle):
+    write_manifest(bundle)
+    return read_bundle(bundle).deployment.evidence
+
+
+def test_golden_answers_of_another_count(bundle):
+    np.savez(bundle / "golden/reference.npz", y=np.zeros((1, 1, 10), np.float32))
+    write_manifest(bundle)
+    with pytest.raises(VerificationError, match="3 results for 1 samples"):
+        check(bundle, ignore)
+
+
+def test_no_golden_samples(bundle):
+    (bundle / "golden/inputs.npz").unlink()
+    write_manifest(bundle)
+    with pytest.raises(BundleError, match=r"golden/inputs\.npz"):
+        check(bundle, ignore)
+
+
+def test_the_command_leaves_with_6(answers_differently, capsys):
+    assert run(["verify", str(answers_differently), "--json"]) == 6
+    error = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert error["event"] == "error"
+    assert error["code"] == "verification-failed"
+    assert run(["verify", str(answers_differently)]) == 6
+    assert "floor" in capsys.readouterr().err
+
+
+def test_the_command_says_valid_or_stale(bundle, change_deployment, device_fingerprint, capsys):
+    assert run(["verify", str(bundle)]) == 0
+    assert "Valid" in capsys.readouterr().out
+    change_deployment(bundle, device={**device_fingerprint, "memory": "0" * 64})
+    assert run(["verify", str(bundle)]) == 0
+    assert "Stale: memory" in capsys.readouterr().out
+    assert run(["verify", str(bundle), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["data"]["stale"] == ["memory"]
+
+
+def test_the_command_leaves_with_3_when_it_is_damaged(bundle, capsys):
+    (bundle / "model/conv.onnx").write_bytes(b"")
+    assert run(["verify", str(bundle)]) == 3
+    assert "damaged: model/conv.onnx" in capsys.readouterr().err

@@ -1,0 +1,96 @@
+"""A course of null models for the screen and the race, and searches that several tests look at."""
+
+import json
+import shutil
+from contextlib import ExitStack
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from edgeopt.bench.contest import enter
+from edgeopt.bench.host import LocalHost
+from edgeopt.bench.messages import Load
+from edgeopt.bundle.manifest import file_digest
+from edgeopt.data import Samples, save_samples
+from edgeopt.search.optimize import optimize
+from edgeopt.search.outcome import Candidate
+from edgeopt.search.screen import Course, Entry, outputs_of, screen
+from edgeopt.search.split import split
+
+
+@pytest.fixture
+def null_model(tmp_path):
+    """Writes a null model: what it answers depends on its input, and it may have planted faults."""
+
+    def write(name, **faults):
+        port = {"dtype": "float32", "shape": ["batch", 8]}
+        model = {"inputs": [{"name": "x", **port}], "outputs": [{"name": "y", **port}], "behaviour": "mix"}
+        path = tmp_path / f"{name}.null.json"
+        path.write_text(json.dumps({**model, **faults}))
+        return path
+
+    return write
+
+
+class Track:
+    """A baseline on null models, and entries that run against it; all real child processes."""
+
+    def __init__(self, folder, stack, null_model, floor_db=30.0, baseline_ms=4.0):
+        self.stack, self.null_model = stack, null_model
+        samples = Samples({"x": np.random.default_rng(0).random((8, 8), np.float32)}, {"x": 2})
+        save_samples(samples, folder / "samples")
+        host = LocalHost(folder)
+        self.course = Course(host, folder, folder / "samples", split(8, True), floor_db, [])
+        load = Load("null", str(null_model("baseline", latency_ms=baseline_ms)), {}, str(folder / "samples"))
+        self.baseline = enter(host, "baseline", load)
+        stack.callback(self.baseline.close)
+        chosen = self.course.split
+        self.course.reference = outputs_of(self.course, self.baseline, chosen.check_first, chosen.check_count)
+
+    def enter(self, name, timeout_s=20.0, **faults) -> Entry:
+        path = self.null_model(name, **{"latency_ms": 4.0, **faults})
+        # The race looks recipes up by name; the number of threads, which null ignores, tells entries apart.
+        entry = screen(self.course, Candidate("source", "null", {"threads": len(name)}), path, timeout_s)
+        self.stack.callback(lambda: entry.contender and entry.contender.close())
+        return entry
+
+
+@pytest.fixture
+def track(tmp_path, null_model):
+    with ExitStack() as stack:
+        yield Track(tmp_path, stack, null_model)
+
+
+def search(model, folder, older=None, **options):
+    """One search with everything that tests ask of it; a bundle may be there already, damaged."""
+    said = []
+    digest = file_digest(model)
+    out = folder / "out.edgeopt"
+    if older is not None:
+        shutil.copytree(older, out)
+        (out / "model/conv.onnx").write_bytes(b"damaged")
+    outcome = optimize(model, out, emit=said.append, **options)
+    return SimpleNamespace(
+        outcome=outcome, out=out, said=said, model=model, unchanged=file_digest(model) == digest
+    )
+
+
+@pytest.fixture(scope="session")
+def with_data(tmp_path_factory, conv_model, conv_data, quick_profile):
+    folder = tmp_path_factory.mktemp("with-data")
+    return search(conv_model, folder, data=conv_data, profile=quick_profile, time_limit_s=8)
+
+
+@pytest.fixture(scope="session")
+def without_data(tmp_path_factory, conv_model, quick_profile):
+    return search(conv_model, tmp_path_factory.mktemp("without-data"), profile=quick_profile, time_limit_s=3)
+
+
+@pytest.fixture(scope="session")
+def nothing_wins(tmp_path_factory, relu_model, quick_profile, conv_bundle):
+    """A model of one node, with no runtime option to turn; in the place of an older, damaged bundle."""
+    folder = tmp_path_factory.mktemp("nothing")
+    profile = folder / "still.toml"
+    profile.write_text(quick_profile.read_text() + "[runtime.onnxruntime-cpu]\nthreads = [0]\n")
+    return search(relu_model, folder, older=conv_bundle, profile=profile, time_limit_s=3)

@@ -1,0 +1,54 @@
+import json
+
+import msgspec
+import numpy as np
+
+from edgeopt.bundle.read import read_bundle
+from edgeopt.search.outcome import Outcome
+from edgeopt.search.split import split
+
+
+def test_the_bundle_holds_the_evidence_of_its_search(with_data):
+    bundle, outcome = read_bundle(with_data.out), with_data.outcome
+    assert msgspec.json.decode((with_data.out / "evidence.json").read_bytes(), type=Outcome) == outcome
+    evidence = bundle.deployment.evidence
+    assert evidence.speedup_low <= evidence.speedup <= evidence.speedup_high
+    assert abs(evidence.speedup / outcome.proof.speedup.median - 1) < 0.01
+    assert evidence.baseline == outcome.baseline.name
+    assert bundle.deployment.run.backend == outcome.winner.backend
+    assert bundle.deployment.run.options == outcome.winner.options
+    assert bundle.deployment.source.sha256 == outcome.model_digest
+
+
+def test_the_golden_samples_are_those_set_aside_for_the_proof(with_data, conv_data):
+    with np.load(conv_data) as archive:
+        images = archive["x"]
+    chosen = split(len(images), given=True)
+    golden = read_bundle(with_data.out).golden("inputs")
+    for place, feeds in enumerate(golden):
+        assert np.array_equal(feeds["x"], images[None, chosen.prove_first + place])
+    assert len(golden) == 4
+
+
+def test_the_golden_answers_are_those_of_the_source_model(with_data):
+    from edgeopt.backends import backend_named
+
+    bundle = read_bundle(with_data.out)
+    session = backend_named("onnxruntime-cpu").load(with_data.model, {})
+    for feeds, wanted in zip(bundle.golden("inputs"), bundle.golden("reference"), strict=True):
+        np.testing.assert_allclose(session.run(feeds)["y"], wanted["y"], rtol=1e-4, atol=1e-5)
+    session.close()
+
+
+def test_the_ledger_is_that_of_the_winner(with_data):
+    ledger = json.loads((with_data.out / "ledger.json").read_bytes())
+    if with_data.outcome.winner.variant == "source":
+        assert ledger == []
+    else:
+        assert "fold-constants" in {entry["pass_name"] for entry in ledger}
+
+
+def test_an_older_bundle_is_replaced(nothing_wins, conv_bundle):
+    assert read_bundle(conv_bundle).deployment.name == "conv"
+    assert read_bundle(nothing_wins.out).deployment.name == "relu"
+    assert [p.name for p in (nothing_wins.out / "model").iterdir()] == ["relu.onnx"]

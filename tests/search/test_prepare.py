@@ -1,0 +1,92 @@
+from contextlib import ExitStack
+
+import numpy as np
+import onnx
+import pytest
+
+from edgeopt.errors import DataError, EdgeoptError, ModelError, ProfileError, UsageError
+from edgeopt.search.prepare import prepare
+from edgeopt.search.settings import Settings
+
+
+@pytest.fixture
+def prepared(tmp_path, quick_profile):
+    """What `prepare` finds; everything that it started ends with the test."""
+    with ExitStack() as stack:
+
+        def work(model, said=None, **options):
+            said = [] if said is None else said
+            settings = Settings(model, tmp_path / "out.edgeopt", **{"profile": quick_profile, **options})
+            (tmp_path / "work").mkdir()
+            return prepare(settings, tmp_path / "work", stack, said.append)
+
+        yield work
+
+
+def test_with_data(prepared, conv_model, conv_data):
+    found = prepared(conv_model, data=conv_data, time_limit_s=7)
+    assert found.given
+    assert found.limit_s == 7
+    assert found.profile.name == "quick"
+    assert found.baseline.name == "source · onnxruntime-cpu"
+    assert len(found.samples) == 32
+    assert len(found.course.reference) == found.course.split.check_count
+    assert not found.warnings
+
+
+def test_without_data_it_says_what_is_not_tried(prepared, conv_model):
+    said = []
+    found = prepared(conv_model, said)
+    assert not found.given
+    assert len(found.samples) == 16
+    assert "only exact rewrites" in found.warnings[0]
+    assert [event.message for event in said if getattr(event, "level", "") == "warning"] == found.warnings
+
+
+def test_few_samples_and_arrays_that_are_no_input_are_told(prepared, conv_model, tmp_path):
+    np.savez(tmp_path / "d.npz", x=np.ones((3, 3, 16, 16), np.float32), labels=np.arange(3))
+    told = " ".join(prepared(conv_model, data=tmp_path / "d.npz").warnings)
+    assert "3 samples are too few" in told
+    assert "labels" in told
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        ({"profile": None, "target": "cpu-avx3"}, UsageError, "no target 'cpu-avx3'"),
+        ({"profile": "nowhere.toml"}, ProfileError, "nowhere.toml"),
+        ({"data": "nowhere.npz"}, DataError, "nowhere.npz"),
+    ],
+    ids=["target", "profile", "data"],
+)
+def test_what_is_not_there_is_named(prepared, conv_model, tmp_path, options, error, says):
+    named = {k: tmp_path / v if k in {"profile", "data"} and v else v for k, v in options.items()}
+    with pytest.raises(error, match=says) as raised:
+        prepared(conv_model, **named)
+    assert raised.value.hint
+
+
+def test_a_target_that_does_not_fit_is_told(prepared, conv_model):
+    found = prepared(conv_model, profile=None, target="arm-dotprod")
+    assert found.profile.name == "arm-dotprod"
+    assert any("does not fit this device" in warning for warning in found.warnings)
+
+
+def test_a_model_that_no_runtime_runs(prepared, tmp_path):
+    node = onnx.helper.make_node("Toast", ["x"], ["y"], domain="kitchen")
+    ports = [onnx.helper.make_tensor_value_info(name, 1, [1, 4]) for name in "xy"]
+    graph = onnx.helper.make_graph([node], "g", ports[:1], ports[1:])
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("kitchen", 1)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "toast.onnx")
+    with pytest.raises(ModelError, match=r"No installed runtime can run the model.*Toast"):
+        prepared(tmp_path / "toast.onnx")
+
+
+def test_an_error_leaves_no_process_behind(tmp_path, quick_profile):
+    import psutil
+
+    before = {p.pid for p in psutil.Process().children(recursive=True)}
+    settings = Settings(tmp_path / "nowhere.onnx", tmp_path / "out", profile=quick_profile)
+    with ExitStack() as stack, pytest.raises(EdgeoptError):
+        prepare(settings, tmp_path, stack, lambda _: None)
+    assert {p.pid for p in psutil.Process().children(recursive=True)} <= before

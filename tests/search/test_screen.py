@@ -1,0 +1,45 @@
+import pytest
+
+
+def test_a_good_candidate_stays_loaded(track):
+    entry = track.enter("good")
+    assert entry.contender is not None
+    assert entry.accuracy_db == 200
+    assert entry.loaded is not None
+    assert entry.loaded.load_ms >= 0
+
+
+@pytest.mark.parametrize(("noise", "passes"), [(1e-4, True), (0.2, False)])
+def test_the_floor_decides(track, noise, passes):
+    entry = track.enter("noisy", noise=noise)
+    assert (entry.contender is not None) is passes
+    assert (entry.accuracy_db > 30) is passes
+    if not passes:
+        assert entry.status == "below the floor"
+        assert "on 2 samples that calibration never saw" in entry.reason
+        assert "the floor is 30 dB" in entry.reason
+
+
+@pytest.mark.parametrize(
+    ("faults", "says"),
+    [
+        ({"fail": "load"}, "fails while it should load"),
+        ({"fail": "run"}, "fails while it should run"),
+        ({"crash": "load"}, "SIGSEGV"),
+        ({"crash": "run"}, "SIGSEGV"),
+        ({"outputs": [{"name": "z", "dtype": "float32", "shape": ["batch", 8]}]}, "'y' is missing"),
+        ({"outputs": [{"name": "y", "dtype": "float32", "shape": ["batch", 9]}]}, "shape"),
+        ({"inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 9]}]}, "'x' must have"),
+    ],
+)
+def test_a_candidate_that_fails_is_out_with_its_reason(track, faults, says):
+    entry = track.enter("faulty", **faults)
+    assert entry.status == "failed"
+    assert says in entry.reason
+    assert entry.contender is None
+
+
+def test_a_candidate_that_hangs_is_killed(track):
+    entry = track.enter("hanging", timeout_s=2.0, hang="run")
+    assert entry.status == "failed"
+    assert "hung" in entry.reason

@@ -1,0 +1,63 @@
+import pytest
+
+from edgeopt.search.space import baseline, first_candidates, neighbours
+
+SPACE = {
+    "onnxruntime-cpu": {"threads": (2, 1)},
+    "openvino-cpu": {
+        "threads": (2, 1),
+        "precision": ("f32", "bf16"),
+        "dynamic_quantization_group_size": (32, 128),
+    },
+}
+BOTH = ("onnxruntime-cpu", "openvino-cpu")
+
+
+def options(candidates):
+    return [(c.backend, c.options) for c in candidates]
+
+
+def test_the_baseline_is_the_source_with_defaults():
+    assert baseline("onnxruntime-cpu").name == "source · onnxruntime-cpu"
+    assert baseline("onnxruntime-cpu").options == {}
+
+
+def test_a_float_variant_runs_once_for_each_precision():
+    assert options(first_candidates("cleaned", BOTH, SPACE, None)) == [
+        ("onnxruntime-cpu", {}),
+        ("openvino-cpu", {"precision": "f32"}),
+        ("openvino-cpu", {"precision": "bf16"}),
+    ]
+
+
+def test_compressed_weights_run_once_for_each_group_size():
+    assert options(first_candidates("nncf-w8", BOTH, SPACE, None)) == [
+        ("openvino-cpu", {"dynamic_quantization_group_size": 32}),
+        ("openvino-cpu", {"dynamic_quantization_group_size": 128}),
+    ]
+
+
+@pytest.mark.parametrize(("variant", "backend"), [("ort-static-int8", BOTH[0]), ("transformer-fused", BOTH[0])])
+def test_a_variant_runs_only_where_it_is_read(variant, backend):
+    assert {c.backend for c in first_candidates(variant, BOTH, SPACE, None)} == {backend}
+    assert not first_candidates(variant, ("openvino-cpu",), SPACE, None)
+
+
+def test_open_shapes_are_fixed_where_that_helps():
+    shapes = {"x": [1, 3, 8, 8]}
+    found = first_candidates("source", BOTH, SPACE, shapes)
+    assert [c.options.get("shapes") for c in found] == [None, shapes, shapes]
+    assert "shapes" not in found[1].name
+
+
+def test_neighbours_differ_in_one_option_and_never_in_the_numbers():
+    candidate = first_candidates("cleaned", ("openvino-cpu",), SPACE, {"x": [1]})[1]
+    (found,) = neighbours(candidate, SPACE)
+    assert found.options == {**candidate.options, "threads": 1}
+    assert found.variant == "cleaned"
+    # Back again: the first value is where the search starts.
+    assert [n.options["threads"] for n in neighbours(found, SPACE)] == [2]
+
+
+def test_a_backend_without_options_has_no_neighbours():
+    assert neighbours(baseline("onnxruntime-cpu"), {}) == []

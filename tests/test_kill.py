@@ -1,0 +1,159 @@
+"""A search that is killed at any moment loses nothing: no half bundle, no process left, swept by the next one."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from contextlib import ExitStack
+
+import psutil
+import pytest
+
+from edgeopt.bundle.manifest import file_digest
+from edgeopt.bundle.read import read_bundle
+from edgeopt.events import ignore
+from edgeopt.runtime.check import check
+
+MARK = "EDGEOPT_TEST_MARK"
+KILLS = 10
+AT_ONCE = 5
+
+
+class Run:
+    """`edgeopt optimize` in a process of its own, with folders for its bundle and its temporary files."""
+
+    def __init__(self, folder, arguments, older=None):
+        self.mark = uuid.uuid4().hex
+        self.folder, self.out, self.temporary = folder, folder / "bundles/out.edgeopt", folder / "temporary"
+        self.out.parent.mkdir(parents=True, exist_ok=True)
+        self.temporary.mkdir(exist_ok=True)
+        if older is not None:
+            shutil.copytree(older, self.out)
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+            "TMPDIR": str(self.temporary),
+            MARK: self.mark,
+        }
+        command = [sys.executable, "-m", "edgeopt", "optimize", *arguments, "-o", str(self.out), "--json"]
+        self.begin = time.monotonic()
+        self.process = subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def wait(self):
+        self.stdout, self.stderr = self.process.communicate(timeout=120)
+        return self.process.returncode
+
+    def signal_at(self, moment_s, number):
+        """Sends a signal so many seconds after the start, unless it has ended by then."""
+        try:
+            self.process.wait(max(0.0, self.begin + moment_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(number)
+        return self.wait()
+
+    def wait_for(self, phase):
+        """Reads what it tells until it begins this phase."""
+        for line in self.process.stdout:
+            if json.loads(line).get("phase") == phase:
+                return
+        pytest.fail(f"it ended before {phase}")
+
+    def children(self):
+        """Every process with the mark of this run in its environment."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.environ().get(MARK) == self.mark and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+            except (psutil.NoSuchProcess, psutil.AccessDenied):
+                continue
+        return found
+
+    def assert_all_ended(self):
+        left = psutil.wait_procs(self.children(), timeout=5)[1]
+        assert not left, f"still there: {[p.cmdline() for p in left]}"
+
+    def hidden(self):
+        """What lies beside the bundle, and in the temporary folder."""
+        return [p.name for p in self.out.parent.iterdir() if p != self.out] + [
+            p.name for p in self.temporary.iterdir()
+        ]
+
+    def close(self):
+        for process in self.children():
+            process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def start(tmp_path, conv_model, conv_data, quick_profile):
+    with ExitStack() as stack:
+
+        def begin(name, older=None):
+            arguments = [conv_model, "--data", conv_data, "--profile", quick_profile, "--time-limit", 5]
+            run = Run(tmp_path / name, [str(a) for a in arguments], older)
+            stack.callback(run.close)
+            return run
+
+        yield begin
+
+
+@pytest.mark.slow
+def test_killed_at_ten_moments(start, conv_model, conv_bundle):
+    digest = file_digest(conv_model)
+    full = start("full")
+    assert full.wait() == 0, full.stderr
+    length_s = time.monotonic() - full.begin
+    assert full.hidden() == []
+    moments = random.Random(2026)  # noqa: S311 - the moments must be the same in every run
+    for wave in range(KILLS // AT_ONCE):
+        # Every second one replaces an older bundle.
+        runs = [start(f"{wave}-{k}", conv_bundle if k % 2 else None) for k in range(AT_ONCE)]
+        planned = sorted((moments.uniform(0.05, 1.0) * length_s, k) for k in range(AT_ONCE))
+        for moment_s, k in planned:
+            runs[k].signal_at(moment_s, signal.SIGKILL)
+        for k, run in enumerate(runs):
+            run.assert_all_ended()
+            if k % 2 or run.out.exists():
+                assert read_bundle(run.out).deployment.name == "conv"
+                check(run.out, ignore)
+    assert file_digest(conv_model) == digest
+    left = [run for run in runs if run.hidden()]
+    assert left, "no kill left anything to sweep"
+    again = start(left[0].folder.name)
+    assert again.wait() == 0, again.stderr
+    assert again.hidden() == []
+    check(again.out, ignore)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("phase", "number", "code"),
+    [
+        ("making variants", signal.SIGINT, 130),
+        ("racing", signal.SIGTERM, 143),
+        ("proving", signal.SIGINT, 130),
+    ],
+)
+def test_stopped_in_a_phase(start, conv_bundle, phase, number, code):
+    run = start("one", conv_bundle if phase == "proving" else None)
+    run.wait_for(phase)
+    run.process.send_signal(number)
+    assert run.wait() == code
+    last = json.loads(run.stdout.splitlines()[-1])
+    assert last["event"] == "error"
+    assert last["code"] == {130: "cancelled", 143: "terminated"}[code]
+    assert "Traceback" not in run.stderr
+    run.assert_all_ended()
+    assert run.hidden() == []
+    if phase == "proving":
+        assert (run.out / "manifest.json").read_bytes() == (conv_bundle / "manifest.json").read_bytes()
+    else:
+        assert not run.out.exists()
