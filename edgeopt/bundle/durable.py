@@ -8,6 +8,8 @@ from pathlib import Path
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
+OLD = ".old"
+"""Ends the name of what was moved away to make room, where two steps are needed."""
 
 
 def sync_tree(folder: Path) -> None:
@@ -27,7 +29,7 @@ def publish_folder(ready: Path, target: Path) -> None:
     elif _exchange(ready, target):
         shutil.rmtree(ready)
     else:
-        old = ready.with_name(ready.name + ".old")
+        old = ready.with_name(ready.name + OLD)
         target.rename(old)
         ready.rename(target)
         shutil.rmtree(old)

@@ -14,11 +14,12 @@ import psutil
 from edgeopt.backends.base import Array
 from edgeopt.bundle import manifest
 from edgeopt.bundle.deployment import FILE, Deployment, to_toml
-from edgeopt.bundle.durable import publish_folder
+from edgeopt.bundle.durable import OLD, publish_folder
 from edgeopt.data import write_archive
 from edgeopt.errors import UsageError
 
 MODEL_FOLDER = "model"
+_MARK = ".edgeopt-partial-"
 
 
 def check_target(out: Path) -> None:
@@ -41,7 +42,7 @@ def draft(out: Path) -> Iterator[Path]:
     """A hidden folder beside the target to write in; gone afterwards unless it was published."""
     parent = out.resolve().parent
     _sweep(parent)
-    folder = parent / f".{out.name}.partial-{os.getpid()}"
+    folder = parent / f".{out.name}{_MARK}{os.getpid()}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     try:
@@ -102,9 +103,13 @@ def _empty_folder(path: Path) -> bool:
 
 
 def _sweep(parent: Path) -> None:
-    """Removes what a killed search left here."""
-    for folder in parent.glob(".*.partial-*"):
-        owner = folder.name.rsplit("-", 1)[1].removesuffix(".old")
-        if owner.isdigit() and not psutil.pid_exists(int(owner)):
-            with contextlib.suppress(OSError):
+    """Removes what a killed search left here, and puts back an older bundle that it had just moved away."""
+    for folder in parent.glob(f".*{_MARK}*"):
+        name, owner = folder.name[1:].split(_MARK, 1)
+        if not owner.removesuffix(OLD).isdigit() or psutil.pid_exists(int(owner.removesuffix(OLD))):
+            continue
+        with contextlib.suppress(OSError):
+            if owner.endswith(OLD) and not (parent / name).exists():
+                folder.rename(parent / name)
+            else:
                 shutil.rmtree(folder)

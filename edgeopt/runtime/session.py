@@ -8,7 +8,7 @@ from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Array, Available, Backend, Feeds, Options, TensorInfo
 from edgeopt.bundle.deployment import Deployment
 from edgeopt.bundle.read import is_bundle, read_bundle
-from edgeopt.errors import BundleError, MissingExtraError, ModelError
+from edgeopt.errors import BundleError, MissingExtraError, ModelError, UsageError
 
 
 class Session:
@@ -60,9 +60,19 @@ def load(path: str | Path, backend: str | None = None, options: Options | None =
 def locate(path: Path, backend: str | None = None, options: Options | None = None) -> Place:
     """What `load` would load, checked but not loaded yet."""
     if is_bundle(path) or path.is_dir():
+        if backend or options:
+            raise UsageError(
+                f"The bundle '{path.name}' runs with the backend and options that it was proved with.",
+                "Load the model file inside it to try others.",
+            )
         bundle = read_bundle(path)
         run = bundle.deployment.run
-        chosen = backend_named(run.backend)
+        try:
+            chosen = backend_named(run.backend)
+        except UsageError as error:
+            raise BundleError(
+                f"The bundle '{path.name}': {error.message}", "A newer edgeopt may know it."
+            ) from None
         _require(chosen, f"The bundle '{path.name}'")
         return Place(chosen, bundle.model, run.options, bundle.deployment)
     if not path.exists():

@@ -62,6 +62,8 @@ class Search:
 def prepare(settings: Settings, folder: Path, stack: ExitStack, emit: Emit) -> Search:
     """Reads, checks and starts; raises the first thing that is wrong with what was given."""
     begin = time.monotonic()
+    device = probe()
+    profile = _profile(device, settings)
     emit(Progress("reading the model", settings.model.name))
     maker = Maker(folder)
     stack.callback(maker.close)
@@ -72,8 +74,6 @@ def prepare(settings: Settings, folder: Path, stack: ExitStack, emit: Emit) -> S
     samples_path = folder / "samples" if given else generated
     if given:
         save_samples(samples, samples_path)
-    device = probe()
-    profile = _profile(device, settings)
     course = Course(
         LocalHost(folder), folder, samples_path, split(len(samples), given), settings.floor_db, reference=[]
     )

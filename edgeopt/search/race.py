@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from edgeopt.bench.contest import Contender, run_rounds, slice_ms, speedup
+from edgeopt.errors import TrialError
 from edgeopt.events import Emit, Progress
 from edgeopt.search.recipes import place_of
 from edgeopt.search.screen import Entry
@@ -25,6 +26,8 @@ TUNING = (Heat(2, 0.75), Heat(4, 0.9), Heat(4, 0.94))
 FINAL = (Heat(8, 0.95), Heat(8, 0.97), Heat(8, 0.98), Heat(8, 0.98))
 # Two candidates this close are equal for every purpose; the more accurate one is then the better choice.
 _SAME_SPEED = 1.01
+_FEWEST_ROUNDS = 2
+_HINT = "Run the model by itself with `edgeopt bench`; the device may be short of memory."
 
 
 def race(
@@ -37,22 +40,27 @@ def race(
 ) -> list[Entry]:
     """Runs the heats; returns the entries still alive, best first. Those who leave get their reason."""
     alive = [e for e in entries if e.contender is not None]
+    if time.monotonic() >= deadline and all(e.contender.slices_ms for e in alive if e.contender):
+        return ranked(baseline, alive)
     # All who compare must have run the same rounds; what earlier stages measured is not theirs.
     for contender in (baseline, *(e.contender for e in alive if e.contender)):
         contender.slices_ms.clear()
     total = sum(h.rounds for h in heats)
     done = 0
     for heat in heats:
-        if time.monotonic() >= deadline or (len(alive) == 1 and done):
+        if done and len(alive) == 1:
             break
         for _ in range(heat.rounds):
             field = [baseline, *(e.contender for e in alive if e.contender)]
             run_rounds(field, 1, _span_ms(baseline, alive), first=done)
             done += 1
+            if baseline.failure:
+                raise TrialError(f"The source model {baseline.failure} while it was measured.", _HINT)
             alive = _without_the_fallen(alive)
             _tell(emit, phase, done, total, baseline, alive, deadline)
-            if time.monotonic() >= deadline:
-                break
+            # Two rounds are run even when the time is up: without them there would be nothing to choose by.
+            if time.monotonic() >= deadline and done >= _FEWEST_ROUNDS:
+                return ranked(baseline, alive)
         alive = _keep(baseline, alive, heat.keep_share)
     return ranked(baseline, alive)
 

@@ -89,13 +89,26 @@ def test_a_draft_is_gone_after_an_error(tmp_path):
 
 
 def test_what_killed_writers_left_is_swept_and_living_writers_are_not(tmp_path, dead_process):
-    left = [f".a.partial-{dead_process}", f".b.edgeopt.partial-{dead_process}.old"]
-    kept = [f".a.partial-{os.getppid()}", ".a.partial-notes", "a.partial-1"]
+    left = [f".a.edgeopt-partial-{dead_process}", f".b.edgeopt.edgeopt-partial-{dead_process}"]
+    kept = [
+        f".a.edgeopt-partial-{os.getppid()}",
+        ".a.edgeopt-partial-notes",
+        "a.edgeopt-partial-1",
+        ".a.partial-1",
+    ]
     for name in left + kept:
         (tmp_path / name / "model").mkdir(parents=True)
     with write.draft(tmp_path / "c.edgeopt") as folder:
         assert names(tmp_path) == sorted([*kept, folder.name])
     assert names(tmp_path) == sorted(kept)
+
+
+def test_an_older_bundle_that_was_just_moved_away_is_put_back(tmp_path, dead_process):
+    moved = tmp_path / f".a.edgeopt.edgeopt-partial-{dead_process}.old"
+    (moved / "model").mkdir(parents=True)
+    with write.draft(tmp_path / "c.edgeopt"):
+        assert (tmp_path / "a.edgeopt/model").is_dir()
+    assert names(tmp_path) == ["a.edgeopt"]
 
 
 @pytest.mark.parametrize("name", ["x", "file", "allow_pickle", "a/b", "ends.npy", "ünïcode input"])

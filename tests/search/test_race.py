@@ -2,6 +2,9 @@ import os
 import signal
 import time
 
+import pytest
+
+from edgeopt.errors import TrialError
 from edgeopt.events import ignore
 from edgeopt.search.race import Heat, race, ranked
 
@@ -54,11 +57,26 @@ def test_the_deadline_ends_it(track):
     assert 1 <= len(said) < 1000
 
 
-def test_no_time_left_measures_nobody(track):
-    entry = track.enter("ab")
-    assert race(track.baseline, [entry], SHORT, ignore, "racing", time.monotonic()) == [entry]
+def test_without_time_just_enough_is_measured_to_choose_by(track):
+    entry, said = track.enter("ab"), []
+    assert race(track.baseline, [entry], (Heat(50, 0.0),), said.append, "racing", time.monotonic()) == [entry]
     entry.measured(track.baseline)
-    assert entry.speedup is None
+    assert entry.speedup.rounds == len(said) == 2
+
+
+def test_what_was_measured_before_still_ranks_when_no_time_is_left(track):
+    slow, quick = track.enter("abc"), track.enter("ab")
+    first = race(track.baseline, [slow, quick], (Heat(4, 0.0),), ignore, "racing", later())
+    said = []
+    assert race(track.baseline, [slow, quick], SHORT, said.append, "tuning", time.monotonic()) == first
+    assert not said
+
+
+def test_a_baseline_that_falls_ends_the_race_with_a_sentence(track):
+    entry = track.enter("ab")
+    os.kill(track.baseline.child.pid, signal.SIGSEGV)
+    with pytest.raises(TrialError, match="The source model crashed: SIGSEGV"):
+        race(track.baseline, [entry], SHORT, ignore, "racing", later())
 
 
 def test_it_tells_how_far_it_is(track):
