@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from edgeopt.bench.contest import Contender, run_rounds, slice_ms, speedup
 from edgeopt.errors import TrialError
@@ -26,7 +27,10 @@ TUNING = (Heat(2, 0.75), Heat(4, 0.9), Heat(4, 0.94))
 FINAL = (Heat(8, 0.95), Heat(8, 0.97), Heat(8, 0.98), Heat(8, 0.98))
 # Two candidates this close are equal for every purpose; the more accurate one is then the better choice.
 _SAME_SPEED = 1.01
+# One thread leaves the other cores to others, and does not depend on how the system places several.
+_SPARE_CORES = 1.05
 _FEWEST_ROUNDS = 2
+_ENOUGH_TO_TRIM = 6
 _HINT = "Run the model by itself with `edgeopt bench`; the device may be short of memory."
 
 
@@ -69,7 +73,7 @@ def ranked(baseline: Contender, entries: Sequence[Entry]) -> list[Entry]:
     """Fastest first; of those as good as equal to the fastest, the most accurate and then the simplest leads."""
     speeds = relative_speeds(baseline, entries)
     order = sorted(entries, key=lambda e: speeds[id(e)], reverse=True)
-    equals = [e for e in order if speeds[id(e)] * _SAME_SPEED >= speeds[id(order[0])]]
+    equals = [e for e in order if speeds[id(e)] * _margin(e) >= speeds[id(order[0])]]
     if equals:
         first = min(equals, key=_plainness)
         order.remove(first)
@@ -77,9 +81,19 @@ def ranked(baseline: Contender, entries: Sequence[Entry]) -> list[Entry]:
     return order
 
 
-def _plainness(entry: Entry) -> tuple[float, int, int]:
-    """Accurate before inaccurate, early recipes before late ones, few options before many."""
-    return (-(entry.accuracy_db or 0.0), place_of(entry.candidate.variant), len(entry.candidate.options))
+def _margin(entry: Entry) -> float:
+    return _SPARE_CORES if _one_thread(entry) else _SAME_SPEED
+
+
+def _plainness(entry: Entry) -> tuple[bool, float, int, int]:
+    """One thread before many, accurate before inaccurate, early recipes before late ones, few options first."""
+    candidate = entry.candidate
+    several = not _one_thread(entry)
+    return several, -(entry.accuracy_db or 0.0), place_of(candidate.variant), len(candidate.options)
+
+
+def _one_thread(entry: Entry) -> bool:
+    return entry.candidate.options.get("threads") == 1
 
 
 def relative_speeds(baseline: Contender, entries: Sequence[Entry]) -> dict[int, float]:
@@ -92,9 +106,20 @@ def relative_speeds(baseline: Contender, entries: Sequence[Entry]) -> dict[int, 
     if rounds == 0 or not running:
         return {id(e): 0.0 for e in entries}
     times = np.log([baseline.slices_ms[-rounds:], *(s[-rounds:] for _, s in running)])
-    against_field = np.median(times - np.median(times, axis=0), axis=1)
+    against_field = _middle_mean(times - np.median(times, axis=0))
     speeds = {key: float(np.exp(-t)) for (key, _), t in zip(running, against_field[1:], strict=True)}
     return {id(e): speeds.get(id(e), 0.0) for e in entries}
+
+
+def _middle_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The mean of each row without its extremes.
+
+    A median would not see that a candidate runs at one of two speeds: two threads of a small model do, as the
+    system happens to place them, and which one a user meets is chance.
+    """
+    if values.shape[1] >= _ENOUGH_TO_TRIM:
+        values = np.sort(values, axis=1)[:, 1:-1]
+    return np.asarray(values.mean(axis=1))
 
 
 def _keep(baseline: Contender, alive: list[Entry], share: float) -> list[Entry]:
