@@ -118,6 +118,14 @@ def _one_slice(contender: Contender, span_ms: float, taken: dict[int, float]) ->
     contender.memory = answer.memory
 
 
+def latency_ms(contender: Contender) -> float:
+    """A first idea of how long a run takes, from one short slice; raises TrialError when it cannot run."""
+    answer = ask(contender.child, Time(_SHORTEST_SLICE_MS))
+    if not isinstance(answer, Timed):
+        raise TrialError(f"failed: {reason(answer)}")
+    return float(np.median(answer.latencies_ms))
+
+
 def speedup(baseline: Contender, other: Contender, confidence: float = 0.95) -> Interval:
     """How many times faster `other` is than `baseline`, over the rounds that both ran (the last ones)."""
     shared = min(len(baseline.slices_ms), len(other.slices_ms))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt.bench.contest import latency_ms
 from edgeopt.bench.messages import Failed
 from edgeopt.events import Progress
 from edgeopt.quant.settings import QuantSettings
@@ -15,7 +16,7 @@ from edgeopt.search.outcome import Candidate, VariantReport
 from edgeopt.search.prepare import Search
 from edgeopt.search.recipes import Recipe, recipe_named
 from edgeopt.search.screen import Entry, screen
-from edgeopt.search.space import Space, first_candidates
+from edgeopt.search.space import Space, first_candidates, neighbours
 from edgeopt.search.variants import Maker, make_all
 from edgeopt.targets import runtime_space
 
@@ -23,6 +24,7 @@ from edgeopt.targets import runtime_space
 _MAKING_SHARE = 0.6
 _MAKERS = 2
 _LONGEST_LOAD_S = 60.0
+_SMALL_MS = 2.0
 
 
 class Field:
@@ -32,6 +34,11 @@ class Field:
         self.search = search
         self.space: Space = runtime_space(search.profile, search.device)
         self.shapes = _static_shapes(search)
+        limits, cpu = search.device.limits, search.device.cpu
+        self.threads = limits.usable_cores if limits.usable_cores < cpu.logical_cores else None
+        # Several threads on a small model run at one of two speeds, by chance: judged by those alone, a good
+        # variant could be out before its runtime options are tuned.
+        self.small = latency_ms(search.baseline_contender) < _SMALL_MS
         self.variants: list[VariantReport] = []
         self.entries: list[Entry] = []
         self.paths: dict[str, Path] = {}
@@ -58,6 +65,11 @@ class Field:
             )
         self.entries.append(entry)
         return entry
+
+    @property
+    def candidates(self) -> list[Candidate]:
+        """All that were screened."""
+        return [entry.candidate for entry in self.entries]
 
     def close(self) -> None:
         """Ends every trial that still runs."""
@@ -121,9 +133,14 @@ class Field:
         files = path.parent.glob("*") if name != "source" else [path]
         size = self.search.facts.size_bytes if name == "source" else sum(f.stat().st_size for f in files)
         self.variants.append(VariantReport(name, recipe_named(name).title, size, made.seconds, ledger=made.ledger))
-        for candidate in first_candidates(name, self.search.profile.backends.order, self.space, self.shapes):
+        for candidate in first_candidates(
+            name, self.search.profile.backends.order, self.space, self.shapes, self.threads
+        ):
             self.search.emit(Progress("screening", candidate.name, time_left_s=self._left()))
-            self.add(candidate)
+            entry = self.add(candidate)
+            if entry.contender is not None and self.small:
+                for other in neighbours(candidate, self.space, only="threads"):
+                    self.add(other)
 
     def _left(self) -> float:
         return max(0.0, self.search.until(1.0) - time.monotonic())

@@ -18,14 +18,24 @@ def baseline(backend: str) -> Candidate:
 
 
 def first_candidates(
-    variant: str, backends: Sequence[str], space: Space, shapes: dict[str, list[int]] | None
+    variant: str,
+    backends: Sequence[str],
+    space: Space,
+    shapes: dict[str, list[int]] | None,
+    threads: int | None = None,
 ) -> list[Candidate]:
-    """A variant on each backend that reads it, once for each value of the options that change the numbers."""
+    """A variant on each backend that reads it, once for each value of the options that change the numbers.
+
+    `threads` is given where a runtime's own choice would be wrong: they look at the cores that there are, not at
+    those that a container allows.
+    """
     found = []
     for backend in backends:
         if backend not in recipe_named(variant).backends:
             continue
         fixed: RuntimeOptions = {"shapes": shapes} if shapes and backend.startswith("openvino") else {}
+        if threads is not None:
+            fixed["threads"] = threads
         numeric = recipe_named(variant).numeric
         values = space.get(backend, {}).get(numeric, ())
         found += [Candidate(variant, backend, {**fixed, numeric: v}) for v in values] or [
@@ -34,13 +44,14 @@ def first_candidates(
     return found
 
 
-def neighbours(candidate: Candidate, space: Space) -> list[Candidate]:
-    """The same candidate with one runtime option changed."""
+def neighbours(candidate: Candidate, space: Space, only: str | None = None) -> list[Candidate]:
+    """The same candidate with one runtime option changed; `only` names the option, where one alone is wanted."""
     options = space.get(candidate.backend, {})
     return [
         Candidate(candidate.variant, candidate.backend, {**candidate.options, option: value})
         for option, values in options.items()
-        if option not in _NUMERIC
-        for value in values
-        if candidate.options.get(option, values[0]) != value
+        if option not in _NUMERIC and only in {None, option}
+        # The first value is where the search started: every candidate with it is there already.
+        for value in values[1:]
+        if candidate.options.get(option) != value
     ]

@@ -55,8 +55,20 @@ def test_neighbours_differ_in_one_option_and_never_in_the_numbers():
     (found,) = neighbours(candidate, SPACE)
     assert found.options == {**candidate.options, "threads": 1}
     assert found.variant == "cleaned"
-    # Back again: the first value is where the search starts.
-    assert [n.options["threads"] for n in neighbours(found, SPACE)] == [2]
+    # Not back again: the search started there.
+    assert neighbours(found, SPACE) == []
+
+
+def test_one_option_alone_can_be_asked_for():
+    space = {"onnxruntime-cpu": {"threads": (2, 1), "spinning": (True, False)}}
+    candidate = baseline("onnxruntime-cpu")
+    assert [n.options for n in neighbours(candidate, space)] == [{"threads": 1}, {"spinning": False}]
+    assert [n.options for n in neighbours(candidate, space, only="threads")] == [{"threads": 1}]
+
+
+def test_a_container_that_allows_fewer_cores_sets_the_threads():
+    found = first_candidates("cleaned", BOTH, SPACE, None, threads=3)
+    assert all(c.options["threads"] == 3 for c in found)
 
 
 def test_a_backend_without_options_has_no_neighbours():
