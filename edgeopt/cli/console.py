@@ -48,9 +48,7 @@ def execute(
             sys.stdout.flush()
         return
     except BrokenPipeError:
-        # The reader (`| head`) has seen enough; Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        code = 0  # the reader (`| head`) has seen enough
     except KeyboardInterrupt:
         code = _fail(voice, events.Error("cancelled", "Cancelled; nothing was changed."), EXIT_CANCELLED)
     except Terminated:
@@ -70,6 +68,14 @@ def fail(error: events.Error, json: bool) -> None:
     """Says one error the way `execute` would, for failures before a command has begun."""
     with suppress(BrokenPipeError):
         (JsonLines() if json else People()).tell(error)
+
+
+def let_go_of_stdout() -> None:
+    """Flushes what is left to say; where nobody reads any more, that goes nowhere and is no complaint."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(voice: JsonLines | People, error: events.Error, code: int) -> int:

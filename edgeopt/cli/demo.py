@@ -1,5 +1,6 @@
 """`edgeopt demo`: the whole story on the built-in sample."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,7 +55,8 @@ def show(result: "Demo", console: "Console") -> None:
     console.print("Use it from Python:")
     console.print(f'  session = edgeopt.load("{outcome.bundle}")', markup=False)
     console.print('  digits = session.run({"image": picture})', markup=False)
-    console.print(f"Measure it again:  edgeopt bench {outcome.bundle} --against {result.model}", markup=False)
+    again = shlex.join(["edgeopt", "bench", outcome.bundle, "--against", result.model])
+    console.print(f"Measure it again:  {again}", markup=False)
 
 
 def _show_gains(result: "Demo", console: "Console") -> None:

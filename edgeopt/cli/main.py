@@ -8,7 +8,7 @@ import typer
 from typer.exceptions import TyperException as UsageProblem
 
 from edgeopt import events
-from edgeopt.cli.console import fail
+from edgeopt.cli.console import fail, let_go_of_stdout
 from edgeopt.errors import EXIT_CANCELLED
 from edgeopt.version import __version__
 
@@ -22,6 +22,8 @@ def main() -> None:
         code = run(sys.argv[1:])
     except KeyboardInterrupt:  # before or after a command's own work, which handles it itself
         code = EXIT_CANCELLED
+    finally:
+        let_go_of_stdout()
     raise SystemExit(code)
 
 
