@@ -45,6 +45,7 @@ def load(path: Path | str) -> Model:
     external = external_files(proto, path)
     if reason := disorder(proto.graph):
         raise ModelError(f"The graph of '{path.name}' {reason}.", EXPORT_AGAIN)
+    proto = _with_output_shapes(proto, onnx)
     try:
         onnx.checker.check_model(str(path) if external else proto)
         graph = ir.from_proto(proto)
@@ -53,6 +54,16 @@ def load(path: Path | str) -> Model:
     ir.external_data.set_base_dir(graph.graph, str(path.parent.resolve()))
     _read_small_tensors(graph)
     return Model(graph, path, digest_of((path, *external)), external)
+
+
+def _with_output_shapes(proto: Proto, onnx: ModuleType) -> Proto:
+    """onnx's checker wants a shape for every output; real models leave it out, and no runtime minds."""
+    if all(output.type.tensor_type.HasField("shape") for output in proto.graph.output):
+        return proto
+    try:
+        return onnx.shape_inference.infer_shapes(proto)
+    except (onnx.shape_inference.InferenceError, ValueError):
+        return proto  # the checker says what is missing
 
 
 def save(model_ir: "ir.Model", path: Path | str) -> None:

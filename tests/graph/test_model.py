@@ -153,3 +153,8 @@ def test_a_failed_save_leaves_the_older_file(write_model, folder, monkeypatch):
 def test_saving_into_a_folder_that_is_not_there(make_model, folder):
     with pytest.raises(ModelError, match="does not exist"):
         save(make_model(RELU).ir, folder / "missing" / "model.onnx")
+
+
+def test_an_output_without_a_shape_gets_the_one_that_follows(make_model):
+    model = make_model("g (float[2,3] x) => (float[] y) { y = Transpose(x) }")
+    assert [list(output.shape) for output in model.ir.graph.outputs] == [[3, 2]]
