@@ -14,12 +14,12 @@ cp edgeopt/samples/digits_cnn.* "$work"  # so that no word of the commands below
 wheel=$(echo "$work"/dist/edgeopt-*.whl)
 
 for extra in "${extras[@]}"; do
-  "${PYTHON:-python3}" -m venv "$work/$extra"
-  python="$work/$extra/bin/python"
+  "${PYTHON:-python3}" -m venv "$work/venv-$extra"
+  python="$work/venv-$extra/bin/python"
   wanted="$wheel"
   [ "$extra" = none ] || wanted="$wheel[$extra]"
   "$python" -m pip install --quiet --disable-pip-version-check -c constraints.txt "$wanted"
-  echo "== $extra: $(du -sm "$work/$extra" | cut -f1) MiB"
+  echo "== $extra: $(du -sm "$work/venv-$extra" | cut -f1) MiB"
   cd "$work"
   "$python" -m edgeopt --version
   "$python" -m edgeopt probe --json | "$python" -c 'import json, sys

@@ -9,7 +9,9 @@ from edgeopt.hw.device import Unavailable
 
 def installed(module: str, distributions: tuple[str, ...], extra: str) -> Available | Unavailable:
     """Several distributions may bring the same module (onnxruntime, onnxruntime-gpu, ...)."""
-    if find_spec(module) is None:
+    found = find_spec(module)
+    # Without an origin it is just a folder of that name, in the working directory perhaps.
+    if found is None or found.origin is None:
         return Unavailable(f"the Python package '{distributions[0]}' is not installed", extra)
     for distribution in distributions:
         try:

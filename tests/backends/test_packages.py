@@ -22,3 +22,9 @@ def test_a_missing_package_names_the_extra():
     assert isinstance(state, Unavailable)
     assert "no-such-runtime" in state.reason
     assert state.extra == "cpu"
+
+
+def test_a_folder_of_that_name_is_not_the_package(tmp_path, monkeypatch):
+    (tmp_path / "no_such_runtime").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert isinstance(installed("no_such_runtime", ("no-such-runtime",), "cpu"), Unavailable)
