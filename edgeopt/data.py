@@ -132,7 +132,7 @@ def _read(path: Path) -> dict[str, Array]:
                 raise DataError(f"'{path.name}' is a single array, not an archive of named arrays.", HOW)
             return {name: archive[name] for name in archive.files}
     except (OSError, ValueError, EOFError, BadZipFile) as error:
-        raise DataError(f"'{path.name}' cannot be read as data: {said_by(error)}", HOW) from error
+        raise DataError(f"'{path.name}' cannot be read as data: {_why(error)}", HOW) from error
 
 
 def _read_array(file: Path) -> Array:
@@ -193,3 +193,9 @@ def _check_sizes(array: Array, info: TensorInfo, name: str) -> None:
 
 def _shape(info: TensorInfo) -> str:
     return "[" + ", ".join("?" if d is None else str(d) for d in info.shape) + "]"
+
+
+def _why(error: BaseException) -> str:
+    """numpy takes whatever it does not know for a pickle, and advises to open it unsafely."""
+    said = said_by(error)
+    return "it is no .npz archive, or one that holds Python objects" if "pickle" in said else said

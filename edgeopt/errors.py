@@ -18,6 +18,7 @@ Terminated                exit 143 SIGTERM; a BaseException, like KeyboardInterr
 
 EXIT_CANCELLED = 130
 EXIT_TERMINATED = 143
+EXIT_UNREAD = 141
 EXIT_BUG = 1
 
 

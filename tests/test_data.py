@@ -166,7 +166,10 @@ def put_broken_folder(path):
         (lambda path: path.mkdir(), "holds no .npy file."),
         (put_broken_folder, "x.npy' cannot be read as an array: "),
         (put_single_array, "'data.npz' is a single array, not an archive of named arrays."),
-        (put_objects, "'data.npz' cannot be read as data: Object arrays cannot be loaded"),
+        (
+            put_objects,
+            "'data.npz' cannot be read as data: it is no .npz archive, or one that holds Python objects",
+        ),
         (put_cut_archive, "'data.npz' cannot be read as data: "),
         (lambda path: path.write_text("x,y\n1,2\n"), "'data.npz' cannot be read as data: "),
         (lambda path: path.touch(), "'data.npz' cannot be read as data: "),

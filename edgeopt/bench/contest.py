@@ -46,6 +46,10 @@ class Contender:
     memory: Memory | None = None
     failure: str | None = None
 
+    def patience_s(self, runs: int) -> float:
+        """How long so many runs may take before the trial counts as hung."""
+        return max(_SLOWEST_ANSWER_S, 4 * runs * self.loaded.first_run_ms / 1e3)
+
     def close(self) -> None:
         self.child.close()
 
@@ -106,7 +110,7 @@ def run_rounds(contenders: list[Contender], rounds: int, span_ms: float, first: 
 
 def _one_slice(contender: Contender, span_ms: float, taken: dict[int, float]) -> None:
     try:
-        answer = ask(contender.child, Time(span_ms))
+        answer = ask(contender.child, Time(span_ms), contender.patience_s(2))
     except TrialError as error:
         contender.failure = error.message
         return
@@ -120,13 +124,13 @@ def _one_slice(contender: Contender, span_ms: float, taken: dict[int, float]) ->
 
 def latency_ms(contender: Contender) -> float:
     """A first idea of how long a run takes, from one short slice; raises TrialError when it cannot run."""
-    answer = ask(contender.child, Time(_SHORTEST_SLICE_MS))
+    answer = ask(contender.child, Time(_SHORTEST_SLICE_MS), contender.patience_s(2))
     if not isinstance(answer, Timed):
         raise TrialError(f"failed: {reason(answer)}")
     return float(np.median(answer.latencies_ms))
 
 
-def speedup(baseline: Contender, other: Contender, confidence: float = 0.95) -> Interval:
+def speedup(baseline: Contender, other: Contender) -> Interval:
     """How many times faster `other` is than `baseline`, over the rounds that both ran (the last ones)."""
     shared = min(len(baseline.slices_ms), len(other.slices_ms))
-    return bootstrap_median(paired_ratios(baseline.slices_ms[-shared:], other.slices_ms[-shared:]), confidence)
+    return bootstrap_median(paired_ratios(baseline.slices_ms[-shared:], other.slices_ms[-shared:]))

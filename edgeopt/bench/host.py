@@ -43,7 +43,7 @@ class LocalHost:
         self._log_folder = log_folder
 
     def put(self, path: Path) -> str:
-        return str(path.resolve())
+        return str(path.absolute())  # a link stays one: what lies beside it may belong to it
 
     def start(self, module: str = TRIAL_MODULE) -> Child:
         return LocalChild(module, self._log_folder)
@@ -61,7 +61,7 @@ class LocalChild:
         # Nothing is ever written to it: that its end closes with this process is the message (see `lifeline`).
         theirs, self._lifeline = os.pipe()
         self._process = subprocess.Popen(
-            [sys.executable, "-u", "-m", module, str(theirs)],
+            [sys.executable, "-P", "-u", "-m", module, str(theirs)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -138,4 +138,7 @@ class LocalChild:
 def _environment(folder: Path | None) -> dict[str, str]:
     """What a child sees; what libraries write for a while goes to the folder too, and goes with it."""
     temporary = {"TMPDIR": str(folder.resolve())} if folder else {}
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **temporary}
+    # Not the working directory, which `python -m` puts first: a numpy.py of the user's must not be imported.
+    here, package = str(Path.cwd()), str(Path(__file__).resolve().parents[2])
+    places = dict.fromkeys([package, *(p for p in sys.path if p and p != here)])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(places), **temporary}

@@ -27,12 +27,16 @@ def publish_folder(ready: Path, target: Path) -> None:
     if not target.exists():
         ready.rename(target)
     elif _exchange(ready, target):
-        shutil.rmtree(ready)
+        shutil.rmtree(ready, ignore_errors=True)  # the old one; the new one is in its place already
     else:
         old = ready.with_name(ready.name + OLD)
         target.rename(old)
-        ready.rename(target)
-        shutil.rmtree(old)
+        try:
+            ready.rename(target)
+        except OSError:
+            old.rename(target)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
     _sync(target.parent)
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,13 +23,23 @@ MODEL_FOLDER = "model"
 _MARK = ".edgeopt-partial-"
 
 
-def check_target(out: Path) -> None:
-    """Raises UsageError when a bundle cannot be written there; said before the long work starts."""
+def check_target(out: Path, sources: Sequence[Path] = ()) -> None:
+    """Raises UsageError when a bundle cannot be written there; said before the long work starts.
+
+    `sources` are the user's files that the search reads: a bundle must not take their place.
+    """
+    if not out.is_absolute() or ".." in out.parts:
+        raise UsageError(f"'{out}' is not a plain absolute path.", "Choose another name for -o.")
+    if out == Path.cwd() or os.path.ismount(out):
+        raise UsageError(f"'{out}' is a folder that cannot be replaced.", "Choose a new name inside it for -o.")
+    inside = next((s for s in sources if s.resolve().is_relative_to(out.resolve())), None)
+    if inside is not None:
+        raise UsageError(f"'{inside}' lies inside '{out}', which the bundle would replace.", "Choose another -o.")
     if out.is_symlink() or (out.exists() and not _replaceable(out)):
         raise UsageError(
             f"'{out}' exists and is not a bundle, so it will not be replaced.", "Choose another name for -o."
         )
-    parent = out.resolve().parent
+    parent = out.parent
     if not parent.is_dir():
         raise UsageError(
             f"The folder '{parent}' does not exist.", "Make it first, or choose another place for -o."
@@ -40,11 +51,9 @@ def check_target(out: Path) -> None:
 @contextmanager
 def draft(out: Path) -> Iterator[Path]:
     """A hidden folder beside the target to write in; gone afterwards unless it was published."""
-    parent = out.resolve().parent
-    _sweep(parent)
-    folder = parent / f".{out.name}{_MARK}{os.getpid()}"
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    _sweep(out.parent)
+    folder = Path(tempfile.mkdtemp(prefix=f".{out.name}{_MARK}{os.getpid()}-", dir=out.parent))
+    folder.chmod(0o777 & ~_umask())  # what `mkdir` would have given: a bundle is for others to read
     try:
         yield folder
     finally:
@@ -90,12 +99,18 @@ def publish(folder: Path, out: Path) -> None:
     check_target(out)  # once more: something else may have come there while the search ran
     if _empty_folder(out):
         out.rmdir()
-    publish_folder(folder, out.resolve())
+    publish_folder(folder, out)
 
 
 def _replaceable(out: Path) -> bool:
     """A bundle, sound or damaged, or nothing; one name is too little, for web apps have a manifest.json too."""
     return all((out / name).exists() for name in (FILE, manifest.FILE)) or _empty_folder(out)
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
 
 
 def _empty_folder(path: Path) -> bool:
@@ -105,11 +120,12 @@ def _empty_folder(path: Path) -> bool:
 def _sweep(parent: Path) -> None:
     """Removes what a killed search left here, and puts back an older bundle that it had just moved away."""
     for folder in parent.glob(f".*{_MARK}*"):
-        name, owner = folder.name[1:].split(_MARK, 1)
-        if not owner.removesuffix(OLD).isdigit() or psutil.pid_exists(int(owner.removesuffix(OLD))):
+        name, rest = folder.name[1:].split(_MARK, 1)
+        owner = rest.split("-")[0]
+        if not owner.isdigit() or psutil.pid_exists(int(owner)):
             continue
         with contextlib.suppress(OSError):
-            if owner.endswith(OLD) and not (parent / name).exists():
+            if rest.endswith(OLD) and not (parent / name).exists():
                 folder.rename(parent / name)
             else:
                 shutil.rmtree(folder)

@@ -13,7 +13,7 @@ import typer
 
 from edgeopt import events
 from edgeopt.cli.progress import JsonLines, People
-from edgeopt.errors import EXIT_BUG, EXIT_CANCELLED, EXIT_TERMINATED, EdgeoptError, Terminated
+from edgeopt.errors import EXIT_BUG, EXIT_CANCELLED, EXIT_TERMINATED, EXIT_UNREAD, EdgeoptError, Terminated
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,7 +48,9 @@ def execute(
             sys.stdout.flush()
         return
     except BrokenPipeError:
-        code = 0  # the reader (`| head`) has seen enough
+        code = EXIT_UNREAD  # the reader (`| head`) went away before the end
+    except SystemExit:  # rich's answer to the same
+        code = EXIT_UNREAD
     except KeyboardInterrupt:
         code = _fail(voice, events.Error("cancelled", "Cancelled; nothing was changed."), EXIT_CANCELLED)
     except Terminated:

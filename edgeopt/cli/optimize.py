@@ -18,18 +18,27 @@ def optimize(
         Path, typer.Argument(help="The ONNX model; it is read and never changed.", show_default=False)
     ],
     out: Annotated[
-        Path, typer.Option("-o", "--out", help="Where to write the bundle (a folder).", show_default=False)
+        Path,
+        typer.Option(
+            "-o",
+            "--out",
+            help="Where to write the bundle (a folder); an older one is replaced.",
+            show_default=False,
+        ),
     ],
     data: Annotated[
         Path | None,
-        typer.Option(help="Samples: an .npz with one array per input, or a folder of .npy. Half calibrates."),
+        typer.Option(
+            help="Samples: an .npz with one array per input, or a folder of .npy. 12 or more; half calibrate."
+        ),
     ] = None,
     floor: Annotated[
         str,
         typer.Option(help="Accuracy floor: 30dB, or exact (80 dB), transparent (30 dB), balanced (20 dB)."),
     ] = "transparent",
     time_limit: Annotated[
-        float | None, typer.Option(help="Seconds; by default 60, and more for models over 10 MB.", min=5)
+        float | None,
+        typer.Option(help="Seconds for the search (default 60, more above 10 MB); the proof comes on top.", min=5),
     ] = None,
     target: Annotated[str | None, typer.Option(help="A target by name instead of the one that fits best.")] = None,
     profile: Annotated[Path | None, typer.Option(help="A target profile of your own (TOML).")] = None,
@@ -68,69 +77,73 @@ def optimize(
     )
 
 
+_SHARE = " of the speed of "
+
+
 def show(outcome: "Outcome", console: "Console") -> None:
     """The candidates, the variants that could not be made, the verdict."""
     from rich.table import Table
 
+    from edgeopt.graph.accuracy import decibels
+
     table = Table(box=None, pad_edge=False)
-    for heading in ("variant", "backend", "options"):
-        table.add_column(heading, no_wrap=True)
-    for heading in ("speed", "accuracy", "ms"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("candidate", overflow="fold")
+    table.add_column("speed", justify="right", no_wrap=True)
+    table.add_column("accuracy", justify="right", no_wrap=True)
     table.add_column("verdict", overflow="fold")
     for report in sorted(outcome.candidates, key=_order):
-        candidate = report.candidate
+        chosen = report.candidate == outcome.winner
         table.add_row(
-            candidate.variant,
-            candidate.backend,
-            options_text(candidate),
-            str(report.speedup) if report.speedup else "",
-            decibels(report.accuracy_db),
-            f"{report.latency_ms:.3f}" if report.latency_ms is not None else "",
+            " · ".join(part for part in _parts(report.candidate) if part),
+            _speed(report, chosen),
+            decibels(report.accuracy_db) if report.accuracy_db is not None else "",
             _verdict(report, outcome),
-            style="bold" if report.status == "winner" else "",
+            style="bold" if chosen else "",
         )
     console.print(table)
     for variant in outcome.variants:
         if variant.failure:
             console.print(f"not raced: {variant.name}: {variant.failure}", markup=False)
     console.print()
-    for warning in outcome.warnings:
-        console.print(f"note: {warning}", markup=False)
     proof = outcome.proof
     console.print(outcome.summary, style="bold", markup=False)
+    said = "Proved" if outcome.verdict == "faster" else "Measured"
     console.print(
-        f"Proved from the written bundle over {proof.speedup.rounds} rounds in turns: {proof.speedup} "
-        f"({proof.speedup.confidence:.0%} interval), {decibels(proof.accuracy_db)} on {proof.samples} samples "
-        f"set aside; floor {outcome.floor_db:g} dB; target {outcome.target}; {outcome.seconds:.0f} s.",
+        f"{said} from the written bundle over {proof.speedup.rounds} rounds in turns: {proof.speedup} "
+        f"({proof.speedup.confidence:.1%} interval), {decibels(proof.accuracy_db)} on {proof.samples} samples"
+        f"{' set aside' if proof.set_aside else ''}; "
+        f"floor {outcome.floor_db:g} dB; target {outcome.target}; {outcome.seconds:.0f} s.",
         markup=False,
     )
     console.print(f"Bundle: {outcome.bundle}", markup=False)
 
 
-def options_text(candidate: "Candidate") -> str:
-    """The runtime options in few words; the fixed shapes are the data's own and not repeated."""
+def _parts(candidate: "Candidate") -> tuple[str, ...]:
+    """What a candidate is, in few words; the fixed shapes are the data's own and not repeated."""
     short = {"dynamic_quantization_group_size": "group"}
-    return " ".join(f"{short.get(k, k)}={v}" for k, v in candidate.options.items() if not isinstance(v, dict))
+    options = " ".join(f"{short.get(k, k)}={v}" for k, v in candidate.options.items() if not isinstance(v, dict))
+    return candidate.variant, candidate.backend, options
+
+
+def _speed(report: "CandidateReport", chosen: bool) -> str:
+    """The winner against the baseline; the others against the best of the rounds that they ran in."""
+    if chosen:
+        return str(report.speedup) if report.speedup else ""
+    return f"{report.reason.split(' of ', 1)[0]} of the best" if _SHARE in report.reason else ""
 
 
 def _verdict(report: "CandidateReport", outcome: "Outcome") -> str:
-    if report.status == "winner":
-        return "winner"
-    if report.candidate == outcome.baseline and report.status == "lost":
+    kept = outcome.winner == outcome.baseline
+    if report.candidate == outcome.winner:
+        return "the baseline, kept" if kept else "winner"
+    if report.candidate == outcome.baseline:
         return "the baseline"
     if report.status == "below the floor":
-        low = f", perhaps {report.accuracy_low_db:.1f} on others" if report.accuracy_low_db is not None else ""
+        low = f", perhaps {report.accuracy_low_db:.1f} dB on others" if report.accuracy_low_db is not None else ""
         return f"below the floor{low}"
     if report.status == "failed":
         return report.reason.split(": ", 1)[-1][:160]
-    return report.reason.replace(" of the speed of ", " of the speed of the best: ").split(": ")[0]
-
-
-def decibels(value: float | None) -> str:
-    if value is None:
-        return ""
-    return "equal" if value >= 199 else f"{value:.1f} dB"
+    return "slower" if _SHARE in report.reason else report.reason
 
 
 def _order(report: "CandidateReport") -> tuple[int, float]:

@@ -36,9 +36,12 @@ def verify(
 
 
 def show(result: "Check", console: "Console") -> None:
+    from edgeopt.graph.accuracy import decibels
+
     console.print(f"{result.bundle}: all {result.files} files are as they were written.", markup=False)
     console.print(
-        f"Golden samples: {result.accuracy_db:.1f} dB against the source model (floor {result.floor_db:g} dB).",
+        f"Golden samples: {decibels(result.accuracy_db)} against the source model "
+        f"(at least {result.floor_db:.1f} dB is needed).",
         markup=False,
     )
     if result.stale:

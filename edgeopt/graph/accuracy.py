@@ -48,6 +48,11 @@ class Accuracy(msgspec.Struct, frozen=True):
     problem: str | None = None
 
 
+def decibels(ratio_db: float) -> str:
+    """The ratio for people; the top of the scale means that nothing differs."""
+    return "equal" if ratio_db >= EQUAL_DB else f"{ratio_db:.1f} dB"
+
+
 def signal_to_noise_db(reference: Array, got: Array) -> float:
     """The ratio for one pair of arrays: 200 where they are equal, -inf where they cannot be compared."""
     return _judge("", [reference], [got]).snr_db
@@ -143,4 +148,6 @@ def _numbers(wanted: Array, result: Array) -> tuple[Array, Array]:
 def _ratio_db(noise: float, signal: float) -> float:
     if noise == 0:
         return EQUAL_DB
+    if not (math.isfinite(noise) and math.isfinite(signal)):
+        return -EQUAL_DB  # the squares overflow; nothing good can be said
     return max(-EQUAL_DB, min(EQUAL_DB, 10 * math.log10(max(signal, SILENT_POWER) / noise)))

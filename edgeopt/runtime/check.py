@@ -13,6 +13,10 @@ from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.runtime.session import load
 
+# Other processors round otherwise.
+_LEEWAY_DB = 1.0
+_FEW_SAMPLES_DB = 6.0
+
 
 class Check(msgspec.Struct, frozen=True):
     bundle: str
@@ -31,12 +35,17 @@ def check(path: Path, emit: Emit) -> Check:
     emit(Progress("running golden samples", bundle.deployment.run.backend))
     with load(path) as session:
         outputs = [session.run(feeds) for feeds in bundle.golden("inputs")]
-    accuracy = compare_outputs(bundle.golden("reference"), outputs)
+    reference = bundle.golden("reference")
+    accuracy = compare_outputs(reference, outputs)
     evidence = bundle.deployment.evidence
-    floor_db = evidence.floor_db if evidence else 0.0
+    # These few samples may lie below a floor that all of the proof's together reached; what they gave then is
+    # enough now, within reason.
+    proved_db = evidence.floor_db if evidence else 0.0
+    then_db = compare_outputs(reference, bundle.golden("outputs")).snr_db
+    floor_db = max(min(proved_db, then_db - _LEEWAY_DB), proved_db - _FEW_SAMPLES_DB)
     if accuracy.problem or accuracy.snr_db < floor_db:
         raise VerificationError(
-            f"The bundle '{path.name}' answers its golden samples with {accuracy.snr_db:.1f} dB; its floor is "
+            f"The bundle '{path.name}' answers its golden samples with {accuracy.snr_db:.1f} dB; it must reach "
             f"{floor_db:g} dB. {accuracy.problem or ''}".strip(),
             "Run `edgeopt optimize` again on this device.",
         )

@@ -27,7 +27,14 @@ def bench(subject: Path, against: Path | None, data: Path | None, rounds: int, e
         paths = [p for p in (subject, against) if p is not None]
         places = [locate(p) for p in paths]
         emit(Progress("reading the model", paths[0].name))
-        inputs = _inputs(places[0], folder)
+        inputs, *others = (_inputs(place, folder) for place in places)
+        for other in others:
+            names, theirs = ([i.name for i in side] for side in (inputs, other))
+            if set(names) != set(theirs):
+                raise ModelError(
+                    f"The two take different inputs: {', '.join(names)} and {', '.join(theirs)}.",
+                    "Only models with the same inputs can be measured against each other.",
+                )
         golden = next((p for p in paths if is_bundle(p)), None)
         if data is not None:
             save_samples(load_data(data, inputs), samples)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from edgeopt.bench.contest import Contender, enter, run_rounds, slice_ms, speedup
+from edgeopt.bench.contest import Contender, enter, run_rounds, slice_ms
 from edgeopt.bench.messages import Load
-from edgeopt.bench.stats import Interval, verdict
+from edgeopt.bench.stats import Interval, paired_ratios, sign_interval, verdict
 from edgeopt.bundle import write
 from edgeopt.errors import TrialError, VerificationError
 from edgeopt.events import Progress
@@ -21,12 +21,13 @@ from edgeopt.search.report import deployment_of, evidence_of, ledger_of, outcome
 from edgeopt.search.screen import Entry, outputs_of
 
 # Enough pairs for an interval that means something, few enough for a search of a minute; as many again, twice,
-# while it is not clear. Looking three times makes false alarms likelier, which the higher confidence takes back.
+# while it is not clear.
 PROOF_ROUNDS = 11
 _LOOKS = 3
-_CONFIDENCE = 0.98
 # When four in a row fail their proof, something other than the candidate is wrong.
 _MOST_PROOFS = 4
+# One false "faster" in forty searches at most, however often it looked and however many candidates it tried.
+_CONFIDENCE = 1 - 2 * 0.025 / (_LOOKS * _MOST_PROOFS)
 _GOLDEN_SAMPLES = 4
 
 
@@ -111,6 +112,7 @@ def _prove(search: Search, field: Field, candidate: Candidate, folder: Path) -> 
             float(np.median(bundle.slices_ms)),
             accuracy.snr_db,
             count,
+            course.split.calibration_count > 0,
             bundle.memory,
             old.memory,
         )
@@ -123,7 +125,7 @@ def _ratio(old: Contender, new: Contender, span_ms: float) -> Interval:
         failure = old.failure or new.failure
         if failure:
             raise TrialError(failure)
-        found = speedup(old, new, _CONFIDENCE)
+        found = sign_interval(paired_ratios(old.slices_ms, new.slices_ms), _CONFIDENCE)
         if verdict(found) != "no difference seen":
             break
     return found

@@ -6,6 +6,7 @@ import msgspec
 
 from edgeopt import samples
 from edgeopt.events import Emit
+from edgeopt.graph.accuracy import decibels
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
 from edgeopt.runtime.session import load
@@ -82,13 +83,13 @@ def _gains(outcome: Outcome, backend: str) -> list[Gain]:
                 "of the whole process, runtime included",
             )
         )
-    accuracy = "equal" if proof.accuracy_db >= 199 else f"{proof.accuracy_db:.1f} dB"
+    accuracy = decibels(proof.accuracy_db)
     gains.append(
         Gain(
             "accuracy",
             "the source model",
             accuracy,
-            f"floor {outcome.floor_db:g} dB, on {proof.samples} samples set aside",
+            f"floor {outcome.floor_db:g} dB, on {proof.samples} samples{' set aside' if proof.set_aside else ''}",
         )
     )
     return gains

@@ -109,8 +109,8 @@ class Field:
         passes = search.profile.graph.passes
         return Make(
             recipe=name,
-            source_path=str(search.settings.model.resolve()),
-            base_path=str(self.paths.get("cleaned", search.settings.model.resolve())),
+            source_path=str(search.settings.model.absolute()),
+            base_path=str(self.paths.get("cleaned", search.settings.model.absolute())),
             out_path=str(out),
             samples_path=str(search.course.samples_path),
             check_first=split.check_first,

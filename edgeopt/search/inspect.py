@@ -45,6 +45,11 @@ def _tensor(value: "ir.Value") -> TensorInfo:
             "Export the model with tensors as inputs and outputs.",
         )
     dtype = value.type.dtype
+    if dtype is ir.DataType.UNDEFINED or dtype.numpy().isbuiltin != 1:
+        raise ModelError(
+            f"'{name}' is of type {dtype.name.lower()}, which numpy does not know, so nothing can be compared.",
+            "Export the model with inputs and outputs in float32; inside it may use any type.",
+        )
     return TensorInfo(name, "str" if dtype is ir.DataType.STRING else dtype.numpy().name, _dimensions(value))
 
 

@@ -1,5 +1,6 @@
 """`edgeopt.optimize`: from a model and a device to a bundle that was proved, or "keep what you have"."""
 
+import os
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -15,7 +16,7 @@ from edgeopt.search.field import Field
 from edgeopt.search.outcome import Outcome
 from edgeopt.search.prepare import Search, prepare
 from edgeopt.search.screen import Entry
-from edgeopt.search.settings import Settings, floor_from
+from edgeopt.search.settings import Settings, checked_limit, floor_from
 from edgeopt.search.space import neighbours
 from edgeopt.search.workspace import workspace
 
@@ -47,10 +48,11 @@ def optimize(
             data = _as_file(data, folder)
         settings = Settings(
             model=Path(model),
-            out=Path(out),
+            # One spelling for all that follows: a path with ".." in it may lead elsewhere once folders exist.
+            out=Path(os.path.abspath(out)),  # noqa: PTH100 - `resolve` would follow a link at the end too
             data=Path(data) if data is not None else None,
             floor_db=floor_from(str(floor)),
-            time_limit_s=time_limit_s,
+            time_limit_s=checked_limit(time_limit_s),
             target=target,
             profile=Path(profile) if profile is not None else None,
         )
@@ -60,7 +62,7 @@ def optimize(
 def run(settings: Settings, folder: Path, emit: Emit) -> Outcome:
     """One search, in a folder of its own."""
     begin = time.monotonic()
-    check_target(settings.out)
+    check_target(settings.out, [settings.model, *([settings.data] if settings.data else [])])
     with ExitStack() as stack:
         search = prepare(settings, folder, stack, emit)
         field = Field(search)

@@ -58,6 +58,8 @@ class Proof(msgspec.Struct, frozen=True):
     latency_ms: float
     accuracy_db: float
     samples: int
+    set_aside: bool
+    """Nothing before the proof had seen the samples."""
     memory: Memory | None = None
     baseline_memory: Memory | None = None
 

@@ -80,6 +80,14 @@ def prepare(settings: Settings, folder: Path, stack: ExitStack, emit: Emit) -> S
     contender, candidate = _baseline(course, settings.model, profile.backends.order)
     stack.callback(contender.close)
     course.reference = outputs_of(course, contender, course.split.check_first, course.split.check_count)
+    again = outputs_of(course, contender, course.split.check_first, course.split.check_count)
+    steady = compare_outputs(course.reference, again)
+    if steady.problem or steady.snr_db < settings.floor_db:
+        raise ModelError(
+            f"The model answers the same inputs differently each time ({steady.snr_db:.1f} dB apart), "
+            "so no variant of it can be checked.",
+            "Take the random operators out, or fix their seeds, and export it again.",
+        )
     limit = settings.time_limit_s or time_limit_for(facts.size_bytes)
     found = Search(
         settings, emit, folder, begin, limit, device, profile, facts, samples, given, course, candidate, contender,
@@ -135,7 +143,7 @@ def _warn_of_the_data(search: Search) -> None:
             "With --data, 8-bit variants can be tried and checked."
         )
     elif not course.split.calibration_count:
-        search.warn(f"{len(search.samples)} samples are too few to calibrate and check apart; 8-bit is not tried.")
+        search.warn(f"{len(search.samples)} samples are too few to calibrate and to check apart; 8-bit needs 12.")
     for output in compare_outputs(course.reference, course.reference).outputs:
         if output.silent:
             search.warn(

@@ -155,6 +155,10 @@ def _tell(
     emit: Emit, phase: str, done: int, total: int, baseline: Contender, alive: list[Entry], deadline: float
 ) -> None:
     best = ranked(baseline, alive)[0] if alive else None
-    told = f"{best.candidate.name} {speedup(baseline, best.contender)}" if best and best.contender else None
+    told = (
+        f"{best.candidate.name} {speedup(baseline, best.contender).median:.2f}x"
+        if best and best.contender
+        else None
+    )
     left = max(0.0, deadline - time.monotonic())
     emit(Progress(phase, f"{len(alive)} candidates left", done, total, told, left))

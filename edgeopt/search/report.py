@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from edgeopt.backends.base import TensorInfo
 from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Step, Tensor
 from edgeopt.bundle.write import MODEL_FOLDER
+from edgeopt.graph.accuracy import decibels
 from edgeopt.graph.ledger import Ledger
 from edgeopt.hw.device import fingerprint
 from edgeopt.search.field import Field
@@ -111,7 +112,7 @@ def _summary(search: Search, winner: Candidate, proof: Proof) -> str:
         )
     return (
         f"{proof.speedup.median:.2f}x faster than {search.baseline.name} "
-        f"({proof.latency_ms:.3g} ms instead of {proof.baseline_ms:.3g} ms), {proof.accuracy_db:.1f} dB."
+        f"({proof.latency_ms:.3g} ms instead of {proof.baseline_ms:.3g} ms), {_accuracy(proof)}."
     )
 
 
@@ -132,6 +133,10 @@ def _candidate_report(entry: Entry) -> CandidateReport:
 
 def _tensor(info: TensorInfo) -> Tensor:
     return Tensor(info.name, info.dtype, ["?" if d is None else d for d in info.shape])
+
+
+def _accuracy(proof: Proof) -> str:
+    return f"accuracy {decibels(proof.accuracy_db)}"
 
 
 def _short(value: float) -> float:

@@ -68,22 +68,21 @@ def screen(course: Course, candidate: Candidate, path: Path, timeout_s: float) -
     try:
         entry.contender = enter(course.host, candidate.name, load, timeout_s)
         entry.loaded = entry.contender.loaded
-        outputs = outputs_of(
-            course, entry.contender, course.split.check_first, course.split.check_count, timeout_s
+        judge(
+            course, entry, outputs_of(course, entry.contender, course.split.check_first, course.split.check_count)
         )
     except TrialError as error:
         entry.leave("failed", error.message)
-        return entry
-    judge(course, entry, outputs)
+    except BaseException:
+        entry.leave("failed", "interrupted")
+        raise
     return entry
 
 
-def outputs_of(
-    course: Course, contender: Contender, first: int, count: int, timeout_s: float = 60.0
-) -> list[dict[str, Array]]:
+def outputs_of(course: Course, contender: Contender, first: int, count: int) -> list[dict[str, Array]]:
     """A contender's outputs on some of the samples, one dict a sample."""
     file = course.folder / "outputs.npz"
-    save_outputs(contender, first, count, str(file), timeout_s)
+    save_outputs(contender, first, count, str(file), contender.patience_s(count))
     return read_outputs(file)
 
 

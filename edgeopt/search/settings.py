@@ -10,6 +10,9 @@ from edgeopt.errors import UsageError
 BUDGETS_DB = {"exact": 80.0, "transparent": 30.0, "balanced": 20.0}
 
 
+_LONGEST_S = 86_400.0
+
+
 class Settings(msgspec.Struct, frozen=True):
     model: Path
     out: Path
@@ -32,8 +35,17 @@ def floor_from(text: str) -> float:
         floor = float("nan")
     if not 0 < floor <= 150:
         names = ", ".join(f"{n} ({v:g} dB)" for n, v in BUDGETS_DB.items())
-        raise UsageError(f"'{text}' is no accuracy floor.", f"Give decibels, as in 30dB, or a name: {names}.")
+        raise UsageError(
+            f"'{text}' is no accuracy floor.", f"Give decibels, up to 150dB, as in 30dB, or a name: {names}."
+        )
     return floor
+
+
+def checked_limit(seconds: float | None) -> float | None:
+    """The time limit as given; anything but a positive number of seconds up to a day is a UsageError."""
+    if seconds is not None and not 0 < seconds <= _LONGEST_S:
+        raise UsageError(f"{seconds} is no time limit.", "Give seconds, more than 0 and at most a day (86400).")
+    return seconds
 
 
 def time_limit_for(size_bytes: int) -> float:

@@ -4,7 +4,8 @@ import msgspec
 
 from edgeopt.quant.settings import MOST_CALIBRATION_SAMPLES
 
-_FEWEST_TO_QUANTIZE = 4
+# With fewer, one or two samples would have to tell what a variant does on all others.
+_FEWEST_TO_QUANTIZE = 12
 _MOST_TO_CHECK = 24
 _MOST_TO_PROVE = 16
 

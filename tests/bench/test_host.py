@@ -1,10 +1,13 @@
+import contextlib
 import signal
 import sys
 import time
 
+import msgspec
 import pytest
 
 from edgeopt.bench.host import LocalHost
+from edgeopt.bench.messages import Describe
 from edgeopt.errors import TrialError
 
 SERVES = """
@@ -136,3 +139,11 @@ def test_stderr_goes_to_the_log_folder_and_leaves_nothing_there(child, tmp_path)
     one = LocalHost(folder).start()
     one.close()
     assert list(folder.iterdir()) == []
+
+
+def test_a_file_of_the_users_is_not_taken_for_a_library(tmp_path, monkeypatch, samples, load_null):
+    (tmp_path / "msgspec.py").write_text("raise RuntimeError('the file of the user')")
+    monkeypatch.chdir(tmp_path)
+    with contextlib.closing(LocalHost().start()) as child:
+        child.send(msgspec.json.encode(Describe("null", load_null().model_path)))
+        assert b"described" in child.receive(20)

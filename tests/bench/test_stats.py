@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeopt.bench.stats import Interval, bootstrap_median, paired_ratios, verdict
+from edgeopt.bench.stats import Interval, bootstrap_median, paired_ratios, sign_interval, verdict
 
 RATIOS = st.lists(st.floats(0.01, 100), min_size=1, max_size=25)
 
@@ -109,3 +109,22 @@ def test_one_disturbed_round_does_not_decide():
     disturbed = bootstrap_median([1.2] * 14 + [0.01])
     assert ends(disturbed) == near(ends(calm))
     assert not math.isclose(np.mean([1.2] * 14 + [0.01]), 1.2, rel_tol=0.01)
+
+
+@pytest.mark.parametrize(("rounds", "outside"), [(11, 0), (22, 3), (33, 7)])
+def test_the_sign_interval_leaves_as_many_outside_as_the_binomial_allows(rounds, outside):
+    values = [1.0 + k / 100 for k in range(rounds)]
+    found = sign_interval(values, 1 - 2 * 0.025 / 12)
+    assert (found.low, found.high) == (values[outside], values[-1 - outside])
+
+
+def test_equal_sides_are_seldom_called_different():
+    """The promise behind "never slower": by chance alone, at most the stated share."""
+    random = np.random.default_rng(3)
+    intervals = [sign_interval(np.exp(0.03 * random.standard_normal(11)).tolist(), 0.95) for _ in range(2000)]
+    assert sum(i.low > 1 or i.high < 1 for i in intervals) / 2000 <= 0.05
+
+
+def test_a_difference_as_small_as_between_two_equal_processes_is_none():
+    assert verdict(Interval(1.01, 1.005, 1.015, 15)) == "no difference seen"
+    assert verdict(Interval(1.05, 1.005, 1.06, 15)) == "faster"

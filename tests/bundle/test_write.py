@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -89,7 +90,7 @@ def test_a_draft_is_gone_after_an_error(tmp_path):
 
 
 def test_what_killed_writers_left_is_swept_and_living_writers_are_not(tmp_path, dead_process):
-    left = [f".a.edgeopt-partial-{dead_process}", f".b.edgeopt.edgeopt-partial-{dead_process}"]
+    left = [f".a.edgeopt-partial-{dead_process}-x1", f".b.edgeopt.edgeopt-partial-{dead_process}"]
     kept = [
         f".a.edgeopt-partial-{os.getppid()}",
         ".a.edgeopt-partial-notes",
@@ -104,7 +105,7 @@ def test_what_killed_writers_left_is_swept_and_living_writers_are_not(tmp_path, 
 
 
 def test_an_older_bundle_that_was_just_moved_away_is_put_back(tmp_path, dead_process):
-    moved = tmp_path / f".a.edgeopt.edgeopt-partial-{dead_process}.old"
+    moved = tmp_path / f".a.edgeopt.edgeopt-partial-{dead_process}-x1.old"
     (moved / "model").mkdir(parents=True)
     with write.draft(tmp_path / "c.edgeopt"):
         assert (tmp_path / "a.edgeopt/model").is_dir()
@@ -146,3 +147,22 @@ def test_the_same_golden_arrays_make_the_same_file(tmp_path):
         write.write_golden(tmp_path / folder, "inputs", [{"x": np.arange(3.0)}])
     one, other = ((tmp_path / f / "golden/inputs.npz").read_bytes() for f in ("one", "other"))
     assert one == other
+
+
+def test_no_place_that_a_bundle_must_not_take(tmp_path, monkeypatch):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious/thesis.txt").write_text("mine")
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    model = tmp_path / "b.edgeopt/model.onnx"
+    for out, sources in (
+        (tmp_path / "missing/../precious", ()),
+        (Path("relative"), ()),
+        (here, ()),
+        (Path("/proc"), ()),
+        (tmp_path / "b.edgeopt", (model,)),
+    ):
+        with pytest.raises(UsageError):
+            write.check_target(out, sources)
+    assert (tmp_path / "precious/thesis.txt").read_text() == "mine"

@@ -1,4 +1,6 @@
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 
 import edgeopt
@@ -133,3 +135,26 @@ def test_wrong_arguments_are_said_before_any_work(tmp_path, relu_model, options,
     assert len(said) <= 1
     assert [p.name for p in tmp_path.iterdir()] == ["notes"]
     assert (tmp_path / "notes/mine.txt").read_text() == "mine"
+
+
+def test_a_model_that_draws_random_numbers_cannot_be_checked_and_is_refused(tmp_path):
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[4] x) => (float[4] y) { r = RandomNormalLike(x)  y = Add(x, r) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "random.onnx")
+    with pytest.raises(ModelError, match="differently each time"):
+        optimize(tmp_path / "random.onnx", tmp_path / "out.edgeopt", time_limit_s=5)
+    assert not (tmp_path / "out.edgeopt").exists()
+
+
+def test_types_that_numpy_does_not_know_are_refused(tmp_path):
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[4] x) => (bfloat16[4] y) { y = Cast <to = 16> (x) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "brain.onnx")
+    with pytest.raises(ModelError, match="bfloat16"):
+        optimize(tmp_path / "brain.onnx", tmp_path / "out.edgeopt", time_limit_s=5)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan")])
+def test_a_time_limit_that_is_none(tmp_path, seconds):
+    with pytest.raises(UsageError, match="no time limit"):
+        optimize(tmp_path / "m.onnx", tmp_path / "out.edgeopt", time_limit_s=seconds)

@@ -11,7 +11,7 @@ def places(found):
     )
 
 
-@given(strategies.integers(4, 5000))
+@given(strategies.integers(12, 5000))
 def test_no_sample_does_two_of_these(count):
     found = split(count, given=True)
     calibration, check, prove = places(found)
@@ -38,7 +38,7 @@ def test_generated_samples_never_calibrate(count):
     assert split(count, given=False).calibration_count == 0
 
 
-@given(strategies.integers(1, 3))
+@given(strategies.integers(1, 11))
 def test_too_few_samples_never_calibrate(count):
     assert split(count, given=True).calibration_count == 0
 

@@ -100,7 +100,7 @@ def open_session(path: Path, options: "SessionOptions", providers: Sequence[str]
     except _runtime_errors() as error:
         raise ModelError(
             f"ONNX Runtime cannot load '{path.name}': {said_by(error)}",
-            "Check that the file is a complete ONNX model: edgeopt analyze MODEL",
+            "Check that the file is a complete ONNX model: edgeopt simplify MODEL -o OUT",
         ) from error
 
 

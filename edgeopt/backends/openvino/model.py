@@ -42,7 +42,7 @@ def read_model(path: Path) -> "Model":
     except RuntimeError as error:
         raise ModelError(
             f"OpenVINO cannot read '{path.name}': {said_by(error)}",
-            "Try another backend, or check that the file is complete: edgeopt analyze MODEL",
+            "Try another backend, or check that the file is complete: edgeopt simplify MODEL -o OUT",
         ) from error
 
 
@@ -78,7 +78,7 @@ def with_shapes(model: "Model", inputs: tuple[TensorInfo, ...], shapes: Shapes) 
     except RuntimeError as error:
         raise UsageError(
             f"The model does not take the shapes {shapes}: {said_by(error)}",
-            "Give 'shapes' that fit the model's inputs: edgeopt analyze MODEL",
+            "Give 'shapes' that fit the model's inputs: edgeopt simplify MODEL -o OUT",
         ) from error
     return fixed
 
