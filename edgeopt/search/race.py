@@ -28,7 +28,7 @@ FINAL = (Heat(8, 0.95), Heat(8, 0.97), Heat(8, 0.98), Heat(8, 0.98))
 # Two candidates this close are equal for every purpose; the more accurate one is then the better choice.
 _SAME_SPEED = 1.01
 # One thread leaves the other cores to others, and does not depend on how the system places several.
-_SPARE_CORES = 1.05
+_SPARE_CORES = 1.08
 _FEWEST_ROUNDS = 2
 _ENOUGH_TO_TRIM = 6
 _HINT = "Run the model by itself with `edgeopt bench`; the device may be short of memory."
