@@ -20,14 +20,13 @@ from edgeopt.search.race import relative_speeds
 from edgeopt.search.report import deployment_of, evidence_of, ledger_of, outcome_of
 from edgeopt.search.screen import Entry, outputs_of
 
-# Enough pairs for an interval that means something, few enough for a search of a minute; as many again, twice,
-# while it is not clear.
+# Enough pairs for an interval that means something, few enough for a search of a minute; as many again while it is
+# not clear: for the best candidate up to six times, for each of the three behind it up to two times. When four in
+# a row fail their proof, something other than the candidate is wrong.
 PROOF_ROUNDS = 11
-_LOOKS = 3
-# When four in a row fail their proof, something other than the candidate is wrong.
-_MOST_PROOFS = 4
+_LOOKS = (6, 2, 2, 2)
 # One false "faster" in forty searches at most, however often it looked and however many candidates it tried.
-_CONFIDENCE = 1 - 2 * 0.025 / (_LOOKS * _MOST_PROOFS)
+_CONFIDENCE = 1 - 2 * 0.025 / sum(_LOOKS)
 _GOLDEN_SAMPLES = 4
 
 
@@ -35,10 +34,10 @@ def deliver(search: Search, field: Field, best: list[Entry], begin: float) -> Ou
     """Tries the best candidates in order; when none holds, the bundle is the baseline: keep what you have."""
     _leave_the_track(search, best)
     field.close()
-    for entry in _in_line(search, field, best)[:_MOST_PROOFS]:
+    for entry, looks in zip(_in_line(search, field, best), _LOOKS, strict=False):
         with write.draft(search.settings.out) as folder:
             try:
-                proof = _prove(search, field, entry.candidate, folder)
+                proof = _prove(search, field, entry.candidate, folder, looks)
             except TrialError as error:
                 entry.status, entry.reason = "failed", f"from the written bundle: {error.message}"
                 continue
@@ -52,7 +51,7 @@ def deliver(search: Search, field: Field, best: list[Entry], begin: float) -> Ou
                 return _publish(search, field, entry.candidate, proof, folder, begin)
     with write.draft(search.settings.out) as folder:
         try:
-            proof = _prove(search, field, search.baseline, folder)
+            proof = _prove(search, field, search.baseline, folder, looks=1)
         except TrialError as error:
             raise VerificationError(
                 f"Not even the source model could be measured again from a bundle: {error.message}.",
@@ -77,7 +76,7 @@ def _leave_the_track(search: Search, best: list[Entry]) -> None:
         entry.leave("lost", "" if place == 0 else f"{share:.2f} of the speed of {best[0].candidate.name}")
 
 
-def _prove(search: Search, field: Field, candidate: Candidate, folder: Path) -> Proof:
+def _prove(search: Search, field: Field, candidate: Candidate, folder: Path, looks: int) -> Proof:
     """Writes the bundle in a hidden folder and measures what was written against the baseline, both afresh."""
     search.emit(Progress("proving", f"the written bundle: {candidate.name}"))
     write.fill(folder, _model_files(search, field, candidate), deployment_of(search, candidate), {})
@@ -100,7 +99,7 @@ def _prove(search: Search, field: Field, candidate: Candidate, folder: Path) -> 
         span_ms = slice_ms(old.slices_ms[-1]) if old.slices_ms else slice_ms(1.0)
         for contender in (old, bundle):
             contender.slices_ms.clear()
-        ratio = _ratio(old, bundle, span_ms)
+        ratio = _ratio(old, bundle, span_ms, looks)
         golden = min(count, _GOLDEN_SAMPLES)
         write.write_golden(folder, "inputs", [search.samples.feeds(first + k) for k in range(golden)])
         write.write_golden(folder, "outputs", outputs[:golden])
@@ -118,9 +117,9 @@ def _prove(search: Search, field: Field, candidate: Candidate, folder: Path) -> 
         )
 
 
-def _ratio(old: Contender, new: Contender, span_ms: float) -> Interval:
+def _ratio(old: Contender, new: Contender, span_ms: float, looks: int) -> Interval:
     """How much faster the new one is; more rounds while that is not clear. Raises TrialError when one falls."""
-    for _ in range(_LOOKS):
+    for _ in range(looks):
         run_rounds([old, new], PROOF_ROUNDS, span_ms)
         failure = old.failure or new.failure
         if failure:
