@@ -16,7 +16,6 @@ from edgeopt.runtime.session import Place, locate
 from edgeopt.search.variants import Maker, inspect
 from edgeopt.search.workspace import workspace
 
-ROUNDS = 15
 _GENERATED_SAMPLES = 16
 
 
