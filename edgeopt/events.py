@@ -18,6 +18,10 @@ class Progress(msgspec.Struct, frozen=True, tag_field="event", tag="progress"):
     total: int | None = None
     best: str | None = None
     time_left_s: float | None = None
+    subject: str = ""
+    """What it is about, where one command tells of several: `deployment 3`."""
+    time_s: float | None = None
+    """When it happened, in seconds since 1970, where that matters to the reader."""
     schema: int = SCHEMA
 
 
@@ -30,11 +34,28 @@ class Metric(msgspec.Struct, frozen=True, tag_field="event", tag="metric"):
     name: str
     value: float
     subject: str = ""
+    time_s: float | None = None
+    """When it was measured, in seconds since 1970."""
     schema: int = SCHEMA
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.value):
             raise ValueError(f"the metric '{self.name}' must be a finite number, not {self.value}")
+
+
+class Standing(msgspec.Struct, frozen=True, tag_field="event", tag="standing"):
+    """How one candidate of a search stands: still racing, or out and why."""
+
+    candidate: str
+    status: Literal["racing", "winner", "lost", "below the floor", "failed", "not tried"]
+    reason: str = ""
+    latency_ms: float | None = None
+    speedup: float | None = None
+    """Against the baseline, with the ends of its interval in the next two."""
+    speedup_low: float | None = None
+    speedup_high: float | None = None
+    accuracy_db: float | None = None
+    schema: int = SCHEMA
 
 
 class Log(msgspec.Struct, frozen=True, tag_field="event", tag="log"):
@@ -60,7 +81,7 @@ class Error(msgspec.Struct, frozen=True, tag_field="event", tag="error"):
     schema: int = SCHEMA
 
 
-Event = Progress | Metric | Log | Result | Error
+Event = Progress | Metric | Standing | Log | Result | Error
 Emit = Callable[[Event], None]
 
 # Readers ignore unknown keys, so that fleets of mixed versions keep understanding each other.

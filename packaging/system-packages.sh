@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs the Debian packages that pip cannot bring, and only those that are missing.
 #   system-packages.sh venv PYTHON    what PYTHON needs to make environments
-#   system-packages.sh gui            the libraries that Qt loads
+#   system-packages.sh gui            the libraries that Qt loads, and a font
+#   system-packages.sh desktop        what its windows need on a screen
 set -eu
 
 missing=""
@@ -12,21 +13,42 @@ need_library() {
     fi
 }
 
+need_font() {
+    for font in "$1"/*.[to]t[fc] "$1"/*/*.[to]t[fc] "$1"/*/*/*.[to]t[fc]; do
+        if [ -e "$font" ]; then
+            return
+        fi
+    done
+    missing="$missing fonts-dejavu-core"
+}
+
+PATH="$PATH:/usr/sbin:/sbin" # ldconfig is there, and users who are not root do not look there
+
 case "${1:-}" in
 venv)
     missing=$("$2" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')
     ;;
 gui)
     [ "$(uname -s)" = Linux ] || exit 0
-    PATH="$PATH:/usr/sbin:/sbin" # ldconfig is there, and users who are not root do not look there
     need_library libEGL.so.1 libegl1
     need_library libGL.so.1 libgl1
     need_library libxkbcommon.so.0 libxkbcommon0
     need_library libdbus-1.so.3 libdbus-1-3
     need_library libfontconfig.so.1 libfontconfig1
+    need_font "${EDGEOPT_FONTS:-/usr/share/fonts}"
+    ;;
+desktop)
+    [ "$(uname -s)" = Linux ] || exit 0
+    need_library libxcb-cursor.so.0 libxcb-cursor0
+    need_library libxcb-icccm.so.4 libxcb-icccm4
+    need_library libxcb-image.so.0 libxcb-image0
+    need_library libxcb-keysyms.so.1 libxcb-keysyms1
+    need_library libxcb-render-util.so.0 libxcb-render-util0
+    need_library libxcb-shape.so.0 libxcb-shape0
+    need_library libxkbcommon-x11.so.0 libxkbcommon-x11-0
     ;;
 *)
-    echo "usage: system-packages.sh venv PYTHON | gui" >&2
+    echo "usage: system-packages.sh venv PYTHON | gui | desktop" >&2
     exit 2
     ;;
 esac

@@ -15,9 +15,13 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Debian packages
 def machine(tmp_path):
     """Runs the script where `ldconfig`, `id`, `sudo` and `apt-get` are what the test says."""
 
-    def run(*arguments, libraries=(), user="0", apt=True, sudo=False, apt_works=True):
+    def run(*arguments, libraries=(), font=True, user="0", apt=True, sudo=False, apt_works=True):
         folder = tmp_path / "programs"
         folder.mkdir()
+        fonts = tmp_path / "fonts"
+        (fonts / "truetype" / "some").mkdir(parents=True)
+        if font:
+            (fonts / "truetype" / "some" / "Some.ttf").touch()
         log = tmp_path / "apt.log"
         log.touch()
         programs = {
@@ -34,7 +38,7 @@ def machine(tmp_path):
             (folder / name).symlink_to(shutil.which(name))
         done = subprocess.run(
             [shutil.which("sh"), str(SCRIPT), *arguments],
-            env={"PATH": str(folder)},
+            env={"PATH": str(folder), "EDGEOPT_FONTS": str(fonts)},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -76,3 +80,16 @@ def test_the_package_for_environments_is_that_of_the_python_which_lacks_it(machi
 
 def test_wrong_usage_leaves_with_2(machine):
     assert machine()[0].returncode == 2
+
+
+def test_a_machine_without_any_font_gets_one(machine):
+    done, installed = machine("gui", libraries=QT_LIBRARIES, font=False)
+    assert done.returncode == 0
+    assert installed == ["fonts-dejavu-core"]
+
+
+def test_windows_on_a_screen_need_more_than_pictures_of_them(machine):
+    done, installed = machine("desktop", libraries=QT_LIBRARIES)
+    assert done.returncode == 0
+    assert "libxcb-cursor0" in installed
+    assert "libegl1" not in installed
