@@ -10,7 +10,7 @@ unexport PYTHONPATH PYTHONHOME
 
 # The stamps below share one .venv, and pip cannot install into it twice at once.
 .NOTPARALLEL:
-.PHONY: help demo test test-fast check gui clean
+.PHONY: help demo test test-fast check gui agent screenshots clean
 .DEFAULT_GOAL := help
 
 help:
@@ -19,6 +19,8 @@ help:
 	@echo 'make test-fast  the tests that take no longer than a few seconds'
 	@echo 'make check      format, lint, types, import rules'
 	@echo 'make gui        the desktop app (installs Qt)'
+	@echo 'make agent      the agent, serving on this machine only (Ctrl-C stops it)'
+	@echo 'make screenshots  pictures of every page of the app, in build/screenshots'
 	@echo 'make clean      removes .venv, caches and build outputs'
 
 demo: .venv/.demo
@@ -37,7 +39,14 @@ check: .venv/.dev
 	@$(PYTHON) -m pytest -q tests/test_import_rules.py
 
 gui: .venv/.gui
+	@sh packaging/system-packages.sh desktop
 	@$(PYTHON) -m edgeopt_gui.main
+
+agent: .venv/.dev
+	@$(PYTHON) -m edgeopt_agent.main run
+
+screenshots: .venv/.dev
+	@$(PYTHON) -m edgeopt_gui.screenshots build/screenshots
 
 .venv/.made: packaging/make-venv.sh constraints.txt
 	@sh packaging/make-venv.sh
@@ -49,9 +58,9 @@ gui: .venv/.gui
 	@$(INSTALL) --editable '.[optimize,cpu,openvino]'
 	@touch $@
 
-.venv/.dev: .venv/.demo
-	@echo 'Installing the tools for tests and checks into .venv ...'
-	@$(INSTALL) --group dev
+.venv/.dev: .venv/.gui
+	@echo 'Installing the agent and the tools for tests and checks into .venv ...'
+	@$(INSTALL) --editable '.[agent,fleet]' --group dev
 	@touch $@
 
 .venv/.gui: .venv/.demo
