@@ -1,0 +1,1 @@
+"""Actions as data: one table feeds menus, shortcuts, the toolbar of each page and the command palette."""

@@ -1,0 +1,36 @@
+"""What the user can do, as a record."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from edgeopt_gui.jobs.command import Command
+
+
+def _always(_: object) -> str:
+    return ""
+
+
+def _no_command(_: object) -> Command | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """The functions take what owns the action: a page, or the window; give them as `OptimizePage.start`."""
+
+    key: str
+    """`optimize.start`: the page (or `app`), then what it does."""
+    title: str
+    """What it does, beginning with a verb: `Start the search`."""
+    menu: str
+    run: Callable[[Any], None]
+    why_not: Callable[[Any], str] = _always
+    """Why it cannot be done just now, as a sentence; "" when it can."""
+    shortcut: str = ""
+    icon: str = ""
+    """The name of a file in `theme/icons`, without `.svg`."""
+    command: Callable[[Any], Command | None] = _no_command
+    """The command line that does the same, where there is one."""
+    primary: bool = False
+    """The one button of its page that stands out."""

@@ -1,0 +1,70 @@
+"""All actions of the app as Qt actions: made once, their state asked again whenever something changed."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtGui import QAction, QKeySequence
+
+from edgeopt_gui.actions.action import Action
+from edgeopt_gui.jobs.command import Command
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An action with what owns it and what Qt shows of it."""
+
+    action: Action
+    owner: Any
+    shown: QAction
+
+    def why_not(self) -> str:
+        return self.action.why_not(self.owner)
+
+    def command(self) -> Command | None:
+        return self.action.command(self.owner)
+
+
+class ActionBook(QObject):
+    refreshed = Signal()
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._bound: dict[str, Bound] = {}
+
+    def add(self, actions: Iterable[Action], owner: QObject) -> None:
+        for action in actions:
+            if action.key in self._bound:
+                raise ValueError(f"two actions are called {action.key}")
+            shown = QAction(action.title, self)
+            shown.setObjectName(action.key)
+            if action.shortcut:
+                shown.setShortcut(QKeySequence(action.shortcut))
+            bound = Bound(action, owner, shown)
+            shown.triggered.connect(lambda _=False, bound=bound: self._trigger(bound))
+            self._bound[action.key] = bound
+        self.refresh()
+
+    def __getitem__(self, key: str) -> Bound:
+        return self._bound[key]
+
+    def __iter__(self) -> Iterator[Bound]:
+        return iter(self._bound.values())
+
+    def refresh(self) -> None:
+        """Asks every action whether it can be done, and tells why not in its tip."""
+        for bound in self:
+            reason = bound.why_not()
+            bound.shown.setEnabled(not reason)
+            shortcut = bound.shown.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+            tip = f"{bound.action.title} ({shortcut})" if shortcut else bound.action.title
+            bound.shown.setToolTip(f"{tip}\n{reason}" if reason else tip)
+            bound.shown.setStatusTip(reason or bound.action.title)
+        self.refreshed.emit()
+
+    def _trigger(self, bound: Bound) -> None:
+        # A shortcut can arrive between a change and the refresh that follows it.
+        if not bound.why_not():
+            bound.action.run(bound.owner)
+        self.refresh()

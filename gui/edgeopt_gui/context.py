@@ -1,0 +1,67 @@
+"""What all pages share: the subject, its data, jobs and settings; and how they ask the window for something."""
+
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from edgeopt_gui.jobs.ending import Ending
+from edgeopt_gui.jobs.runner import JobRunner
+from edgeopt_gui.settings import Settings
+from edgeopt_gui.subject import Subject
+
+
+class Context(QObject):
+    subject_changed = Signal()
+    """Another model or bundle, or the same one opened again."""
+    data_changed = Signal()
+    bundle_changed = Signal()
+    """The latest bundle: made by a search, or opened."""
+    changed = Signal()
+    """Something that decides which actions can be done; the window asks all of them again."""
+    page_wanted = Signal(str)
+    said = Signal(str)
+    """A short sentence for the status bar."""
+    failed = Signal(object)
+    """An `Ending` that no page shows inline; the window opens a dialog."""
+
+    def __init__(self, settings: Settings, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.settings = settings
+        self.jobs = JobRunner(self)
+        self.subject: Subject | None = None
+        self.data: Path | None = None
+        self.bundle: Path | None = None
+
+    def open(self, subject: Subject | None) -> None:
+        """Makes it the app's subject; every page shows it or its absence."""
+        other = self.subject is None or subject is None or subject.path != self.subject.path
+        self.subject = subject
+        if subject is not None:
+            self.settings.remember(subject.path)
+            if subject.kind == "bundle":
+                self.use_bundle(subject.path)
+        if other and self.data is not None:
+            self.data = None
+            self.data_changed.emit()
+        self.subject_changed.emit()
+        self.changed.emit()
+
+    def use_data(self, path: Path | None) -> None:
+        self.data = path
+        self.data_changed.emit()
+        self.changed.emit()
+
+    def use_bundle(self, path: Path | None) -> None:
+        """Makes it the bundle that is watched live and deployed."""
+        self.bundle = path
+        self.bundle_changed.emit()
+        self.changed.emit()
+
+    def go(self, page: str) -> None:
+        self.page_wanted.emit(page)
+
+    def say(self, sentence: str) -> None:
+        self.said.emit(sentence)
+
+    def report(self, ending: Ending) -> None:
+        self.failed.emit(ending)

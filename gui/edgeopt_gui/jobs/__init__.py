@@ -1,0 +1,1 @@
+"""Long work: child processes of the command line, their events as signals."""

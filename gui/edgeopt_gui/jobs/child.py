@@ -1,0 +1,28 @@
+"""The process of a job: the command line of edgeopt, which ends when the app does, however that ends.
+
+The app holds the other end of this process's stdin and never writes to it.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+
+from edgeopt.bench import lifeline
+from edgeopt.cli.main import main
+
+_PATIENCE_S = 3.0
+
+
+def _follow_the_app() -> None:
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)  # the command unwinds and removes what it left on the disk
+    time.sleep(_PATIENCE_S)
+    lifeline.end_group()
+
+
+if __name__ == "__main__":
+    threading.Thread(target=_follow_the_app, daemon=True, name="follow-the-app").start()
+    main()

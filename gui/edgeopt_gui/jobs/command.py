@@ -1,0 +1,18 @@
+"""A command line as data: what a job runs, and what the user may copy."""
+
+import shlex
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One call of `edgeopt`; `arguments` are as a person would type them, without `--json`."""
+
+    title: str
+    """For people: `Optimizing digits_cnn.onnx`."""
+    arguments: tuple[str, ...]
+
+    @property
+    def line(self) -> str:
+        """What to type in a shell to do the same."""
+        return shlex.join(("edgeopt", *self.arguments))

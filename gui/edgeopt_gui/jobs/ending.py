@@ -1,0 +1,52 @@
+"""How a job ended, in the user's words."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from edgeopt import events
+from edgeopt.errors import signal_name
+
+How = Literal["done", "failed", "cancelled", "crashed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    how: How
+    data: dict[str, Any]
+    """The result's data; empty unless `how` is "done"."""
+    what: str = ""
+    """What happened, as a sentence."""
+    next_step: str = ""
+    details: str = ""
+    """For a report: the command line, the exit code, the end of what it printed."""
+
+    @property
+    def good(self) -> bool:
+        return self.how == "done"
+
+
+def ending_of(
+    last: events.Result | events.Error | None, *, cancelled: bool, exit_code: int, crashed: bool, details: str
+) -> Ending:
+    """`exit_code` is a signal's number where the process `crashed`, as Qt tells it."""
+    if isinstance(last, events.Result) and exit_code == 0 and not crashed:
+        return Ending("done", last.data, details=details)
+    if cancelled:
+        return Ending("cancelled", {}, "Cancelled; nothing was changed.", details=details)
+    if crashed:
+        return Ending(
+            "crashed",
+            {},
+            f"The job was killed from outside or crashed ({signal_name(exit_code)}).",
+            "Start it again; if it happens twice, the device may be short of memory.",
+            details,
+        )
+    if isinstance(last, events.Error):
+        return Ending("failed", {}, last.message, last.hint, details)
+    return Ending(
+        "crashed",
+        {},
+        f"The job ended with exit code {exit_code} and did not say why.",
+        "Start it again, and look at the details if it happens twice.",
+        details,
+    )

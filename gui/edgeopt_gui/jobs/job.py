@@ -1,0 +1,127 @@
+"""One job: a child process that runs the command line with `--json`, its events as signals."""
+
+import contextlib
+import os
+import signal
+import sys
+
+from PySide6.QtCore import QObject, QProcess, QTimer, Signal
+
+from edgeopt import events
+from edgeopt_gui.jobs.command import Command
+from edgeopt_gui.jobs.ending import Ending, ending_of
+from edgeopt_gui.jobs.lines import EventLines
+
+CHILD_MODULE = "edgeopt_gui.jobs.child"
+PATIENCE_MS = 3000
+_DETAILS_BYTES = 8192
+
+
+class Job(QObject):
+    """Started once, ends once; `ended` is the last thing that it tells."""
+
+    told = Signal(object)
+    """Each `edgeopt.events.Event` but the last one."""
+    ended = Signal(object)
+    """The `Ending`."""
+
+    def __init__(self, command: Command, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.command = command
+        self.cancelled = False
+        self.ending: Ending | None = None
+        self.progress: events.Progress | None = None
+        self._lines = EventLines()
+        self._last: events.Result | events.Error | None = None
+        self._printed = b""
+        self._group = 0
+        self._process = QProcess(self)
+        self._process.setProgram(sys.executable)
+        # -P: a file of the user's named like a module must not be imported in its place.
+        self._process.setArguments(["-P", "-m", CHILD_MODULE, *command.arguments, "--json"])
+        if os.name == "posix":
+            # A group of its own, so that whatever it started can be ended with it.
+            own = QProcess.UnixProcessParameters()
+            own.flags = QProcess.UnixProcessFlag.CreateNewSession
+            self._process.setUnixProcessParameters(own)
+        self._process.readyReadStandardOutput.connect(self._read)
+        self._process.readyReadStandardError.connect(self._read_complaints)
+        self._process.finished.connect(self._finished)
+        self._process.errorOccurred.connect(self._not_started)
+
+    @property
+    def running(self) -> bool:
+        return self.ending is None and self._process.state() != QProcess.ProcessState.NotRunning
+
+    @property
+    def pid(self) -> int:
+        return self._group
+
+    def start(self) -> None:
+        self._process.start()
+        self._group = int(self._process.processId())
+
+    def cancel(self) -> None:
+        """Asks the command to stop and clean up; after three seconds it is ended with all that it started."""
+        if not self.running or self.cancelled:
+            return
+        self.cancelled = True
+        self._process.terminate()
+        QTimer.singleShot(PATIENCE_MS, self, self.kill)
+
+    def kill(self) -> None:
+        """Ends the process and all that it started, now."""
+        if self.running:
+            self._end_group()
+            self._process.kill()
+
+    def wait(self, timeout_ms: int) -> bool:
+        """For the end of the app only: nothing else may block."""
+        return self._process.waitForFinished(timeout_ms)
+
+    def _read(self) -> None:
+        for event in self._lines.feed(bytes(self._process.readAllStandardOutput().data())):
+            if isinstance(event, events.Result | events.Error):
+                self._last = event
+                continue
+            if isinstance(event, events.Progress):
+                self.progress = event
+            self.told.emit(event)
+
+    def _read_complaints(self) -> None:
+        printed = self._printed + bytes(self._process.readAllStandardError().data())
+        self._printed = printed[-_DETAILS_BYTES:]
+
+    def _finished(self, exit_code: int, status: QProcess.ExitStatus) -> None:
+        self._read()
+        self._read_complaints()
+        self._end_group()
+        crashed = status == QProcess.ExitStatus.CrashExit
+        self._end(
+            ending_of(
+                self._last,
+                cancelled=self.cancelled,
+                exit_code=exit_code,
+                crashed=crashed,
+                details=self._details(exit_code),
+            )
+        )
+
+    def _not_started(self, error: QProcess.ProcessError) -> None:
+        if error == QProcess.ProcessError.FailedToStart:
+            what = f"The command line could not be started: {self._process.errorString()}."
+            self._end(Ending("crashed", {}, what, "Install edgeopt again.", self._details(-1)))
+
+    def _end(self, ending: Ending) -> None:
+        self.ending = ending
+        self.ended.emit(ending)
+
+    def _details(self, exit_code: int) -> str:
+        printed = self._printed.decode(errors="replace").strip()
+        return f"$ {self.command.line}\nexit code {exit_code}\n{printed}".rstrip()
+
+    def _end_group(self) -> None:
+        """Nothing that the job started survives it; its group is empty when all went well."""
+        if self._group > 1 and hasattr(os, "killpg"):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._group, signal.SIGKILL)

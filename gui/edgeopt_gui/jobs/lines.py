@@ -1,0 +1,22 @@
+"""Turns the bytes of a job's stdout into events."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from edgeopt import events
+
+
+class EventLines:
+    """Keeps what is not a whole line yet; a line that is no event (a newer version's, say) is skipped."""
+
+    def __init__(self) -> None:
+        self._pending = b""
+
+    def feed(self, data: bytes) -> Iterator[events.Event]:
+        *lines, self._pending = (self._pending + data).split(b"\n")
+        for line in lines:
+            try:
+                yield events.decode(line)
+            except msgspec.MsgspecError:
+                continue

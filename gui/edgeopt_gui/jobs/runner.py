@@ -1,0 +1,45 @@
+"""Starts jobs, keeps them until they end, and ends them all when the app goes."""
+
+from PySide6.QtCore import QObject, Signal
+
+from edgeopt_gui.jobs.command import Command
+from edgeopt_gui.jobs.job import PATIENCE_MS, Job
+
+
+class JobRunner(QObject):
+    started = Signal(object)
+    """The `Job`, before it told anything."""
+    ended = Signal(object)
+    """The `Job`, with its `ending`."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._jobs: list[Job] = []
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        return tuple(self._jobs)
+
+    def run(self, command: Command) -> Job:
+        """Starts a job; connect to its signals before going back to the event loop, and nothing is missed."""
+        job = Job(command, self)
+        self._jobs.append(job)
+        job.ended.connect(lambda _: self._forget(job))
+        self.started.emit(job)
+        job.start()
+        return job
+
+    def close(self) -> None:
+        """Cancels everything and waits as long as a polite end may take."""
+        for job in self.jobs:
+            job.cancel()
+        for job in self.jobs:
+            if not job.wait(PATIENCE_MS):
+                job.kill()
+                job.wait(PATIENCE_MS)
+
+    def _forget(self, job: Job) -> None:
+        if job in self._jobs:
+            self._jobs.remove(job)
+        self.ended.emit(job)
+        job.deleteLater()

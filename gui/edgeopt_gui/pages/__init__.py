@@ -1,0 +1,9 @@
+"""The pages, in the order of work: a new page is a folder and a line in `PAGES`."""
+
+from edgeopt_gui.pages.base import Entry
+from edgeopt_gui.pages.device.page import ENTRY as DEVICE
+from edgeopt_gui.pages.live.page import ENTRY as LIVE
+from edgeopt_gui.pages.model.page import ENTRY as MODEL
+from edgeopt_gui.pages.optimize.page import ENTRY as OPTIMIZE
+
+PAGES: tuple[Entry, ...] = (DEVICE, MODEL, OPTIMIZE, LIVE)

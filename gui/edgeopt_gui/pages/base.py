@@ -1,0 +1,88 @@
+"""What a page is, and the four states that each of them has."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from PySide6.QtWidgets import QStackedLayout, QWidget
+
+from edgeopt_gui.actions.action import Action
+from edgeopt_gui.actions.book import ActionBook
+from edgeopt_gui.context import Context
+from edgeopt_gui.jobs.command import Command
+from edgeopt_gui.jobs.ending import Ending
+from edgeopt_gui.widgets.action_button import ActionButton
+from edgeopt_gui.widgets.states import BusyState, EmptyState, ErrorState
+
+
+class Page(QWidget):
+    """A page shows its content, or that there is nothing yet, that it is coming, or why it cannot come.
+
+    A page builds its content in its own `__init__`, and gives it to `set_content`.
+    """
+
+    def __init__(self, context: Context) -> None:
+        super().__init__()
+        self.context = context
+        self._empty = EmptyState()
+        self._busy = BusyState()
+        self._error = ErrorState()
+        self._content = QWidget()
+        self._stack = QStackedLayout(self)
+        for state in (self._empty, self._busy, self._error, self._content):
+            self._stack.addWidget(state)
+
+    def set_content(self, content: QWidget) -> None:
+        self._stack.removeWidget(self._content)
+        self._content.deleteLater()
+        self._content = content
+        self._stack.addWidget(content)
+
+    @property
+    def state(self) -> str:
+        """`empty`, `busy`, `error` or `content`."""
+        names = {id(self._empty): "empty", id(self._busy): "busy", id(self._error): "error"}
+        return names.get(id(self._stack.currentWidget()), "content")
+
+    def show_empty(self, sentence: str, action: str = "") -> None:
+        """One sentence, and the button of one action."""
+        self._empty.set(sentence, action)
+        self._stack.setCurrentWidget(self._empty)
+
+    def show_busy(self, sentence: str, cancel: str = "") -> None:
+        """`cancel` is the key of the action that stops what is going on."""
+        self._busy.set(sentence, cancel)
+        self._stack.setCurrentWidget(self._busy)
+
+    def show_error(self, ending: Ending, retry: str = "") -> None:
+        """What happened, why, what next, and the button of the action that tries again."""
+        self._error.set(ending, retry)
+        self._stack.setCurrentWidget(self._error)
+
+    def show_content(self) -> None:
+        self._stack.setCurrentWidget(self._content)
+
+    def use(self, book: ActionBook) -> None:
+        """Connects every `ActionButton` in the page; once, by the window."""
+        for button in self.findChildren(ActionButton):
+            button.use(book)
+
+    def entered(self) -> None:
+        """The page became visible: what draws by a timer may begin."""
+
+    def left(self) -> None:
+        """The page is hidden now."""
+
+    def command(self) -> Command | None:
+        """The command line that gives what the page shows; None where there is none just now."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the table of pages."""
+
+    key: str
+    title: str
+    icon: str
+    make: Callable[[Context], Page]
+    actions: tuple[Action, ...]

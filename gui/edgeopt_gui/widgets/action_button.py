@@ -1,0 +1,46 @@
+"""A button that does an action: its text, its icon and whether it can be pressed are the action's own."""
+
+from PySide6.QtWidgets import QPushButton, QWidget
+
+from edgeopt_gui.actions.book import ActionBook
+
+
+class ActionButton(QPushButton):
+    def __init__(self, key: str = "", parent: QWidget | None = None, text: str = "") -> None:
+        super().__init__(parent)
+        self._key = key
+        self._own_text = text
+        self._book: ActionBook | None = None
+        self.clicked.connect(self._trigger)
+        self.setVisible(bool(key))
+
+    @property
+    def key(self) -> str:
+        return self._key
+
+    def use(self, book: ActionBook) -> None:
+        """Once, when the table of actions is complete."""
+        self._book = book
+        book.refreshed.connect(self._refresh)
+        self._refresh()
+
+    def set_key(self, key: str) -> None:
+        """Another action; "" hides the button."""
+        self._key = key
+        self.setVisible(bool(key))
+        self._refresh()
+
+    def _trigger(self) -> None:
+        if self._book is not None and self._key:
+            self._book[self._key].shown.trigger()
+
+    def _refresh(self) -> None:
+        if self._book is None or not self._key:
+            return
+        bound = self._book[self._key]
+        self.setText(self._own_text or bound.action.title)
+        self.setAccessibleName(bound.action.title)
+        self.setIcon(bound.shown.icon())
+        self.setEnabled(bound.shown.isEnabled())
+        self.setToolTip(bound.shown.toolTip())
+        self.setProperty("primary", bound.action.primary)

@@ -1,0 +1,8 @@
+import shlex
+
+from edgeopt_gui.jobs.command import Command
+
+
+def test_the_line_can_be_typed_in_a_shell_even_with_spaces_in_names():
+    command = Command("Analyzing", ("analyze", "my models/a b.onnx"))
+    assert shlex.split(command.line) == ["edgeopt", "analyze", "my models/a b.onnx"]

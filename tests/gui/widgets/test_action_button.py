@@ -1,0 +1,51 @@
+import pytest
+from PySide6.QtCore import Qt
+
+from edgeopt_gui.actions.action import Action
+from edgeopt_gui.actions.book import ActionBook
+from edgeopt_gui.widgets.action_button import ActionButton
+
+
+@pytest.fixture
+def done():
+    return []
+
+
+@pytest.fixture
+def book(qapp, done):
+    book = ActionBook()
+    book.add(
+        [
+            Action("page.do", "Do it", "Page", lambda _: done.append("do")),
+            Action("page.not", "Never", "Page", lambda _: done.append("never"), lambda _: "Not today."),
+        ],
+        book,
+    )
+    return book
+
+
+@pytest.fixture
+def button(qtbot, book):
+    button = ActionButton("page.do")
+    qtbot.addWidget(button)
+    button.use(book)
+    button.show()
+    return button
+
+
+def test_it_does_the_action_by_mouse_and_by_keyboard(qtbot, button, done):
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    qtbot.keyClick(button, Qt.Key.Key_Space)
+    assert done == ["do", "do"]
+    assert button.text() == button.accessibleName() == "Do it"
+
+
+def test_it_is_disabled_with_the_reason_where_the_action_is(button):
+    button.set_key("page.not")
+    assert not button.isEnabled()
+    assert "Not today." in button.toolTip()
+
+
+def test_without_an_action_it_is_not_seen(button):
+    button.set_key("")
+    assert not button.isVisible()
