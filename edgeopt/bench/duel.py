@@ -48,7 +48,7 @@ def duel(sides: list[Side], rounds: int, emit: Emit) -> Duel:
         contenders = []
         for side in sides:
             emit(Progress("loading", side.name))
-            contender = _enter(host, side)
+            contender = enter_side(host, side)
             stack.callback(contender.close)
             contenders.append(contender)
         run_rounds(contenders, 1, slice_ms(max(c.loaded.first_run_ms for c in contenders)))
@@ -69,7 +69,8 @@ def duel(sides: list[Side], rounds: int, emit: Emit) -> Duel:
         return Duel(tuple(_measured(c) for c in contenders), ratio, verdict(ratio) if ratio else "")
 
 
-def _enter(host: LocalHost, side: Side) -> Contender:
+def enter_side(host: LocalHost, side: Side) -> Contender:
+    """Starts and loads one side; raises TrialError with a sentence when it cannot run."""
     try:
         return enter(host, side.name, side.load)
     except TrialError as error:

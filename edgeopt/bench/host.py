@@ -67,7 +67,7 @@ class LocalChild:
             stderr=self._log,
             start_new_session=True,
             pass_fds=(theirs,),
-            env=_environment(log_folder),
+            env=child_environment(log_folder),
         )
         os.close(theirs)
         self._pending = b""
@@ -88,6 +88,10 @@ class LocalChild:
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(line.rstrip(b"\n") + b"\n")
             self._process.stdin.flush()
+
+    def ready(self, timeout_s: float) -> bool:
+        """Waits until an answer, or the end, is there; False when the time was up first."""
+        return b"\n" in self._pending or bool(select.select([self], [], [], max(0.0, timeout_s))[0])
 
     def receive(self, timeout_s: float) -> bytes:
         deadline = time.monotonic() + timeout_s
@@ -135,7 +139,7 @@ class LocalChild:
         return f" ({lines[-1].strip()[:200]})" if lines else ""
 
 
-def _environment(folder: Path | None) -> dict[str, str]:
+def child_environment(folder: Path | None) -> dict[str, str]:
     """What a child sees; what libraries write for a while goes to the folder too, and goes with it."""
     temporary = {"TMPDIR": str(folder.resolve())} if folder else {}
     # Not the working directory, which `python -m` puts first: a numpy.py of the user's must not be imported.

@@ -36,7 +36,18 @@ class Outputs(msgspec.Struct, frozen=True, tag="outputs"):
     out_path: str
 
 
-Request = Load | Describe | Time | Outputs
+class Watch(msgspec.Struct, frozen=True, tag="watch"):
+    """Run for a time slice that follows the one before without a gap; every run is reported, none is warm-up.
+
+    It may be sent before the last answer came, so that the trial never waits for its parent.
+    """
+
+    slice_ms: float
+    interval_ms: float | None = None
+    """From the begin of one run to that of the next; None: as fast as it goes."""
+
+
+Request = Load | Describe | Time | Outputs | Watch
 
 
 class Memory(msgspec.Struct, frozen=True):
@@ -70,13 +81,22 @@ class Saved(msgspec.Struct, frozen=True, tag="saved"):
     out_path: str
 
 
+class Watched(msgspec.Struct, frozen=True, tag="watched"):
+    latencies_ms: bytes
+    """Packed as 32-bit floats, little-endian: thousands of runs fit into a slice."""
+    seconds: float
+    """Since the slice before ended."""
+    missed: int = 0
+    """Runs that came due while another was still running."""
+
+
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
     code: str
     message: str
     hint: str = ""
 
 
-Answer = Loaded | Described | Timed | Saved | Failed
+Answer = Loaded | Described | Timed | Saved | Watched | Failed
 
 decode_request = msgspec.json.Decoder(Request).decode
 decode_answer = msgspec.json.Decoder(Answer).decode

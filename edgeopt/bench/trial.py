@@ -27,8 +27,10 @@ from edgeopt.bench.messages import (
     Saved,
     Time,
     Timed,
+    Watch,
     decode_request,
 )
+from edgeopt.bench.pace import Pace
 from edgeopt.bench.serve import serve
 from edgeopt.data import Samples, open_samples, write_archive
 from edgeopt.errors import EdgeoptError, said_by
@@ -53,6 +55,7 @@ class Trial:
         self.samples: Samples | None = None
         self.rotation: list[dict[str, Array]] = []
         self.memory: dict[str, int | None] = {}
+        self.pace: Pace | None = None
 
     def answer(self, request: Request) -> Answer:
         if isinstance(request, Load):
@@ -64,6 +67,9 @@ class Trial:
             return Failed("usage", "The trial was asked to run before a model was loaded.")
         if isinstance(request, Time):
             return Timed(_time(self.session.run, self.rotation, request.slice_ms), self._memory())
+        if isinstance(request, Watch):
+            self.pace = self.pace or Pace(self.session.run, self.rotation)
+            return self.pace.slice(request.slice_ms, request.interval_ms)
         return self._outputs(self.session, request)
 
     def _load(self, request: Load) -> Answer:
@@ -81,7 +87,7 @@ class Trial:
         session.run(self.rotation[0])
         first_run_ms = (time.perf_counter() - begin) * 1e3
         self.memory["first_run_bytes"] = memory.resident_bytes()
-        self.session = session
+        self.session, self.pace = session, None
         return Loaded(session.inputs, session.outputs, load_ms, first_run_ms, self._memory())
 
     def _outputs(self, session: Loads, request: Outputs) -> Answer:

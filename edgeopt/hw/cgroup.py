@@ -42,18 +42,25 @@ def memory_limit(host: Host) -> MemoryLimit | None:
     for folder in _folders(host, ""):
         # Above memory.high a process is slowed down until it gives memory back, so it is a limit as well.
         for name in ("memory.max", "memory.high"):
-            limit = kernel_text.whole(host.read(f"{folder}/{name}"))
-            used = host.read(f"{folder}/memory.current")
-            _add_limit(found, host, limit, used, f"{folder}/{name}", "inactive_file")
+            _add_limit(found, host, f"{folder}/{name}")
     for folder in _folders(host, "memory"):
-        limit = kernel_text.whole(host.read(f"{folder}/memory.limit_in_bytes"))
-        used = host.read(f"{folder}/memory.usage_in_bytes")
-        _add_limit(found, host, limit, used, f"{folder}/memory.limit_in_bytes", "total_inactive_file")
+        _add_limit(found, host, f"{folder}/memory.limit_in_bytes")
     if not found:
         return None
     tightest = min(found, key=lambda entry: entry.limit_bytes)
     remaining = min(entry.remaining_bytes for entry in found)
     return MemoryLimit(tightest.limit_bytes, remaining, tightest.source)
+
+
+def held_bytes(host: Host, source: str) -> int:
+    """What the group with this limit (`MemoryLimit.source`) holds now and cannot give back at once."""
+    folder, _, name = source.rpartition("/")
+    old = name == "memory.limit_in_bytes"
+    used = kernel_text.whole(host.read(f"{folder}/{'memory.usage_in_bytes' if old else 'memory.current'}"))
+    # File pages that nobody used lately count as used, but the kernel drops them on demand.
+    statistics = kernel_text.counters(host.read(f"{folder}/memory.stat"))
+    cache = statistics.get("total_inactive_file" if old else "inactive_file", 0)
+    return max(0, (used or 0) - max(0, cache))
 
 
 def _add_quota(found: list[tuple[float, str]], quota: str, period: str, source: str) -> None:
@@ -63,15 +70,11 @@ def _add_quota(found: list[tuple[float, str]], quota: str, period: str, source: 
         found.append((min(quota_us, 10**12) / min(period_us, 10**12), source))
 
 
-def _add_limit(
-    found: list[MemoryLimit], host: Host, limit: int | None, used: str | None, source: str, cache: str
-) -> None:
+def _add_limit(found: list[MemoryLimit], host: Host, source: str) -> None:
+    limit = kernel_text.whole(host.read(source))
     if limit is None or not 0 <= limit < _NO_LIMIT_BYTES:
         return
-    # File pages that nobody used lately count as used, but the kernel drops them on demand.
-    statistics = kernel_text.counters(host.read(f"{source.rpartition('/')[0]}/memory.stat"))
-    held = max(0, (kernel_text.whole(used) or 0) - max(0, statistics.get(cache, 0)))
-    found.append(MemoryLimit(limit, max(0, limit - held), source))
+    found.append(MemoryLimit(limit, max(0, limit - held_bytes(host, source)), source))
 
 
 def _folders(host: Host, controller: str) -> tuple[str, ...]:

@@ -147,3 +147,22 @@ def test_a_file_of_the_users_is_not_taken_for_a_library(tmp_path, monkeypatch, s
     with contextlib.closing(LocalHost().start()) as child:
         child.send(msgspec.json.encode(Describe("null", load_null().model_path)))
         assert b"described" in child.receive(20)
+
+
+def test_ready_waits_for_an_answer_and_sees_one_that_came_with_another(child):
+    one = child("line + bytes([10]) + line")
+    assert not one.ready(0.0)
+    one.send(b"twice")
+    assert one.ready(20)
+    one.receive(20)
+    assert one.ready(0.0)
+    one.receive(20)
+    assert not one.ready(0.0)
+
+
+def test_the_end_is_ready_too(child):
+    one = child("__import__('os')._exit(3)")
+    one.send(b"")
+    assert one.ready(20)
+    with pytest.raises(TrialError, match="exit code 3"):
+        one.receive(20)

@@ -7,7 +7,19 @@ import pytest
 
 from edgeopt.backends import backend_named
 from edgeopt.bench.contest import ask
-from edgeopt.bench.messages import Describe, Described, Failed, Load, Loaded, Outputs, Saved, Time, Timed
+from edgeopt.bench.messages import (
+    Describe,
+    Described,
+    Failed,
+    Load,
+    Loaded,
+    Outputs,
+    Saved,
+    Time,
+    Timed,
+    Watch,
+    decode_answer,
+)
 from edgeopt.bench.trial import ROTATION, read_outputs
 from edgeopt.data import check_samples, open_samples, save_samples
 from edgeopt.errors import TrialError
@@ -181,3 +193,20 @@ def test_a_trial_ends_when_its_stdin_closes_even_in_a_long_run(start, load_null,
     child.send(msgspec.json.encode(load_null(latency_ms=600_000)))
     child._process.stdin.close()
     assert ends(child.pid)
+
+
+def test_watching_tells_every_run_and_may_be_asked_ahead(trial):
+    child = trial(latency_ms=4)
+    for _ in range(3):
+        child.send(plain(Watch(40.0)).encode())
+    answers = [decode_answer(child.receive(20)) for _ in range(3)]
+    runs = [np.frombuffer(answer.latencies_ms, "<f4") for answer in answers]
+    assert all(len(taken) >= 1 and (taken >= 4).all() for taken in runs)
+    # No gap between them: what the runs took is what went by.
+    assert sum(map(np.sum, runs)) / 1e3 == pytest.approx(sum(a.seconds for a in answers), rel=0.2)
+
+
+def test_watching_before_loading_is_refused(start):
+    answer = ask(start(), Watch(10.0))
+    assert isinstance(answer, Failed)
+    assert "before a model was loaded" in answer.message

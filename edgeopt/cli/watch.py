@@ -1,0 +1,73 @@
+"""`edgeopt watch`: how a model or bundle fares, live."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from edgeopt.cli.console import JsonFlag, execute
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from edgeopt.bench.watch import WatchReport
+    from edgeopt.events import Emit
+
+
+def watch(
+    subject: Annotated[Path, typer.Argument(metavar="MODEL|BUNDLE", help="What to run.", show_default=False)],
+    data: Annotated[
+        Path | None, typer.Option(help="Samples; without them a bundle's golden inputs, or generated ones.")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="Runs a second, by the clock; without it as fast as it goes.")
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(help="How long; without it until Ctrl-C.")] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Run a model or bundle over and over and show latency, memory and load as they are.
+
+    \b
+    Percentiles are those of the last ten seconds. What only this device can tell (clock,
+    temperature) is shown where it tells it.
+
+    \b
+    Examples:
+      edgeopt watch model.edgeopt
+      edgeopt watch model.onnx --data data.npz --rate 30 --seconds 60
+      edgeopt watch model.edgeopt --json | jq 'select(.name == "latency_p99_ms").value'
+    """
+    from edgeopt.search.comparison import watch as watch_subject
+
+    if json:
+        execute("watch", lambda emit: watch_subject(subject, data, rate, seconds, emit), show, json)
+        return
+    from edgeopt.cli.watch_display import LiveTable, PlainLines
+
+    display = LiveTable() if sys.stdout.isatty() else PlainLines()
+
+    def shown(emit: "Emit") -> "WatchReport":
+        with display:
+            return watch_subject(subject, data, rate, seconds, lambda event: display.tell(event, emit))
+
+    execute("watch", shown, show)
+
+
+def show(report: "WatchReport", console: "Console") -> None:
+    """All of it in a line or two."""
+    console.print(
+        f"{report.subject}: {report.runs:,} runs in {report.seconds:.1f} s "
+        f"({report.throughput_per_s:,.1f} a second)",
+        markup=False,
+    )
+    if report.p50_ms is not None:
+        console.print(
+            f"latency p50 {report.p50_ms:.3f} ms, p90 {report.p90_ms:.3f} ms, p99 {report.p99_ms:.3f} ms; "
+            f"loaded in {report.load_ms:.0f} ms",
+            markup=False,
+        )
+    if report.peak_memory_bytes is not None:
+        console.print(f"peak memory {report.peak_memory_bytes / 2**20:.0f} MiB, runtime included", markup=False)
+    if report.missed_runs:
+        console.print(f"{report.missed_runs:,} runs were left out: they came due while another ran", markup=False)

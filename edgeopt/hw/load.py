@@ -1,0 +1,172 @@
+"""What the device is doing right now: load, memory, clock, temperature; each is None with a reason where unknown.
+
+Where things lie is looked up once; a sample only reads a few small files (well under a millisecond).
+"""
+
+import os
+import re
+
+import msgspec
+
+from edgeopt.hw import cgroup, kernel_text
+from edgeopt.hw.host import Host, LocalHost
+
+_CPUS = "/sys/devices/system/cpu"
+_ZONES = "/sys/class/thermal"
+_CHIPS = "/sys/class/hwmon"
+# Boards and vendors name the zone of the CPU or of the whole chip in their own ways.
+_CPU_ZONE = re.compile(r"cpu|soc|pkg|package|core|cluster|tsens", re.IGNORECASE)
+_CPU_CHIPS = frozenset({"coretemp", "k10temp", "zenpower", "cpu_thermal", "soc_thermal", "scpi_sensors"})
+# Some zones answer with an absurd number while their part of the chip is switched off.
+_COLDEST_C, _HOTTEST_C = -50.0, 200.0
+# On a server with hundreds of cores these speak for all: each file costs the kernel some microseconds.
+_MOST_FILES = 16
+_PSUTIL_MEMORY = ("total", "available")
+
+
+class LoadSample(msgspec.Struct, frozen=True):
+    load_percent: float | None
+    """All cores together, since the sample before."""
+    memory_used_bytes: int | None
+    memory_total_bytes: int | None
+    """Of the container where one is limited to less than the machine has."""
+    clock_hz: float | None
+    """The mean over the cores, of this moment."""
+    temperature_c: float | None
+    """The hottest of the CPU's or the chip's own sensors."""
+    unavailable: dict[str, str] = {}
+    """What is None above, each with its reason."""
+
+
+class LoadSampler:
+    """Keeps the counters of the last sample, because load is a difference. Not for several threads."""
+
+    def __init__(self, host: Host | None = None) -> None:
+        self._host = host or LocalHost()
+        self._limit = cgroup.memory_limit(self._host)
+        self._clocks = _spread(_clock_files(self._host))
+        self._sensors = _spread(_temperature_files(self._host))
+        self._times = self._busy_and_total()
+        self._load_percent: float | None = None
+
+    def sample(self) -> LoadSample:
+        load, clock, temperature = self._load(), self._clock_hz(), self._temperature_c()
+        used, total = self._memory()
+        unavailable = {}
+        if load is None:
+            unavailable["load_percent"] = (
+                "neither /proc/stat nor psutil tells how busy the cores were"
+                if self._times is None
+                else "less than a tick of the kernel's clock has gone by since the first sample"
+            )
+        for name, size in (("memory_used_bytes", used), ("memory_total_bytes", total)):
+            if size is None:
+                unavailable[name] = "neither /proc/meminfo nor psutil tells"
+        if clock is None:
+            unavailable["clock_hz"] = (
+                "the kernel shows no cpufreq, as in most virtual machines"
+                if not self._clocks
+                else "the kernel's cpufreq files could not be read"
+            )
+        if temperature is None:
+            unavailable["temperature_c"] = (
+                "the kernel shows no sensor of the CPU or the chip"
+                if not self._sensors
+                else "no sensor of the CPU or the chip gives a plausible number"
+            )
+        return LoadSample(load, used, total, clock, temperature, unavailable)
+
+    def _load(self) -> float | None:
+        before, now = self._times, self._busy_and_total()
+        if before is not None and now is not None and now[1] > before[1]:
+            # The kernel's own counts of idle time can step back a little.
+            share = (now[0] - before[0]) / (now[1] - before[1])
+            self._load_percent = min(100.0, max(0.0, 100.0 * share))
+            self._times = now
+        elif before is None or now is None:
+            self._times, self._load_percent = now, None
+        return self._load_percent
+
+    def _busy_and_total(self) -> tuple[float, float] | None:
+        first = (self._host.read("/proc/stat") or "").partition("\n")[0].split()
+        if first[:1] == ["cpu"] and len(first) >= 5 and all(word.isdigit() for word in first[1:]):
+            # user nice system idle iowait irq softirq steal; guests are counted under user already.
+            ticks = [int(word) for word in first[1:9]]
+            total, idle = sum(ticks), sum(ticks[3:5])
+            return total - idle, total
+        answer = self._host.call("psutil", "cpu_times")
+        if not isinstance(answer, dict) or not isinstance(answer.get("idle"), int | float):
+            return None
+        total_s = sum(v for k, v in answer.items() if isinstance(v, int | float) and not k.startswith("guest"))
+        return total_s - answer["idle"] - (answer.get("iowait") or 0.0), total_s
+
+    def _memory(self) -> tuple[int | None, int | None]:
+        found = kernel_text.counters(self._host.read("/proc/meminfo"))
+        total, available = found.get("MemTotal"), found.get("MemAvailable", found.get("MemFree"))
+        if not total or available is None:
+            answer = self._host.call("psutil", "virtual_memory")
+            known = answer if isinstance(answer, dict) else {}
+            total, available = (known.get(k) if isinstance(known.get(k), int) else None for k in _PSUTIL_MEMORY)
+        if self._limit is not None and (total is None or self._limit.limit_bytes < total):
+            return cgroup.held_bytes(self._host, self._limit.source), self._limit.limit_bytes
+        if total is None or available is None:
+            return None, None
+        return max(0, total - available), total
+
+    def _clock_hz(self) -> float | None:
+        read = (kernel_text.whole(self._host.read(path)) for path in self._clocks)
+        clocks = [kilohertz * 1e3 for kilohertz in read if kilohertz and kilohertz > 0]
+        if clocks:
+            return sum(clocks) / len(clocks)
+        if self._host.read("/proc/stat") is not None:
+            return None
+        answer = self._host.call("psutil", "cpu_freq")
+        current = answer.get("current") if isinstance(answer, dict) else None
+        return current * 1e6 if isinstance(current, int | float) and current > 0 else None
+
+    def _temperature_c(self) -> float | None:
+        read = (kernel_text.whole(self._host.read(path)) for path in self._sensors)
+        degrees = [milli / 1e3 for milli in read if milli is not None]
+        return max((d for d in degrees if _COLDEST_C < d < _HOTTEST_C), default=None)
+
+
+def process_memory_bytes(pid: int) -> int | None:
+    """The resident memory of one process, without its children; None when it is gone or not told."""
+    host = LocalHost()
+    pages = (host.read(f"/proc/{pid}/statm") or "").split()
+    if len(pages) > 1 and pages[1].isdigit():
+        return int(pages[1]) * os.sysconf("SC_PAGE_SIZE") or None  # an ended process has 0
+    if host.read("/proc/stat") is not None:
+        return None
+    import psutil
+
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return None
+
+
+def _clock_files(host: Host) -> list[str]:
+    cpus = (name for name in host.list(_CPUS) if name.startswith("cpu") and name[3:].isdigit())
+    folders = (f"{_CPUS}/{name}/cpufreq" for name in sorted(cpus, key=lambda n: int(n[3:])))
+    return [f"{folder}/scaling_cur_freq" for folder in folders if "scaling_cur_freq" in host.list(folder)]
+
+
+def _temperature_files(host: Host) -> list[str]:
+    found = []
+    for name in host.list(_ZONES):
+        kind = host.read(f"{_ZONES}/{name}/type") if name.startswith("thermal_zone") else None
+        if kind and _CPU_ZONE.search(kind):
+            found.append(f"{_ZONES}/{name}/temp")
+    for name in host.list(_CHIPS):
+        if (host.read(f"{_CHIPS}/{name}/name") or "").strip() in _CPU_CHIPS:
+            inputs = [f for f in host.list(f"{_CHIPS}/{name}") if re.fullmatch(r"temp\d+_input", f)]
+            # The first one is that of the whole package.
+            found += [f"{_CHIPS}/{name}/{f}" for f in sorted(inputs, key=lambda f: (len(f), f))]
+    return found
+
+
+def _spread(files: list[str]) -> tuple[str, ...]:
+    """At most `_MOST_FILES` of them, the first among them, the rest evenly spread."""
+    step = max(1, -(-len(files) // _MOST_FILES))
+    return tuple(files[::step])

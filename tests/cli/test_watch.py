@@ -1,0 +1,140 @@
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from edgeopt import samples
+
+
+def lines(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_metrics_and_a_result_as_json(edgeopt, null_model, null_data):
+    code, out, err = edgeopt("watch", null_model(latency_ms=2), "--data", null_data, "--seconds", 1, "--json")
+    assert (code, err) == (0, "")
+    records = lines(out)
+    names = {r["name"] for r in records if r["event"] == "metric"}
+    assert {"latency_ms", "latency_p99_ms", "throughput_per_s", "load_percent", "process_memory_bytes"} <= names
+    assert records[-1]["kind"] == "watch"
+    assert records[-1]["data"]["p50_ms"] >= 2
+    assert records[-1]["data"]["runs"] > 50
+
+
+def test_a_model_without_data_runs_on_generated_inputs(edgeopt):
+    code, out, _ = edgeopt("watch", samples.MODEL, "--seconds", 0.5, "--rate", 40, "--json")
+    assert code == 0
+    assert lines(out)[-1]["data"]["runs"] > 5
+
+
+def test_a_bundle_runs_on_its_golden_inputs(edgeopt, conv_bundle):
+    code, out, _ = edgeopt("watch", conv_bundle, "--seconds", 0.5, "--json")
+    assert code == 0
+    assert lines(out)[-1]["data"]["subject"] == "conv.edgeopt"
+
+
+def test_plain_lines_where_there_is_no_terminal(edgeopt, null_model, null_data):
+    code, out, err = edgeopt("watch", null_model(latency_ms=2), "--data", null_data, "--seconds", 2.6)
+    assert code == 0
+    assert "] running" in err
+    told = [line for line in out.splitlines() if line.startswith("latency ") and "throughput" in line]
+    assert 1 <= len(told) <= 3
+    assert all("MiB" in line and "99 % within" in line for line in told)
+    assert re.search(r"model.null.json: [\d,]+ runs in 2\.\d s", out)
+
+
+def test_a_table_in_place_on_a_terminal(null_model, null_data, tmp_path):
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "edgeopt", "watch", null_model(latency_ms=2), "--data", null_data]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "TERM": "xterm"}
+    process = subprocess.Popen(
+        [*map(str, command), "--seconds", "1.5"],
+        stdout=theirs,
+        stderr=theirs,
+        env={**environment, "COLUMNS": "100", "TMPDIR": str(tmp_path)},
+    )
+    os.close(theirs)
+    with process:
+        seen = _read_all(ours)
+        assert process.wait(20) == 0, seen
+    assert "99 % within" in seen
+    assert "throughput" in seen
+    assert "▁" in seen or "█" in seen
+    assert "Ctrl-C ends" in seen
+    assert seen.rstrip().endswith("runtime included")
+
+
+def _read_all(terminal, within_s=30):
+    deadline, seen = time.monotonic() + within_s, b""
+    while time.monotonic() < deadline:
+        if select.select([terminal], [], [], 0.2)[0]:
+            try:
+                chunk = os.read(terminal, 1 << 16)
+            except OSError:  # nobody writes any more
+                break
+            seen += chunk
+    os.close(terminal)
+    return seen.decode(errors="replace")
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"), [(signal.SIGINT, 130, "cancelled"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_stopped_it_ends_its_trial_at_once(start, null_model, null_data, number, code, said):
+    run = start("watch", null_model(latency_ms=2), "--data", null_data, "--json")
+    run.first_line_with('"latency_p99_ms"')
+    children = psutil.Process(run.process.pid).children(recursive=True)
+    assert children
+    begin = time.monotonic()
+    run.process.send_signal(number)
+    found, out, err = run.finish()
+    assert time.monotonic() - begin < 3
+    assert (found, err) == (code, "")
+    assert lines(out)[-1]["code"] == said
+    assert not psutil.wait_procs(children, timeout=1)[1]
+    assert list(run.temporary.iterdir()) == []
+
+
+def test_killed_it_takes_its_trial_along(start, null_model, null_data):
+    run = start("watch", null_model(latency_ms=2), "--data", null_data, "--json")
+    run.first_line_with('"latency_p99_ms"')
+    children = psutil.Process(run.process.pid).children(recursive=True)
+    run.process.kill()
+    run.finish()
+    assert not psutil.wait_procs(children, timeout=3)[1]
+
+
+def test_a_crash_is_one_sentence_and_an_exit_code(start, null_model, null_data):
+    run = start("watch", null_model(latency_ms=2), "--data", null_data, "--json")
+    run.first_line_with('"latency_p99_ms"')
+    (trial,) = psutil.Process(run.process.pid).children()
+    trial.send_signal(signal.SIGSEGV)
+    code, out, err = run.finish()
+    last = lines(out)[-1]
+    assert (code, err, last["code"]) == (1, "", "trial-failed")
+    assert "crashed: SIGSEGV, while it was watched" in last["message"]
+    assert last["hint"]
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [(["--rate", "0"], 2), (["--seconds", "-1"], 2), (["--rate", "nan"], 2), (["--data", "no.npz"], 3)],
+)
+def test_wrong_usage_is_said(edgeopt, null_model, null_data, more, code):
+    found, out, _ = edgeopt("watch", null_model(), "--data", null_data, *more, "--json")
+    assert found == code
+    assert lines(out)[-1]["event"] == "error"
+
+
+def test_what_does_not_exist_is_bad_input(edgeopt):
+    code, out, _ = edgeopt("watch", "nowhere.onnx", "--json")
+    assert code == 3
+    assert "nowhere.onnx" in lines(out)[-1]["message"]
