@@ -19,6 +19,7 @@ from edgeopt.search.prepare import Search
 from edgeopt.search.race import relative_speeds
 from edgeopt.search.report import deployment_of, evidence_of, ledger_of, outcome_of
 from edgeopt.search.screen import Entry, outputs_of
+from edgeopt.search.standings import final, racing
 
 # Enough pairs for an interval that means something, few enough for a search of a minute; as many again while it is
 # not clear: for the best candidate up to six times, for each of the three behind it up to two times. When four in
@@ -34,12 +35,17 @@ def deliver(search: Search, field: Field, best: list[Entry], begin: float) -> Ou
     """Tries the best candidates in order; when none holds, the bundle is the baseline: keep what you have."""
     _leave_the_track(search, best)
     field.close()
+    # What is said of these may still change.
+    open_ends = list(best)
     for entry, looks in zip(_in_line(search, field, best), _LOOKS, strict=False):
+        open_ends = [e for e in open_ends if e is not entry]
+        search.emit(racing(entry))
         with write.draft(search.settings.out) as folder:
             try:
                 proof = _prove(search, field, entry.candidate, folder, looks)
             except TrialError as error:
                 entry.status, entry.reason = "failed", f"from the written bundle: {error.message}"
+                search.emit(final(entry))
                 continue
             if proof.accuracy_db < search.settings.floor_db:
                 entry.status = "below the floor"
@@ -48,7 +54,10 @@ def deliver(search: Search, field: Field, best: list[Entry], begin: float) -> Ou
                 entry.reason = f"measured again from the written bundle: {proof.verdict} ({proof.speedup})"
             else:
                 entry.status, entry.reason = "winner", ""
-                return _publish(search, field, entry.candidate, proof, folder, begin)
+                outcome = _publish(search, field, entry.candidate, proof, folder, begin)
+                _tell_all(search, [entry, *open_ends])
+                return outcome
+            search.emit(final(entry))
     with write.draft(search.settings.out) as folder:
         try:
             proof = _prove(search, field, search.baseline, folder, looks=1)
@@ -57,7 +66,14 @@ def deliver(search: Search, field: Field, best: list[Entry], begin: float) -> Ou
                 f"Not even the source model could be measured again from a bundle: {error.message}.",
                 "Run it again; if it happens twice, the device is too busy or short of memory.",
             ) from None
-        return _publish(search, field, search.baseline, proof, folder, begin)
+        outcome = _publish(search, field, search.baseline, proof, folder, begin)
+        _tell_all(search, open_ends)
+        return outcome
+
+
+def _tell_all(search: Search, entries: list[Entry]) -> None:
+    for entry in entries:
+        search.emit(final(entry))
 
 
 def _in_line(search: Search, field: Field, best: list[Entry]) -> list[Entry]:
@@ -73,7 +89,11 @@ def _leave_the_track(search: Search, best: list[Entry]) -> None:
     for place, entry in enumerate(best):
         entry.measured(search.baseline_contender)
         share = speeds[id(entry)] / max(speeds[id(best[0])], 1e-9)
-        entry.leave("lost", "" if place == 0 else f"{share:.2f} of the speed of {best[0].candidate.name}")
+        reason = f"{share:.2f} of the speed of {best[0].candidate.name}"
+        if place == 0:
+            itself = entry.candidate == search.baseline
+            reason = "the baseline" if itself else "first in the race, but not faster than the baseline"
+        entry.leave("lost", reason)
 
 
 def _prove(search: Search, field: Field, candidate: Candidate, folder: Path, looks: int) -> Proof:

@@ -17,6 +17,7 @@ from edgeopt.search.prepare import Search
 from edgeopt.search.recipes import Recipe, recipe_named
 from edgeopt.search.screen import Entry, screen
 from edgeopt.search.space import Space, first_candidates, neighbours
+from edgeopt.search.standings import final, racing
 from edgeopt.search.variants import Maker, make_all
 from edgeopt.targets import runtime_space
 
@@ -64,6 +65,7 @@ class Field:
                 self.search.course, msgspec.structs.replace(candidate, options=rest), path, _LONGEST_LOAD_S
             )
         self.entries.append(entry)
+        self.search.emit(racing(entry) if entry.contender is not None else final(entry))
         return entry
 
     @property

@@ -12,6 +12,7 @@ from edgeopt.errors import TrialError
 from edgeopt.events import Emit, Progress
 from edgeopt.search.recipes import place_of
 from edgeopt.search.screen import Entry
+from edgeopt.search.standings import Ticker, final
 
 
 class Heat(NamedTuple):
@@ -51,6 +52,7 @@ def race(
         contender.slices_ms.clear()
     total = sum(h.rounds for h in heats)
     done = 0
+    ticker = Ticker(emit)
     for heat in heats:
         if done and len(alive) == 1:
             break
@@ -60,12 +62,13 @@ def race(
             done += 1
             if baseline.failure:
                 raise TrialError(f"The source model {baseline.failure} while it was measured.", _HINT)
-            alive = _without_the_fallen(alive)
+            alive = _without_the_fallen(alive, emit)
             _tell(emit, phase, done, total, baseline, alive, deadline)
+            ticker.tell(baseline, alive)
             # Two rounds are run even when the time is up: without them there would be nothing to choose by.
             if time.monotonic() >= deadline and done >= _FEWEST_ROUNDS:
                 return ranked(baseline, alive)
-        alive = _keep(baseline, alive, heat.keep_share)
+        alive = _keep(baseline, alive, heat.keep_share, emit)
     return ranked(baseline, alive)
 
 
@@ -122,7 +125,7 @@ def _middle_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(values.mean(axis=1))
 
 
-def _keep(baseline: Contender, alive: list[Entry], share: float) -> list[Entry]:
+def _keep(baseline: Contender, alive: list[Entry], share: float, emit: Emit) -> list[Entry]:
     if not alive:
         return []
     speeds = relative_speeds(baseline, alive)
@@ -135,13 +138,15 @@ def _keep(baseline: Contender, alive: list[Entry], share: float) -> list[Entry]:
         else:
             entry.measured(baseline)
             entry.leave("lost", f"{part:.2f} of the speed of {best.candidate.name}")
+            emit(final(entry))
     return kept
 
 
-def _without_the_fallen(alive: list[Entry]) -> list[Entry]:
+def _without_the_fallen(alive: list[Entry], emit: Emit) -> list[Entry]:
     for entry in alive:
         if entry.contender is not None and entry.contender.failure:
             entry.leave("failed", entry.contender.failure)
+            emit(final(entry))
     return [e for e in alive if e.contender is not None]
 
 
