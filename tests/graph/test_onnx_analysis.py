@@ -1,0 +1,170 @@
+import resource
+import time
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from onnx import TensorProto, helper
+
+from edgeopt.errors import ModelError
+from edgeopt.graph.analysis import Tensor
+from edgeopt.graph.model import load
+from edgeopt.graph.onnx_analysis import analyze_onnx
+
+CONV = """g (float[batch, 3, 8, 8] x) => (float[batch, 4, 8, 8] y) {
+    c = Conv<pads = [1, 1, 1, 1]>(x, w, b)  y = Relu(c) }"""
+
+
+@pytest.fixture
+def conv(write_model):
+    path = write_model(CONV, w=np.ones((4, 3, 3, 3), np.float32), b=np.zeros(4, np.float32))
+    return analyze_onnx(path)
+
+
+def operators(analysis):
+    return {(row.domain, row.operator): row.count for row in analysis.operators}
+
+
+def test_sizes_and_names(conv, folder):
+    assert (conv.kind, conv.format, conv.name) == ("model", "ONNX", "model.onnx")
+    assert conv.size_bytes == (folder / "model.onnx").stat().st_size
+    assert (conv.weights_bytes, conv.parameters, conv.weights_count) == (4 * 112, 112, 2)
+    assert (conv.opsets, conv.ir_version, conv.nodes_count) == ({"": 17}, 8, 2)
+    assert conv.digest == load(folder / "model.onnx").digest
+    assert conv.warnings == ()
+
+
+def test_inputs_and_outputs_with_open_dimensions(conv):
+    assert conv.inputs == (Tensor("x", "float32", ("batch", 3, 8, 8)),)
+    assert conv.outputs == (Tensor("y", "float32", ("batch", 4, 8, 8)),)
+
+
+def test_nodes_know_the_shapes_between_them_and_the_weights_that_they_read(conv):
+    first, second = conv.nodes
+    assert [t.shape for t in first.inputs] == [("batch", 3, 8, 8), (4, 3, 3, 3), (4,)]
+    assert first.outputs == (Tensor("c", "float32", ("batch", 4, 8, 8)),)
+    assert second.inputs == first.outputs
+    assert (first.weights_bytes, first.parameters, second.weights_bytes) == (448, 112, 0)
+    assert [row.position for row in conv.nodes] == [0, 1]
+
+
+def test_the_largest_weights(conv):
+    assert [(w.name, w.dtype, w.shape, w.size_bytes) for w in conv.weights] == [
+        ("w", "float32", (4, 3, 3, 3), 432),
+        ("b", "float32", (4,), 16),
+    ]
+
+
+def test_weights_in_constant_nodes_count(write_model):
+    found = analyze_onnx(
+        write_model("g (float[3] x) => (float[3] y) { k = Constant<value = float[3] {1, 2, 3}>()  y = Add(x, k) }")
+    )
+    assert (found.weights_bytes, found.parameters) == (12, 3)
+    assert [(row.operator, row.weights_bytes) for row in found.nodes] == [("Constant", 12), ("Add", 12)]
+
+
+def test_subgraphs_are_told_with_the_node_that_holds_them(write_model):
+    text = """g (bool c, float[2] x) => (float[2] y) { y = If (c) <
+        then_branch = t () => (float[2] a) { a = Relu(x) },
+        else_branch = e () => (float[2] b) { k = Constant<value = float[2] {1, 2}>()  b = Add(x, k) } > }"""
+    found = analyze_onnx(write_model(text))
+    assert [row.inside for row in found.nodes] == ["", "If/then_branch", "If/else_branch", "If/else_branch"]
+    assert operators(found) == {("", "If"): 1, ("", "Relu"): 1, ("", "Add"): 1, ("", "Constant"): 1}
+    assert found.weights_bytes == 8
+
+
+def test_functions_and_other_domains(write_model):
+    functions = '<domain: "own", opset_import: ["" : 17]> double (x) => (y) { y = Add(x, x) }'
+    found = analyze_onnx(write_model("g (float[2] x) => (float[2] y) { y = own.double(x) }", functions=functions))
+    assert found.functions_count == 1
+    assert operators(found) == {("own", "double"): 1}
+    assert any("domain 'own'" in warning for warning in found.warnings)
+    assert found.opsets == {"": 17, "own": 1}
+
+
+def test_an_operator_that_nobody_knows_leaves_shapes_unknown(folder):
+    graph = helper.make_graph(
+        [helper.make_node("Thing", ["x"], ["a"], domain="far.away"), helper.make_node("Relu", ["a"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", 1, [2])],
+        [helper.make_tensor_value_info("y", 1, [2])],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("far.away", 7)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), folder / "m.onnx")
+    found = analyze_onnx(folder / "m.onnx")
+    assert found.nodes[0].outputs == (Tensor("a", None, None),)
+    assert any("1 of 2 intermediate" in warning for warning in found.warnings)
+
+
+def test_weights_that_are_listed_as_inputs_are_weights_and_a_warning(folder):
+    proto = onnx.parser.parse_model(f'<ir_version: 3, opset_import: ["" : 8]> {CONV}')
+    for name, shape in (("w", (4, 3, 3, 3)), ("b", (4,))):
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(np.ones(shape, np.float32), name))
+        proto.graph.input.append(helper.make_tensor_value_info(name, 1, shape))
+    onnx.save(proto, folder / "old.onnx")
+    found = analyze_onnx(folder / "old.onnx")
+    assert [tensor.name for tensor in found.inputs] == ["x"]
+    assert any("2 weights are listed as inputs" in warning for warning in found.warnings)
+
+
+def test_external_files_are_told_with_their_sizes(external_model):
+    found = analyze_onnx(external_model)
+    assert [(file.name, file.size_bytes) for file in found.external_files] == [("weights.bin", 1600)]
+    assert found.size_bytes == external_model.stat().st_size + 1600
+    assert found.weights[0].file == "weights.bin"
+
+
+def test_twins_are_a_warning(write_model):
+    same = np.random.default_rng(0).random((32, 32)).astype(np.float32)
+    text = "g (float[32, 32] x) => (float[32, 32] y) { m = MatMul(x, a)  y = MatMul(m, b) }"
+    found = analyze_onnx(write_model(text, a=same, b=same))
+    assert any("4,096 bytes of weights are there more than once" in warning for warning in found.warnings)
+
+
+def test_odd_types(write_model):
+    found = analyze_onnx(
+        write_model("g (string[n] s, float16[1] h, bfloat16[1] b) => (string[n] t, seq(float16[1]) q) "
+                    "{ t = Identity(s)  i = Identity(b)  q = SequenceConstruct(h) }")
+    )  # fmt: skip
+    assert [tensor.dtype for tensor in found.inputs] == ["str", "float16", "bfloat16"]
+    assert [tensor.dtype for tensor in found.outputs] == ["str", "sequence"]
+
+
+def test_texts_as_weights(write_model):
+    found = analyze_onnx(
+        write_model("g () => (string[2] y) { y = Identity(w) }", w=np.array(["ab", "cde"], object))
+    )
+    assert found.weights_bytes == 5
+    assert any("no input" in warning for warning in found.warnings)
+
+
+def test_what_is_no_model_gets_the_sentence_of_every_command(folder):
+    (folder / "m.onnx").write_bytes(b"GGUF\x03\0\0\0" + b"\0" * 40)
+    with pytest.raises(ModelError, match="GGUF") as raised:
+        analyze_onnx(folder / "m.onnx")
+    assert raised.value.hint
+
+
+@pytest.mark.slow
+def test_ten_thousand_nodes_and_two_gigabytes_beside_them(folder):
+    """The file is sparse, and only read to be digested; the weights are never in memory."""
+    nodes = [helper.make_node("Relu", [f"v{k}"], [f"v{k + 1}"]) for k in range(10_000)]
+    nodes.append(helper.make_node("Add", ["v10000", "w"], ["y"]))
+    shape = [1000, 500_000]
+    size_bytes = 4 * 1000 * 500_000
+    weight = TensorProto(name="w", dims=shape, data_type=1, data_location=1)
+    weight.external_data.add(key="location", value="w.data")
+    with (folder / "w.data").open("wb") as file:
+        file.truncate(size_bytes)
+    ports = [[helper.make_tensor_value_info(n, 1, shape)] for n in ("v0", "y")]
+    graph = helper.make_graph(nodes, "g", *ports, [weight])
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "m.onnx"
+    )
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    begin = time.monotonic()
+    found = analyze_onnx(folder / "m.onnx")
+    assert time.monotonic() - begin < 60
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000
+    assert (found.nodes_count, found.weights_bytes) == (10_001, size_bytes)
