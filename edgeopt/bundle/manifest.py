@@ -8,7 +8,10 @@ import msgspec
 from edgeopt.errors import BundleError
 
 FILE = "manifest.json"
+SIGNATURE = "manifest.sig.json"
+"""The signature over the manifest; beside it, so not in it."""
 SCHEMA = 1
+_LARGEST_BYTES = 32 << 20
 _HINT = "Copy the bundle again from where it came."
 
 
@@ -29,11 +32,11 @@ def file_digest(path: Path) -> str:
 
 
 def write_manifest(folder: Path) -> None:
-    """Lists every file of the folder but the manifest itself."""
+    """Lists every file of the folder but the manifest itself and its signature."""
     files = {
         path.relative_to(folder).as_posix(): FileEntry(file_digest(path), path.stat().st_size)
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path != folder / FILE
+        if path.is_file() and path not in {folder / FILE, folder / SIGNATURE}
     }
     (folder / FILE).write_bytes(msgspec.json.format(msgspec.json.encode(Manifest(files)), indent=1))
 
@@ -49,7 +52,8 @@ def check_manifest(folder: Path) -> Manifest:
             raise BundleError(f"The bundle '{folder.name}' is damaged: {name} is not what was written.", _HINT)
     for path in folder.rglob("*"):
         name = path.relative_to(folder).as_posix()
-        if path.is_symlink() or (not path.is_dir() and name not in manifest.files and name != FILE):
+        unlisted = name not in manifest.files and name != FILE and not (name == SIGNATURE and path.is_file())
+        if path.is_symlink() or (not path.is_dir() and unlisted):
             raise BundleError(
                 f"The bundle '{folder.name}' holds {name}, which its manifest does not list.",
                 "Remove that file if it is yours; otherwise do not trust this copy.",
@@ -59,6 +63,8 @@ def check_manifest(folder: Path) -> Manifest:
 
 def _read(path: Path) -> Manifest:
     try:
+        if path.stat().st_size > _LARGEST_BYTES:  # whoever sent it must not fill the memory before it is checked
+            raise BundleError(f"{path} is too large for a manifest.", _HINT)
         manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
     except FileNotFoundError:
         raise BundleError(f"'{path.parent}' has no {FILE}.", "It is not a bundle, or it is damaged.") from None

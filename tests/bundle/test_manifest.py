@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from edgeopt.bundle.manifest import FILE, check_manifest, file_digest, write_manifest
+from edgeopt.bundle.manifest import FILE, SIGNATURE, check_manifest, file_digest, write_manifest
 from edgeopt.errors import BundleError
 
 FILES = (
@@ -153,4 +153,20 @@ def test_a_folder_in_the_place_of_the_manifest(bundle):
     (bundle / FILE).unlink()
     (bundle / FILE).mkdir()
     with pytest.raises(BundleError, match="cannot be read"):
+        check_manifest(bundle)
+
+
+def test_a_manifest_that_would_fill_the_memory(bundle):
+    os.truncate(bundle / FILE, 1 << 40)
+    with pytest.raises(BundleError, match="too large for a manifest"):
+        check_manifest(bundle)
+
+
+def test_the_signature_beside_the_manifest_is_no_file_too_many(bundle):
+    (bundle / SIGNATURE).write_text("{}")
+    check_manifest(bundle)
+    write_manifest(bundle)
+    assert SIGNATURE not in check_manifest(bundle).files
+    (bundle / "model" / SIGNATURE).write_text("{}")
+    with pytest.raises(BundleError, match=f"holds model/{SIGNATURE}"):
         check_manifest(bundle)

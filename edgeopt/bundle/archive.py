@@ -1,0 +1,164 @@
+"""A bundle as one file: an uncompressed zip, written the same way every time and read without any trust."""
+
+import errno
+import io
+import os
+import shutil
+import stat
+import struct
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import BinaryIO
+from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo, is_zipfile
+
+from edgeopt.errors import BundleError, said_by
+
+_OLDEST = (1980, 1, 1, 0, 0, 0)
+_PIECE_BYTES = 1 << 20
+_MOST_ENTRIES = 100_000
+# zipfile takes the whole list of contents into memory at once, as long as the archive says that it is.
+_LONGEST_LIST_BYTES = 32 << 20
+_ENCRYPTED = 0x1
+_HINT = "Send the bundle again, as `edgeopt fleet deploy` packs it."
+# What zipfile raises for what is no sound archive.
+_UNSOUND = (BadZipFile, EOFError, NotImplementedError, OverflowError, RuntimeError, ValueError, struct.error)
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a path is a bundle (or anything else) as one zip file."""
+    return path.is_file() and is_zipfile(path)
+
+
+def pack(folder: Path, out: BinaryIO) -> None:
+    """Writes a bundle's folder as one zip; the same folder gives the same bytes."""
+    with ZipFile(out, "w", ZIP_STORED) as archive:
+        for name, path in sorted(_files(folder)):
+            info = ZipInfo(name, _OLDEST)
+            info.create_system = 3  # Unix, wherever it is packed
+            info.external_attr = (stat.S_IFREG | 0o644) << 16
+            info.file_size = path.stat().st_size  # tells zipfile whether 32 bits are enough
+            with path.open("rb") as source, archive.open(info, "w") as target:
+                shutil.copyfileobj(source, target, _PIECE_BYTES)
+
+
+def unpack(file: Path, folder: Path, max_bytes: int) -> None:
+    """Writes the files of a packed bundle into a new or empty folder.
+
+    Raises BundleError for an archive that is anything but plain uncompressed files inside that folder; nothing
+    is written before every entry has been looked at. The caller removes the folder after a failure.
+    """
+    try:
+        with file.open("rb") as raw, ZipFile(_Bounded(raw)) as archive:
+            entries = _checked(archive.infolist(), max_bytes, file.stat().st_size)
+            folder.mkdir(exist_ok=True)
+            for info in entries:
+                _write(archive, info, folder)
+    except _UNSOUND as error:
+        raise _refused(f"it is no sound zip archive: {said_by(error)}") from error
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a place before the archive's begin
+            raise
+        raise _refused("it is no sound zip archive: it points outside itself") from error
+
+
+class _Bounded(io.BufferedReader):
+    """Reads no more at once than an honest archive needs."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        super().__init__(io.FileIO(raw.fileno(), closefd=False))
+        self._size = os.fstat(raw.fileno()).st_size
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        wanted = self._size - self.tell() if size is None or size < 0 else size
+        if wanted > _LONGEST_LIST_BYTES:
+            raise BadZipFile("its list of contents is too long")
+        return super().read(size)
+
+
+def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder).as_posix()
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            raise BundleError(
+                f"'{name}' in the bundle '{folder.name}' is a link or no plain file, which bundles may not hold.",
+                "Copy the bundle again from where it came.",
+            )
+        if path.is_file():
+            yield name, path
+
+
+def _checked(entries: list[ZipInfo], max_bytes: int, archive_bytes: int) -> list[ZipInfo]:
+    """The files among the entries, in which nothing is wrong."""
+    if len(entries) > _MOST_ENTRIES:
+        raise _refused(f"it holds {len(entries)} entries; at most {_MOST_ENTRIES} are taken")
+    if min((info.header_offset for info in entries), default=0) > 0:
+        # Golden arrays are zips too: in a bundle that was cut off, the last whole one of them looks like the end.
+        raise _refused("it is no sound zip archive: it is cut off, or something stands before its first entry")
+    names: set[str] = set()
+    for info in entries:
+        name = _plain_name(info)
+        _check_kind(info)
+        if name in names:
+            raise _refused(f"it holds '{_shown(name)}' twice")
+        names.add(name)
+    files = [info for info in entries if not info.is_dir()]
+    _check_sizes(files, max_bytes, archive_bytes)
+    plain = {info.filename for info in files}
+    inside = next((n for n in names for p in PurePosixPath(n).parents if str(p) in plain), None)
+    if inside is not None:
+        raise _refused(f"'{_shown(inside)}' lies inside what is a file")
+    return files
+
+
+def _plain_name(info: ZipInfo) -> str:
+    """The entry's name without the slash that ends a folder's; refused when it could lead anywhere else."""
+    name = info.orig_filename.removesuffix("/")  # filename is cut at a NUL
+    odd = "\0" in name or "\\" in name or PureWindowsPath(name).drive
+    if odd or any(part in {"", ".", ".."} for part in name.split("/")):
+        raise _refused(f"the name '{_shown(info.orig_filename)}' is not that of a file inside it")
+    if any(len(os.fsencode(part)) > 255 for part in name.split("/")) or len(name) > 1000:
+        raise _refused(f"the name '{_shown(name)}' is too long")
+    return name
+
+
+def _check_kind(info: ZipInfo) -> None:
+    name = _shown(info.filename)
+    kind = stat.S_IFMT(info.external_attr >> 16)
+    if kind not in {0, stat.S_IFREG, stat.S_IFDIR} or (kind == stat.S_IFDIR and not info.is_dir()):
+        raise _refused(f"'{name}' is a link or no plain file")
+    if info.flag_bits & _ENCRYPTED:
+        raise _refused(f"'{name}' is encrypted")
+    if info.compress_type != ZIP_STORED:
+        raise _refused(f"'{name}' is compressed; bundles are packed without compression (zip -0)")
+
+
+def _check_sizes(files: list[ZipInfo], max_bytes: int, archive_bytes: int) -> None:
+    """What lies uncompressed in an archive cannot be more than the archive itself."""
+    for info in files:
+        if info.file_size != info.compress_size:
+            raise _refused(f"'{_shown(info.filename)}' lies about its size")
+    total = sum(info.file_size for info in files)
+    if total > max_bytes:
+        raise _refused(f"it holds {total} bytes; at most {max_bytes} are taken")
+    if total > archive_bytes:
+        raise _refused(f"it claims to hold {total} bytes and is only {archive_bytes} long")
+
+
+def _write(archive: ZipFile, info: ZipInfo, folder: Path) -> None:
+    path = folder / info.filename
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Exclusively: where "A" and "a" are one file, the second must not replace the first.
+    with archive.open(info) as source, path.open("xb") as target:
+        while piece := source.read(_PIECE_BYTES):
+            target.write(piece)
+        if target.tell() != info.file_size:
+            raise _refused(f"'{_shown(info.filename)}' lies about its size")
+
+
+def _shown(name: str) -> str:
+    plain = "".join(c if c.isprintable() else "?" for c in name)
+    return plain if len(plain) <= 80 else f"{plain[:77]}..."
+
+
+def _refused(why: str) -> BundleError:
+    return BundleError(f"The packed bundle is refused: {why}.", _HINT)

@@ -1,0 +1,244 @@
+"""Signatures of bundles: ed25519 over the manifest's raw bytes, in a DSSE envelope beside it.
+
+The manifest holds the digest of every other file, so its signature is one over the bundle. Public keys need no
+library to be read and compared; making and checking a signature does (`sign` extra).
+"""
+
+import base64
+import binascii
+import contextlib
+import hashlib
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from edgeopt.bundle.manifest import FILE, SIGNATURE, check_manifest
+from edgeopt.errors import BundleError, InputError, MissingExtraError, UsageError, said_by
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+PAYLOAD_TYPE = "application/vnd.edgeopt.manifest+json"
+_KEY_BYTES = 32
+# A SubjectPublicKeyInfo of ed25519 (RFC 8410) is this, then the 32 bytes of the key.
+_DER_HEAD = bytes.fromhex("302a300506032b6570032100")
+_PEM_BEGIN, _PEM_END = "-----BEGIN PUBLIC KEY-----", "-----END PUBLIC KEY-----"
+_LONGEST_KEY_FILE_BYTES = 16 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class PublicKey:
+    raw: bytes
+
+    def text(self) -> str:
+        """As its file holds it: PEM, which openssl reads too."""
+        return f"{_PEM_BEGIN}\n{base64.b64encode(_DER_HEAD + self.raw).decode()}\n{_PEM_END}\n"
+
+
+class _Signature(msgspec.Struct, frozen=True):
+    keyid: str
+    sig: bytes
+
+
+class _Envelope(msgspec.Struct, frozen=True, rename={"payload_type": "payloadType"}):
+    payload: bytes
+    payload_type: str
+    signatures: list[_Signature]
+
+
+class Signed(msgspec.Struct, frozen=True):
+    bundle: str
+    key_id: str
+
+
+class NewKey(msgspec.Struct, frozen=True):
+    key_id: str
+    private_key_file: str
+    public_key_file: str
+
+
+def key_id(key: PublicKey) -> str:
+    """The name of a key: the first 16 hex digits of its SHA-256."""
+    return hashlib.sha256(key.raw).hexdigest()[:16]
+
+
+def new_key(path: Path) -> NewKey:
+    """Writes a new private key, readable by its owner alone, and its public half as PATH.pub; replaces nothing."""
+    _check_installed()
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    public_file = path.with_name(path.name + ".pub")
+    taken = next((each for each in (path, public_file) if os.path.lexists(each)), None)
+    if taken is not None:
+        raise UsageError(f"'{taken}' exists already, and a key is never replaced.", "Choose another name.")
+    if not path.parent.is_dir():
+        raise UsageError(f"The folder '{path.parent}' does not exist.", "Make it first, or choose another place.")
+    private = Ed25519PrivateKey.generate()
+    text = private.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    public = PublicKey(private.public_key().public_bytes_raw())
+    _write_new(path, text, 0o600)
+    _write_new(public_file, public.text().encode(), 0o644)
+    return NewKey(key_id(public), str(path), str(public_file))
+
+
+def load_public_key(source: Path | str) -> PublicKey:
+    """The public key in a file (a path) or in a text; raises InputError when it is none."""
+    text, where = (_read_key(source), f"'{source}'") if isinstance(source, Path) else (source, "The text")
+    if "PRIVATE KEY" in text:
+        raise InputError(
+            f"{where} holds a private key; a public one is needed.",
+            "Give the file that ends with .pub, and keep the private key where bundles are signed.",
+        )
+    body = text.partition(_PEM_BEGIN)[2].partition(_PEM_END)
+    try:
+        der = base64.b64decode("".join(body[0].split()), validate=True) if body[1] else b""
+    except (binascii.Error, ValueError):
+        der = b""
+    if len(der) != len(_DER_HEAD) + _KEY_BYTES or not der.startswith(_DER_HEAD):
+        raise InputError(
+            f"{where} holds no ed25519 public key.",
+            "Make a pair with: edgeopt sign --new-key PATH (gives PATH.pub)",
+        )
+    return PublicKey(der[len(_DER_HEAD) :])
+
+
+def sign_bundle(folder: Path, private_key_file: Path) -> Signed:
+    """Signs a sound bundle; an older signature is replaced."""
+    check_manifest(folder)
+    private = _load_private_key(private_key_file)
+    payload = (folder / FILE).read_bytes()
+    key = PublicKey(private.public_key().public_bytes_raw())
+    envelope = _Envelope(payload, PAYLOAD_TYPE, [_Signature(key_id(key), private.sign(_signed_bytes(payload)))])
+    _replace(folder / SIGNATURE, msgspec.json.format(msgspec.json.encode(envelope), indent=1))
+    return Signed(str(folder), key_id(key))
+
+
+def claimed_key(folder: Path) -> str | None:
+    """The id of the key that a bundle says it is signed with, unchecked; None for an unsigned one."""
+    return _envelope(folder).signatures[0].keyid if (folder / SIGNATURE).exists() else None
+
+
+def verify_signature(folder: Path, keys: Sequence[PublicKey]) -> str:
+    """The id of the key, one of these, that signed this very manifest; raises BundleError otherwise.
+
+    It vouches for the manifest; `check_manifest` must still say that the files are those of the manifest.
+    """
+    if not (folder / SIGNATURE).exists():
+        raise BundleError(
+            f"The bundle '{folder.name}' is not signed.", "Sign it with: edgeopt sign BUNDLE --key KEY"
+        )
+    envelope = _envelope(folder)
+    manifest = (folder / FILE).read_bytes()
+    by_id = {key_id(key): key for key in keys}
+    known = [(by_id[s.keyid], s.sig) for s in envelope.signatures if s.keyid in by_id]
+    if not known:
+        raise BundleError(
+            f"The bundle '{folder.name}' is signed by the key {envelope.signatures[0].keyid[:16]}, "
+            "which is not trusted here.",
+            f"Trusted: {', '.join(by_id) or 'no key'}. Sign it with a trusted key, or trust that one.",
+        )
+    for key, signature in known:
+        if envelope.payload == manifest and _fits(key, signature, envelope.payload):
+            return key_id(key)
+    raise BundleError(
+        f"The signature of the bundle '{folder.name}' does not fit its manifest: one of them was altered.",
+        "Do not use this copy; fetch the bundle again, or sign it again where it was made.",
+    )
+
+
+def _fits(key: PublicKey, signature: bytes, payload: bytes) -> bool:
+    _check_installed()
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        Ed25519PublicKey.from_public_bytes(key.raw).verify(signature, _signed_bytes(payload))
+    except InvalidSignature:
+        return False
+    return True
+
+
+def _signed_bytes(payload: bytes) -> bytes:
+    """DSSE's pre-authentication encoding: https://github.com/secure-systems-lab/dsse/blob/master/protocol.md"""
+    return b"DSSEv1 %d %s %d %s" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
+
+
+def _envelope(folder: Path) -> _Envelope:
+    file = folder / SIGNATURE
+    try:
+        if file.is_symlink() or file.stat().st_size > 2 * (folder / FILE).stat().st_size + 4096:
+            raise BundleError(f"{SIGNATURE} of the bundle '{folder.name}' is no signature.", "Sign it again.")
+        envelope = msgspec.json.decode(file.read_bytes(), type=_Envelope)
+    except OSError as error:
+        raise BundleError(f"{file} cannot be read: {error.strerror}.", "Sign the bundle again.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BundleError(f"{file} is no signature: {error}.", "Sign the bundle again.") from None
+    if envelope.payload_type != PAYLOAD_TYPE or not envelope.signatures:
+        raise BundleError(f"{file} is no signature of an edgeopt bundle.", "Sign the bundle again.")
+    return envelope
+
+
+def _load_private_key(path: Path) -> "Ed25519PrivateKey":
+    _check_installed()
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    hint = "Make one with: edgeopt sign --new-key PATH"
+    try:
+        found = load_pem_private_key(_read_key(path).encode(), password=None)
+    except TypeError:
+        raise InputError(
+            f"The key '{path}' is locked with a password, which edgeopt cannot ask for.", hint
+        ) from None
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise InputError(f"'{path}' holds no private key: {said_by(error)}", hint) from None
+    if not isinstance(found, Ed25519PrivateKey):
+        raise InputError(f"'{path}' holds a private key of another kind than ed25519.", hint)
+    return found
+
+
+def _read_key(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_LONGEST_KEY_FILE_BYTES).decode("ascii", errors="replace")
+    except OSError as error:
+        raise InputError(f"The key '{path}' cannot be read: {error.strerror}.", "Check the path.") from None
+
+
+def _check_installed() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("cryptography") is None:
+        raise MissingExtraError("sign", "Signing and checking signatures")
+
+
+def _write_new(path: Path, content: bytes, mode: int) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Written beside the bundle first: a file left inside it by a crash would make it damaged."""
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.parent.name}.sig-", dir=path.parent.resolve().parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fchmod(file.fileno(), (path.parent / FILE).stat().st_mode & 0o777)
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            Path(name).unlink()
+        raise

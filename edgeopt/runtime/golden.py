@@ -1,0 +1,42 @@
+"""Whether a bundle, as it is loaded here, still gives the golden outputs that it was proved with."""
+
+from dataclasses import dataclass
+
+from edgeopt.bundle.read import Bundle
+from edgeopt.graph.accuracy import compare_outputs
+from edgeopt.runtime.session import Session
+
+# Other processors round otherwise.
+_LEEWAY_DB = 1.0
+_FEW_SAMPLES_DB = 6.0
+
+
+@dataclass(frozen=True, slots=True)
+class GoldenAnswer:
+    accuracy_db: float
+    floor_db: float
+    problem: str | None
+    """Why the outputs cannot be compared at all: not finite, another shape."""
+
+    def sentence(self, subject: str) -> str | None:
+        """What is wrong with these answers, for people; None where they are good."""
+        if not self.problem and self.accuracy_db >= self.floor_db:
+            return None
+        return (
+            f"{subject} answers its golden samples with {self.accuracy_db:.1f} dB; it must reach "
+            f"{self.floor_db:g} dB. {self.problem or ''}"
+        ).strip()
+
+
+def answer_golden(bundle: Bundle, session: Session) -> GoldenAnswer:
+    """Runs the golden inputs of a bundle and compares; raises what the session raises."""
+    outputs = [session.run(feeds) for feeds in bundle.golden("inputs")]
+    reference = bundle.golden("reference")
+    accuracy = compare_outputs(reference, outputs)
+    evidence = bundle.deployment.evidence
+    # These few samples may lie below a floor that all of the proof's together reached; what they gave then is
+    # enough now, within reason.
+    proved_db = evidence.floor_db if evidence else 0.0
+    then_db = compare_outputs(reference, bundle.golden("outputs")).snr_db
+    floor_db = max(min(proved_db, then_db - _LEEWAY_DB), proved_db - _FEW_SAMPLES_DB)
+    return GoldenAnswer(accuracy.snr_db, floor_db, accuracy.problem)

@@ -1,0 +1,292 @@
+import io
+import os
+import stat
+import struct
+import zipfile
+from contextlib import suppress
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from edgeopt.bundle.archive import is_archive, pack, unpack
+from edgeopt.bundle.manifest import check_manifest
+from edgeopt.errors import BundleError
+
+MOST = 1 << 20
+
+
+@pytest.fixture
+def made(tmp_path):
+    """Writes an archive of (name or ZipInfo, content) rows and returns its path."""
+
+    def make(*rows, compression=ZIP_STORED):
+        path = tmp_path / "made.zip"
+        with ZipFile(path, "w", compression) as archive:
+            for name, content in rows:
+                archive.writestr(name, content)
+        return path
+
+    return make
+
+
+def packed(folder):
+    out = io.BytesIO()
+    pack(folder, out)
+    return out.getvalue()
+
+
+def tree(folder):
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def refused(path, tmp_path, says, max_bytes=MOST):
+    out = tmp_path / "out"
+    with pytest.raises(BundleError, match=says) as caught:
+        unpack(path, out, max_bytes)
+    assert caught.value.hint
+    assert not out.exists() or not any(out.iterdir())
+
+
+def test_a_bundle_comes_back_as_it_was(conv_bundle, tmp_path):
+    file = tmp_path / "conv.zip"
+    file.write_bytes(packed(conv_bundle))
+    assert is_archive(file)
+    assert not is_archive(conv_bundle)
+    unpack(file, tmp_path / "out", MOST)
+    assert tree(tmp_path / "out") == tree(conv_bundle)
+    check_manifest(tmp_path / "out")
+
+
+def test_packed_twice_it_is_the_same_bytes(bundle, conv_bundle):
+    os.utime(bundle / "ledger.json", (1, 1e9))
+    (bundle / "ledger.json").chmod(0o600)
+    assert packed(bundle) == packed(conv_bundle)
+
+
+def test_nothing_is_compressed_and_names_are_in_order(conv_bundle):
+    with ZipFile(io.BytesIO(packed(conv_bundle))) as archive:
+        names = archive.namelist()
+        assert names == sorted(names)
+        assert {info.compress_type for info in archive.infolist()} == {ZIP_STORED}
+
+
+@pytest.mark.parametrize("plant", [lambda p: p.symlink_to("ledger.json"), os.mkfifo], ids=["link", "pipe"])
+def test_what_is_no_plain_file_is_not_packed(bundle, plant):
+    plant(bundle / "odd")
+    with pytest.raises(BundleError, match="'odd' in the bundle"):
+        packed(bundle)
+
+
+def test_folders_of_their_own_are_no_harm(made, tmp_path):
+    unpack(made(("model/", ""), ("model/a", "1"), ("b", "2")), tmp_path / "out", MOST)
+    assert tree(tmp_path / "out") == {"model/a": b"1", "b": b"2"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../x",
+        "a/../../x",
+        "..",
+        ".",
+        "/etc/x",
+        "//x",
+        "a//b",
+        "a/./b",
+        "a\\b",
+        "..\\x",
+        "C:\\x",
+        "C:x",
+        "\\\\s\\x",
+        "a\0b",
+    ],
+)
+def test_a_name_that_could_lead_elsewhere(made, tmp_path, name):
+    info = ZipInfo("placeholder")
+    info.filename = info.orig_filename = name
+    refused(made(("fine", "1"), (info, "2")), tmp_path, "not that of a file inside")
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("name", ["x" * 256, "/".join(["x"] * 600)])
+def test_a_name_that_is_too_long(made, tmp_path, name):
+    refused(made((name, "1")), tmp_path, "too long")
+
+
+@pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR, stat.S_IFBLK, stat.S_IFSOCK])
+def test_links_and_devices(made, tmp_path, kind):
+    info = ZipInfo("odd")
+    info.external_attr = (kind | 0o777) << 16
+    refused(made((info, "/etc/passwd")), tmp_path, "link or no plain file")
+
+
+def test_the_same_name_twice(made, tmp_path):
+    with pytest.warns(UserWarning, match="Duplicate"):
+        file = made(("a", "1"), ("a", "2"))
+    refused(file, tmp_path, "'a' twice")
+
+
+@pytest.mark.parametrize(
+    "rows", [(("a", "1"), ("a/b", "2")), (("a/b", "1"), ("a", "2")), (("a", "1"), ("a/b/", ""))]
+)
+def test_a_file_inside_a_file(made, tmp_path, rows):
+    refused(made(*rows), tmp_path, "inside what is a file")
+
+
+def test_a_file_and_a_folder_of_one_name(made, tmp_path):
+    refused(made(("a", "1"), ("a/", "")), tmp_path, "twice")
+
+
+def test_compressed_entries(made, tmp_path):
+    refused(made(("a", "0" * 10_000), compression=ZIP_DEFLATED), tmp_path, "compressed")
+
+
+def test_more_than_is_taken(made, tmp_path):
+    file = made(("a", "1" * 600), ("b", "1" * 600))
+    refused(file, tmp_path, "at most 1199", max_bytes=1199)
+    unpack(file, tmp_path / "out", 1200)
+
+
+def central(data, field, value, size=4):
+    """The archive with one field of its first entry in the list of contents replaced."""
+    start = data.index(b"PK\x01\x02") + field
+    return data[:start] + value.to_bytes(size, "little") + data[start + size :]
+
+
+def plant(tmp_path, data):
+    file = tmp_path / "planted.zip"
+    file.write_bytes(data)
+    return file
+
+
+def test_a_huge_claim_about_the_size(made, tmp_path):
+    data = made(("a", "1")).read_bytes()
+    both = central(central(data, 20, 1 << 31), 24, 1 << 31)
+    refused(plant(tmp_path, both), tmp_path, "claims to hold 2147483648 bytes", max_bytes=1 << 32)
+    refused(plant(tmp_path, central(data, 24, 1 << 31)), tmp_path, "lies about its size", max_bytes=1 << 32)
+
+
+def test_a_huge_claim_in_64_bits(made, tmp_path):
+    info = ZipInfo("a")
+    info.extra = struct.pack("<HHQQ", 1, 16, 1 << 62, 1 << 62)
+    data = made((info, "1")).read_bytes()
+    both = central(central(data, 20, 0xFFFFFFFF), 24, 0xFFFFFFFF)
+    refused(plant(tmp_path, both), tmp_path, "at most|claims", max_bytes=1 << 40)
+
+
+def test_an_honest_archive_with_64_bit_fields(tmp_path):
+    file = tmp_path / "zip64.zip"
+    with ZipFile(file, "w") as archive, archive.open("a", "w", force_zip64=True) as entry:
+        entry.write(b"1")
+    unpack(file, tmp_path / "out", MOST)
+    assert tree(tmp_path / "out") == {"a": b"1"}
+
+
+def test_entries_that_share_their_bytes_hold_no_more_than_the_archive(tmp_path):
+    content = b"1" * 1000
+    out = io.BytesIO()
+    with ZipFile(out, "w") as archive:
+        archive.writestr("a", content)
+        first = archive.filelist[0]
+        for k in range(50):
+            info = ZipInfo(f"b{k}")
+            info.header_offset = first.header_offset
+            info.CRC, info.file_size, info.compress_size = first.CRC, first.file_size, first.compress_size
+            archive.filelist.append(info)
+        archive._didModify = True
+    refused(plant(tmp_path, out.getvalue()), tmp_path, "claims to hold 51000 bytes")
+
+
+def test_a_list_of_contents_that_would_fill_the_memory(made, tmp_path):
+    data = made(("a", "1")).read_bytes()
+    end = data.index(b"PK\x05\x06")
+    file = plant(tmp_path, b"\0" * end)
+    with file.open("r+b") as out:
+        out.truncate(100 << 20)  # sparse: it takes no room
+        out.seek(0, os.SEEK_END)
+        out.write(data[end : end + 12] + (99 << 20).to_bytes(4, "little") + (0).to_bytes(4, "little") + b"\0\0")
+    refused(file, tmp_path, "list of contents is too long", max_bytes=1 << 40)
+
+
+def test_an_encrypted_entry(made, tmp_path):
+    data = central(made(("a", "1")).read_bytes(), 8, 1, size=2)
+    refused(plant(tmp_path, data), tmp_path, "encrypted")
+
+
+def test_a_wrong_checksum(made, tmp_path):
+    data = central(made(("a", "1")).read_bytes(), 16, 7)
+    with pytest.raises(BundleError, match="no sound zip"):
+        unpack(plant(tmp_path, data), tmp_path / "out", MOST)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"no zip at all", b"PK\x05\x06" + b"\0" * 18])
+def test_what_is_no_archive_of_anything(tmp_path, content):
+    file = plant(tmp_path, content)
+    if zipfile.is_zipfile(file):
+        unpack(file, tmp_path / "out", MOST)
+        assert tree(tmp_path / "out") == {}
+    else:
+        refused(file, tmp_path, "no sound zip")
+
+
+def test_what_is_there_already_is_never_replaced(made, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "a").write_text("mine")
+    with pytest.raises(FileExistsError):
+        unpack(made(("a", "theirs")), tmp_path / "out", MOST)
+    assert (tmp_path / "out" / "a").read_text() == "mine"
+
+
+@pytest.mark.parametrize("part", [0.2, 0.5, 0.9, 0.99])
+def test_a_truncated_archive(conv_bundle, tmp_path, part):
+    data = packed(conv_bundle)
+    refused(plant(tmp_path, data[: int(len(data) * part)]), tmp_path, "no sound zip")
+
+
+SMALL = io.BytesIO()
+with ZipFile(SMALL, "w") as small:
+    small.writestr("manifest.json", "{}")
+    small.writestr("model/weights.bin", bytes(range(40)))
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    edits=st.lists(
+        st.tuples(st.integers(0, len(SMALL.getvalue()) - 1), st.integers(0, 255)), min_size=1, max_size=6
+    )
+)
+def test_any_damage_is_refused_or_stays_inside(tmp_path_factory, edits):
+    data = bytearray(SMALL.getvalue())
+    for place, value in edits:
+        data[place] = value
+    home = tmp_path_factory.mktemp("damage")
+    file = plant(home, bytes(data))
+    with suppress(BundleError):  # anything else that is raised is a fault
+        unpack(file, home / "out", MOST)
+    assert {path.name for path in home.iterdir()} <= {"planted.zip", "out"}
+    assert not any(path.is_symlink() for path in home.rglob("*"))
+    assert sum(len(content) for content in tree(home / "out").values()) <= MOST
+
+
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    names=st.lists(NAMES | st.sampled_from(["..", "a/../..", "/x", "a/b", "\\", "a/"]), max_size=4, unique=True)
+)
+def test_any_name_is_refused_or_stays_inside(tmp_path_factory, names):
+    home = tmp_path_factory.mktemp("names")
+    file = home / "planted.zip"
+    with ZipFile(file, "w") as archive:
+        for name in names:
+            archive.writestr(name, "" if name.endswith("/") else "1")
+    try:
+        unpack(file, home / "out", MOST)
+    except BundleError:
+        pass
+    else:
+        assert set(tree(home / "out")) == {name for name in names if not name.endswith("/")}
+    assert {path.name for path in home.iterdir()} <= {"planted.zip", "out"}
