@@ -1,6 +1,7 @@
 """edgeopt: the fastest deployment of an ONNX model on a device that can be proved good.
 
 device = edgeopt.probe()
+analysis = edgeopt.analyze("model.onnx")
 outcome = edgeopt.optimize("model.onnx", "model.edgeopt", data="data.npz")
 session = edgeopt.load("model.edgeopt")
 outputs = session.run({"image": array})
@@ -12,15 +13,17 @@ from typing import TYPE_CHECKING
 from edgeopt.version import __version__
 
 if TYPE_CHECKING:
+    from edgeopt.bundle.analysis import analyze
     from edgeopt.hw.probe import probe
     from edgeopt.runtime.session import load
     from edgeopt.search.optimize import optimize
 
-__all__ = ["__version__", "load", "optimize", "probe"]
+__all__ = ["__version__", "analyze", "load", "optimize", "probe"]
 
 # `import edgeopt` must stay under 60 ms, so each name brings its own imports when it is first used.
 _HOMES = {
     "probe": "edgeopt.hw.probe",
+    "analyze": "edgeopt.bundle.analysis",
     "optimize": "edgeopt.search.optimize",
     "load": "edgeopt.runtime.session",
 }

@@ -11,6 +11,8 @@ from edgeopt import events
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
+MAYBE = st.none() | FINITE
+STATUS = st.sampled_from(["racing", "winner", "lost", "below the floor", "failed", "not tried"])
 COUNT = st.none() | st.integers(0, sys.maxsize)
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-sys.maxsize, sys.maxsize) | FINITE | TEXT,
@@ -18,8 +20,9 @@ PLAIN = st.recursive(
     max_leaves=6,
 )
 EVENTS = (
-    st.builds(events.Progress, TEXT, TEXT, COUNT, COUNT, st.none() | TEXT, st.none() | FINITE)
-    | st.builds(events.Metric, TEXT, FINITE, TEXT)
+    st.builds(events.Progress, TEXT, TEXT, COUNT, COUNT, st.none() | TEXT, MAYBE, TEXT, MAYBE)
+    | st.builds(events.Metric, TEXT, FINITE, TEXT, MAYBE)
+    | st.builds(events.Standing, TEXT, STATUS, TEXT, MAYBE, MAYBE, MAYBE, MAYBE, MAYBE)
     | st.builds(events.Log, st.sampled_from(["info", "warning"]), TEXT)
     | st.builds(events.Result, TEXT, st.dictionaries(TEXT, PLAIN, max_size=3))
     | st.builds(events.Error, TEXT, TEXT, TEXT)
@@ -57,6 +60,8 @@ def test_a_reader_ignores_what_a_later_version_adds(event, added):
         '{"event": "metric", "name": "latency_ms", "value": null}',
         '{"event": "metric", "name": "latency_ms", "value": "1"}',
         '{"event": "log", "level": "debug", "message": ""}',
+        '{"event": "standing", "candidate": "a", "status": "asleep"}',
+        '{"event": "standing", "status": "racing"}',
         "[]",
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 import edgeopt
 
 ROOT = Path(__file__).parents[1]
-NAMES = ["__version__", "load", "optimize", "probe"]
+NAMES = ["__version__", "analyze", "load", "optimize", "probe"]
 
 
 def test_the_public_names_are_these():

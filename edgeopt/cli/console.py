@@ -31,8 +31,12 @@ def execute(
     work: Callable[[events.Emit], Outcome],
     show: "Callable[[Outcome, Console], None]",
     json: bool = False,
+    left_behind: str = "nothing was changed",
 ) -> None:
-    """Does a command's work, tells what happens on the way, and leaves with the right exit code."""
+    """Does a command's work, tells what happens on the way, and leaves with the right exit code.
+
+    `left_behind` says how things stand after it was cancelled.
+    """
     voice = JsonLines() if json else People()
     try:
         with _signals_as_exceptions():
@@ -52,11 +56,9 @@ def execute(
     except SystemExit:  # rich's answer to the same
         code = EXIT_UNREAD
     except KeyboardInterrupt:
-        code = _fail(voice, events.Error("cancelled", "Cancelled; nothing was changed."), EXIT_CANCELLED)
+        code = _fail(voice, events.Error("cancelled", f"Cancelled; {left_behind}."), EXIT_CANCELLED)
     except Terminated:
-        code = _fail(
-            voice, events.Error("terminated", "Stopped by SIGTERM; nothing was changed."), EXIT_TERMINATED
-        )
+        code = _fail(voice, events.Error("terminated", f"Stopped by SIGTERM; {left_behind}."), EXIT_TERMINATED)
     except EdgeoptError as error:
         code = _fail(voice, events.Error(error.code, error.message, error.hint), error.exit_code)
     except OSError as error:

@@ -35,18 +35,18 @@ class Started:
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts `python -m edgeopt ARGUMENTS`; a planted line of Python runs before it."""
+    """Starts `python -m edgeopt ARGUMENTS`, or another module; a planted line of Python runs before it."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     with ExitStack() as stack:
 
-        def starter(*arguments, planted="", stdout=subprocess.PIPE, **variables):
+        def starter(*arguments, planted="", stdout=subprocess.PIPE, module="edgeopt", **variables):
             folder = tmp_path / "planted"
             folder.mkdir(exist_ok=True)
             (folder / "sitecustomize.py").write_text(planted)
             paths = [str(folder), *(p for p in sys.path if p)]
             process = subprocess.Popen(
-                [sys.executable, "-m", "edgeopt", *map(str, arguments)],
+                [sys.executable, "-m", module, *map(str, arguments)],
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=subprocess.PIPE,

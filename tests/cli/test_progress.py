@@ -129,3 +129,12 @@ def test_a_failure_ends_the_status_line_first(terminal):
     _, rest = terminal("events.Progress('racing')", "racing", "events.Error('bug', 'It broke.', 'Report it.')")
     assert "edgeopt: It broke." in rest
     assert rest.index("\x1b[?25h") < rest.index("edgeopt: It broke.")
+
+
+def test_people_are_not_told_what_is_for_curves_and_tables(capsys):
+    people = People()
+    people.tell(events.Metric("latency_ms", 1.0))
+    people.tell(events.Standing("a", "racing"))
+    people.close()
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", "")

@@ -1,0 +1,87 @@
+"""What `edgeopt` and `edgeopt-agent` share as programs: putting commands together, wrong usage, the way out."""
+
+import sys
+from collections.abc import Callable
+
+import typer
+from typer.exceptions import TyperException as UsageProblem
+
+from edgeopt import events
+from edgeopt.cli.console import fail, let_go_of_stdout
+from edgeopt.errors import EXIT_CANCELLED
+
+
+def leave(run: Callable[[list[str]], int]) -> None:
+    """Runs the command line of this process and ends it with the exit code."""
+    try:
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # before or after a command's own work, which handles it itself
+        code = EXIT_CANCELLED
+    finally:
+        let_go_of_stdout()
+    raise SystemExit(code)
+
+
+def run(name: str, build: Callable[[], typer.Typer], arguments: list[str]) -> int:
+    """Runs one command and returns its exit code; wrong usage is said as an error with a next step."""
+    unreadable = next((a for a in arguments if not _is_text(a)), None)
+    if unreadable is not None:
+        fail(_not_text(unreadable), json="--json" in arguments)
+        return 2
+    command = typer.main.get_command(build())
+    try:
+        code = command.main(args=arguments or ["--help"], prog_name=name, standalone_mode=False)
+    except UsageProblem as problem:
+        hint = f"See: {name} --help, or {name} COMMAND --help"
+        fail(events.Error("usage", problem.format_message(), hint), json="--json" in arguments)
+        return 2
+    return code if isinstance(code, int) else 0
+
+
+def application(callback: Callable[..., None]) -> typer.Typer:
+    """A program, or a command with commands of its own, without any command yet."""
+    # Without rich mark-up: it alone would cost `edgeopt --help` 125 ms.
+    made = typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        # For `--version`, which is asked of no command, and for help without being asked.
+        invoke_without_command=True,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    made.callback()(callback)
+    return made
+
+
+def add(to: typer.Typer, name: str, command: "Callable[..., None] | typer.Typer") -> None:
+    """Adds a command: a function, or an application with commands of its own."""
+    if isinstance(command, typer.Typer):
+        described = command.registered_callback
+        to.add_typer(command, name=name, short_help=_summary(described and described.callback))
+    else:
+        # Given by itself, or the list of commands would show only its first 45 letters.
+        to.command(name, short_help=_summary(command))(command)
+
+
+def help_without_command(context: typer.Context) -> None:
+    """What a command with commands of its own does when it is called alone."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def _summary(function: object) -> str:
+    return (function.__doc__ or "").strip().splitlines()[0]
+
+
+def _is_text(argument: str) -> bool:
+    """Not so for a file name with bytes that are no UTF-8: JSON and the models' own formats cannot hold it."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _not_text(argument: str) -> events.Error:
+    shown = argument.encode(errors="replace").decode()
+    return events.Error("usage", f"The name '{shown}' is not valid UTF-8.", "Rename the file first.")

@@ -1,0 +1,47 @@
+"""Where an agent is: `http://host:port`, `host:port` or `host`."""
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from edgeopt.errors import UsageError
+
+PORT = 8080
+DEFAULT_URL = f"http://127.0.0.1:{PORT}"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://{self._place}"
+
+    @property
+    def websocket_url(self) -> str:
+        return f"ws://{self._place}"
+
+    @property
+    def _place(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def parse(url: str) -> Address:
+    """Raises UsageError for what is no address of an agent."""
+    hint = f"Write it like this: {DEFAULT_URL}, or a host's name alone."
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        host, port = parts.hostname, parts.port
+    except ValueError as error:
+        raise UsageError(f"'{url}' is no address of an agent: {error}.", hint) from None
+    if parts.scheme != "http":
+        raise UsageError(
+            f"'{url}' is not an http address; this version of the agent speaks plain HTTP.",
+            "To reach another machine safely, tunnel its port: ssh -L 8080:127.0.0.1:8080 HOST",
+        )
+    odd = parts.path.strip("/") or parts.query or parts.fragment or parts.username is not None
+    if not host or odd or any(c.isspace() or not c.isprintable() for c in url):
+        raise UsageError(f"'{url}' is no address of an agent.", hint)
+    return Address(host, PORT if port is None else port)

@@ -1,0 +1,89 @@
+"""An agent over HTTP: what it is, what it serves, deployments and the way back."""
+
+from pathlib import Path
+from urllib.parse import urlencode
+
+import msgspec
+
+from edgeopt.events import Emit
+from edgeopt.fleet.address import DEFAULT_URL, parse
+from edgeopt.fleet.follow import follow
+from edgeopt.fleet.http import Answer, ask, understood
+from edgeopt.fleet.records import Deployment, Journal, Releases, Status
+from edgeopt.fleet.upload import pieces, ready_to_send
+from edgeopt.hw.device import Device
+
+_API = "/api/v1"
+# An upload is answered once the device has all of it on its disk.
+_UPLOAD_TIMEOUT_S = 120.0
+
+
+class _DeviceAnswer(msgspec.Struct, frozen=True):
+    device: Device
+
+
+class _Accepted(msgspec.Struct, frozen=True):
+    deployment: Deployment
+
+
+class Agent:
+    """One agent; each call is a request of its own, so that an agent may restart between two of them."""
+
+    def __init__(self, url: str = DEFAULT_URL, timeout_s: float = 10.0) -> None:
+        self.address = parse(url)
+        self._timeout_s = timeout_s
+
+    @property
+    def url(self) -> str:
+        return self.address.url
+
+    def device(self) -> Device:
+        """What the agent's probe found."""
+        return self._get("/device", _DeviceAnswer).device
+
+    def status(self) -> Status:
+        return self._get("/status", Status)
+
+    def releases(self) -> Releases:
+        return self._get("/releases", Releases)
+
+    def deployment(self, number: int) -> Deployment:
+        return self._get(f"/deployments/{number}", _Accepted).deployment
+
+    def events(self, after: int = 0, wait_s: float = 0.0) -> Journal:
+        """The journal's entries behind a sequence number; waits that long for the first one."""
+        query = urlencode({"after": after, "wait_s": f"{wait_s:g}"})
+        return self._get(f"/events?{query}", Journal, self._timeout_s + wait_s)
+
+    def deploy(
+        self,
+        bundle: Path,
+        emit: Emit,
+        force: bool = False,
+        soak_s: float | None = None,
+        soak_requests: int | None = None,
+        wait: bool = True,
+    ) -> Deployment:
+        """Sends a bundle and follows it until it serves; raises VerificationError when it was taken back.
+
+        Without `wait` it returns as soon as the agent has accepted it.
+        """
+        asked = {"force": int(force), "soak_s": soak_s, "soak_requests": soak_requests}
+        query = urlencode({name: value for name, value in asked.items() if value is not None})
+        with ready_to_send(bundle, emit) as (file, size):
+            headers = {"Content-Type": "application/zip", "Content-Length": str(size)}
+            path = f"{_API}/deploy?{query}"
+            reply = ask(self.address, "POST", path, _UPLOAD_TIMEOUT_S, pieces(file, size, emit), headers)
+        return self._begun(understood(self.address, reply, _Accepted).deployment, emit, wait)
+
+    def rollback(self, emit: Emit, wait: bool = True) -> Deployment:
+        """Goes back to the release that served before; raises ConstraintError where there is none."""
+        reply = ask(self.address, "POST", f"{_API}/rollback", self._timeout_s)
+        return self._begun(understood(self.address, reply, _Accepted).deployment, emit, wait)
+
+    def _begun(self, deployment: Deployment, emit: Emit, wait: bool) -> Deployment:
+        return follow(self, deployment, emit) if wait else deployment
+
+    def _get(self, path: str, kind: type[Answer], timeout_s: float | None = None) -> Answer:
+        reply = ask(self.address, "GET", _API + path, timeout_s or self._timeout_s)
+        return understood(self.address, reply, kind)

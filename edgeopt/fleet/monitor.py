@@ -1,0 +1,61 @@
+"""Watching an agent for a while, with requests of one's own on the side."""
+
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.events import Emit, Event, Metric
+from edgeopt.fleet.address import parse
+from edgeopt.fleet.telemetry import watch
+from edgeopt.fleet.traffic import Sent, Traffic
+
+_TELL_EVERY_S = 1.0
+
+
+class Watched(msgspec.Struct, frozen=True):
+    url: str
+    seconds: float
+    sent: Sent | None = None
+
+
+def monitor(
+    url: str, emit: Emit, seconds: float | None, rate_per_s: float | None, data: Path | None, clients: int = 2
+) -> Watched:
+    """Passes on an agent's events for so long; a rate sends requests as well, 0 as fast as they are answered."""
+    stop = threading.Event()
+    begin = time.monotonic()
+    traffic = None if rate_per_s is None else Traffic(url, data, rate_per_s or None, clients)
+    with ExitStack() as stack:
+        if seconds is not None:
+            timer = threading.Timer(seconds, stop.set)
+            timer.daemon = True
+            timer.start()
+            stack.callback(timer.cancel)
+        if traffic is not None:
+            stack.enter_context(traffic)
+        watch(url, emit if traffic is None else _with_traffic(traffic, emit), stop)
+    return Watched(parse(url).url, time.monotonic() - begin, traffic.sent() if traffic else None)
+
+
+def _with_traffic(traffic: Traffic, emit: Emit) -> Emit:
+    """Adds about once a second how the requests of this side fare."""
+    told_at, told = time.monotonic(), 0
+
+    def both(event: Event) -> None:
+        nonlocal told_at, told
+        emit(event)
+        now = time.monotonic()
+        if now - told_at < _TELL_EVERY_S:
+            return
+        sent = traffic.sent()
+        for name, value in (
+            ("sent_per_s", (sent.requests - told) / (now - told_at)),
+            ("failed_requests", float(sent.failures)),
+        ):
+            emit(Metric(name, value, time_s=time.time()))
+        told_at, told = now, sent.requests
+
+    return both

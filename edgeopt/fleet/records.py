@@ -1,0 +1,93 @@
+"""What an agent answers. Readers ignore unknown keys: agents of other versions must stay reachable."""
+
+import msgspec
+
+COMMITTED = "COMMITTED"
+FINAL = (COMMITTED, "FAILED", "ROLLED_BACK", "DEGRADED")
+
+
+Figures = dict[str, str | float | int | bool | None]
+
+
+class Serving(msgspec.Struct, frozen=True):
+    release: str
+    name: str = ""
+    since_s: float | None = None
+    """When it began to serve, in seconds since 1970."""
+    pid: int | None = None
+    backend: str = ""
+    summary: str = ""
+
+
+class Previous(msgspec.Struct, frozen=True):
+    """What a rollback leads to."""
+
+    release: str
+    name: str = ""
+    summary: str = ""
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """When a deployment entered a state, and why."""
+
+    state: str
+    time_s: float
+    reason: str = ""
+
+
+class Deployment(msgspec.Struct, frozen=True):
+    """One attempt to put a release into service, or to go back to the one before."""
+
+    id: int
+    state: str
+    kind: str = "deploy"
+    release: str | None = None
+    name: str = ""
+    reason: str = ""
+    progress: Figures | None = None
+    """How far the present state is, while it lasts."""
+    detail: Figures = {}
+    """What was measured: figures by name."""
+    history: tuple[Moment, ...] = ()
+
+
+class Status(msgspec.Struct, frozen=True):
+    state: str
+    serving: Serving | None = None
+    previous: Previous | None = None
+    deployment: Deployment | None = None
+    reason: str = ""
+    """What is wrong, where something is."""
+    trust: str = "unsigned"
+    uptime_s: float = 0.0
+
+
+class Release(msgspec.Struct, frozen=True):
+    id: str
+    name: str = ""
+    state: str = ""
+    digest: str = ""
+    summary: str = ""
+    created: str = ""
+    reason: str = ""
+
+
+class Releases(msgspec.Struct, frozen=True):
+    releases: tuple[Release, ...]
+    trust: str = "unsigned"
+
+
+class JournalEntry(msgspec.Struct, frozen=True):
+    seq: int
+    time_s: float
+    state: str
+    deployment: int | None = None
+    release: str | None = None
+    reason: str = ""
+
+
+class Journal(msgspec.Struct, frozen=True):
+    """Some entries of the agent's journal, and after which to ask for more."""
+
+    events: tuple[JournalEntry, ...]
+    next: int

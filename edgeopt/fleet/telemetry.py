@@ -1,0 +1,114 @@
+"""An agent's live telemetry: its events as they come, over a WebSocket under a lease that is renewed."""
+
+import threading
+import time
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from edgeopt import events
+from edgeopt.errors import MissingError, MissingExtraError, said_by
+from edgeopt.fleet.address import Address, parse
+from edgeopt.fleet.http import no_agent, nobody, unreachable
+
+if TYPE_CHECKING:
+    from websockets.sync.client import ClientConnection
+
+_PATH = "/api/v1/telemetry"
+_RENEW_EVERY_S = 10.0
+_OPEN_TIMEOUT_S, _CLOSE_TIMEOUT_S = 5.0, 1.0
+_LOOK_UP_EVERY_S = 0.1
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
+
+
+def watch(url: str, emit: events.Emit, stop: threading.Event) -> None:
+    """Passes on an agent's events until `stop` is set; an agent that goes away is waited for.
+
+    Raises MissingError when there is no agent to begin with. `emit` is called on the thread that called this.
+    """
+    if find_spec("websockets") is None:
+        raise MissingExtraError("fleet", "Watching an agent")
+    address = parse(url)
+    connection: ClientConnection | None = _connect(address)
+    pause_s, away = _FIRST_PAUSE_S, False
+    while not stop.is_set():
+        if connection is not None:
+            if away:
+                emit(events.Log("info", f"The agent at {address.url} is back."))
+            away = False
+            with connection:
+                if _pass_on(connection, emit, stop):
+                    pause_s = _FIRST_PAUSE_S
+            if stop.is_set():
+                return
+        if not away:
+            emit(events.Log("warning", f"The agent at {address.url} went away; waiting for it to come back."))
+            away = True
+        stop.wait(pause_s)
+        pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+        connection = _try_again(address)
+
+
+def _connect(address: Address) -> "ClientConnection":
+    from websockets.exceptions import InvalidHandshake, InvalidMessage
+    from websockets.sync.client import connect
+
+    try:
+        # No proxy: an agent is on this machine or on the same network. Nothing is compressed: it costs more
+        # time on a small device than the bytes do.
+        return connect(
+            address.websocket_url + _PATH,
+            open_timeout=_OPEN_TIMEOUT_S,
+            close_timeout=_CLOSE_TIMEOUT_S,
+            compression=None,
+            proxy=None,
+        )
+    except (InvalidHandshake, InvalidMessage):
+        raise no_agent(address) from None
+    except ConnectionRefusedError:
+        raise nobody(address) from None
+    except (OSError, EOFError) as error:
+        raise unreachable(
+            f"The agent at {address.url} cannot be reached: {said_by(error)}.",
+            "Check that the device is on, and --url.",
+        ) from None
+
+
+def _try_again(address: Address) -> "ClientConnection | None":
+    try:
+        return _connect(address)
+    except MissingError:
+        return None
+
+
+def _pass_on(connection: "ClientConnection", emit: events.Emit, stop: threading.Event) -> bool:
+    """Until it is closed by the agent, lost, or `stop` is set; whether anything came."""
+    from websockets.exceptions import ConnectionClosed
+
+    came = False
+    renew_at = time.monotonic() + _RENEW_EVERY_S
+    while not stop.is_set():
+        try:
+            if time.monotonic() >= renew_at:
+                connection.send("renew")
+                renew_at = time.monotonic() + _RENEW_EVERY_S
+            frame = connection.recv(timeout=_LOOK_UP_EVERY_S)
+        except TimeoutError:
+            continue
+        except ConnectionClosed:
+            break
+        came = True
+        for line in frame.splitlines():
+            event = _event(line)
+            if event is not None:
+                emit(event)
+    return came
+
+
+def _event(line: str | bytes) -> events.Event | None:
+    """None for what a newer agent tells and this edgeopt does not know yet."""
+    try:
+        return events.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,92 @@
+"""Requests of the Open Inference Protocol v2 with binary tensors, made from samples or from nothing."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from edgeopt.backends.base import Array, TensorInfo
+from edgeopt.data import load_data
+from edgeopt.errors import InputError
+from edgeopt.graph.feeds import generate_feeds
+
+# The protocol's names; BF16 is not here, because numpy has no such type.
+_DTYPES: Mapping[str, str] = {
+    "BOOL": "bool",
+    "FP16": "float16",
+    "FP32": "float32",
+    "FP64": "float64",
+    "BYTES": "str",
+    **{f"{sign}INT{bits}": f"{sign.lower()}int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)},
+}
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+_MADE_UP_SAMPLES = 8
+_MOST_BYTES = 256 << 20
+
+
+class _Tensor(msgspec.Struct, frozen=True):
+    name: str
+    datatype: str
+    shape: list[int]
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    """What an agent says of a model at `/v2/models/NAME`."""
+
+    name: str
+    inputs: list[_Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    body: bytes
+    header_length: int
+
+
+def requests(model: Metadata, data: Path | None) -> tuple[Request, ...]:
+    """One request a sample of the data; without data some that fit the model's inputs (open dimensions are 1)."""
+    inputs = tuple(_info(tensor, fixed=data is None) for tensor in model.inputs)
+    if data is None:
+        return tuple(encode(feeds) for feeds in generate_feeds(inputs, None, _MADE_UP_SAMPLES, 0))
+    samples = load_data(data, inputs)
+    made: list[Request] = []
+    size = 0
+    for index in range(len(samples)):
+        made.append(encode(samples.feeds(index)))
+        size += len(made[-1].body)
+        if size > _MOST_BYTES:
+            break
+    return tuple(made)
+
+
+def encode(feeds: Mapping[str, Array]) -> Request:
+    """One run's inputs as a request: the JSON header, then the tensors' bytes."""
+    rows, parts = [], []
+    for name, array in feeds.items():
+        datatype = _NAMES["str" if array.dtype.kind == "U" else array.dtype.name]
+        parts.append(_bytes(array))
+        size = {"binary_data_size": len(parts[-1])}
+        rows.append({"name": name, "datatype": datatype, "shape": list(array.shape), "parameters": size})
+    header = json.dumps({"inputs": rows, "parameters": {"binary_data_output": True}}).encode()
+    return Request(b"".join([header, *parts]), len(header))
+
+
+def _bytes(array: Array) -> bytes:
+    if array.dtype.kind != "U":
+        return np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False)).tobytes()
+    texts = [str(text).encode() for text in array.flat]
+    return b"".join(len(text).to_bytes(4, "little") + text for text in texts)
+
+
+def _info(tensor: _Tensor, fixed: bool) -> TensorInfo:
+    dtype = _DTYPES.get(tensor.datatype)
+    if dtype is None:
+        raise InputError(
+            f"The model's input '{tensor.name}' is of type {tensor.datatype}, which edgeopt cannot send.",
+            "Send requests with a client of your own, and watch without --send.",
+        )
+    open_size = 1 if fixed else None
+    return TensorInfo(tensor.name, dtype, tuple(size if size >= 0 else open_size for size in tensor.shape))

@@ -1,0 +1,152 @@
+"""`edgeopt fleet` as people and programs see it; the client itself is tested in tests/fleet."""
+
+import io
+import json
+import signal
+
+import pytest
+from rich.console import Console
+
+from edgeopt.cli import fleet_show
+from edgeopt.cli.main import run
+from edgeopt.fleet.client import Agent
+from edgeopt.fleet.monitor import Watched
+from edgeopt.fleet.records import Deployment, Previous, Release, Releases, Serving, Status
+from edgeopt.fleet.traffic import Sent
+
+
+def shown(show, record, width=140):
+    out = io.StringIO()
+    show(record, Console(file=out, width=width, highlight=False))
+    return out.getvalue()
+
+
+FAILED = Deployment(
+    4, "ROLLED_BACK", release="ab12", name="Digits", reason="p99 rose to 9 ms, against 2 ms before."
+)
+
+
+def test_status_says_what_serves_and_how_the_last_deployment_went():
+    status = Status(
+        "serving",
+        Serving("cd34", "Digits", since_s=0.0),
+        Previous("ef56", "Letters"),
+        FAILED,
+        reason="The journal was damaged.",
+        uptime_s=7300,
+    )
+    text = shown(fleet_show.show_status, status)
+    assert "The agent is serving, up for 2 h 1 min." in text
+    assert "Serving: Digits (release cd34)" in text
+    assert "A rollback leads to: Letters (release ef56)" in text
+    assert "Last deployment: deployment 4 of Digits (release ab12), rolled back: p99 rose to 9 ms" in text
+    assert "Trouble: The journal was damaged." in text
+    assert "trusts no key" in text
+
+
+def test_an_empty_agent_says_what_to_do():
+    text = shown(fleet_show.show_status, Status("empty", trust="signed"))
+    assert "deploy BUNDLE" in text
+    assert "only bundles that are signed" in text
+    assert "deploy BUNDLE" in shown(fleet_show.show_releases, Releases(()))
+
+
+def test_releases_are_a_table_with_reasons():
+    rows = (
+        Release("ab12", "Digits", "serving", summary="2x faster", created="2026-01-02T03:04:05+00:00"),
+        Release("cd34", "[red]x", "quarantined", summary="3x faster", reason="it answered NaN"),
+    )
+    text = shown(fleet_show.show_releases, Releases(rows))
+    assert "2026-01-02 03:04" in text
+    assert "2x faster" in text
+    assert "[red]x" in text
+    assert "it answered NaN" in text
+    assert "3x faster" not in text
+
+
+def test_the_outcome_keeps_names_as_they_are():
+    text = shown(fleet_show.show_deployment, Deployment(2, "COMMITTED", kind="rollback", name="YOLOX"))
+    assert text == "Rollback 2 of YOLOX, committed\n"
+
+
+def test_what_was_sent_is_summed_up():
+    sent = Sent(1200, 2, "503 too much waits", 1.5, 3.0)
+    text = shown(fleet_show.show_watched, Watched("http://device:8080", 61.0, sent))
+    assert text == (
+        "Watched http://device:8080 for 61 s.\n"
+        "Sent 1,200 requests, 2 failed; half answered within 1.50 ms.\n"
+        "The first failure: 503 too much waits\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["status", "releases", "deploy", "rollback", "watch"])
+def test_every_command_has_help_with_examples(capsys, command):
+    assert run(["fleet", command, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert f"  edgeopt fleet {command}" in out.split("Examples:\n")[1].split("\n\n")[0]
+    assert {"--url", "--json"} <= set(out.split())
+    assert max(len(line) for line in out.splitlines()) <= 100
+
+
+def test_alone_it_lists_its_commands(capsys):
+    assert run(["fleet"]) == 0
+    listed = capsys.readouterr().out.split("Commands:\n")[1]
+    assert [line.split()[0] for line in listed.splitlines() if line[2:3].strip()] == [
+        *("status", "releases", "deploy", "rollback", "watch")
+    ]
+    assert run(["fleet", "dance"]) == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("status",), ("releases",), ("rollback",), ("watch", "--seconds", "1"), ("watch", "--send", "1")],
+)
+def test_no_agent_is_a_sentence(edgeopt, arguments):
+    code, out, err = edgeopt("fleet", *arguments, "--url", "127.0.0.1:1", "--json")
+    assert (code, err) == (5, "")
+    error = json.loads(out.splitlines()[-1])
+    assert (error["event"], error["code"]) == ("error", "unreachable")
+    assert "No agent listens at http://127.0.0.1:1" in error["message"]
+
+
+@pytest.fixture
+def url(start, tmp_path):
+    agent = start(
+        *("run", "--json", "--port", "0", "--data-dir", tmp_path / "agent", "--log-level", "error"),
+        *("--soak-seconds", "0", "--soak-requests", "0"),
+        module="edgeopt_agent.main",
+    )
+    return json.loads(agent.first_line_with("live"))["message"]
+
+
+def test_who_leaves_before_the_end_is_told_that_it_goes_on(start, url, conv_bundle):
+    command = start("fleet", "deploy", conv_bundle, "--url", url, "--soak-seconds", "600", "--json")
+    command.first_line_with("soaking")
+    command.process.send_signal(signal.SIGINT)
+    code, out, _ = command.finish()
+    assert code == 130
+    assert "Cancelled; the agent goes on with what it has" in json.loads(out.splitlines()[-1])["message"]
+    assert Agent(url).status().deployment.state == "SOAKING"
+
+
+def test_deploying_and_watching_a_real_agent(start, edgeopt, url, conv_bundle):
+    code, out, err = edgeopt("fleet", "deploy", conv_bundle, "--url", url)
+    assert code == 0
+    assert out.startswith("Deployment 1 of conv (release ")
+    assert "committed" in out
+    assert [line.split("] ")[1] for line in err.splitlines()][-2:] == ["soaking", "committed"]
+    code, out, _ = edgeopt("fleet", "status", "--url", url)
+    assert code == 0
+    assert "Serving: conv" in out
+    code, out, err = edgeopt("fleet", "rollback", "--url", url)
+    assert (code, out) == (4, "")
+    assert "no release to go back to" in err
+    code, out, _ = edgeopt("fleet", "watch", "--url", url, "--send", "0", "--seconds", "2.5")
+    assert code == 0
+    assert "throughput" in out
+    assert "requests failed 0" in out
+    assert "0 failed; half answered within" in out
+    watching = start("fleet", "watch", "--url", url, "--json")
+    watching.first_line_with("load_percent")
+    watching.process.send_signal(signal.SIGINT)
+    assert watching.finish()[0] == 130

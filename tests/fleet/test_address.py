@@ -1,0 +1,43 @@
+import pytest
+
+from edgeopt.errors import UsageError
+from edgeopt.fleet.address import parse
+
+
+@pytest.mark.parametrize(
+    ("url", "full"),
+    [
+        ("http://device:9000", "http://device:9000"),
+        ("http://device:9000/", "http://device:9000"),
+        ("device:9000", "http://device:9000"),
+        ("device", "http://device:8080"),
+        ("10.0.0.7", "http://10.0.0.7:8080"),
+        ("http://[::1]:9000", "http://[::1]:9000"),
+        ("[::1]", "http://[::1]:8080"),
+        ("HTTP://Device", "http://device:8080"),
+    ],
+)
+def test_every_usual_form_is_understood(url, full):
+    address = parse(url)
+    assert address.url == full
+    assert address.websocket_url == full.replace("http", "ws")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("", "http://", "http://:8080", "device:port", "device:70000", "device:-1", "a b"),
+        *("http://device/api", "u:p@device", "device?x", "[::1", "devi\nce"),
+    ],
+)
+def test_what_is_no_address_is_refused_with_an_example(url):
+    with pytest.raises(UsageError, match="no address of an agent") as caught:
+        parse(url)
+    assert "http://127.0.0.1:8080" in caught.value.hint
+
+
+@pytest.mark.parametrize("url", ["https://device", "ftp://device", "unix:///run/x"])
+def test_other_protocols_are_refused_with_a_way_out(url):
+    with pytest.raises(UsageError, match="plain HTTP") as caught:
+        parse(url)
+    assert "ssh -L" in caught.value.hint

@@ -1,0 +1,169 @@
+import contextlib
+import socket
+import threading
+
+import pytest
+from websockets.sync.server import serve
+
+from edgeopt import errors, events
+from edgeopt.fleet import telemetry
+from edgeopt.fleet.telemetry import watch
+
+WITHIN_S = 20.0
+
+
+@pytest.fixture
+def viewers():
+    """Starts a server of telemetry: a function that is given each viewer's connection."""
+    with contextlib.ExitStack() as stack:
+
+        def start(show, port=0):
+            server = serve(show, "127.0.0.1", port, compression=None)
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            stack.callback(thread.join)
+            stack.callback(server.shutdown)
+            return server.socket.getsockname()[1]
+
+        yield start
+
+
+@pytest.fixture
+def watching():
+    """Watches in a thread; `wait(what)` waits until that is true of the events so far, `end()` stops it."""
+
+    class Watching:
+        def __init__(self, url):
+            self.stop, self.events, self.changed = threading.Event(), [], threading.Condition()
+            self.thread = threading.Thread(target=watch, args=(url, self.tell, self.stop))
+            self.thread.start()
+
+        def tell(self, event):
+            with self.changed:
+                self.events.append(event)
+                self.changed.notify_all()
+
+        def wait(self, true_of):
+            with self.changed:
+                assert self.changed.wait_for(lambda: true_of(self.events), WITHIN_S), self.events
+
+        def logs(self):
+            return [e.message for e in self.events if isinstance(e, events.Log)]
+
+        def end(self):
+            self.stop.set()
+            self.thread.join(WITHIN_S)
+            assert not self.thread.is_alive()
+
+    with contextlib.ExitStack() as stack:
+
+        def start(url):
+            made = Watching(url)
+            stack.callback(made.end)
+            return made
+
+        yield start
+
+
+METRIC = events.Metric("latency_ms", 1.5, time_s=10.0)
+
+
+def forever(connection):
+    with contextlib.suppress(Exception):
+        connection.recv()
+
+
+def test_a_real_agent_tells_where_it_stands(serving, watching):
+    seen = watching(serving.url)
+    seen.wait(
+        lambda e: {"agent_memory_bytes", "load_percent"} <= {m.name for m in e if isinstance(m, events.Metric)}
+    )
+    first = next(e for e in seen.events if isinstance(e, events.Progress))
+    assert first.phase == "committed"
+    assert first.message.startswith("conv")
+
+
+def test_several_lines_in_a_frame_and_what_this_version_does_not_know(viewers, watching):
+    def show(connection):
+        lines = [events.encode(METRIC), '{"event": "dream", "schema": 9}', "not JSON", events.encode(METRIC)]
+        connection.send("\n".join(lines))
+        connection.send(events.encode(events.Log("info", "end")).encode())
+        forever(connection)
+
+    seen = watching(f"127.0.0.1:{viewers(show)}")
+    seen.wait(lambda e: len(e) == 3)
+    assert seen.events == [METRIC, METRIC, events.Log("info", "end")]
+
+
+def test_the_lease_is_renewed(viewers, watching, monkeypatch):
+    monkeypatch.setattr(telemetry, "_RENEW_EVERY_S", 0.05)
+    renewed = threading.Semaphore(0)
+
+    def show(connection):
+        for _ in connection:
+            renewed.release()
+
+    watching(f"127.0.0.1:{viewers(show)}")
+    assert all(renewed.acquire(timeout=WITHIN_S) for _ in range(3))
+
+
+def test_an_agent_that_closes_is_come_back_to(viewers, watching):
+    visits = []
+
+    def show(connection):
+        visits.append(1)
+        connection.send(events.encode(METRIC))
+        if len(visits) == 1:
+            connection.close(4000, "lease ended")
+        else:
+            forever(connection)
+
+    seen = watching(f"127.0.0.1:{viewers(show)}")
+    seen.wait(lambda e: e.count(METRIC) == 2)
+    assert "went away" in seen.logs()[0]
+    assert "is back" in seen.logs()[1]
+    assert len(seen.logs()) == 2
+
+
+def test_an_agent_that_is_killed_and_started_again(start_agent, watching):
+    first = start_agent()
+    seen = watching(first.url)
+    seen.wait(lambda e: any(isinstance(x, events.Metric) for x in e))
+    first.kill()
+    seen.wait(lambda _: any("went away" in message for message in seen.logs()))
+    start_agent(port=first.port)
+    seen.wait(lambda _: any("is back" in message for message in seen.logs()))
+    count = len(seen.events)
+    seen.wait(lambda e: any(isinstance(x, events.Metric) for x in e[count:]))
+
+
+def test_stopping_while_the_agent_is_away(viewers, watching):
+    closed = threading.Event()
+
+    def show(connection):
+        connection.close()
+        closed.set()
+
+    seen = watching(f"127.0.0.1:{viewers(show)}")
+    assert closed.wait(WITHIN_S)
+    seen.wait(lambda _: seen.logs())
+    seen.end()
+
+
+def test_nobody_to_begin_with():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with pytest.raises(errors.MissingError, match="No agent listens"):
+        watch(f"127.0.0.1:{port}", events.ignore, threading.Event())
+
+
+def test_a_server_that_is_no_agent(scripted):
+    server = scripted({"GET /api/v1/telemetry": (404, {})})
+    with pytest.raises(errors.MissingError, match="no edgeopt agent"):
+        watch(server.url, events.ignore, threading.Event())
+
+
+def test_without_the_extra(monkeypatch):
+    monkeypatch.setattr(telemetry, "find_spec", lambda _: None)
+    with pytest.raises(errors.MissingExtraError, match="'fleet' extra"):
+        watch("127.0.0.1", events.ignore, threading.Event())
