@@ -1,43 +1,59 @@
-"""The entry point `edgeopt-agent`."""
+"""The entry point `edgeopt-agent`: its commands, and `--version`."""
 
-import argparse
-import sys
-from collections.abc import Sequence
-from importlib.util import find_spec
+from typing import Annotated
 
-from edgeopt.errors import EdgeoptError, MissingError, MissingExtraError
+import typer
+
+from edgeopt.cli import program
 from edgeopt.version import __version__
+from edgeopt_agent.cli.control import deploy, releases, rollback, status
+from edgeopt_agent.cli.run import run as run_agent
+from edgeopt_agent.cli.trust import trust
 
-# One importable module for each distribution of the `agent` extra.
-MODULES = ("starlette", "uvicorn", "websockets", "prometheus_client", "grpc", "cryptography")
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the agent's command line and returns its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="edgeopt-agent",
-        description="The headless agent of edgeopt. This version cannot serve bundles yet; "
-        "use the Python call edgeopt.load(BUNDLE) instead.",
-    )
-    parser.add_argument("--version", action="version", version=f"edgeopt-agent {__version__}")
-    parser.parse_args(arguments)
-    try:
-        serve()
-    except EdgeoptError as error:
-        sys.stderr.write(f"edgeopt-agent: {error.message}\n  {error.hint}\n")
-        return error.exit_code
-    return 0
+# In the order of work, which is the order in `--help`.
+COMMANDS = (
+    ("run", run_agent),
+    ("deploy", deploy),
+    ("rollback", rollback),
+    ("status", status),
+    ("releases", releases),
+    ("trust", trust),
+)
 
 
-def serve() -> None:
-    """Raises MissingError: first for what is not installed, then because this version has no server."""
-    if any(find_spec(module) is None for module in MODULES):
-        raise MissingExtraError("agent", "The agent")
-    raise MissingError(
-        f"Version {__version__} cannot serve bundles yet.",
-        "Load a bundle from Python instead: edgeopt.load(BUNDLE).run(feeds)",
-    )
+def main() -> None:
+    """Runs the command line of this process."""
+    program.leave(run)
+
+
+def run(arguments: list[str]) -> int:
+    """Runs one command and returns its exit code."""
+    return program.run("edgeopt-agent", _application, arguments)
+
+
+def _application() -> typer.Typer:
+    application = program.application(_agent)
+    for name, command in COMMANDS:
+        program.add(application, name, command)
+    return application
+
+
+def _agent(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
+    """Serves one model on this device, and replaces it only by what has proved itself.
+
+    \b
+    Examples:
+      edgeopt-agent run                          start it; nothing needs to be configured
+      edgeopt-agent deploy model.edgeopt         put a bundle into service
+      edgeopt-agent status                       what serves, and how the last deployment went
+      edgeopt-agent rollback                     back to what served before
+    """
+    if version:
+        typer.echo(f"edgeopt-agent {__version__}")
+        raise typer.Exit
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

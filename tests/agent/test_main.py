@@ -1,68 +1,73 @@
+import os
+import re
 import subprocess
 import sys
-import tomllib
-from pathlib import Path
 
 import pytest
 
 from edgeopt.version import __version__
-from edgeopt_agent.main import MODULES
+from edgeopt_agent.main import COMMANDS, run
 
-ROOT = Path(__file__).parents[2]
+NAMES = tuple(name for name, _ in COMMANDS)
 
 
-def run_agent(*arguments, extra_path=None):
-    """Runs the agent in a Python that sees no installed package but those in `extra_path`."""
-    paths = [str(path) for path in (ROOT, ROOT / "agent", extra_path) if path]
+@pytest.fixture
+def said(capsys):
+    def ask(*arguments):
+        return run(list(arguments)), *capsys.readouterr()
+
+    return ask
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",)])
+def test_help_lists_every_command_in_the_order_of_work(said, arguments):
+    code, out, err = said(*arguments)
+    assert (code, err) == (0, "")
+    listed = out.split("Commands:\n")[1]
+    assert tuple(line.split()[0] for line in listed.splitlines() if re.match(r"  \S", line)) == NAMES
+    assert "Examples:" in out
+
+
+@pytest.mark.parametrize(
+    "command", [*((n,) for n in NAMES), ("trust", "add"), ("trust", "list"), ("trust", "remove")]
+)
+def test_every_command_has_help_with_examples_and_speaks_to_programs(said, command):
+    code, out, err = said(*command, "--help")
+    assert (code, err) == (0, "")
+    assert f"  edgeopt-agent {' '.join(command)}" in out.split("Examples:\n")[1].split("\n\n")[0]
+    assert "--json" in out
+    assert max(len(line) for line in out.splitlines()) <= 100
+
+
+def test_the_version(said):
+    assert said("--version") == (0, f"edgeopt-agent {__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("dance",), "No such command 'dance'."),
+        (("run", "--port", "70000"), "Invalid value for '--port'"),
+        (("run", "--log-level", "shout"), "Invalid value for '--log-level'"),
+        (("deploy",), "Missing argument"),
+        (("trust", "add"), "Missing argument"),
+    ],
+)
+def test_wrong_usage_is_a_sentence_with_a_next_step(said, arguments, sentence):
+    code, out, err = said(*arguments)
+    assert (code, out) == (2, "")
+    assert sentence in err
+    assert "edgeopt-agent --help" in err.splitlines()[-1]
+
+
+def test_starting_the_program_loads_no_runtime_and_no_numbers():
+    """The agent is to be small: what is imported before it serves stays for ever."""
     program = (
-        f"import sys; sys.path[:0] = {paths!r}; from edgeopt_agent.main import main; raise SystemExit(main())"
+        "import sys, edgeopt_agent.main, edgeopt_agent.service; "
+        "print([m for m in ('numpy', 'onnx', 'onnxruntime', 'openvino', 'rich', 'psutil') if m in sys.modules])"
     )
-    command = [sys.executable, "-I", "-S", "-c", program, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-
-
-def put_empty_packages(folder, modules):
-    for module in modules:
-        (folder / module).mkdir()
-        (folder / module / "__init__.py").touch()
-
-
-def test_says_which_extra_is_missing_on_a_bare_python():
-    done = run_agent()
-    assert done.returncode == 5
-    assert "needs the 'agent' extra" in done.stderr
-    assert "pip install 'edgeopt[agent]'" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize("absent", MODULES)
-def test_one_missing_part_of_the_extra_is_enough(tmp_path, absent):
-    put_empty_packages(tmp_path, [module for module in MODULES if module != absent])
-    assert "needs the 'agent' extra" in run_agent(extra_path=tmp_path).stderr
-
-
-def test_says_that_it_cannot_serve_when_the_extra_is_there(tmp_path):
-    put_empty_packages(tmp_path, MODULES)
-    done = run_agent(extra_path=tmp_path)
-    assert done.returncode == 5
-    assert "cannot serve bundles yet" in done.stderr
-    assert "extra" not in done.stderr
-
-
-def test_version_and_help_work_on_a_bare_python():
-    version = run_agent("--version")
-    assert (version.returncode, version.stdout) == (0, f"edgeopt-agent {__version__}\n")
-    described = run_agent("--help")
-    assert described.returncode == 0
-    assert "cannot serve bundles yet" in " ".join(described.stdout.split())
-
-
-def test_wrong_usage_leaves_with_2():
-    assert run_agent("--no-such-option").returncode == 2
-
-
-def test_every_distribution_of_the_extra_is_looked_for():
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    modules_of = {"prometheus-client": "prometheus_client", "grpcio": "grpc", "edgeopt[sign]": "cryptography"}
-    names = [requirement.split(">=")[0] for requirement in extras["agent"]]
-    assert {modules_of.get(name, name) for name in names} == set(MODULES)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,1 @@
+"""The agent's command line: one file a command, or a few that belong together."""

@@ -1,0 +1,109 @@
+"""`edgeopt-agent run`: the agent itself."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+import typer
+
+from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.errors import MissingExtraError
+from edgeopt.events import Emit, Progress
+from edgeopt_agent.cli.options import DataDirOption, data_folder
+from edgeopt_agent.settings import Settings
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# What the service cannot do without; uvloop is used where it is there.
+MODULES = ("starlette", "uvicorn", "websockets", "prometheus_client", "cryptography")
+Level = Literal["debug", "info", "warning", "error"]
+
+
+class Ran(msgspec.Struct, frozen=True):
+    data_dir: str
+
+
+def run(
+    data_dir: DataDirOption = None,
+    host: Annotated[
+        str, typer.Option(help="Where to listen; other than this device's own only with a trusted key.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port; 0 for any that is free.", min=0, max=65535)] = 8080,
+    soak_seconds: Annotated[
+        float, typer.Option(help="How long a new release must prove itself before it stays.", min=0)
+    ] = 600.0,
+    soak_requests: Annotated[
+        int, typer.Option(help="How many requests it must prove itself on, as well.", min=0)
+    ] = 100,
+    log_level: Annotated[Level, typer.Option(help="How much to say on stderr.")] = "info",
+    json: JsonFlag = False,
+) -> None:
+    """Serve on this device until stopped: control, inference, metrics and telemetry on one port.
+
+    \b
+    Nothing needs to be configured. It serves what it served before, ends cleanly within five
+    seconds of SIGTERM or Ctrl-C, and finishes what is in flight.
+
+    \b
+    Examples:
+      edgeopt-agent run
+      edgeopt-agent run --port 9000 --data-dir ./agent-data --soak-seconds 60
+    """
+    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)-7s %(message)s")
+
+    def work(emit: Emit) -> Ran:
+        if any(find_spec(module) is None for module in MODULES):
+            raise MissingExtraError("agent", "The agent")
+        settings = Settings(
+            data_dir=data_folder(data_dir),
+            host=host,
+            port=port,
+            soak_s=soak_seconds,
+            soak_requests=soak_requests,
+        )
+        _serve(settings, lambda live_port: _tell_live(settings, live_port, json, emit))
+        return Ran(str(settings.data_dir))
+
+    execute("run", work, show, json)
+
+
+def _serve(settings: Settings, on_live: Callable[[int], None]) -> None:
+    from edgeopt_agent import service
+
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(service.run(settings, on_live))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if find_spec("uvloop") is None:
+        return None
+    import uvloop
+
+    return uvloop.new_event_loop
+
+
+def _tell_live(settings: Settings, port: int, json: bool, emit: Emit) -> None:
+    """Where it listens, where its state is, whom it trusts and what to do next."""
+    from edgeopt_agent.data_dir import DataDir
+    from edgeopt_agent.trust import trust_of
+
+    shown = f"[{settings.host}]" if ":" in settings.host else settings.host
+    url = f"http://{shown}:{port}"
+    if json:
+        emit(Progress("live", url))
+        return
+    trust = {
+        "unsigned": "unsigned: any bundle is taken, from this device alone (edgeopt-agent trust add KEY.pub)",
+        "signed": "only bundles that are signed by a trusted key are taken",
+    }[trust_of(DataDir(settings.data_dir).trust)]
+    typer.echo(f"edgeopt-agent listens at {url}, {trust}")
+    typer.echo(f"  its state:      {settings.data_dir}")
+    typer.echo(f"  deploy with:    edgeopt-agent deploy BUNDLE{'' if port == 8080 else f' --url {url}'}")
+
+
+def show(_result: Ran, console: "Console") -> None:
+    console.print("Stopped cleanly.")

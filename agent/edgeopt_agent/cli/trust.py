@@ -1,0 +1,97 @@
+"""`edgeopt-agent trust`: the keys whose bundles this device takes."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from edgeopt.cli import program
+from edgeopt.cli.console import JsonFlag, execute
+from edgeopt_agent.cli.options import DataDirOption, data_folder
+from edgeopt_agent.trusted_keys import TrustedKeys
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def _trust(context: typer.Context) -> None:
+    """Say whose bundles this device takes. Works on the device itself; all speak --json.
+
+    \b
+    Without any trusted key the agent takes unsigned bundles, and listens on its own device alone.
+    With one or more it takes only bundles that one of them signed. A running agent notices.
+
+    \b
+    Examples:
+      edgeopt-agent trust add release-key.pub
+      edgeopt-agent trust list
+      edgeopt-agent trust remove 1a2b3c4d5e6f7081
+    """
+    program.help_without_command(context)
+
+
+def add(
+    key: Annotated[
+        Path, typer.Argument(help="A public key, as `edgeopt sign --new-key` writes it.", show_default=False)
+    ],
+    data_dir: DataDirOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Trust a key.
+
+    \b
+    Examples:
+      edgeopt-agent trust add release-key.pub
+      edgeopt-agent trust add release-key.pub --data-dir /var/lib/edgeopt
+    """
+    from edgeopt_agent.trusted_keys import add
+
+    execute("trust", lambda _emit: add(data_folder(data_dir), key), show, json)
+
+
+def list_keys(data_dir: DataDirOption = None, json: JsonFlag = False) -> None:
+    """List the trusted keys.
+
+    \b
+    Examples:
+      edgeopt-agent trust list
+      edgeopt-agent trust list --json | jq '.data.keys[].id'
+    """
+    from edgeopt_agent.trusted_keys import trusted
+
+    execute("trust", lambda _emit: trusted(data_folder(data_dir)), show, json)
+
+
+def remove(
+    key_id: Annotated[
+        str, typer.Argument(metavar="ID", help="The key's id, as `trust list` shows it.", show_default=False)
+    ],
+    data_dir: DataDirOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Trust a key no longer; what it signed before and serves already goes on serving.
+
+    \b
+    Examples:
+      edgeopt-agent trust remove 1a2b3c4d5e6f7081
+    """
+    from edgeopt_agent.trusted_keys import remove
+
+    execute("trust", lambda _emit: remove(data_folder(data_dir), key_id), show, json)
+
+
+def show(result: TrustedKeys, console: "Console") -> None:
+    if not result.keys:
+        console.print("No key is trusted: the agent takes unsigned bundles, from its own device alone.")
+        return
+    console.print(f"Trusted in {result.data_dir}:", markup=False)
+    for key in result.keys:
+        console.print(f"  {key.id}  since {key.since[:16].replace('T', ' ')}", markup=False)
+
+
+COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (("add", add), ("list", list_keys), ("remove", remove))
+
+trust = program.application(_trust)
+for name, command in COMMANDS:
+    program.add(trust, name, command)

@@ -1,0 +1,145 @@
+"""The folder that holds all of an agent's state, and the lock that gives it to one agent at a time."""
+
+import contextlib
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgeopt.errors import UsageError
+
+LOCK = "lock"
+
+
+@dataclass(frozen=True, slots=True)
+class DataDir:
+    root: Path
+
+    @property
+    def journal(self) -> Path:
+        return self.root / "state.db"
+
+    @property
+    def keys(self) -> Path:
+        return self.root / "keys"
+
+    @property
+    def trust(self) -> Path:
+        return self.root / "trust"
+
+    @property
+    def partial(self) -> Path:
+        return self.root / "partial"
+
+    @property
+    def releases(self) -> Path:
+        return self.root / "releases"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def current(self) -> Path:
+        return self.root / "current"
+
+    @property
+    def previous(self) -> Path:
+        return self.root / "previous"
+
+    def release(self, release_id: str) -> Path:
+        return self.releases / release_id
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        return (self.keys, self.trust, self.partial, self.releases, self.logs)
+
+
+@contextmanager
+def open_data_dir(root: Path) -> Iterator[DataDir]:
+    """Makes the folder where it is missing, private to its user, and keeps other agents out while it is open."""
+    data = DataDir(root.absolute())
+    try:
+        for folder in (data.root, *data.folders):
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(0o700)
+        lock = os.open(data.root / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise UsageError(
+            f"The data folder '{root}' cannot be used: {error.strerror}.",
+            "Choose another with --data-dir, or make it writable for this user.",
+        ) from None
+    try:
+        _take(lock, root)
+        yield data
+    finally:
+        os.close(lock)
+
+
+def _take(lock: int, root: Path) -> None:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = os.pread(lock, 32, 0).decode(errors="replace").strip() or "unknown"
+        raise UsageError(
+            f"The data folder '{root}' is in use by the agent with the process id {owner}.",
+            "Stop that agent, or give this one another folder with --data-dir.",
+        ) from None
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+
+
+def point(link: Path, release_id: str | None) -> None:
+    """Lets `current` or `previous` lead to a release, or to none; in one step that survives a power cut."""
+    if pointed(link) == release_id:
+        return
+    if release_id is None:
+        link.unlink(missing_ok=True)
+    else:
+        fresh = link.with_name(f".{link.name}.new")
+        fresh.unlink(missing_ok=True)
+        fresh.symlink_to(Path("releases") / release_id)
+        fresh.replace(link)
+    sync_folder(link.parent)
+
+
+def pointed(link: Path) -> str | None:
+    """The release that a link leads to; None where there is no link, or no such release any more."""
+    try:
+        name = link.readlink().name
+    except OSError:
+        return None
+    return name if link.is_dir() else None
+
+
+def sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sweep(data: DataDir, referenced: set[str]) -> list[str]:
+    """Removes what a killed agent left: everything partial, and every release that nothing refers to."""
+    for left in data.partial.iterdir():
+        remove(left)
+    gone = [folder for folder in data.releases.iterdir() if folder.name not in referenced]
+    for folder in gone:
+        remove(folder)
+    for link in (data.current, data.previous):
+        if link.is_symlink() and not link.exists():
+            link.unlink()
+    return sorted(folder.name for folder in gone)
+
+
+def remove(path: Path) -> None:
+    """Removes a file or a folder, whatever of it is still there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)

@@ -1,0 +1,212 @@
+"""Walks one deployment at a time through the table; each state is in the journal before its step begins."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+import msgspec
+
+from edgeopt.errors import EdgeoptError
+from edgeopt_agent.data_dir import pointed, remove
+from edgeopt_agent.deployments.probing import probe
+from edgeopt_agent.deployments.receive import archive_of, receive, stage, unpacked_of, verify
+from edgeopt_agent.deployments.record import Record
+from edgeopt_agent.deployments.refused import RefusedError, StepError
+from edgeopt_agent.deployments.site import Outcome, Site, Work, hold_serving, release_serving
+from edgeopt_agent.deployments.soaking import soak
+from edgeopt_agent.deployments.states import FIRST, ROWS, Event, State
+from edgeopt_agent.deployments.switching import FAREWELL_S, discard, roll_back, stop_quietly, switch
+from edgeopt_agent.journal import JournalError
+from edgeopt_agent.releases import check_space, deployment_of, prune
+from edgeopt_agent.workers.process import WorkerError
+
+log = logging.getLogger(__name__)
+Step = Callable[[Site, Work], Awaitable[Outcome]]
+Listener = Callable[[Record], None]
+
+
+async def accept(_site: Site, work: Work) -> Outcome:
+    return Outcome(reason=work.record.reason)
+
+
+STEPS: Mapping[State, Step] = {
+    State.ACCEPTED: accept,
+    State.RECEIVING: receive,
+    State.VERIFYING: verify,
+    State.STAGED: stage,
+    State.PROBING: probe,
+    State.SWITCHING: switch,
+    State.SOAKING: soak,
+    State.ROLLING_BACK: roll_back,
+}
+
+
+class Machine:
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.work: Work | None = None
+        """The deployment that runs."""
+        self.newest: Record | None = None
+        """It, or the one that ran last."""
+        self.listeners: list[Listener] = []
+        self.recovered = asyncio.Event()
+        """Set once what the last run of the agent left is sorted out; nothing new begins before."""
+        self._task: asyncio.Task[None] | None = None
+
+    async def deploy(
+        self, stream: AsyncIterator[bytes], length: int, force: bool, soak_s: float, soak_requests: int
+    ) -> Work:
+        """Begins with a bundle that is on its way; raises RefusedError when it cannot be taken now."""
+        await self.recovered.wait()
+        self._check_idle()
+        await asyncio.to_thread(check_space, self.site.data, length, self.site.settings.disk_reserve_bytes)
+        record = Record(id=0, force=force, soak_s=soak_s, soak_requests=soak_requests)
+        return await self._begin(Work(record, stream, length))
+
+    async def roll_back(self, reason: str = "Someone asked to go back.") -> Record:
+        """Ends a soak by going back, or deploys the previous release; raises RefusedError where neither can be."""
+        await self.recovered.wait()
+        running = self.work
+        if running is not None and running.record.state is State.SOAKING:
+            if running.record.old is None:
+                raise _nothing_to_return_to()
+            running.stop_asked.set()
+            return running.record
+        self._check_idle()
+        previous = pointed(self.site.data.previous)
+        if previous is None:
+            raise _nothing_to_return_to()
+        deployment = deployment_of(self.site.data.release(previous))
+        record = Record(id=0, kind="rollback", release=previous, name=deployment.name, reason=reason)
+        return (await self._begin(Work(record))).record
+
+    async def resume(self, record: Record) -> None:
+        """Goes on with what an earlier start of the agent began, where it was deciding which worker serves."""
+        work = Work(record)
+        await hold_serving(self.site, work)
+        self._start(work)
+
+    async def stop(self) -> None:
+        """Leaves the running deployment as it is; the next start finds it in the journal."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _check_idle(self) -> None:
+        if self.work is not None:
+            raise RefusedError(
+                409,
+                "busy",
+                f"Deployment {self.work.record.id} is still {self.work.record.state.lower().replace('_', ' ')}.",
+                "Wait for its end; `edgeopt-agent status` shows it.",
+            )
+
+    async def _begin(self, work: Work) -> Work:
+        self._check_idle()
+        self.work = work  # before anything is awaited: there is only one
+        try:
+            work.record = await self.site.journal.begin(work.record)
+        except BaseException:
+            self.work = None
+            raise
+        self._start(work)
+        return work
+
+    def _start(self, work: Work) -> None:
+        self.work = work
+        self._changed(work.record)
+        self._task = asyncio.create_task(self._walk(work), name=f"deployment {work.record.id}")
+
+    async def _walk(self, work: Work) -> None:
+        try:
+            while not work.record.final:
+                outcome, fault = await self._step(work)
+                await self._enter(work, outcome, fault)
+            await self._finish(work)
+        finally:
+            release_serving(self.site, work)
+            self.work = None
+            work.received.set()
+            self.site.look.set()
+
+    async def _step(self, work: Work) -> tuple[Outcome, bool]:
+        """How the present state's step ended, and whether the bundle is to blame when it failed."""
+        state = work.record.state
+        limit_s = float(getattr(self.site.settings, ROWS[state].limit))
+        if state is State.SOAKING:
+            limit_s += work.record.soak_s
+        try:
+            async with asyncio.timeout(limit_s):
+                return await STEPS[state](self.site, work), False
+        except TimeoutError:
+            late = f"{state.replace('_', ' ').capitalize()} took longer than its limit of {limit_s:g} s."
+            return Outcome(Event.FAILURE, late), state in {State.PROBING, State.SOAKING}
+        except StepError as error:
+            return Outcome(Event.FAILURE, error.message), error.fault
+        except EdgeoptError as error:
+            reason = error.message.replace(f"{self.site.data.partial}/", "")  # the sender has no such folder
+            return Outcome(Event.FAILURE, reason), isinstance(error, WorkerError)
+        except OSError as error:
+            return Outcome(Event.FAILURE, f"The device's disk or network failed: {error}."), False
+        except Exception as error:
+            log.exception("Deployment %d failed while %s", work.record.id, state)
+            return Outcome(Event.FAILURE, f"A bug in the agent ({type(error).__name__}: {error})."), False
+
+    async def _enter(self, work: Work, outcome: Outcome, fault: bool) -> None:
+        """Writes the next state down, then counts as being in it."""
+        record, row = work.record, ROWS[work.record.state]
+        state = row.exits[outcome.event]
+        if record.state is State.ACCEPTED and outcome.event is Event.DONE:
+            state = FIRST[record.kind]
+        changes: dict[str, object] = {**outcome.changes, "state": state, "reason": outcome.reason}
+        if outcome.event is Event.FAILURE and fault:
+            changes["fault"] = True
+        if state is State.ROLLED_BACK:
+            changes["reason"] = f"{record.reason} {outcome.reason}"
+        elif state is State.DEGRADED:
+            changes["reason"] = f"{record.reason} Going back failed: {outcome.reason}"
+        if state in {State.ROLLING_BACK, State.DEGRADED}:
+            changes["resumes"] = 0
+        changed = msgspec.structs.replace(record, **changes)
+        work.progress = {}
+        try:
+            work.record = await self.site.journal.write(changed)
+        except JournalError as error:
+            log.error("%s", error)
+            if outcome.event is not Event.FAILURE and state is not State.ROLLED_BACK:
+                await self._enter(work, Outcome(Event.FAILURE, error.message), fault=False)
+                return
+            work.record = changed  # the way back must not depend on a disk that is full
+        self._changed(work.record)
+
+    def _changed(self, record: Record) -> None:
+        self.newest = record
+        log.info("Deployment %d (%s): %s %s", record.id, record.name or "new", record.state, record.reason)
+        for listener in self.listeners:
+            listener(record)
+
+    async def _finish(self, work: Work) -> None:
+        """What belongs to a final state."""
+        site, record = self.site, work.record
+        if record.state is State.COMMITTED:
+            old, site.router.standby = site.router.standby, None
+            await asyncio.to_thread(prune, site.data, set())
+            site.observed.keep({record.release})
+            await stop_quietly(old)
+        elif record.state is State.FAILED:
+            if work.candidate is not None:
+                await work.candidate.stop(FAREWELL_S)
+            await asyncio.to_thread(discard, site, record.release)
+        elif record.state is State.DEGRADED:
+            site.trouble = record.reason
+        for left in (archive_of(site, work), unpacked_of(site, work)):
+            await asyncio.to_thread(remove, left)
+
+
+def _nothing_to_return_to() -> RefusedError:
+    return RefusedError(
+        409,
+        "nothing-to-return-to",
+        "There is no release to go back to: no other has been in service.",
+        "Deploy the bundle that you want: edgeopt-agent deploy BUNDLE",
+    )

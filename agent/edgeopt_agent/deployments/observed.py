@@ -1,0 +1,56 @@
+"""What the requests to each release looked like from outside."""
+
+import asyncio
+from collections import deque
+from statistics import quantiles
+
+KEPT_LATENCIES = 1000
+ENOUGH_LATENCIES = 50
+
+
+class Seen:
+    """The requests to one release."""
+
+    __slots__ = ("errors", "failed", "last_error", "latencies_ms", "requests")
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.errors = 0
+        self.last_error = ""
+        self.latencies_ms: deque[float] = deque(maxlen=KEPT_LATENCIES)
+        self.failed = asyncio.Event()
+
+    def p99_ms(self) -> float | None:
+        """None while there are too few requests to say."""
+        if len(self.latencies_ms) < ENOUGH_LATENCIES:
+            return None
+        return quantiles(self.latencies_ms, n=100)[98]
+
+
+class Observed:
+    """Listens to the router; `watch` is called once a request."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, Seen] = {}
+
+    def watch(self, release_id: str, ok: bool, latency_ms: float, reason: str) -> None:
+        seen = self.of(release_id)
+        seen.requests += 1
+        if ok:
+            seen.latencies_ms.append(latency_ms)
+        else:
+            seen.errors += 1
+            seen.last_error = reason
+            seen.failed.set()
+
+    def of(self, release_id: str) -> Seen:
+        return self._seen.setdefault(release_id, Seen())
+
+    def begin(self, release_id: str) -> Seen:
+        """Forgets what was seen of a release before."""
+        self._seen.pop(release_id, None)
+        return self.of(release_id)
+
+    def keep(self, release_ids: set[str]) -> None:
+        """Forgets every other release."""
+        self._seen = {name: seen for name, seen in self._seen.items() if name in release_ids}

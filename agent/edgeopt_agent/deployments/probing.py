@@ -1,0 +1,90 @@
+"""PROBING: the candidate proves itself in a process of its own, while the old release goes on serving."""
+
+import asyncio
+import time
+from pathlib import Path
+
+from edgeopt.hw.load import LoadSampler
+from edgeopt_agent.data_dir import pointed
+from edgeopt_agent.deployments.record import Detail
+from edgeopt_agent.deployments.refused import StepError
+from edgeopt_agent.deployments.site import Outcome, Site, Work, current, hold_serving
+from edgeopt_agent.releases import deployment_of, model_bytes
+from edgeopt_agent.settings import Settings
+from edgeopt_agent.workers.frames import Golden
+from edgeopt_agent.workers.process import Worker
+
+LOADED_PER_FILE_BYTE = 2
+"""A runtime holds the weights once as they lie in the file and once as its kernels want them."""
+
+
+async def probe(site: Site, work: Work) -> Outcome:
+    record, folder = work.record, site.data.release(work.record.release)
+    detail: Detail = dict(record.detail)
+    gap_since = await _make_room(site, work, folder)
+    work.candidate, golden = await start_checked(site, record.release)
+    judge_latency(site.settings, folder, golden)
+    detail |= {"accuracy_db": golden.accuracy_db, "latency_ms": golden.latency_ms}
+    detail["resident_bytes"] = golden.resident_bytes
+    reason = f"golden inputs answered with {golden.accuracy_db:.1f} dB in {golden.latency_ms:.3g} ms"
+    await hold_serving(site, work)
+    if gap_since is not None:
+        detail["gap_s"] = round(time.monotonic() - gap_since, 3)
+        reason += f"; memory holds one worker only, so nothing served for {detail['gap_s']} s"
+    return Outcome(reason=reason, changes={"detail": detail, **_way_back(site, record.release)})
+
+
+def _way_back(site: Site, release: str) -> dict[str, object]:
+    """What a failure from now on leads back to."""
+    serving, previous = current(site), pointed(site.data.previous)
+    if serving == release:  # it did serve, and is deployed once more because it does not any longer
+        return {"old": previous, "old_previous": None}
+    return {"old": serving, "old_previous": previous}
+
+
+async def start_checked(site: Site, release: str) -> tuple[Worker, Golden]:
+    """A worker for a release on the disk that answers its golden inputs as it must."""
+    worker = await Worker.start(site.data.release(release), release, site.settings)
+    try:
+        golden = await worker.golden(site.settings.probe_timeout_s)
+        if golden.problem:
+            raise StepError(golden.problem)
+    except BaseException:
+        await asyncio.shield(worker.stop(0.0))
+        raise
+    return worker, golden
+
+
+def judge_latency(settings: Settings, folder: Path, golden: Golden) -> None:
+    evidence = deployment_of(folder).evidence
+    if evidence is None:
+        return
+    most_ms = evidence.latency_ms * settings.latency_factor + settings.latency_slack_ms
+    if golden.latency_ms > most_ms:
+        raise StepError(
+            f"It takes {golden.latency_ms:.3g} ms here; its bundle says {evidence.latency_ms:.3g} ms, and at most "
+            f"{most_ms:.3g} ms are allowed."
+        )
+
+
+async def _make_room(site: Site, work: Work, folder: Path) -> float | None:
+    """Stops the old worker where memory does not hold two; since when nothing serves, or None."""
+    needed = (
+        LOADED_PER_FILE_BYTE * await asyncio.to_thread(model_bytes, folder) + site.settings.memory_reserve_bytes
+    )
+    free = free_memory_bytes()
+    if free is None or free >= needed or site.router.serving is None:
+        return None
+    await hold_serving(site, work)
+    since = time.monotonic()
+    old = site.router.switch(None, keep_old=False)
+    if old is not None:
+        await old.stop(site.settings.request_timeout_s)
+    return since
+
+
+def free_memory_bytes() -> int | None:
+    sample = LoadSampler().sample()
+    if sample.memory_total_bytes is None or sample.memory_used_bytes is None:
+        return None
+    return sample.memory_total_bytes - sample.memory_used_bytes

@@ -1,0 +1,111 @@
+"""RECEIVING, VERIFYING and STAGED: a bundle comes in, is checked, and takes its place among the releases."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from edgeopt.bundle.archive import unpack
+from edgeopt.bundle.durable import publish_folder
+from edgeopt.bundle.manifest import check_manifest
+from edgeopt.errors import BundleError
+from edgeopt.hw.device import fingerprint
+from edgeopt_agent.deployments.refused import StepError
+from edgeopt_agent.deployments.site import Outcome, Site, Work, current
+from edgeopt_agent.deployments.states import Event
+from edgeopt_agent.releases import deployment_of, release_id
+from edgeopt_agent.trust import check_signature
+
+DECIDING_PARTS = ("host", "cpu")
+"""The parts of a device's fingerprint without which nothing of a bundle's proof holds."""
+
+
+def archive_of(site: Site, work: Work) -> Path:
+    return site.data.partial / f"{work.record.id}.zip"
+
+
+def unpacked_of(site: Site, work: Work) -> Path:
+    return site.data.partial / f"deployment-{work.record.id}"
+
+
+async def receive(site: Site, work: Work) -> Outcome:
+    assert work.stream is not None  # noqa: S101 - what is sent has a stream
+    got = 0
+    file = await asyncio.to_thread(archive_of(site, work).open, "xb")
+    with file:
+        async for piece in work.stream:
+            got += len(piece)
+            if got > work.length:
+                raise StepError(f"More came than the {work.length} bytes that were announced.", fault=False)
+            await asyncio.to_thread(file.write, piece)
+            work.progress = {"received_bytes": got, "total_bytes": work.length}
+        if got != work.length:
+            raise StepError(f"The connection ended after {got} of {work.length} bytes.", fault=False)
+        await asyncio.to_thread(_to_disk(file.flush, file.fileno()))
+    work.arrived = True
+    work.received.set()
+    return Outcome(reason=f"{got} bytes")
+
+
+def _to_disk(flush: Callable[[], None], descriptor: int) -> Callable[[], None]:
+    def write() -> None:
+        flush()
+        os.fsync(descriptor)
+
+    return write
+
+
+async def verify(site: Site, work: Work) -> Outcome:
+    folder = unpacked_of(site, work)
+    device_parts = fingerprint(await site.device())
+    found = await asyncio.to_thread(_verify, site, work, folder, device_parts)
+    await _refuse_quarantined(site, work, str(found.changes["release"]))
+    return found
+
+
+def _verify(site: Site, work: Work, folder: Path, device_parts: dict[str, str]) -> Outcome:
+    unpack(archive_of(site, work), folder, site.settings.max_bundle_bytes)
+    archive_of(site, work).unlink()
+    listed = check_manifest(folder)
+    signed_by = check_signature(folder, site.data.trust)
+    deployment = deployment_of(folder)
+    if deployment.run.model not in listed.files:
+        raise BundleError(f"The bundle is to run '{deployment.run.model}', which its manifest does not list.")
+    other = [
+        part for part in DECIDING_PARTS if deployment.device.get(part, device_parts[part]) != device_parts[part]
+    ]
+    if other and not work.record.force:
+        raise StepError(
+            f"The bundle '{deployment.name}' was proved on another device (its {' and '.join(other)} differ), so "
+            "nothing of its proof holds here. Run `edgeopt optimize` on this device, or deploy it with --force.",
+            fault=False,
+        )
+    release = release_id(folder)
+    changes: dict[str, object] = {
+        "release": release,
+        "name": deployment.name,
+        "summary": deployment.summary,
+        "detail": {"signed_by": signed_by} if signed_by else {},
+    }
+    serving = site.router.serving
+    if release == current(site) and serving is not None and serving.release_id == release:
+        return Outcome(
+            Event.KNOWN, f"'{deployment.name}' ({release}) already serves; nothing was changed.", changes
+        )
+    return Outcome(reason="signed by " + signed_by if signed_by else "digests hold", changes=changes)
+
+
+async def _refuse_quarantined(site: Site, work: Work, release: str) -> None:
+    failed = (await site.journal.quarantined()).get(release)
+    if failed is not None and not work.record.force:
+        raise StepError(
+            f"The release {release} failed before (deployment {failed.id}: {failed.reason}) and is refused. "
+            "Send a mended bundle, or this one again with --force.",
+            fault=False,
+        )
+
+
+async def stage(site: Site, work: Work) -> Outcome:
+    target = site.data.release(work.record.release)
+    await asyncio.to_thread(publish_folder, unpacked_of(site, work), target)
+    return Outcome()

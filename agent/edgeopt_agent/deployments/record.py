@@ -1,0 +1,45 @@
+"""A deployment as the journal keeps it and as the agent tells of it."""
+
+from typing import Literal
+
+import msgspec
+
+from edgeopt_agent.deployments.states import FINAL, State
+
+Kind = Literal["deploy", "rollback"]
+Detail = dict[str, str | float | int | bool]
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """When a deployment entered a state, and why."""
+
+    state: State
+    time_s: float
+    reason: str = ""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    id: int
+    kind: Kind = "deploy"
+    state: State = State.ACCEPTED
+    release: str = ""
+    name: str = ""
+    summary: str = ""
+    reason: str = ""
+    fault: bool = False
+    """Whether the bundle itself failed, so that it is refused until someone forces it."""
+    old: str | None = None
+    """The release that served before, to which a failure leads back."""
+    old_previous: str | None = None
+    force: bool = False
+    soak_s: float = 0.0
+    soak_requests: int = 0
+    resumes: int = 0
+    """How many starts of the agent have gone on with the present state."""
+    detail: Detail = {}
+    """What was measured: figures by name."""
+    history: tuple[Moment, ...] = ()
+
+    @property
+    def final(self) -> bool:
+        return self.state in FINAL

@@ -1,0 +1,73 @@
+"""What a start of the agent makes of what the last one left: at most one deployment goes on, the rest is swept."""
+
+import asyncio
+import contextlib
+import logging
+
+import msgspec
+
+from edgeopt.errors import EdgeoptError
+from edgeopt_agent.data_dir import point, pointed, sweep
+from edgeopt_agent.deployments.machine import Machine
+from edgeopt_agent.deployments.record import Record
+from edgeopt_agent.deployments.site import Site, existing
+from edgeopt_agent.deployments.states import ROWS, Event, State
+from edgeopt_agent.journal import JournalError
+
+log = logging.getLogger(__name__)
+
+
+async def recover(site: Site, machine: Machine) -> None:
+    """Brings journal and disk to one story; the worker of what should serve is the supervisor's to start."""
+    if site.journal.set_aside:
+        with contextlib.suppress(JournalError):  # it was logged, too
+            await site.journal.note("JOURNAL LOST", "", site.journal.set_aside)
+    newest = await site.journal.newest_deployment()
+    for record in await site.journal.unfinished():
+        is_newest = newest is not None and record.id == newest.id
+        found = await _after_restart(site, record, is_newest)
+        newest = found if is_newest else newest
+    machine.newest = newest
+    going_on = newest if newest is not None and not newest.final else None
+    referenced = {pointed(site.data.current), pointed(site.data.previous)}
+    if going_on is not None:
+        referenced |= {going_on.release, going_on.old, going_on.old_previous}
+    await asyncio.to_thread(_sweep, site, {name for name in referenced if name})
+    if going_on is not None:
+        await machine.resume(going_on)
+    machine.recovered.set()
+
+
+async def _after_restart(site: Site, record: Record, newest: bool) -> Record:
+    """The record, written down as it stands now: going on, going back, or failed."""
+    row = ROWS[record.state]
+    doing = record.state.lower().replace("_", " ")
+    if not newest:  # its end could not be written down, and another deployment followed
+        changed = msgspec.structs.replace(record, state=State.FAILED, reason="Its end was never written down.")
+    elif record.state is State.ROLLING_BACK and record.resumes < row.resumes:
+        changed = msgspec.structs.replace(record, resumes=record.resumes + 1)
+    elif record.resumes < row.resumes and existing(site.data, record.release):
+        reason = f"The agent started again while it was {doing}."
+        changed = msgspec.structs.replace(record, resumes=record.resumes + 1, reason=reason)
+    else:
+        often = f" {record.resumes + 1} times" if record.resumes else ""
+        changed = msgspec.structs.replace(
+            record,
+            state=row.exits[Event.FAILURE],
+            reason=f"The agent stopped{often} while it was {doing}.",
+            fault=record.fault or bool(record.resumes),
+            resumes=0,
+        )
+    try:
+        return await site.journal.write(changed)
+    except EdgeoptError as error:
+        log.error("%s", error)
+        return changed
+
+
+def _sweep(site: Site, referenced: set[str]) -> None:
+    for name in sweep(site.data, referenced):
+        log.info("Removed the release %s, which nothing refers to.", name)
+    if pointed(site.data.current) is None and (previous := pointed(site.data.previous)):
+        point(site.data.current, previous)
+        point(site.data.previous, None)

@@ -1,0 +1,108 @@
+"""What the parts of the deployments share: one agent's folders, journal, router and device."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+
+from edgeopt.hw.device import Device
+from edgeopt_agent.data_dir import DataDir, point, pointed
+from edgeopt_agent.deployments.observed import Observed
+from edgeopt_agent.deployments.record import Detail, Record
+from edgeopt_agent.deployments.states import Event
+from edgeopt_agent.journal import Journal
+from edgeopt_agent.settings import Settings
+from edgeopt_agent.workers.process import Worker
+from edgeopt_agent.workers.router import Router
+
+
+@dataclass(slots=True)
+class Site:
+    settings: Settings
+    data: DataDir
+    journal: Journal
+    router: Router
+    device: Callable[[], Awaitable[Device]]
+    observed: Observed = field(default_factory=Observed)
+    serving_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by whoever changes which worker serves."""
+    look: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the supervisor should see whether everything serves that should."""
+    trouble: str = ""
+    """Why nothing serves although something should."""
+    since_s: float = 0.0
+    """Since when the serving release serves, in seconds since 1970."""
+
+
+@dataclass(slots=True)
+class Work:
+    """A deployment while it runs: its record, and what does not outlive the process."""
+
+    record: Record
+    stream: AsyncIterator[bytes] | None = None
+    length: int = 0
+    candidate: Worker | None = None
+    received: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once the bundle is on the disk, or will not come any more."""
+    arrived: bool = False
+    stop_asked: asyncio.Event = field(default_factory=asyncio.Event)
+    holds_serving: bool = False
+    progress: Detail = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a step ended, and what is now known of the deployment."""
+
+    event: Event = Event.DONE
+    reason: str = ""
+    changes: dict[str, object] = field(default_factory=dict)
+
+
+async def hold_serving(site: Site, work: Work) -> None:
+    """From here on this deployment alone changes which worker serves."""
+    if not work.holds_serving:
+        await site.serving_lock.acquire()
+        work.holds_serving = True
+
+
+def release_serving(site: Site, work: Work) -> None:
+    if work.holds_serving:
+        work.holds_serving = False
+        site.serving_lock.release()
+
+
+def put_in_service(site: Site, worker: Worker, keep_old: bool = False) -> Worker | None:
+    """Requests go to this worker from now on; returns the one that it replaces."""
+    site.since_s, site.trouble = time.time(), ""
+    return site.router.switch(worker, keep_old)
+
+
+def back_to_standby(site: Site) -> None:
+    site.since_s, site.trouble = time.time(), ""
+    site.router.back()
+
+
+async def point_links(data: DataDir, current: str | None, previous: str | None) -> None:
+    """`previous` first: between the two, `current` still leads to what served until now."""
+    await asyncio.to_thread(point, data.previous, previous)
+    await asyncio.to_thread(point, data.current, current)
+
+
+def existing(data: DataDir, release_id: str | None) -> str | None:
+    """The release, unless its folder is gone."""
+    return release_id if release_id and data.release(release_id).is_dir() else None
+
+
+def current(site: Site) -> str | None:
+    return pointed(site.data.current)
+
+
+async def first_of(events: Iterable[asyncio.Event], timeout_s: float | None) -> None:
+    """Waits until one of the events is set, or the time is up."""
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()

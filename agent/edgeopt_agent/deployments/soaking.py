@@ -1,0 +1,107 @@
+"""SOAKING: the new release serves under watch, with its predecessor ready to take over again."""
+
+import time
+from collections import deque
+from statistics import median
+
+from edgeopt.hw.load import process_memory_bytes
+from edgeopt_agent.deployments.observed import Seen
+from edgeopt_agent.deployments.refused import StepError
+from edgeopt_agent.deployments.site import Outcome, Site, Work, first_of
+from edgeopt_agent.deployments.switching import switch
+from edgeopt_agent.releases import deployment_of
+from edgeopt_agent.settings import Settings
+from edgeopt_agent.workers.process import Worker
+
+JUDGED_RUNS = 5
+"""One slow run is noise; the median of so many is not."""
+
+REST_FACTOR = 10
+"""A slow model spends a tenth of its time on golden inputs, not all of it."""
+
+
+async def soak(site: Site, work: Work) -> Outcome:
+    record, settings = work.record, site.settings
+    if work.candidate is None:  # the agent started again in the middle
+        await switch(site, work)
+    worker = work.candidate
+    assert worker is not None  # noqa: S101 - the switch has just started it
+    seen = site.observed.of(record.release)
+    limits = _Limits(site, work, worker)
+    own_ms: deque[float] = deque(maxlen=JUDGED_RUNS)
+    asked, golden_s, begin = 0, 0.0, time.monotonic()
+    while True:
+        elapsed_s = time.monotonic() - begin
+        requests = seen.requests + asked
+        work.progress = {"elapsed_s": round(elapsed_s, 3), "soak_s": record.soak_s}
+        work.progress |= {"requests": requests, "soak_requests": record.soak_requests, "errors": seen.errors}
+        if elapsed_s >= record.soak_s and requests >= record.soak_requests:
+            detail = {**record.detail, "soak_requests": requests, "soak_errors": seen.errors}
+            soaked = (
+                f"{requests} requests in {elapsed_s:.3g} s" if record.soak_s or record.soak_requests else "no soak"
+            )
+            return Outcome(reason=soaked, changes={"detail": detail})
+        rest_s = max(settings.self_request_s, golden_s * REST_FACTOR)
+        pause_s = min(rest_s, max(record.soak_s - elapsed_s, 0.0))
+        await first_of((worker.ended, work.stop_asked, seen.failed), pause_s)
+        if work.stop_asked.is_set():
+            raise StepError("Someone asked to go back.", fault=False)
+        if worker.ended.is_set():
+            raise StepError(f"Its worker {worker.how_it_ended()} while it soaked.")
+        limits.judge_requests(seen)
+        asked_at = time.monotonic()
+        golden = await worker.golden(settings.request_timeout_s, quick=True)
+        golden_s = time.monotonic() - asked_at
+        asked += 1
+        if golden.problem:
+            raise StepError(golden.problem)
+        own_ms.append(golden.latency_ms)
+        limits.judge_own(own_ms)
+        limits.judge_memory()
+
+
+class _Limits:
+    """What a soaking release must not exceed, by its bundle, its predecessor and its own beginning."""
+
+    def __init__(self, site: Site, work: Work, worker: Worker) -> None:
+        settings = site.settings
+        record = work.record
+        evidence = deployment_of(site.data.release(record.release)).evidence
+        old_p99 = site.observed.of(record.old).p99_ms() if record.old else None
+        self._settings: Settings = settings
+        self._worker = worker
+        self._own_most_ms = self._loosened(evidence.latency_ms) if evidence else None
+        self._p99_most_ms = self._loosened(old_p99) if old_p99 is not None else None
+        begun_with = process_memory_bytes(worker.pid) or 0
+        self._most_bytes = begun_with * settings.memory_factor + settings.memory_slack_bytes
+
+    def _loosened(self, latency_ms: float) -> float:
+        return latency_ms * self._settings.latency_factor + self._settings.latency_slack_ms
+
+    def judge_requests(self, seen: Seen) -> None:
+        seen.failed.clear()
+        if seen.errors > self._settings.error_share * seen.requests:
+            raise StepError(f"{seen.errors} of {seen.requests} requests failed while it soaked: {seen.last_error}")
+        p99_ms = seen.p99_ms()
+        if self._p99_most_ms is not None and p99_ms is not None and p99_ms > self._p99_most_ms:
+            raise StepError(
+                f"One request in a hundred takes longer than {p99_ms:.3g} ms; measured by the release before it, "
+                f"at most {self._p99_most_ms:.3g} ms are allowed."
+            )
+
+    def judge_own(self, own_ms: "deque[float]") -> None:
+        if self._own_most_ms is None or len(own_ms) < JUDGED_RUNS:
+            return
+        if (now_ms := median(own_ms)) > self._own_most_ms:
+            raise StepError(
+                f"Its golden inputs take {now_ms:.3g} ms while it soaks; by its bundle, at most "
+                f"{self._own_most_ms:.3g} ms are allowed."
+            )
+
+    def judge_memory(self) -> None:
+        now_bytes = process_memory_bytes(self._worker.pid)
+        if now_bytes is not None and now_bytes > self._most_bytes:
+            raise StepError(
+                f"Its worker grew to {now_bytes / 2**20:.0f} MiB while it soaked; at most "
+                f"{self._most_bytes / 2**20:.0f} MiB are allowed."
+            )

@@ -1,0 +1,72 @@
+"""Every state of a deployment and every way out of it, in one table."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class State(StrEnum):
+    ACCEPTED = "ACCEPTED"
+    RECEIVING = "RECEIVING"
+    VERIFYING = "VERIFYING"
+    STAGED = "STAGED"
+    PROBING = "PROBING"
+    SWITCHING = "SWITCHING"
+    SOAKING = "SOAKING"
+    COMMITTED = "COMMITTED"
+    FAILED = "FAILED"
+    ROLLING_BACK = "ROLLING_BACK"
+    ROLLED_BACK = "ROLLED_BACK"
+    DEGRADED = "DEGRADED"
+
+
+class Event(StrEnum):
+    DONE = "done"
+    FAILURE = "failure"
+    """The step failed, its time was up, or someone asked to stop it."""
+    KNOWN = "known"
+    """Nothing is left to do: the release already serves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    state: State
+    exits: Mapping[Event, State]
+    limit: str = ""
+    """The setting that bounds the time spent here."""
+    resumes: int = 0
+    """How many starts of the agent may go on in this state; after that it counts as a failure."""
+    undo: str = ""
+    """What a failure here takes back."""
+
+
+def _to(done: State, failure: State, known: State | None = None) -> dict[Event, State]:
+    exits = {Event.DONE: done, Event.FAILURE: failure}
+    return exits if known is None else exits | {Event.KNOWN: known}
+
+
+S = State
+NOTHING = "nothing was changed yet"
+DISCARD = "the candidate is discarded; the old release never stopped serving"
+BACK = "the old release serves again; the candidate is discarded"
+
+# A bundle that is sent takes all the steps down to COMMITTED; what is on the disk already (a rollback) enters at
+# PROBING and, having been proved once, needs no soak.
+TABLE: tuple[Row, ...] = (
+    Row(S.ACCEPTED, _to(S.RECEIVING, S.FAILED), "stage_timeout_s", undo=NOTHING),
+    Row(S.RECEIVING, _to(S.VERIFYING, S.FAILED), "receive_timeout_s", undo=DISCARD),
+    Row(S.VERIFYING, _to(S.STAGED, S.FAILED, known=S.COMMITTED), "verify_timeout_s", undo=DISCARD),
+    Row(S.STAGED, _to(S.PROBING, S.FAILED), "stage_timeout_s", undo=DISCARD),
+    Row(S.PROBING, _to(S.SWITCHING, S.FAILED), "probe_timeout_s", undo=DISCARD),
+    Row(S.SWITCHING, _to(S.SOAKING, S.ROLLING_BACK), "switch_timeout_s", resumes=1, undo=BACK),
+    Row(S.SOAKING, _to(S.COMMITTED, S.ROLLING_BACK), "soak_slack_s", resumes=1, undo=BACK),
+    Row(S.ROLLING_BACK, _to(S.ROLLED_BACK, S.DEGRADED), "rollback_timeout_s", resumes=5, undo="none is possible"),
+    Row(S.COMMITTED, {}),
+    Row(S.FAILED, {}),
+    Row(S.ROLLED_BACK, {}),
+    Row(S.DEGRADED, {}),
+)
+ROWS: Mapping[State, Row] = {row.state: row for row in TABLE}
+FINAL: frozenset[State] = frozenset(row.state for row in TABLE if not row.exits)
+FIRST: Mapping[str, State] = {"deploy": S.RECEIVING, "rollback": S.PROBING}
+"""Where each kind of deployment goes from ACCEPTED."""

@@ -1,0 +1,102 @@
+"""Keeps the current release in service: starts its worker, and starts it again when it dies."""
+
+import asyncio
+import logging
+import time
+from collections import deque
+
+from edgeopt.errors import EdgeoptError
+from edgeopt_agent.data_dir import pointed
+from edgeopt_agent.deployments.machine import Machine
+from edgeopt_agent.deployments.probing import start_checked
+from edgeopt_agent.deployments.site import Site, current, first_of, put_in_service
+from edgeopt_agent.deployments.switching import stop_quietly
+from edgeopt_agent.workers.process import Worker
+
+log = logging.getLogger(__name__)
+
+
+class Supervisor:
+    def __init__(self, site: Site, machine: Machine) -> None:
+        self._site = site
+        self._machine = machine
+        self._crashes: deque[float] = deque(maxlen=site.settings.crashes_allowed)
+        self._given_up: set[str] = set()
+        """Releases that crashed too often: nothing goes back to them by itself."""
+        self.up = asyncio.Event()
+        """Set once the start of the agent is over: something serves, or it is clear why not."""
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            delay_s = await self._mend()
+            self.up.set()
+            await self._wait(delay_s)
+
+    async def _mend(self) -> float | None:
+        """Starts what should serve and does not; how soon to look again, None: when something happens."""
+        site = self._site
+        async with site.serving_lock:
+            release, serving = current(site), site.router.serving
+            if release is None or (serving is not None and not serving.ended.is_set()):
+                return None
+            if serving is not None:
+                await self._note_crash(serving)
+            if len(self._crashes) == site.settings.crashes_allowed and self._recent():
+                return await self._give_up(release)
+            try:
+                worker, _ = await start_checked(site, release)
+            except EdgeoptError as error:
+                self._crashes.append(time.monotonic())
+                site.trouble = f"The release {release} cannot be started: {error.message}"
+                await self._note("FAILED TO START", release, error.message)
+                return self._delay_s()
+            put_in_service(site, worker)
+            await self._note("SERVING", release, f"process {worker.pid}")
+            return None
+
+    async def _note_crash(self, worker: Worker) -> None:
+        site = self._site
+        site.router.switch(None, keep_old=False)
+        self._crashes.append(time.monotonic())
+        site.trouble = f"The worker of the release {worker.release_id} {worker.how_it_ended()}."
+        await self._note("CRASHED", worker.release_id, site.trouble)
+        await stop_quietly(worker)
+        await asyncio.sleep(self._delay_s())
+
+    async def _give_up(self, release: str) -> float | None:
+        """Too many crashes: back to the previous release, if that has not been given up as well."""
+        site = self._site
+        self._crashes.clear()
+        self._given_up.add(release)
+        previous = pointed(site.data.previous)
+        why = f"{release} failed {site.settings.crashes_allowed} times in a row. {site.trouble}"
+        if self._machine.work is not None:  # that deployment may bring something better
+            return site.settings.restart_delay_most_s
+        if previous is not None and previous not in self._given_up:
+            await self._machine.roll_back(why)
+            return None  # the end of that deployment is the next thing to look at
+        site.trouble = f"{why} There is no other release to go back to."
+        await self._note("DEGRADED", release, site.trouble)
+        return site.settings.restart_delay_most_s
+
+    def _recent(self) -> bool:
+        return time.monotonic() - self._crashes[0] < self._site.settings.crash_window_s
+
+    def _delay_s(self) -> float:
+        settings = self._site.settings
+        return min(settings.restart_delay_s * 2.0 ** (len(self._crashes) - 1), settings.restart_delay_most_s)
+
+    async def _note(self, state: str, release: str, reason: str) -> None:
+        log.info("%s: %s %s", release, state, reason)
+        try:
+            await self._site.journal.note(state, release, reason)
+        except EdgeoptError as error:
+            log.error("%s", error)
+
+    async def _wait(self, delay_s: float | None) -> None:
+        """Until a deployment has ended, the serving worker ends, or the time is up."""
+        serving = self._site.router.serving
+        events = [self._site.look, *([serving.ended] if serving is not None else [])]
+        await first_of(events, delay_s)
+        self._site.look.clear()

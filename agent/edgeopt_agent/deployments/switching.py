@@ -1,0 +1,68 @@
+"""SWITCHING and ROLLING_BACK: which release serves, on the disk and in the router."""
+
+import asyncio
+import contextlib
+
+from edgeopt_agent.data_dir import pointed, remove
+from edgeopt_agent.deployments.probing import start_checked
+from edgeopt_agent.deployments.refused import StepError
+from edgeopt_agent.deployments.site import (
+    Outcome,
+    Site,
+    Work,
+    back_to_standby,
+    current,
+    existing,
+    point_links,
+    put_in_service,
+)
+from edgeopt_agent.workers.process import Worker
+
+FAREWELL_S = 1.0
+"""How long a worker that is taken out of service may finish what it has begun."""
+
+
+async def switch(site: Site, work: Work) -> Outcome:
+    record = work.record
+    if work.candidate is None:  # the agent started again in the middle
+        work.candidate, _ = await start_checked(site, record.release)
+    await point_links(site.data, record.release, existing(site.data, record.old))
+    site.observed.begin(record.release)
+    replaced = put_in_service(site, work.candidate, keep_old=record.old is not None)
+    if record.old is None and replaced is not None:
+        await replaced.stop(FAREWELL_S)
+    return Outcome(reason=f"{record.release} serves" + (f" in place of {record.old}" if record.old else ""))
+
+
+async def roll_back(site: Site, work: Work) -> Outcome:
+    record, router = work.record, site.router
+    standby = router.standby
+    if standby is not None and not standby.ended.is_set() and standby.release_id == record.old:
+        back_to_standby(site)
+    elif router.serving is not None and router.serving.release_id != record.old:
+        router.switch(None, keep_old=False)  # wrong answers are worse than none
+    old = existing(site.data, record.old)
+    await point_links(site.data, old, existing(site.data, record.old_previous))
+    await stop_quietly(work.candidate)
+    work.candidate = None
+    if record.old is not None and old is None:
+        raise StepError(
+            f"The release {record.old}, which served before, is not on the disk any more.", fault=False
+        )
+    if old is not None and router.serving is None:
+        worker, _ = await start_checked(site, old)
+        put_in_service(site, worker)
+    await asyncio.to_thread(discard, site, record.release)
+    return Outcome(reason=f"{old} serves again." if old else "Nothing served before, so nothing serves now.")
+
+
+def discard(site: Site, release: str) -> None:
+    """Removes a candidate's folder, unless it serves or served before."""
+    if release and release not in {current(site), pointed(site.data.previous)}:
+        remove(site.data.release(release))
+
+
+async def stop_quietly(worker: Worker | None) -> None:
+    if worker is not None:
+        with contextlib.suppress(OSError):
+            await worker.stop(FAREWELL_S)

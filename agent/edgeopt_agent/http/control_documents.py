@@ -1,0 +1,73 @@
+"""What the agent tells of itself, as plain documents."""
+
+from edgeopt.errors import EdgeoptError
+from edgeopt_agent.data_dir import pointed
+from edgeopt_agent.deployments.machine import Machine
+from edgeopt_agent.deployments.record import Record
+from edgeopt_agent.deployments.site import Site
+from edgeopt_agent.releases import deployment_of
+
+Document = dict[str, object]
+
+
+def status(site: Site, machine: Machine, uptime_s: float) -> Document:
+    newest, serving = machine.newest, site.router.serving
+    alive = serving is not None and not serving.ended.is_set()
+    return {
+        "state": _state(site, machine, alive),
+        "serving": _serving(site) if alive else None,
+        "previous": _release(site, pointed(site.data.previous)),
+        "deployment": None if newest is None else deployment(machine, newest),
+        "reason": site.trouble or site.journal.set_aside,
+        "uptime_s": round(uptime_s, 3),
+    }
+
+
+def deployment(machine: Machine, record: Record) -> Document:
+    running = machine.work if machine.work is not None and machine.work.record.id == record.id else None
+    shown = record if running is None else running.record
+    return {
+        "id": shown.id,
+        "kind": shown.kind,
+        "state": shown.state,
+        "release": shown.release or None,
+        "name": shown.name,
+        "summary": shown.summary,
+        "reason": shown.reason,
+        "old": shown.old,
+        "force": shown.force,
+        "progress": running.progress if running is not None and running.progress else None,
+        "detail": shown.detail,
+        "history": shown.history,
+    }
+
+
+def _state(site: Site, machine: Machine, alive: bool) -> str:
+    if machine.work is not None:
+        return "deploying"
+    if alive:
+        return "serving"
+    return "degraded" if site.trouble or pointed(site.data.current) else "empty"
+
+
+def _serving(site: Site) -> Document | None:
+    worker = site.router.serving
+    if worker is None:
+        return None
+    return {
+        **(_release(site, worker.release_id) or {}),
+        "name": worker.name,
+        "backend": worker.backend,
+        "pid": worker.pid,
+        "since_s": site.since_s,
+    }
+
+
+def _release(site: Site, release: str | None) -> Document | None:
+    if release is None:
+        return None
+    try:
+        found = deployment_of(site.data.release(release))
+    except EdgeoptError as error:
+        return {"release": release, "name": "", "summary": "", "reason": error.message}
+    return {"release": release, "name": found.name, "summary": found.summary}

@@ -1,0 +1,80 @@
+"""Plain ASGI: what the routes that must be quick use instead of request and response objects."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import msgspec
+
+from edgeopt_agent.settings import Settings
+from edgeopt_agent.v2.errors import RequestError
+from edgeopt_agent.workers.channel import Body
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+JSON = (b"content-type", b"application/json")
+# A body may take its time limit, and on top what its bytes need at this rate: slow networks are no attack.
+_SLOWEST_BYTES_PER_S = 64 << 10
+
+
+class ClientGoneError(Exception):
+    """The client went away before it had sent its request."""
+
+
+async def respond(send: Send, status: int, body: Body, *headers: tuple[bytes, bytes]) -> None:
+    fields = [(b"content-length", b"%d" % len(body)), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": fields})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def respond_json(send: Send, status: int, document: object, *headers: tuple[bytes, bytes]) -> None:
+    await respond(send, status, msgspec.json.encode(document), JSON, *headers)
+
+
+async def read_body(scope: Scope, receive: Receive, settings: Settings) -> list[bytes]:
+    """The body in the pieces in which it came; raises RequestError when it is too long or too slow."""
+    announced = header(scope, b"content-length")
+    most = settings.max_body_bytes
+    if announced is not None and int(announced) > most:
+        raise RequestError(413, f"The body has {int(announced)} bytes; at most {most} are taken.")
+    pieces: list[bytes] = []
+    size = 0
+    started = time.monotonic()
+    # A body that came together with its head is there already; the clock is for the others.
+    message = await _receive(receive, settings.body_timeout_s)
+    while True:
+        piece = message.get("body", b"")
+        pieces.append(piece)
+        size += len(piece)
+        if size > most:
+            raise RequestError(413, f"The body is longer than the {most} bytes that are taken.")
+        if not message.get("more_body", False):
+            return pieces
+        limit_s = settings.body_timeout_s + size / _SLOWEST_BYTES_PER_S
+        message = await _receive(receive, started + limit_s - time.monotonic())
+
+
+async def _receive(receive: Receive, limit_s: float) -> Message:
+    try:
+        async with asyncio.timeout(limit_s):
+            message = await receive()
+    except TimeoutError:
+        raise RequestError(408, "The body of the request did not arrive in time.") from None
+    if message["type"] == "http.disconnect":
+        raise ClientGoneError
+    return message
+
+
+def header(scope: Scope, name: bytes) -> bytes | None:
+    """The value of a header; the first one, where it is there several times."""
+    for key, value in scope["headers"]:
+        if key == name:
+            found: bytes = value
+            return found
+    return None

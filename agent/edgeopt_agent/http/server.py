@@ -1,0 +1,103 @@
+"""Serves an ASGI application on one port, without uvicorn's main loop, which wakes up ten times a second."""
+
+import asyncio
+import errno
+import logging
+import time
+from collections.abc import Callable
+from email.utils import formatdate
+
+from uvicorn import Config
+from uvicorn.server import ServerState
+
+from edgeopt.errors import UsageError
+from edgeopt_agent.http.guard import guarded
+from edgeopt_agent.http.plain import App
+
+logger = logging.getLogger(__name__)
+
+KEEP_ALIVE_S = 120
+_LOOK_AGAIN_S = 0.02
+_REASONS = {
+    errno.EADDRINUSE: ("is taken by another program", "Choose another with --port, or stop that program."),
+    errno.EACCES: ("is reserved for the system's own programs", "Choose one above 1023 with --port."),
+    errno.EADDRNOTAVAIL: ("is not an address of this machine", "Choose another with --host."),
+}
+
+
+async def serve(
+    app: App,
+    host: str,
+    port: int,
+    on_live: Callable[[int], None],
+    stop: asyncio.Event,
+    drain_s: float = 5.0,
+    *,
+    trust: Callable[[], str] = lambda: "unsigned",
+) -> None:
+    """Serves until `stop` is set, then finishes what is in flight; raises UsageError where the port cannot be had.
+
+    `on_live` is told the port, which the system chooses where it is 0. Every answer tells the trust.
+    """
+    config = Config(
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        ws_max_size=64 << 10,
+        ws_per_message_deflate=False,
+        ws_ping_interval=None,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+    )
+    config.load()
+    state = ServerState()
+    make_protocol = guarded(config, state, _default_headers(trust))
+    try:
+        server = await asyncio.get_running_loop().create_server(make_protocol, host, port, backlog=config.backlog)
+    except OSError as error:
+        raise _refused(host, port, error) from None
+    try:
+        on_live(server.sockets[0].getsockname()[1])
+        await stop.wait()
+    finally:
+        server.close()
+        await _drain(state, drain_s)
+
+
+def _refused(host: str, port: int, error: OSError) -> UsageError:
+    what, hint = _REASONS.get(error.errno or 0, (f"cannot be used: {error.strerror or error}", "Check --host."))
+    return UsageError(f"Port {port} of {host} {what}.", hint)
+
+
+def _default_headers(trust: Callable[[], str]) -> Callable[[], list[tuple[bytes, bytes]]]:
+    """The headers of every answer; made anew when the second or the trust has changed."""
+    made: list[tuple[bytes, bytes]] = []
+    second, said = 0, ""
+
+    def headers() -> list[tuple[bytes, bytes]]:
+        nonlocal made, second, said
+        now = int(time.time())
+        if now != second or said != trust():
+            second, said = now, trust()
+            date = formatdate(now, usegmt=True).encode()
+            made = [(b"date", date), (b"server", b"edgeopt-agent"), (b"edgeopt-trust", said.encode())]
+        return made
+
+    return headers
+
+
+async def _drain(state: ServerState, drain_s: float) -> None:
+    """Lets requests finish; idle connections close at once, and the rest when the time is over."""
+    deadline = time.monotonic() + drain_s
+    for connection in list(state.connections):
+        connection.shutdown()
+    while (state.tasks or state.connections) and time.monotonic() < deadline:
+        await asyncio.sleep(_LOOK_AGAIN_S)
+    if state.tasks:
+        logger.warning("%d requests were cut off by the end of the agent", len(state.tasks))
+    for task in list(state.tasks):
+        task.cancel()
+    for connection in list(state.connections):
+        connection.transport.abort()
+    await asyncio.gather(*state.tasks, return_exceptions=True)

@@ -1,0 +1,66 @@
+"""Live telemetry over WebSocket, for as long as the viewer renews its lease."""
+
+import asyncio
+from contextlib import suppress
+
+from starlette.routing import BaseRoute, WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from edgeopt_agent.telemetry.hub import Hub, Viewer
+
+PATH = "/api/v1/telemetry"
+LEASE_S = 30.0
+LEASE_ENDED = 4000
+TOO_SLOW = 4001
+
+
+def routes(hub: Hub, lease_s: float = LEASE_S) -> list[BaseRoute]:
+    async def telemetry(socket: WebSocket) -> None:
+        if "origin" in socket.headers:
+            # A page in somebody's browser: the device's telemetry is not for every site that they visit.
+            await socket.close(1008, "browsers may not watch")
+            return
+        await socket.accept()
+        await _show(socket, hub, lease_s)
+
+    return [WebSocketRoute(PATH, telemetry)]
+
+
+async def _show(socket: WebSocket, hub: Hub, lease_s: float) -> None:
+    viewer = hub.join()
+    ways = (_send(socket, viewer), _renew(socket, lease_s), viewer.dropped.wait())
+    sending, renewing, dropped = tasks = [asyncio.ensure_future(way) for way in ways]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if renewing.done() and renewing.exception() is None:
+            sending.cancel()
+            with suppress(WebSocketDisconnect):
+                await socket.close(LEASE_ENDED, "lease ended")
+        elif dropped.done():
+            hub.leave(viewer)
+            # What it has not read stands in the way of a goodbye, so this may not arrive; the end does.
+            sending.cancel()
+            with suppress(WebSocketDisconnect, TimeoutError):
+                await asyncio.wait_for(socket.close(TOO_SLOW, "too slow"), 1.0)
+    finally:
+        hub.leave(viewer)
+        for task in tasks:
+            task.cancel()
+        # The viewer going away ends all three, each in its own way, and is no failure.
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _send(socket: WebSocket, viewer: Viewer) -> None:
+    while True:
+        await socket.send_text(await viewer.frames.get())
+
+
+async def _renew(socket: WebSocket, lease_s: float) -> None:
+    """Returns when the lease ends; raises WebSocketDisconnect when the viewer goes away before."""
+    while True:
+        try:
+            message = await asyncio.wait_for(socket.receive(), lease_s)
+        except TimeoutError:
+            return
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message.get("code", 1005))

@@ -1,0 +1,88 @@
+"""The releases on the disk: checked bundles, each under the first digits of its manifest's digest."""
+
+import shutil
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from edgeopt.bundle.deployment import FILE as DEPLOYMENT
+from edgeopt.bundle.deployment import Deployment, read_deployment
+from edgeopt.bundle.manifest import FILE as MANIFEST
+from edgeopt.bundle.manifest import file_digest
+from edgeopt.errors import EdgeoptError
+from edgeopt_agent.data_dir import DataDir, pointed, remove
+from edgeopt_agent.deployments.record import Record
+from edgeopt_agent.deployments.refused import RefusedError
+
+ID_DIGITS = 12
+Standing = Literal["serving", "previous", "kept", "quarantined"]
+
+
+class Release(msgspec.Struct, frozen=True):
+    id: str
+    name: str
+    state: Standing
+    digest: str = ""
+    summary: str = ""
+    created: str = ""
+    reason: str = ""
+
+
+def release_id(folder: Path) -> str:
+    return file_digest(folder / MANIFEST)[:ID_DIGITS]
+
+
+def deployment_of(folder: Path) -> Deployment:
+    return read_deployment(folder / DEPLOYMENT)
+
+
+def model_bytes(folder: Path) -> int:
+    """The size of everything that a worker may load."""
+    return sum(path.stat().st_size for path in (folder / "model").rglob("*") if path.is_file())
+
+
+def prune(data: DataDir, keep: set[str | None]) -> None:
+    """Removes every release but the one that serves, the previous one and those to keep."""
+    keep = keep | {pointed(data.current), pointed(data.previous)}
+    for folder in data.releases.iterdir():
+        if folder.name not in keep:
+            remove(folder)
+
+
+def check_space(data: DataDir, needed_bytes: int, reserve_bytes: int) -> None:
+    """Raises RefusedError when a bundle does not fit on the disk, twice: as it is sent, and unpacked."""
+    free = shutil.disk_usage(data.root).free
+    needed = 2 * needed_bytes + reserve_bytes
+    if free < needed:
+        raise RefusedError(
+            507,
+            "no-space",
+            f"The bundle needs {needed / 2**20:.0f} MiB of disk, and {free / 2**20:.0f} MiB are free.",
+            "Free some space on the device, or make the bundle smaller.",
+        )
+
+
+def list_releases(data: DataDir, failed: dict[str, Record]) -> list[Release]:
+    """The releases on the disk, and those that failed and are refused."""
+    current, previous = pointed(data.current), pointed(data.previous)
+    found = []
+    for folder in sorted(data.releases.iterdir()):
+        name = folder.name
+        standing: Standing = "serving" if name == current else "previous" if name == previous else "kept"
+        found.append(_described(folder, standing))
+    on_disk = {release.id for release in found}
+    for name, record in failed.items():
+        if name not in on_disk:
+            found.append(Release(name, record.name, "quarantined", summary=record.summary, reason=record.reason))
+    order = ("serving", "previous", "kept", "quarantined")
+    return sorted(found, key=lambda release: (order.index(release.state), release.id))
+
+
+def _described(folder: Path, standing: Standing) -> Release:
+    try:
+        deployment = deployment_of(folder)
+        digest = file_digest(folder / MANIFEST)
+    except (EdgeoptError, OSError) as error:
+        return Release(folder.name, "", standing, reason=f"It cannot be read: {error}")
+    return Release(folder.name, deployment.name, standing, digest, deployment.summary, deployment.created)

@@ -1,0 +1,134 @@
+"""The agent, put together: its folders and journal, recovery, deployments, and the port that it serves on."""
+
+import asyncio
+import logging
+import signal
+import time
+from collections.abc import Callable
+
+from edgeopt.events import Progress
+from edgeopt.hw.device import Device
+from edgeopt_agent import systemd
+from edgeopt_agent.data_dir import DataDir, open_data_dir
+from edgeopt_agent.deployments.machine import Machine
+from edgeopt_agent.deployments.record import Record
+from edgeopt_agent.deployments.recovery import recover
+from edgeopt_agent.deployments.site import Site, current
+from edgeopt_agent.deployments.supervisor import Supervisor
+from edgeopt_agent.http.app import make_app
+from edgeopt_agent.http.control import routes
+from edgeopt_agent.http.server import serve
+from edgeopt_agent.journal import Journal
+from edgeopt_agent.settings import Settings
+from edgeopt_agent.telemetry.hub import Hub
+from edgeopt_agent.trust import TrustWatch, check_host
+from edgeopt_agent.workers.process import Worker
+from edgeopt_agent.workers.router import Router
+
+log = logging.getLogger(__name__)
+SERVER_SHARE = 0.6
+"""How much of the time for a clean stop the requests in flight may take; the workers have the rest."""
+
+
+async def run(settings: Settings, on_live: Callable[[int], None]) -> None:
+    """Serves until SIGTERM or SIGINT; `on_live` is told the port once it answers."""
+    started = time.monotonic()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    with open_data_dir(settings.data_dir) as data:
+        check_host(settings.host, data.trust)
+        settings = _within(settings, data)
+        journal = Journal(data.journal)
+        try:
+            await _serve(Site(settings, data, journal, Router(settings), _Probed()), on_live, stop, started)
+        finally:
+            await journal.close()
+
+
+async def _serve(site: Site, on_live: Callable[[int], None], stop: asyncio.Event, started: float) -> None:
+    settings, router = site.settings, site.router
+    if (release := current(site)) is not None:
+        site.trouble = f"The release {release} is being started."
+    machine = Machine(site)
+    router.watchers.append(site.observed.watch)
+    supervisor = Supervisor(site, machine)
+    trust = TrustWatch(site.data.trust)
+    hub = Hub(router)
+    machine.listeners.append(lambda record: hub.tell(_told(record)))
+    app = make_app(router, hub, settings, lambda: _state(machine), routes(site, machine, started, trust))
+
+    async def work() -> None:
+        await recover(site, machine)
+        await supervisor.run()
+
+    working: asyncio.Task[None] | None = None
+
+    def live(port: int) -> None:
+        nonlocal working
+        working = asyncio.create_task(work(), name="supervisor")  # after the port is open: live first, ready later
+        working.add_done_callback(lambda _: stop.set())
+        on_live(port)
+        systemd.ready(f"Listening on port {port}.")
+
+    waking = asyncio.create_task(_wake(stop, site.journal))
+    watchdog = asyncio.create_task(systemd.keep_watchdog())
+    try:
+        drain_s = settings.drain_s * SERVER_SHARE
+        await serve(app, settings.host, settings.port, live, stop, drain_s, trust=trust)
+    finally:
+        waking.cancel()
+        watchdog.cancel()
+        if working is not None and not working.done():
+            working.cancel()
+        await machine.stop()
+        await _stop_workers(site, settings.drain_s * (1 - SERVER_SHARE) / 2)
+    if working is not None and not working.cancelled():
+        await asyncio.gather(working, return_exceptions=True)
+        if not working.cancelled() and (error := working.exception()) is not None:
+            raise error
+
+
+async def _wake(stop: asyncio.Event, journal: Journal) -> None:
+    await stop.wait()
+    systemd.stopping()
+    journal.wake()
+
+
+async def _stop_workers(site: Site, grace_s: float) -> None:
+    workers: list[Worker] = [w for w in (site.router.serving, site.router.standby) if w is not None]
+    site.router.switch(None, keep_old=False)
+    await asyncio.gather(*(worker.stop(grace_s) for worker in workers))
+
+
+def _told(record: Record) -> Progress:
+    """A deployment's state as those who watch the telemetry see it."""
+    message = f"{record.name} {record.reason}".strip()
+    subject = f"deployment {record.id}"
+    return Progress(record.state.lower(), message, subject=subject, time_s=record.history[-1].time_s)
+
+
+def _state(machine: Machine) -> str:
+    return machine.newest.state if machine.newest is not None else ""
+
+
+class _Probed:
+    """The device, probed once and in a thread, when someone first asks."""
+
+    def __init__(self) -> None:
+        self._found: asyncio.Future[Device] | None = None
+
+    async def __call__(self) -> Device:
+        if self._found is None:
+            from edgeopt.hw.probe import probe
+
+            self._found = asyncio.ensure_future(asyncio.to_thread(probe))
+        return await asyncio.shield(self._found)
+
+
+def _within(settings: Settings, data: DataDir) -> Settings:
+    """The settings with the data folder as an absolute path: workers run elsewhere."""
+    import msgspec
+
+    return msgspec.structs.replace(settings, data_dir=data.root)

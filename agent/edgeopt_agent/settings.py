@@ -1,0 +1,68 @@
+"""What can be set on an agent; the units stand in the names."""
+
+import os
+from pathlib import Path
+
+import msgspec
+
+MIB = 1 << 20
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    data_dir: Path
+    host: str = "127.0.0.1"
+    port: int = 8080
+
+    soak_s: float = 600.0
+    soak_requests: int = 100
+    self_request_s: float = 1.0
+    """How often a soaking release is asked its golden inputs."""
+    error_share: float = 0.01
+    """A soaking release is taken back when a larger share of its requests fails."""
+    latency_factor: float = 3.0
+    """A candidate may take this many times what its bundle says, or what its predecessor took, ..."""
+    latency_slack_ms: float = 5.0
+    """... and this much on top, because machines are noisy."""
+    memory_factor: float = 2.0
+    memory_slack_bytes: int = 256 * MIB
+    """A soaking release may grow to the factor times what it began with, and this much on top."""
+
+    receive_timeout_s: float = 1800.0
+    verify_timeout_s: float = 300.0
+    stage_timeout_s: float = 120.0
+    probe_timeout_s: float = 60.0
+    switch_timeout_s: float = 90.0
+    """Longer than a probe: a start inside SWITCHING has to load the release again."""
+    soak_slack_s: float = 120.0
+    """How much longer than asked a soak may last before it counts as failed."""
+    rollback_timeout_s: float = 90.0
+
+    crashes_allowed: int = 3
+    """How often the serving release may crash within `crash_window_s` before the previous one takes over."""
+    crash_window_s: float = 60.0
+    restart_delay_s: float = 0.2
+    """Doubled after each crash, up to `restart_delay_most_s`."""
+    restart_delay_most_s: float = 30.0
+
+    max_bundle_bytes: int = 2048 * MIB
+    disk_reserve_bytes: int = 64 * MIB
+    """Stays free on the disk whatever is deployed."""
+    memory_reserve_bytes: int = 128 * MIB
+    """What a second worker needs on top of its model; where it is not there, the old one stops first."""
+
+    max_body_bytes: int = 64 * MIB
+    max_tensor_elements: int = 1 << 28
+    queue_length: int = 64
+    request_timeout_s: float = 30.0
+    body_timeout_s: float = 30.0
+    drain_s: float = 5.0
+    """How long a clean stop may take, the requests in flight included."""
+
+
+def default_data_dir() -> Path:
+    """Where the agent keeps its state: systemd's choice, or the user's state folder."""
+    given = os.environ.get("STATE_DIRECTORY", "").split(":", 1)[0]
+    if given:
+        return Path(given)
+    home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(home) / "edgeopt"

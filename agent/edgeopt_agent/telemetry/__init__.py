@@ -1,0 +1,1 @@
+"""Latency, memory and load, live, for those who watch."""

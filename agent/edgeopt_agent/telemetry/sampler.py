@@ -1,0 +1,57 @@
+"""One tick of live telemetry: what the requests, the processes and the device did since the last one."""
+
+import os
+import time
+
+from edgeopt.events import Metric
+from edgeopt.hw.load import LoadSampler, process_memory_bytes
+from edgeopt_agent.telemetry.window import LatencyWindow
+from edgeopt_agent.workers.router import Router
+
+TICKS_PER_S = 10
+_WINDOW_TICKS = 10 * TICKS_PER_S
+_SHARES = {"latency_p50_ms": 0.5, "latency_p90_ms": 0.9, "latency_p99_ms": 0.99}
+
+
+class Sampler:
+    """Listens to the router from `start` to `stop`; before and after it costs nothing."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self._window = LatencyWindow(_WINDOW_TICKS)
+        self._load = LoadSampler()
+        self._load.sample()  # load is a difference between two
+        router.watchers.append(self._saw)
+
+    def stop(self) -> None:
+        self._router.watchers.remove(self._saw)
+
+    def missing(self) -> dict[str, str]:
+        """What this device does not tell, each with the reason."""
+        found = dict(self._load.sample().unavailable)
+        found.pop("load_percent", None)  # told again a tick later
+        found.pop("memory_total_bytes", None)
+        return {"device_memory_bytes" if key == "memory_used_bytes" else key: why for key, why in found.items()}
+
+    def tick(self) -> list[Metric]:
+        window = self._window
+        window.tick()
+        device = self._load.sample()
+        worker = self._router.serving
+        values: dict[str, float | None] = {
+            "latency_ms": window.last(),
+            **dict(zip(_SHARES, window.quantiles(_SHARES.values()), strict=False)),
+            "throughput_per_s": float(window.count(TICKS_PER_S)),
+            "process_memory_bytes": process_memory_bytes(worker.pid) if worker else None,
+            "agent_memory_bytes": process_memory_bytes(os.getpid()),
+            "device_memory_bytes": device.memory_used_bytes,
+            "load_percent": device.load_percent,
+            "temperature_c": device.temperature_c,
+            "clock_hz": device.clock_hz,
+        }
+        now = time.time()
+        return [Metric(name, float(value), time_s=now) for name, value in values.items() if value is not None]
+
+    def _saw(self, _release: str, ok: bool, latency_ms: float, _reason: str) -> None:
+        if ok:
+            self._window.add(latency_ms)

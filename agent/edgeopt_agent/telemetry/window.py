@@ -1,0 +1,58 @@
+"""Percentiles of the last seconds, in bounded memory however many requests there are."""
+
+import math
+from collections import Counter, deque
+from collections.abc import Iterable
+
+# One step of the scale is half a percent.
+_STEPS = 1.0 / math.log(1.005)
+_LEAST_MS = 1e-6
+
+
+class LatencyWindow:
+    """Latencies in ticks; each tick is a histogram over a logarithmic scale."""
+
+    def __init__(self, ticks: int) -> None:
+        self._now: Counter[int] = Counter()
+        self._past: deque[Counter[int]] = deque()
+        self._sum: Counter[int] = Counter()
+        self._ticks = ticks
+
+    def add(self, latency_ms: float) -> None:
+        self._now[round(math.log(max(latency_ms, _LEAST_MS)) * _STEPS)] += 1
+
+    def tick(self) -> None:
+        """Ends a tick; the oldest one falls out of the window."""
+        self._past.append(self._now)
+        self._sum.update(self._now)
+        self._now = Counter()
+        if len(self._past) > self._ticks:
+            self._sum.subtract(self._past.popleft())
+            self._sum = +self._sum
+
+    def last(self) -> float | None:
+        """The median of the last tick; None where nothing happened in it."""
+        return next(iter(_quantiles(self._past[-1], (0.5,))), None) if self._past else None
+
+    def quantiles(self, shares: Iterable[float]) -> list[float]:
+        """Of the whole window, in the order of the shares (ascending); empty where nothing happened in it."""
+        return _quantiles(self._sum, shares)
+
+    def count(self, ticks: int) -> int:
+        """How many there were in the last ticks."""
+        return sum(self._past[-k].total() for k in range(1, min(ticks, len(self._past)) + 1))
+
+
+def _quantiles(histogram: Counter[int], shares: Iterable[float]) -> list[float]:
+    total = histogram.total()
+    if not total:
+        return []
+    found = []
+    steps = iter(sorted(histogram.items()))
+    step, seen = next(steps)
+    for share in shares:
+        while seen < share * total:
+            step, count = next(steps)
+            seen += count
+        found.append(math.exp(step / _STEPS))
+    return found

@@ -1,0 +1,63 @@
+"""Whom the agent trusts: public keys in `trust/`, each a file of its own."""
+
+import ipaddress
+from pathlib import Path
+from typing import Literal
+
+from edgeopt.errors import UsageError
+
+SUFFIX = ".pub"
+Trust = Literal["unsigned", "signed"]
+
+
+def trusted_files(folder: Path) -> list[Path]:
+    return sorted(folder.glob(f"*{SUFFIX}"))
+
+
+def trust_of(folder: Path) -> Trust:
+    return "signed" if trusted_files(folder) else "unsigned"
+
+
+class TrustWatch:
+    """What every answer of the agent says: whether it takes signed bundles alone; looks again when keys change."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._changed_ns = -1
+        self._found: Trust = "unsigned"
+
+    def __call__(self) -> Trust:
+        changed_ns = self._folder.stat().st_mtime_ns
+        if changed_ns != self._changed_ns:
+            self._changed_ns = changed_ns
+            self._found = trust_of(self._folder)
+        return self._found
+
+
+def check_signature(bundle: Path, folder: Path) -> str:
+    """The id of the trusted key that signed the bundle; empty where no key is trusted; raises BundleError."""
+    files = trusted_files(folder)
+    if not files:
+        return ""
+    from edgeopt.bundle.sign import load_public_key, verify_signature
+
+    return verify_signature(bundle, [load_public_key(file) for file in files])
+
+
+def check_host(host: str, folder: Path) -> None:
+    """Raises UsageError for an address that others reach while nobody's signature is asked for."""
+    if is_loopback(host) or trusted_files(folder):
+        return
+    raise UsageError(
+        f"The agent trusts no key yet, so it does not listen on '{host}', where others could reach it.",
+        "Trust a key first: edgeopt-agent trust add KEY.pub; or leave out --host.",
+    )
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

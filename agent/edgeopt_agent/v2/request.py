@@ -1,0 +1,196 @@
+"""An inference request, from bytes to the arrays that a session takes; only workers do this."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from numpy.typing import NDArray
+
+from edgeopt_agent.v2.datatypes import DATATYPES
+from edgeopt_agent.v2.errors import RequestError
+from edgeopt_agent.v2.tensors import Bytes, from_bytes, from_json
+from edgeopt_agent.workers.frames import Port
+
+MOST_JSON_BYTES = 16 << 20
+MOST_DIMENSIONS = 32
+
+
+class _InputParameters(msgspec.Struct, frozen=True):
+    binary_data_size: int | None = None
+    shared_memory_region: str | None = None
+
+
+class _Input(msgspec.Struct, frozen=True):
+    name: str
+    shape: list[int]
+    datatype: str
+    parameters: _InputParameters = _InputParameters()
+    data: msgspec.Raw = msgspec.Raw()
+
+
+class _OutputParameters(msgspec.Struct, frozen=True):
+    binary_data: bool | None = None
+    classification: int | None = None
+    shared_memory_region: str | None = None
+
+
+class _Output(msgspec.Struct, frozen=True):
+    name: str
+    parameters: _OutputParameters = _OutputParameters()
+
+
+class _Parameters(msgspec.Struct, frozen=True):
+    binary_data_output: bool = False
+    sequence_id: int | str = 0
+
+
+class _Request(msgspec.Struct, frozen=True):
+    inputs: list[_Input]
+    id: str = ""
+    outputs: list[_Output] = []
+    parameters: _Parameters = _Parameters()
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    feeds: dict[str, NDArray[Any]]
+    wanted: Sequence[tuple[Port, bool]]
+    """The outputs to answer with, and whether each goes as bytes."""
+    id: str
+    rows: int
+
+
+_decoder = msgspec.json.Decoder(_Request)
+
+
+def read_request(
+    text: Bytes, data: memoryview, inputs: Sequence[Port], outputs: Sequence[Port], max_elements: int
+) -> Inference:
+    """The request in a JSON text and the tensors behind it; raises RequestError with a sentence."""
+    request = _parse(text)
+    if request.parameters.sequence_id:
+        raise RequestError(400, "The request belongs to a sequence; this server keeps no state between requests.")
+    ports = {port.name: port for port in inputs}
+    feeds: dict[str, NDArray[Any]] = {}
+    place = 0
+    for given in request.inputs:
+        port = _port(given, ports, feeds)
+        elements = _elements(given, port, max_elements)
+        size = given.parameters.binary_data_size
+        if size is None:
+            feeds[port.name] = from_json(given.data, port, given.shape, elements)
+            continue
+        if given.data:
+            raise RequestError(
+                400, f"The input '{port.name}' has both JSON data and binary data; send one of them."
+            )
+        if not 0 <= size <= len(data) - place:
+            raise RequestError(
+                400,
+                f"The input '{port.name}' should be {size} bytes long (binary_data_size); "
+                f"{len(data) - place} bytes of the body are left for it.",
+            )
+        feeds[port.name] = from_bytes(data[place : place + size], port, given.shape, elements)
+        place += size
+    if place != len(data):
+        raise RequestError(400, f"{len(data) - place} bytes at the end of the body belong to no input.")
+    missing = [name for name in ports if name not in feeds]
+    if missing:
+        raise RequestError(400, f"The input '{missing[0]}' is missing; the model takes: {', '.join(ports)}.")
+    return Inference(feeds, _wanted(request, outputs), request.id, _rows(inputs, feeds))
+
+
+def _parse(text: Bytes) -> _Request:
+    if len(text) > MOST_JSON_BYTES:
+        raise RequestError(
+            413,
+            f"{len(text)} bytes of JSON are more than the {MOST_JSON_BYTES} taken; send tensors as binary data.",
+        )
+    try:
+        return _decoder.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RequestError(400, f"The request is not a v2 inference request: {error}.") from None
+    except RecursionError:
+        raise RequestError(400, "The request's JSON is nested too deeply.") from None
+
+
+def _port(given: _Input, ports: dict[str, Port], seen: dict[str, NDArray[Any]]) -> Port:
+    port = ports.get(given.name)
+    if port is None:
+        raise RequestError(400, f"The model has no input '{given.name[:80]}'; it takes: {', '.join(ports)}.")
+    if given.name in seen:
+        raise RequestError(400, f"The input '{port.name}' is given twice.")
+    if given.parameters.shared_memory_region is not None:
+        raise RequestError(400, f"The input '{port.name}' lies in shared memory, which this server does not read.")
+    if given.datatype != DATATYPES[port.dtype]:
+        raise RequestError(
+            400,
+            f"The input '{port.name}' must be of the datatype {DATATYPES[port.dtype]}, not {given.datatype[:20]}.",
+        )
+    return port
+
+
+def _elements(given: _Input, port: Port, most: int) -> int:
+    """How many values a tensor of this shape holds, found before anything is allocated for it."""
+    shape = given.shape
+    if len(shape) > MOST_DIMENSIONS:
+        raise RequestError(
+            400, f"The input '{port.name}' has {len(shape)} dimensions, more than {MOST_DIMENSIONS}."
+        )
+    elements = 1
+    for size in shape:
+        if size < 0:
+            raise RequestError(400, f"The input '{port.name}' has a negative dimension in its shape {shape}.")
+        elements *= size
+        if elements > most:
+            raise RequestError(400, f"The input '{port.name}' has more than the {most} values that are allowed.")
+    if not port.rank_known:
+        return elements
+    if len(shape) != len(port.shape):
+        raise RequestError(
+            400,
+            f"The input '{port.name}' must have {len(port.shape)} dimensions {_shown(port)}, "
+            f"not {len(shape)} {shape}.",
+        )
+    for want, got in zip(port.shape, shape, strict=True):
+        if isinstance(want, int) and want != got:
+            raise RequestError(400, f"The input '{port.name}' must have the shape {_shown(port)}, not {shape}.")
+    return elements
+
+
+def _shown(port: Port) -> str:
+    return "[" + ", ".join("?" if size is None else str(size) for size in port.shape) + "]"
+
+
+def _wanted(request: _Request, outputs: Sequence[Port]) -> Sequence[tuple[Port, bool]]:
+    by_default = request.parameters.binary_data_output
+    if not request.outputs:
+        return [(port, by_default) for port in outputs]
+    ports = {port.name: port for port in outputs}
+    wanted: dict[str, tuple[Port, bool]] = {}
+    for asked in request.outputs:
+        port = ports.get(asked.name)
+        if port is None:
+            raise RequestError(400, f"The model has no output '{asked.name[:80]}'; it gives: {', '.join(ports)}.")
+        if asked.name in wanted:
+            raise RequestError(400, f"The output '{port.name}' is asked for twice.")
+        if asked.parameters.classification:
+            raise RequestError(
+                400, f"Classification of the output '{port.name}' is not done here; ask for its values."
+            )
+        if asked.parameters.shared_memory_region is not None:
+            raise RequestError(
+                400, f"The output '{port.name}' is wanted in shared memory, which this server does not write."
+            )
+        binary = asked.parameters.binary_data
+        wanted[port.name] = (port, by_default if binary is None else binary)
+    return list(wanted.values())
+
+
+def _rows(inputs: Sequence[Port], feeds: dict[str, NDArray[Any]]) -> int:
+    """The size of the batch: of the first axis, where the model leaves it open."""
+    for port in inputs:
+        if port.shape and not isinstance(port.shape[0], int):
+            return int(feeds[port.name].shape[0])
+    return 1

@@ -1,0 +1,1 @@
+"""Worker processes, one a release, and the router that sends requests to them."""

@@ -1,0 +1,105 @@
+"""Frames on the agent's side of the socket, within its event loop; answers come in the order of the questions."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from edgeopt_agent.workers.frames import PREFIX, FromWorker, ToWorker, from_worker, head
+
+Body = bytes | memoryview
+_ROOM_BYTES = 1 << 16
+
+
+class ChannelClosedError(Exception):
+    """The worker's end of the socket is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    message: FromWorker
+    text_bytes: int
+    body: Body
+    """The text and, right behind it, the data."""
+
+
+class Channel(asyncio.BufferedProtocol):
+    """Small frames are cut out of one buffer; a large one is received into memory of its own, without copies."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+        self._expected: deque[asyncio.Future[Received]] = deque()
+        self._room = bytearray(_ROOM_BYTES)
+        self._have = 0
+        self._large: bytearray | None = None
+        self.closed = False
+        self.busy_since_s = 0.0
+        """When the worker could begin with what it has to answer next, by the event loop's clock."""
+
+    def ask(self, message: ToWorker, text_bytes: int = 0, body: Sequence[bytes] = ()) -> asyncio.Future[Received]:
+        """Sends a frame; the future gets the answer, or ChannelClosedError."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Received] = loop.create_future()
+        if self.closed or self._transport is None:
+            future.set_exception(ChannelClosedError())
+            return future
+        size = sum(map(len, body))
+        if not self._expected:
+            self.busy_since_s = loop.time()
+        self._expected.append(future)
+        self._transport.writelines([head(message, text_bytes, size - text_bytes), *body])
+        return future
+
+    def say_goodbye(self) -> None:
+        """No more questions: the worker ends when it has answered those that it has."""
+        if self._transport is not None and not self.closed and self._transport.can_write_eof():
+            self._transport.write_eof()
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self.closed = True
+        while self._expected:
+            future = self._expected.popleft()
+            if not future.done():
+                future.set_exception(ChannelClosedError())
+
+    def get_buffer(self, _size_hint: int) -> memoryview:
+        return memoryview(self._room if self._large is None else self._large)[self._have :]
+
+    def buffer_updated(self, count: int) -> None:
+        self._have += count
+        if self._large is not None:
+            if self._have == len(self._large):
+                frame, self._large, self._have = self._large, None, 0
+                self._deliver(memoryview(frame))
+            return
+        view = memoryview(self._room)
+        place = 0
+        while self._have - place >= PREFIX.size:
+            size = PREFIX.size + sum(PREFIX.unpack_from(view, place))
+            if self._have - place < size:
+                if size > _ROOM_BYTES:
+                    self._large = bytearray(size)
+                    self._large[: self._have - place] = view[place : self._have]
+                break
+            self._deliver(bytes(view[place : place + size]))
+            place += size
+        if place and self._large is None:
+            self._room[: self._have - place] = view[place : self._have]
+        self._have -= place
+
+    def _deliver(self, frame: Body) -> None:
+        header_bytes, text_bytes, _ = PREFIX.unpack_from(frame)
+        start = PREFIX.size + header_bytes
+        message = from_worker.decode(frame[PREFIX.size : start])
+        future = self._expected.popleft()
+        self.busy_since_s = future.get_loop().time()
+        if not future.done():
+            future.set_result(Received(message, text_bytes, frame[start:]))

@@ -1,0 +1,52 @@
+"""The process of one worker: loads a release, then answers one frame after the other, until its socket closes."""
+
+import os
+import socket
+import sys
+import traceback
+from pathlib import Path
+
+from edgeopt.bench import lifeline
+from edgeopt_agent.workers.child_io import Frames
+from edgeopt_agent.workers.frames import Load
+from edgeopt_agent.workers.served import Served, load_served
+
+
+def main() -> None:
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    lifeline.end_group_with(int(sys.argv[2]))
+    _prefer_to_be_killed()
+    # Runtimes print to stdout too; nobody reads that.
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    try:
+        _serve(Frames(connection))
+    except (BrokenPipeError, ConnectionResetError):
+        # The agent is gone: so is everyone who could be told.
+        os._exit(0)
+    except BaseException:  # noqa: BLE001 - the process's edge
+        traceback.print_exc()
+        os._exit(1)
+    # Not a runtime's own goodbye, which can hang or crash when all is done.
+    os._exit(0)
+
+
+def _serve(frames: Frames) -> None:
+    served: Served | None = None
+    while (frame := frames.receive()) is not None:
+        if isinstance(frame.message, Load):
+            served, answer = load_served(frame.message)
+            frames.send(answer)
+        else:
+            assert served is not None  # noqa: S101 - the agent loads first
+            frames.send(*served.answer(frame))
+
+
+def _prefer_to_be_killed() -> None:
+    """Where memory runs out, a worker goes before the agent, which can start it again."""
+    path = Path("/proc/self/oom_score_adj")
+    if path.exists():
+        path.write_text("500", encoding="ascii")
+
+
+if __name__ == "__main__":
+    main()

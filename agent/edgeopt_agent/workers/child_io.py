@@ -1,0 +1,83 @@
+"""Frames on the worker's side of the socket, with blocking calls."""
+
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeopt_agent.workers.frames import MOST_HEADER_BYTES, PREFIX, FromWorker, ToWorker, head, to_worker
+
+_KEPT_BYTES = 1 << 20
+_ALIGNMENT_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Its text and data are only there until the next one is received."""
+
+    message: ToWorker
+    text: memoryview
+    data: memoryview
+
+
+class Frames:
+    def __init__(self, connection: socket.socket) -> None:
+        connection.setblocking(True)
+        self._connection = connection
+        self._prefix = memoryview(bytearray(PREFIX.size))
+        self._text = _Room()
+        self._data = _Room()
+
+    def receive(self) -> Frame | None:
+        """The next frame; None when the agent has closed the socket."""
+        if not self._fill(self._prefix):
+            return None
+        header_bytes, text_bytes, data_bytes = PREFIX.unpack(self._prefix)
+        if header_bytes > MOST_HEADER_BYTES:
+            raise ValueError(f"a frame with a header of {header_bytes} bytes")
+        header = memoryview(bytearray(header_bytes))
+        text, data = self._text.view(text_bytes), self._data.view(data_bytes)
+        if not (self._fill(header) and self._fill(text) and self._fill(data)):
+            return None
+        return Frame(to_worker.decode(header), text, data)
+
+    def send(self, message: FromWorker, text: bytes = b"", tensors: Sequence[NDArray[np.uint8]] = ()) -> None:
+        start = head(message, len(text), sum(tensor.nbytes for tensor in tensors))
+        parts: list[Any] = [start + text, *tensors]
+        sent = self._connection.sendmsg(parts)
+        for part in parts:
+            if sent < len(part):
+                self._connection.sendall(memoryview(part)[sent:])
+            sent = max(0, sent - len(part))
+
+    def _fill(self, view: memoryview) -> bool:
+        while view:
+            count = self._connection.recv_into(view, 0, socket.MSG_WAITALL)
+            if not count:
+                return False
+            view = view[count:]
+        return True
+
+
+class _Room:
+    """Aligned memory, used again for the next frame unless it was a large one."""
+
+    def __init__(self) -> None:
+        self._kept = _aligned(1 << 16)
+
+    def view(self, size: int) -> memoryview:
+        if size <= len(self._kept):
+            return self._kept[:size]
+        room = _aligned(size)
+        if size <= _KEPT_BYTES:
+            self._kept = room
+        return room
+
+
+def _aligned(size: int) -> memoryview:
+    array = np.empty(size + _ALIGNMENT_BYTES, np.uint8)
+    start = -array.ctypes.data % _ALIGNMENT_BYTES
+    return array.data[start : start + size]

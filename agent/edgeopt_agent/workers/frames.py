@@ -1,0 +1,88 @@
+"""What agent and worker say to each other: frames of a header, a text (JSON) and data (tensors).
+
+The sizes of the three stand in front, so that a receiver can lay the tensors where they are aligned.
+"""
+
+import struct
+
+import msgspec
+
+PREFIX = struct.Struct("<IIQ")
+MOST_HEADER_BYTES = 1 << 20
+
+
+class Port(msgspec.Struct, frozen=True):
+    """One input or output of a model; a dimension is a size, a name, or None where nothing is known."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str | None, ...]
+    rank_known: bool = True
+
+
+class Load(msgspec.Struct, frozen=True, tag=True):
+    folder: str
+    release_id: str
+    max_body_bytes: int
+    max_tensor_elements: int
+
+
+class Infer(msgspec.Struct, frozen=True, tag=True):
+    encoding: str = ""
+    """How the body is compressed: `gzip`, `deflate`, or not at all."""
+    header_length: int | None = None
+    """Where the JSON of a compressed body ends."""
+
+
+class TryGolden(msgspec.Struct, frozen=True, tag=True):
+    time_limit_s: float
+    quick: bool = False
+    """Each golden input once, without the repeated timing: what a release that serves can bear every second."""
+
+
+class Loaded(msgspec.Struct, frozen=True, tag=True):
+    name: str
+    backend: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+
+class Answered(msgspec.Struct, frozen=True, tag=True):
+    status: int
+    compute_ms: float
+    """The model's own time; zero where it did not run."""
+    rows: int = 1
+    """How many items of a batch the request held."""
+    binary: bool = False
+    """Whether tensors follow the JSON."""
+    fault: bool = False
+    """Whether the model failed, and not the request."""
+
+
+class Golden(msgspec.Struct, frozen=True, tag=True):
+    """How a release answers the golden inputs of its bundle."""
+
+    accuracy_db: float
+    floor_db: float
+    problem: str | None
+    """Why these answers are not good enough, as a sentence."""
+    latency_ms: float
+    resident_bytes: int
+
+
+class Failed(msgspec.Struct, frozen=True, tag=True):
+    reason: str
+
+
+ToWorker = Load | Infer | TryGolden
+FromWorker = Loaded | Answered | Golden | Failed
+
+_encoder = msgspec.msgpack.Encoder()
+to_worker: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)
+from_worker: msgspec.msgpack.Decoder[FromWorker] = msgspec.msgpack.Decoder(FromWorker)
+
+
+def head(message: ToWorker | FromWorker, text_bytes: int = 0, data_bytes: int = 0) -> bytes:
+    """The sizes and the header, to be followed by the text and the data."""
+    header = _encoder.encode(message)
+    return PREFIX.pack(len(header), text_bytes, data_bytes) + header

@@ -1,0 +1,35 @@
+"""What a worker prints, into a file that cannot grow without end."""
+
+import asyncio
+from pathlib import Path
+
+MOST_BYTES = 1 << 20
+_TAIL_BYTES = 4096
+
+
+class WorkerLog(asyncio.Protocol):
+    """Reads the pipe to the end, whatever comes: a worker never waits for somebody to read its warnings."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("wb", buffering=0)
+        self._left = MOST_BYTES
+        self._tail = b""
+        self.complete = asyncio.Event()
+
+    def data_received(self, data: bytes) -> None:
+        self._tail = (self._tail + data)[-_TAIL_BYTES:]
+        if self._left > 0:
+            try:
+                self._file.write(data[: self._left])
+            except OSError:
+                self._left = 0  # a full disk must not end what serves
+        self._left -= len(data)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        self._file.close()
+        self.complete.set()
+
+    def last_line(self) -> str:
+        lines = self._tail.decode(errors="replace").strip().splitlines()
+        return lines[-1].strip()[:200] if lines else ""

@@ -1,0 +1,219 @@
+"""One release, loaded in a process of its own."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.errors import EdgeoptError, signal_name
+from edgeopt_agent.settings import Settings
+from edgeopt_agent.workers.channel import Body, Channel, ChannelClosedError, Received
+from edgeopt_agent.workers.frames import Answered, Failed, Golden, Infer, Load, Loaded, TryGolden
+from edgeopt_agent.workers.launch import Launched, launch
+
+# One that runs and one that is there already when it is done.
+_AT_ONCE = 2
+_LAST_WORDS_S = 2.0
+
+
+class WorkerError(EdgeoptError):
+    """A worker that could not do what it was asked; the reason is a sentence."""
+
+    code = "worker-failed"
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, "The worker's log in the agent's data folder may tell more.")
+        self.reason = reason
+
+
+class WorkerDied(WorkerError):  # noqa: N818 - an ending, as its name says
+    """Its process ended before it had answered."""
+
+
+class WorkerTimeout(WorkerDied):
+    """It did not answer in time, and was killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    body: Body
+    header_length: int | None
+    """Where the JSON ends, where tensors follow it."""
+    compute_ms: float
+    rows: int = 1
+    fault: bool = False
+    """Whether the model failed, and not the request."""
+
+    def reason(self) -> str:
+        """The sentence of an answer that is an error."""
+        return str(msgspec.json.decode(self.body)["error"])
+
+
+class Worker:
+    def __init__(self, release_id: str, settings: Settings, launched: Launched) -> None:
+        self.release_id = release_id
+        self.slots = asyncio.Semaphore(_AT_ONCE)
+        self.ended = asyncio.Event()
+        self.stopping = False
+        self._settings = settings
+        self._process = launched.process
+        self._channel = launched.channel
+        self._log = launched.log
+        self._lifeline = launched.lifeline
+        self._killed_because = ""
+        self._how = ""
+        self._watching = asyncio.create_task(self._watch(), name=f"worker {release_id}")
+
+    @classmethod
+    async def start(cls, folder: Path, release_id: str, settings: Settings) -> "Worker":
+        """Loads a bundle; raises WorkerError when that crashes, takes longer than a probe may, or fails."""
+        log = settings.data_dir / "logs" / f"worker-{release_id}.log"
+        try:
+            worker = cls(release_id, settings, await launch(log))
+        except OSError as error:
+            raise WorkerError(f"The worker could not be started: {error.strerror}.") from None
+        try:
+            await worker._load(folder)
+        except BaseException:
+            worker.kill("told to stop while it was loading")
+            await worker._watching
+            raise
+        return worker
+
+    async def _load(self, folder: Path) -> None:
+        limits = self._settings
+        load = Load(str(folder), self.release_id, limits.max_body_bytes, limits.max_tensor_elements)
+        received = await self._asked(self._channel.ask(load), limits.probe_timeout_s, "while loading")
+        if isinstance(received.message, Failed):
+            raise WorkerError(received.message.reason)
+        assert isinstance(received.message, Loaded)  # noqa: S101 - what the question is answered with
+        self.name = received.message.name
+        self.backend = received.message.backend
+        self.inputs = received.message.inputs
+        self.outputs = received.message.outputs
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether it takes requests."""
+        return not (self.stopping or self._channel.closed or self.ended.is_set())
+
+    async def golden(self, timeout_s: float, quick: bool = False) -> Golden:
+        """How it answers the golden inputs of its bundle; raises WorkerError when it does not."""
+        future = self._channel.ask(TryGolden(timeout_s, quick))
+        received = await self._asked(future, timeout_s, "while answering its golden samples")
+        if isinstance(received.message, Failed):
+            raise WorkerError(received.message.reason)
+        assert isinstance(received.message, Golden)  # noqa: S101 - what the question is answered with
+        return received.message
+
+    async def infer(
+        self, body: bytes | Sequence[bytes], header_length: int | None = None, encoding: str = ""
+    ) -> Answer:
+        """The answer to one request of the protocol; raises WorkerDied or WorkerTimeout, and is gone then."""
+        parts = (body,) if isinstance(body, bytes) else body
+        if encoding:
+            future = self._channel.ask(Infer(encoding, header_length), 0, parts)
+        else:
+            text = sum(map(len, parts)) if header_length is None else header_length
+            future = self._channel.ask(_INFER, text, parts)
+        received = await self._asked(future, self._settings.request_timeout_s, "")
+        told = received.message
+        assert isinstance(told, Answered)  # noqa: S101 - what the question is answered with
+        length = received.text_bytes if told.binary else None
+        return Answer(told.status, received.body, length, told.compute_ms, told.rows, told.fault)
+
+    async def _asked(self, future: asyncio.Future[Received], timeout_s: float, when: str) -> Received:
+        limit = _Limit(self._channel, timeout_s, lambda: self._hung(timeout_s, when))
+        try:
+            return await future
+        except ChannelClosedError:
+            await self._gone()
+            kind = WorkerTimeout if self._how.startswith("hung") else WorkerDied
+            raise kind(f"The worker {self._how}{f' {when}' if when and kind is WorkerDied else ''}.") from None
+        finally:
+            limit.cancel()
+
+    def _hung(self, timeout_s: float, when: str) -> None:
+        self.kill(f"hung{f' {when}' if when else ''}: no answer within {timeout_s:g} s; it was killed")
+
+    def kill(self, because: str) -> None:
+        """Ends the process and all that it started, at once."""
+        self._killed_because = self._killed_because or because
+        self._channel.close()
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def stop(self, grace_s: float = 5.0) -> None:
+        """Lets what is in flight finish, then ends the process; after the grace it is killed."""
+        self.stopping = True
+        self._channel.say_goodbye()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.ended.wait(), grace_s)
+        if not self.ended.is_set():
+            self.kill("stopped")
+        await asyncio.shield(self._watching)
+
+    def how_it_ended(self) -> str:
+        """`crashed: SIGSEGV`, `hung: …`, `stopped`; empty while it lives."""
+        return self._how
+
+    async def _gone(self) -> None:
+        """A process that closed its socket but lives on serves nobody."""
+        try:
+            await asyncio.wait_for(self.ended.wait(), _LAST_WORDS_S)
+        except TimeoutError:
+            self.kill("closed its socket, and was killed")
+            await self.ended.wait()
+
+    async def _watch(self) -> None:
+        code = await self._process.wait()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._log.complete.wait(), _LAST_WORDS_S)
+        self._how = self._killed_because or ("stopped" if self.stopping and code == 0 else self._ending(code))
+        self._channel.close()
+        os.close(self._lifeline)
+        self.ended.set()
+
+    def _ending(self, code: int) -> str:
+        line = self._log.last_line()
+        said = f" ({line})" if line else ""
+        if code == -signal.SIGKILL:
+            return f"was killed (SIGKILL), most likely because memory ran out{said}"
+        if code < 0:
+            return f"crashed: {signal_name(-code)}{said}"
+        return f"ended with exit code {code}{said}"
+
+
+_INFER = Infer()
+
+
+class _Limit:
+    """A time limit that begins when the worker can begin: what stands before it in the queue is not its fault."""
+
+    def __init__(self, channel: Channel, timeout_s: float, over: Callable[[], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._channel = channel
+        self._timeout_s = timeout_s
+        self._over = over
+        self._timer = self._loop.call_later(timeout_s, self._look)
+
+    def cancel(self) -> None:
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        left_s = self._channel.busy_since_s + self._timeout_s - self._loop.time()
+        if left_s > 0:
+            self._timer = self._loop.call_later(left_s, self._look)
+        else:
+            self._over()

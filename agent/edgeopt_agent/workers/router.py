@@ -1,0 +1,180 @@
+"""Which worker answers a request, and what happens when it does not."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+from edgeopt_agent.settings import Settings
+from edgeopt_agent.v2.errors import RequestError
+from edgeopt_agent.workers.process import Answer, Worker, WorkerError
+from edgeopt_agent.workers.totals import Totals
+
+Watcher = Callable[[str, bool, float, str], None]
+"""(release id, whether it went well, the model's own time in ms, why it did not go well), once a request."""
+
+# Bodies wait in memory until their turn comes; this many of the largest may.
+_LARGEST_WAITING = 4
+_RELEASES_COUNTED = 8
+
+
+_Request = tuple[Sequence[bytes], int | None, str]
+
+
+class BusyError(RequestError):
+    """Too much is waiting already; to be tried again soon."""
+
+
+class Router:
+    """Sends requests to the release that serves, and to the standby, if one is kept, when that one fails."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.serving: Worker | None = None
+        self.standby: Worker | None = None
+        self.watchers: list[Watcher] = []
+        self.totals: dict[str, Totals] = {}
+        self._settings = settings
+        self._waiting = 0
+        self._waiting_bytes = 0
+
+    @property
+    def waiting(self) -> int:
+        """Requests that are not answered yet."""
+        return self._waiting
+
+    def switch(self, new: Worker | None, keep_old: bool) -> Worker | None:
+        """From now on requests go to the new one; returns the replaced one, which may still be answering some."""
+        old, self.serving = self.serving, new
+        self.standby = old if keep_old else None
+        return old
+
+    def back(self) -> Worker | None:
+        """The standby serves again; returns the one that it replaces."""
+        old, self.serving, self.standby = self.serving, self.standby, None
+        return old
+
+    async def infer(
+        self,
+        model_name: str,
+        version: str | None,
+        body: bytes | Sequence[bytes],
+        header_length: int | None = None,
+        encoding: str = "",
+    ) -> Answer:
+        """The answer to a request of the protocol; raises RequestError where no model answered."""
+        parts = (body,) if isinstance(body, bytes) else body
+        size = sum(map(len, parts))
+        most = _LARGEST_WAITING * self._settings.max_body_bytes
+        if self._waiting >= self._settings.queue_length or (self._waiting and self._waiting_bytes + size > most):
+            raise BusyError(503, f"{self._waiting} requests are waiting already; try again in a moment.")
+        self._waiting += 1
+        self._waiting_bytes += size
+        try:
+            return await self._answered(model_name, version, (parts, header_length, encoding))
+        finally:
+            self._waiting -= 1
+            self._waiting_bytes -= size
+
+    def named(self, model_name: str, version: str | None) -> Worker:
+        """The worker that serves this model; raises RequestError with the status of the protocol."""
+        worker = self.serving
+        if worker is None:
+            raise RequestError(
+                404, f"There is no model '{model_name[:80]}': no release is deployed on this device."
+            )
+        if worker.name != model_name:
+            raise RequestError(
+                404, f"There is no model '{model_name[:80]}'; the one deployed here is '{worker.name}'."
+            )
+        if version is not None and version != worker.release_id:
+            raise RequestError(
+                404,
+                f"There is no version '{version[:80]}' of '{worker.name}'; "
+                f"the one that serves is '{worker.release_id}'.",
+            )
+        return worker
+
+    async def _answered(self, name: str, version: str | None, request: _Request) -> Answer:
+        started = time.perf_counter()
+        worker = await self._slot(name, version)
+        answer, reason = await self._ask(worker, request)
+        if answer is not None and not reason:
+            self._tell(worker, started, answer)
+            return answer
+        other = self._other(worker, version)
+        if other is not None:
+            await self._turn(other)
+            second, second_reason = await self._ask(other, request)
+            if second is not None and not second_reason:
+                self._tell(worker, started, None, reason)
+                self._tell(other, started, second)
+                return second
+            if answer is not None and second is not None:
+                # Both releases fail at it: the request is at fault, and the new one no worse than the old.
+                return answer
+        self._tell(worker, started, None, reason)
+        if answer is not None:
+            return answer
+        raise BusyError(503, f"The model '{worker.name}' did not answer. {reason} Try again in a moment.")
+
+    async def _slot(self, name: str, version: str | None) -> Worker:
+        """The worker that serves when the request's turn has come; its slot is taken."""
+        while True:
+            worker = self.named(name, version)
+            await self._turn(worker)
+            if worker is self.serving:
+                return worker
+            worker.slots.release()
+
+    async def _turn(self, worker: Worker) -> None:
+        if not worker.slots.locked():
+            await worker.slots.acquire()
+            return
+        limit_s = self._settings.request_timeout_s
+        try:
+            await asyncio.wait_for(worker.slots.acquire(), limit_s)
+        except TimeoutError:
+            raise BusyError(503, f"The request waited {limit_s:g} s for its turn; try again later.") from None
+
+    async def _ask(self, worker: Worker, request: _Request) -> tuple[Answer | None, str]:
+        """Its answer if there is one, and what went wrong with the model if anything did; gives the slot back."""
+        try:
+            answer = await worker.infer(*request)
+        except WorkerError as error:
+            return None, error.reason
+        finally:
+            worker.slots.release()
+        return answer, answer.reason() if answer.fault else ""
+
+    def _other(self, failed: Worker, version: str | None) -> Worker | None:
+        """Who can answer what this one could not, if anybody can."""
+        for worker in (self.serving, self.standby):
+            if (
+                worker is not None
+                and worker is not failed
+                and worker.alive
+                and worker.name == failed.name
+                and version in {None, worker.release_id}
+            ):
+                return worker
+        return None
+
+    def _tell(self, worker: Worker, started: float, answer: Answer | None, reason: str = "") -> None:
+        """Counts a request that went well (answered) or failed (with its reason), and tells all who watch."""
+        took_s = time.perf_counter() - started
+        ok = answer is not None and answer.status < 400
+        if answer is None:
+            self._totals(worker).count(False, took_s, 0.0, 0, time.time())
+        else:
+            self._totals(worker).count(ok, took_s, answer.compute_ms / 1e3, answer.rows, time.time())
+            if not ok:
+                return  # what was wrong with the request says nothing about the release
+        for watcher in self.watchers:
+            watcher(worker.release_id, ok, answer.compute_ms if answer else took_s * 1e3, reason)
+
+    def _totals(self, worker: Worker) -> Totals:
+        totals = self.totals.get(worker.release_id)
+        if totals is None:
+            totals = self.totals[worker.release_id] = Totals(worker.name, worker.release_id)
+            if len(self.totals) > _RELEASES_COUNTED:
+                del self.totals[next(iter(self.totals))]
+        return totals

@@ -1,0 +1,145 @@
+"""A release as its worker process has it loaded: requests in, answers out."""
+
+import statistics
+import sys
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeopt.backends.base import TensorInfo
+from edgeopt.bench.memory import resident_bytes
+from edgeopt.bundle.read import Bundle
+from edgeopt.errors import DataError, EdgeoptError
+from edgeopt.runtime.golden import answer_golden
+from edgeopt.runtime.session import Session, load
+from edgeopt_agent.v2.answer import write_answer, write_error
+from edgeopt_agent.v2.errors import RequestError
+from edgeopt_agent.v2.inflate import inflate
+from edgeopt_agent.v2.request import read_request
+from edgeopt_agent.workers.child_io import Frame
+from edgeopt_agent.workers.frames import (
+    Answered,
+    Failed,
+    FromWorker,
+    Golden,
+    Infer,
+    Load,
+    Loaded,
+    Port,
+    ToWorker,
+    TryGolden,
+)
+
+_WARM_RUNS = 3
+_FEWEST_RUNS, _MOST_RUNS = 20, 200
+_ENOUGH_S = 0.2
+
+Reply = tuple[FromWorker, bytes, list[NDArray[np.uint8]]]
+
+
+def load_served(wanted: Load) -> "tuple[Served | None, FromWorker]":
+    """The release loaded and ready, and what to tell the agent of it."""
+    try:
+        session = load(Path(wanted.folder))
+    except EdgeoptError as error:
+        return None, Failed(error.message)
+    deployment = session.deployment
+    if deployment is None:
+        return None, Failed(f"'{wanted.folder}' is not a bundle.")
+    ports = tuple(_port(info) for info in session.inputs), tuple(_port(info) for info in session.outputs)
+    return Served(session, wanted, deployment.name, *ports), Loaded(deployment.name, session.backend, *ports)
+
+
+def _port(info: TensorInfo) -> Port:
+    return Port(info.name, info.dtype, info.shape, info.rank_known)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    session: Session
+    loaded: Load
+    name: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+    def answer(self, frame: Frame) -> Reply:
+        """What to send back; a request that cannot be answered is told so, and the process lives on."""
+        message = frame.message
+        try:
+            if isinstance(message, Infer):
+                return self._infer(message, frame.text, frame.data)
+            assert isinstance(message, TryGolden)  # noqa: S101 - it is loaded once
+            return self._golden(message), b"", []
+        except EdgeoptError as error:
+            return self._failed(message, error.message, of_request=isinstance(error, DataError))
+        except Exception as error:  # noqa: BLE001 - the process's edge: one bad request must not end it
+            traceback.print_exc(file=sys.stderr)
+            sentence = f"The model could not be run: {type(error).__name__}: {error}."
+            return self._failed(message, sentence, of_request=False)
+
+    @staticmethod
+    def _failed(message: ToWorker, sentence: str, of_request: bool) -> Reply:
+        if not isinstance(message, Infer):
+            return Failed(sentence), b"", []
+        status = 400 if of_request else 500
+        return Answered(status, 0.0, fault=not of_request), write_error(sentence), []
+
+    def _infer(self, message: Infer, text: memoryview, data: memoryview) -> Reply:
+        try:
+            if message.encoding:
+                body = inflate(data, message.encoding, self.loaded.max_body_bytes)
+                text, data = _split(body, message.header_length)
+            wanted = read_request(text, data, self.inputs, self.outputs, self.loaded.max_tensor_elements)
+            start = time.perf_counter()
+            results = self.session.run(wanted.feeds)
+            compute_ms = (time.perf_counter() - start) * 1e3
+            model = (self.name, self.loaded.release_id)
+            answer, tensors = write_answer(model, wanted.wanted, results, wanted.id)
+        except RequestError as error:
+            return Answered(error.status, 0.0), write_error(error.sentence), []
+        return Answered(200, compute_ms, wanted.rows, bool(tensors)), answer, tensors
+
+    def _golden(self, asked: TryGolden) -> Golden:
+        assert self.session.deployment is not None  # noqa: S101 - only bundles are served
+        bundle = Bundle(Path(self.loaded.folder), self.session.deployment)
+        found = answer_golden(bundle, self.session)
+        samples = bundle.golden("inputs")
+        if asked.quick:
+            times = [_run_ms(self.session, feeds) for feeds in samples]
+        else:
+            times = _runs_ms(self.session, samples, asked.time_limit_s / 2)
+        problem = found.sentence(f"The release {self.loaded.release_id}")
+        return Golden(found.accuracy_db, found.floor_db, problem, statistics.median(times), resident_bytes() or 0)
+
+
+def _split(body: bytes, header_length: int | None) -> tuple[memoryview, memoryview]:
+    whole = memoryview(body)
+    length = len(body) if header_length is None else header_length
+    if length > len(body):
+        raise RequestError(
+            400, f"Inference-Header-Content-Length is {length}, more than the body's {len(body)} bytes."
+        )
+    return whole[:length], whole[length:]
+
+
+def _runs_ms(session: Session, samples: list[dict[str, NDArray[Any]]], limit_s: float) -> list[float]:
+    """At least 20 runs after the warm ones, and for a while; fewer where they would take longer than the limit."""
+    times: list[float] = []
+    begin = time.perf_counter()
+    while len(times) < _WARM_RUNS + _MOST_RUNS:
+        enough_s = _ENOUGH_S if len(times) >= _WARM_RUNS + _FEWEST_RUNS else limit_s
+        if len(times) > _WARM_RUNS and time.perf_counter() - begin > enough_s:
+            break
+        times.append(_run_ms(session, samples[len(times) % len(samples)]))
+    return times[_WARM_RUNS:]
+
+
+def _run_ms(session: Session, feeds: dict[str, NDArray[Any]]) -> float:
+    start = time.perf_counter()
+    session.run(feeds)
+    return (time.perf_counter() - start) * 1e3

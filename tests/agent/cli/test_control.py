@@ -1,0 +1,64 @@
+"""The agent's own commands to an agent; what they do is tested with the client, in tests/fleet."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from edgeopt_agent.main import run
+
+
+@pytest.fixture
+def url(tmp_path):
+    command = [sys.executable, "-m", "edgeopt_agent.main", "run", "--json", "--port", "0", "--log-level", "error"]
+    settings = ["--data-dir", str(tmp_path / "data"), "--soak-seconds", "0", "--soak-requests", "0"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    process = subprocess.Popen([*command, *settings], env=environment, stdout=subprocess.PIPE, text=True)
+    with process, contextlib.ExitStack() as stack:
+        stack.callback(process.kill)
+        yield json.loads(process.stdout.readline())["message"]
+
+
+@pytest.fixture
+def ask(capsys, url):
+    def asked(*arguments):
+        code = run([*map(str, arguments), "--url", url])
+        return code, *capsys.readouterr()
+
+    return asked
+
+
+def test_deploy_status_releases_rollback(ask, conv_bundle, bundle, change_deployment):
+    code, out, _ = ask("deploy", conv_bundle)
+    assert code == 0
+    assert out.startswith("Deployment 1 of conv")
+    change_deployment(bundle, device={"cpu": "0" * 16, "host": "0" * 16})
+    code, out, err = ask("deploy", bundle)
+    assert (code, out) == (6, "")
+    assert "edgeopt: Deployment 2" in err
+    assert "another device" in err or "--force" in err
+    code, out, _ = ask("deploy", bundle, "--force", "--json")
+    assert code == 0
+    assert json.loads(out.splitlines()[-1])["data"]["state"] == "COMMITTED"
+    code, out, _ = ask("releases", "--json")
+    assert [r["state"] for r in json.loads(out)["data"]["releases"]] == ["serving", "previous"]
+    code, out, _ = ask("rollback")
+    assert (code, out.startswith("Rollback 4 of conv")) == (0, True)
+    code, out, _ = ask("status")
+    assert (code, "Serving: conv" in out) == (0, True)
+
+
+def test_without_waiting_it_returns_once_the_agent_has_it(ask, conv_bundle):
+    code, out, err = ask("deploy", conv_bundle, "--no-wait", "--json")
+    assert (code, err) == (0, "")
+    last = json.loads(out.splitlines()[-1])
+    assert (last["kind"], last["data"]["id"]) == ("deploy", 1)
+    assert "committed" not in out
+
+
+def test_nobody_there(capsys):
+    assert run(["status", "--url", "127.0.0.1:1"]) == 5
+    assert "No agent listens" in capsys.readouterr().err

@@ -1,0 +1,125 @@
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tomllib
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from edgeopt.bundle.sign import new_key
+from edgeopt.events import ignore
+from edgeopt.fleet.client import Agent
+from edgeopt_agent import trusted_keys
+from edgeopt_agent.cli.run import MODULES
+
+ROOT = Path(__file__).parents[3]
+WITHIN_S = 30
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts `edgeopt-agent run`; a planted line of Python runs before it."""
+    with ExitStack() as stack:
+
+        def starter(*arguments, planted="", **variables):
+            (tmp_path / "sitecustomize.py").write_text(planted)
+            paths = os.pathsep.join([str(tmp_path), *(p for p in sys.path if p)])
+            process = subprocess.Popen(
+                [sys.executable, "-m", "edgeopt_agent.main", "run", "--port", "0", *map(str, arguments)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "PYTHONPATH": paths, "XDG_STATE_HOME": str(tmp_path / "state"), **variables},
+            )
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            return process
+
+        yield starter
+
+
+def test_three_lines_say_where_it_is_and_what_next(start, tmp_path):
+    process = start()
+    lines = [process.stdout.readline() for _ in range(3)]
+    url = lines[0].split()[3].rstrip(",")
+    assert lines[0].startswith("edgeopt-agent listens at http://127.0.0.1:")
+    assert "unsigned" in lines[0]
+    assert lines[1].split() == ["its", "state:", str(tmp_path / "state" / "edgeopt")]
+    assert lines[2].split(maxsplit=2)[2] == f"edgeopt-agent deploy BUNDLE --url {url}\n"
+    assert Agent(url).status().state == "empty"
+    assert len(list((tmp_path / "state" / "edgeopt").iterdir())) > 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_ends_cleanly_by_a_signal(start, tmp_path, number):
+    process = start("--json", "--data-dir", tmp_path / "data")
+    live = json.loads(process.stdout.readline())
+    assert (live["event"], live["phase"]) == ("progress", "live")
+    process.send_signal(number)
+    out, err = process.communicate(timeout=WITHIN_S)
+    assert process.returncode == 0, err
+    last = json.loads(out.splitlines()[-1])
+    assert (last["event"], last["kind"], last["data"]) == ("result", "run", {"data_dir": str(tmp_path / "data")})
+
+
+def test_with_a_trusted_key_it_says_so_and_may_listen_elsewhere(start, tmp_path):
+    new_key(tmp_path / "key")
+    refused = start("--host", "0.0.0.0", "--data-dir", tmp_path / "data")  # noqa: S104 - it is refused
+    assert "trusts no key yet" in refused.communicate(timeout=WITHIN_S)[1]
+    assert refused.returncode == 2
+    trusted_keys.add(tmp_path / "data", tmp_path / "key.pub")
+    process = start("--data-dir", tmp_path / "data")
+    line = process.stdout.readline()
+    assert "only bundles that are signed by a trusted key" in line
+    assert Agent(line.split()[3].rstrip(",")).status().trust == "signed"
+
+
+def test_the_soak_that_was_asked_for_holds(start, tmp_path, conv_bundle):
+    process = start("--data-dir", tmp_path / "data", "--soak-seconds", "0", "--soak-requests", "0", "--json")
+    agent = Agent(json.loads(process.stdout.readline())["message"])
+    assert agent.deploy(conv_bundle, ignore).state == "COMMITTED"
+
+
+@pytest.mark.parametrize("absent", MODULES)
+def test_one_missing_part_of_the_extra_is_enough(start, absent):
+    hidden = (
+        "import importlib.util as u; find = u.find_spec; "
+        f"u.find_spec = lambda name, *more: None if name == {absent!r} else find(name, *more)"
+    )
+    process = start("--json", planted=hidden)
+    out, _ = process.communicate(timeout=WITHIN_S)
+    error = json.loads(out.splitlines()[-1])
+    assert process.returncode == 5
+    assert "needs the 'agent' extra" in error["message"]
+    assert error["hint"] == "Install it with: pip install 'edgeopt[agent]'"
+
+
+def test_what_is_looked_for_is_what_the_extra_brings():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    modules_of = {"prometheus-client": "prometheus_client", "edgeopt[sign]": "cryptography"}
+    brought = {
+        modules_of.get(name, name) for name in (r.split(">=")[0].split("[standard]")[0] for r in extras["agent"])
+    }
+    assert set(MODULES) <= brought
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="systemd is for Linux")
+def test_systemd_hears_when_it_is_ready_alive_and_ending(start, tmp_path):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(WITHIN_S)
+        process = start(
+            *("--data-dir", tmp_path / "data"), NOTIFY_SOCKET=str(tmp_path / "notify"), WATCHDOG_USEC="200000"
+        )
+        heard = []
+        while heard.count("WATCHDOG=1") < 2 or "READY=1" not in heard:
+            heard += manager.recv(4096).decode().split("\n")
+        process.send_signal(signal.SIGTERM)
+        while "STOPPING=1" not in heard:
+            heard += manager.recv(4096).decode().split("\n")
+        assert process.wait(WITHIN_S) == 0

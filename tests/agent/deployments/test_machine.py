@@ -1,0 +1,383 @@
+"""Deployments on a real agent: what is good comes into service, what is not leaves the old release there."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import threading
+
+import numpy as np
+import psutil
+import pytest
+
+from edgeopt.backends import backend_named
+from edgeopt.bundle import write
+from edgeopt.bundle.deployment import Deployment, Run, Source, Tensor
+from edgeopt.bundle.manifest import write_manifest
+from edgeopt_agent.releases import release_id
+
+ALL_THE_WAY = [
+    "ACCEPTED", "RECEIVING", "VERIFYING", "STAGED", "PROBING", "SWITCHING", "SOAKING", "COMMITTED"
+]  # fmt: skip
+LONG_SOAK = {"soak_s": 60, "soak_requests": 0}
+
+
+@pytest.fixture
+def agent(start_agent, old_bundle):
+    """An agent that serves the old bundle."""
+    agent = start_agent()
+    done = agent.deploy(old_bundle)
+    assert done["state"] == "COMMITTED", done["reason"]
+    return agent
+
+
+def states(deployment):
+    return [moment["state"] for moment in deployment["history"]]
+
+
+def soaking(agent, bundle, **query):
+    """Sends a bundle; the number of its deployment once it soaks."""
+    number = agent.send(bundle, **{**LONG_SOAK, **query})[2]["deployment"]["id"]
+
+    def soaks():
+        found = agent.ask("GET", f"/api/v1/deployments/{number}")[2]["deployment"]
+        assert found["state"] not in {"FAILED", "ROLLED_BACK"}, found["reason"]
+        return found["state"] == "SOAKING" and found["progress"]
+
+    agent.until(soaks, "the soak")
+    return number
+
+
+def test_a_first_bundle_goes_through_every_state_into_service(start_agent, old_bundle):
+    agent = start_agent()
+    assert agent.status()["state"] == "empty"
+    done = agent.deploy(old_bundle)
+    assert states(done) == ALL_THE_WAY
+    agent.serves(old_bundle)
+    assert agent.status()["previous"] is None
+    assert (agent.data_dir / "current").readlink().name == release_id(old_bundle)
+    assert list((agent.data_dir / "partial").iterdir()) == []
+
+
+def test_the_next_one_takes_over_and_the_one_before_can_come_back(agent, old_bundle, new_bundle, make_null_bundle):
+    assert agent.deploy(new_bundle)["state"] == "COMMITTED"
+    agent.serves(new_bundle)
+    assert agent.status()["previous"]["release"] == release_id(old_bundle)
+    third = make_null_bundle(model={"noise": 0.5})
+    assert agent.deploy(third)["state"] == "COMMITTED"
+    kept = {folder.name for folder in (agent.data_dir / "releases").iterdir()}
+    assert kept == {release_id(third), release_id(new_bundle)}
+    back = agent.roll_back()
+    assert (back["kind"], back["state"]) == ("rollback", "COMMITTED")
+    agent.serves(new_bundle)
+    assert agent.status()["previous"]["release"] == release_id(third)
+
+
+def test_what_serves_already_is_left_alone(agent, old_bundle):
+    pid = agent.status()["serving"]["pid"]
+    done = agent.deploy(old_bundle)
+    assert done["state"] == "COMMITTED"
+    assert "already serves" in done["reason"]
+    assert agent.status()["serving"]["pid"] == pid
+
+
+def damaged(bundle):
+    model = next((bundle / "model").iterdir())
+    model.write_bytes(model.read_bytes() + b" ")
+
+
+def with_a_file_too_many(bundle):
+    (bundle / "run.sh").write_text("")
+
+
+def with_an_unknown_key(bundle):
+    with (bundle / "deployment.toml").open("a") as file:
+        file.write("\n[hooks]\nafter = 'rm'\n")
+    write_manifest(bundle)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (damaged, "is damaged: model/model.null.json is not what was written"),
+        (with_a_file_too_many, "run.sh, which its manifest does not list"),
+        (with_an_unknown_key, "hooks"),
+    ],
+)
+def test_a_bundle_that_does_not_hold_is_refused(agent, old_bundle, new_bundle, tmp_path, change, reason):
+    bundle = shutil.copytree(new_bundle, tmp_path / "changed.edgeopt")
+    change(bundle)
+    done = agent.deploy(bundle)
+    assert states(done) == ["ACCEPTED", "RECEIVING", "VERIFYING", "FAILED"]
+    assert reason in done["reason"]
+    assert agent.status()["deployment"]["reason"] == done["reason"]
+    assert str(agent.data_dir) not in done["reason"]
+    agent.serves(old_bundle)
+    assert list((agent.data_dir / "partial").iterdir()) == []
+
+
+def test_a_truncated_archive_is_refused(agent, new_bundle, old_bundle, pack):
+    done = agent.deploy(pack(new_bundle)[:-400])
+    assert done["state"] == "FAILED"
+    assert "no sound zip archive" in done["reason"]
+    agent.serves(old_bundle)
+
+
+def test_a_bundle_of_another_device_is_refused_until_forced(
+    agent, make_null_bundle, old_bundle, device_fingerprint
+):
+    other = make_null_bundle(model={"noise": 0.1}, device={**device_fingerprint, "cpu": "0" * 64})
+    done = agent.deploy(other)
+    assert done["state"] == "FAILED"
+    assert "proved on another device" in done["reason"]
+    assert "edgeopt optimize" in done["reason"]
+    assert "--force" in done["reason"]
+    agent.serves(old_bundle)
+    assert agent.deploy(other, force=1)["state"] == "COMMITTED"
+    agent.serves(other)
+
+
+def test_other_parts_of_the_device_may_differ(agent, make_null_bundle, device_fingerprint):
+    other = make_null_bundle(model={"noise": 0.1}, device={**device_fingerprint, "runtimes": "0" * 64})
+    assert agent.deploy(other)["state"] == "COMMITTED"
+
+
+@pytest.mark.parametrize(
+    ("faults", "settings", "reason"),
+    [
+        ({"crash": "load"}, {}, "crashed: SIGSEGV"),
+        ({"crash": "run"}, {}, "crashed: SIGSEGV"),
+        ({"hang": "run"}, {"probe_timeout_s": 1.5}, "limit of 1.5 s"),
+        ({"noise": 10.0}, {}, "it must reach"),
+        ({"latency_ms": 40.0}, {}, "its bundle says 1 ms"),
+        ({"fail": "load"}, {}, "fails while it should load"),
+    ],
+)
+def test_a_candidate_that_does_not_prove_itself_never_serves(
+    start_agent, old_bundle, make_null_bundle, faults, settings, reason
+):
+    agent = start_agent(**settings)
+    agent.deploy(old_bundle)
+    pid = agent.status()["serving"]["pid"]
+    bad = make_null_bundle(**faults)
+    done = agent.deploy(bad)
+    assert states(done)[-2:] == ["PROBING", "FAILED"]
+    assert reason in done["reason"]
+    assert agent.status()["deployment"]["reason"] == done["reason"]
+    assert agent.status()["serving"]["pid"] == pid
+    agent.serves(old_bundle)
+    assert not (agent.data_dir / "releases" / release_id(bad)).exists()
+    agent.until(lambda: len(psutil.Process(agent.process.pid).children()) == 1, "the end of the candidate")
+
+
+def test_answers_that_are_no_numbers_are_refused(agent, conv_model, device_fingerprint, tmp_path):
+    feeds = [{"x": np.full((1, 4), -1.0, np.float32)}]
+    import onnx
+    from onnx import helper
+
+    ports = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [1, 4]) for n in "xy"]
+    graph = helper.make_graph([helper.make_node("Log", ["x"], ["y"])], "log", ports[:1], ports[1:])
+    file = tmp_path / "log.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), file)
+    session = backend_named("onnxruntime-cpu").load(file, {})
+    assert np.isnan(session.run(feeds[0])["y"]).all()
+    deployment = Deployment(
+        *("log", "2026-01-01T00:00:00+00:00", "0", "quick", "a test", Source("log.onnx", "0" * 64, 1)),
+        run=Run("onnxruntime-cpu", "model/log.onnx", {"threads": 1}),
+        inputs=[Tensor("x", "float32", [1, 4])],
+        outputs=[Tensor("y", "float32", [1, 4])],
+        device=device_fingerprint,
+    )
+    out = tmp_path / "log.edgeopt"
+    with write.draft(out) as draft:
+        write.write_golden(draft, "inputs", feeds)
+        for kind in ("outputs", "reference"):
+            write.write_golden(draft, kind, [{"y": np.ones((1, 4), np.float32)}])
+        write.fill(draft, {"log.onnx": file}, deployment, {"ledger.json": []})
+        write.publish(draft, out)
+    done = agent.deploy(out)
+    assert done["state"] == "FAILED"
+    assert "finite" in done["reason"] or "NaN" in done["reason"]
+
+
+def test_what_failed_once_is_refused_until_forced(agent, make_null_bundle, old_bundle):
+    bad = make_null_bundle(noise=10.0)
+    first = agent.deploy(bad)
+    again = agent.deploy(bad)
+    assert states(again)[-2:] == ["VERIFYING", "FAILED"]
+    assert first["reason"] in again["reason"]
+    assert "--force" in again["reason"]
+    releases = agent.ask("GET", "/api/v1/releases")[2]["releases"]
+    assert [(r["id"], r["state"]) for r in releases] == [
+        (release_id(old_bundle), "serving"),
+        (release_id(bad), "quarantined"),
+    ]
+    assert releases[1]["reason"] == again["reason"] or first["reason"] in releases[1]["reason"]
+    forced = agent.deploy(bad, force=1)
+    assert states(forced)[-2:] == ["PROBING", "FAILED"]
+    agent.serves(old_bundle)
+
+
+def test_a_release_that_dies_while_it_soaks_is_taken_back_without_a_failed_request(agent, old_bundle, new_bundle):
+    number = soaking(agent, new_bundle)
+    failed, stop = [], threading.Event()
+    body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]})
+
+    def ask():
+        while not stop.is_set():
+            status, _, answer = agent.ask("POST", "/v2/models/null/infer", body)
+            if status != 200:
+                failed.append(answer)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    os.kill(agent.status()["serving"]["pid"], signal.SIGSEGV)
+    done = agent.ended(number)
+    stop.set()
+    asking.join()
+    assert not failed
+    assert states(done)[-3:] == ["SOAKING", "ROLLING_BACK", "ROLLED_BACK"]
+    assert "SIGSEGV" in done["reason"]
+    assert f"{release_id(old_bundle)} serves again" in done["reason"]
+    agent.serves(old_bundle)
+    assert "failed before" in agent.deploy(new_bundle)["reason"]
+
+
+@pytest.mark.slow
+def test_a_release_that_stops_answering_while_it_soaks_is_taken_back(start_agent, old_bundle, new_bundle):
+    agent = start_agent(request_timeout_s=1.0)
+    agent.deploy(old_bundle)
+    number = soaking(agent, new_bundle)
+    os.kill(agent.status()["serving"]["pid"], signal.SIGSTOP)
+    done = agent.ended(number)
+    assert done["state"] == "ROLLED_BACK"
+    assert "no answer within 1 s" in done["reason"]
+    agent.serves(old_bundle)
+
+
+@pytest.mark.slow
+def test_memory_that_grows_while_it_soaks_is_noticed(start_agent, old_bundle, new_bundle):
+    agent = start_agent()
+    agent.deploy(old_bundle)
+    agent.stop()
+    strict = start_agent(memory_factor=0.5, memory_slack_bytes=0)
+    strict.settled()
+    done = strict.deploy(new_bundle, **LONG_SOAK)
+    assert done["state"] == "ROLLED_BACK"
+    assert "MiB are allowed" in done["reason"]
+    strict.serves(old_bundle)
+
+
+def test_a_soak_can_be_ended_by_going_back_and_is_no_fault(agent, old_bundle, new_bundle):
+    number = soaking(agent, new_bundle)
+    now = agent.status()["serving"]["release"]
+    assert now == release_id(new_bundle)
+    done = agent.roll_back()
+    assert (done["id"], done["state"]) == (number, "ROLLED_BACK")
+    agent.serves(old_bundle)
+    assert agent.deploy(new_bundle)["state"] == "COMMITTED"
+
+
+def test_one_deployment_at_a_time(agent, new_bundle, old_bundle):
+    number = soaking(agent, new_bundle)
+    status, _, answer = agent.send(old_bundle)
+    assert status == 409
+    assert answer["error"]["code"] == "busy"
+    assert f"Deployment {number} is still soaking" in answer["error"]["message"]
+
+
+def test_there_is_nothing_to_go_back_to_at_first(start_agent, old_bundle):
+    agent = start_agent()
+    assert agent.ask("POST", "/api/v1/rollback")[0] == 409
+    soaking(agent, old_bundle)
+    status, _, answer = agent.ask("POST", "/api/v1/rollback")
+    assert status == 409
+    assert "no release to go back to" in answer["error"]["message"]
+
+
+def test_without_memory_for_two_the_old_one_stops_first_and_comes_back_on_failure(
+    start_agent, old_bundle, new_bundle, make_null_bundle
+):
+    agent = start_agent(memory_reserve_bytes=1 << 60)
+    agent.deploy(old_bundle)
+    assert agent.deploy(make_null_bundle(noise=10.0))["state"] == "FAILED"
+    agent.serves(old_bundle)
+    done = agent.deploy(new_bundle)
+    assert done["state"] == "COMMITTED"
+    assert done["detail"]["gap_s"] > 0
+    assert any("nothing served for" in moment["reason"] for moment in done["history"])
+    agent.serves(new_bundle)
+
+
+def test_a_bundle_that_does_not_fit_the_disk_is_refused_before_it_is_sent(start_agent, old_bundle, new_bundle):
+    agent = start_agent()
+    agent.deploy(old_bundle)
+    agent.stop()
+    full = start_agent(disk_reserve_bytes=1 << 60)
+    full.settled()
+    status, _, answer = full.send(new_bundle)
+    assert status == 507
+    assert answer["error"]["code"] == "no-space"
+    full.serves(old_bundle)
+
+
+def test_no_request_fails_while_releases_come_and_go(agent, old_bundle, new_bundle):
+    failed, stop = [], threading.Event()
+    body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]})
+    answered = []
+
+    def ask():
+        while not stop.is_set():
+            status, _, answer = agent.ask("POST", "/v2/models/null/infer", body)
+            (answered if status == 200 else failed).append(answer)
+
+    clients = [threading.Thread(target=ask) for _ in range(3)]
+    for client in clients:
+        client.start()
+    try:
+        for bundle in (new_bundle, old_bundle):
+            done = agent.deploy(bundle)
+            assert done["state"] == "COMMITTED", done["reason"]
+            done = agent.roll_back()
+            assert done["state"] == "COMMITTED", done["reason"]
+    finally:
+        stop.set()
+        for client in clients:
+            client.join()
+    assert not failed
+    assert len({json.dumps(answer["outputs"][0]["data"]) for answer in answered}) == 2
+    agent.serves(new_bundle if agent.status()["serving"]["release"] == release_id(new_bundle) else old_bundle)
+
+
+def test_when_the_way_back_fails_it_is_degraded_and_still_reachable(agent, old_bundle, new_bundle):
+    number = soaking(agent, new_bundle)
+    shutil.rmtree(agent.data_dir / "releases" / release_id(old_bundle))
+    agent.ask("POST", "/api/v1/rollback")
+    done = agent.ended(number)
+    assert done["state"] == "DEGRADED"
+    assert "is not on the disk any more" in done["reason"]
+    assert agent.status()["deployment"]["state"] == "DEGRADED"
+    assert agent.deploy(old_bundle, force=1)["state"] == "COMMITTED"
+    agent.serves(old_bundle)
+
+
+def test_a_journal_that_cannot_be_written_stops_the_deployment_and_not_the_service(agent, old_bundle, new_bundle):
+    number = soaking(agent, new_bundle)
+    with contextlib.closing(sqlite3.connect(agent.data_dir / "state.db")) as db:
+        db.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'the disk is full'); END"
+        )
+        db.commit()
+        agent.ask("POST", "/api/v1/rollback")
+        agent.until(lambda: agent.status()["state"] == "serving", "the end of the deployment")
+        agent.serves(old_bundle)
+        assert agent.status()["deployment"]["id"] == number
+        status, _, answer = agent.send(new_bundle)
+        assert status == 500
+        assert "the disk is full" in answer["error"]["message"]
+        agent.serves(old_bundle)
+        db.execute("DROP TRIGGER full")
+        db.commit()
+    assert agent.deploy(new_bundle)["state"] == "COMMITTED"

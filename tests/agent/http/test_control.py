@@ -1,0 +1,157 @@
+"""The control API as its clients see it: the edgeopt client, curl, and web pages that must not."""
+
+import json
+import os
+import re
+import shutil
+import socket
+import threading
+import time
+
+import msgspec
+import pytest
+
+from edgeopt.bundle.sign import new_key, sign_bundle
+from edgeopt.errors import ConstraintError, VerificationError
+from edgeopt.events import ignore
+from edgeopt.fleet.client import Agent
+from edgeopt.hw.device import Device, fingerprint
+from edgeopt_agent.releases import release_id
+
+
+@pytest.fixture
+def agent(start_agent):
+    return start_agent(soak_s=0.0, soak_requests=1)
+
+
+def test_it_tells_the_device_that_it_is(agent, device_fingerprint):
+    status, headers, answer = agent.ask("GET", "/api/v1/device")
+    assert (status, headers["edgeopt-trust"], answer["trust"]) == (200, "unsigned", "unsigned")
+    assert fingerprint(msgspec.convert(answer["device"], Device)) == device_fingerprint
+
+
+def test_the_client_of_edgeopt_deploys_and_goes_back(agent, old_bundle, new_bundle):
+    client = Agent(f"127.0.0.1:{agent.port}")
+    phases = []
+    first = client.deploy(old_bundle, lambda event: phases.append(event.phase))
+    assert first.state == "COMMITTED"
+    assert "soaking" in phases
+    client.deploy(new_bundle, ignore)
+    assert client.status().serving.release == release_id(new_bundle)
+    assert [(r.id, r.state) for r in client.releases().releases] == [
+        (release_id(new_bundle), "serving"),
+        (release_id(old_bundle), "previous"),
+    ]
+    assert client.rollback(ignore).kind == "rollback"
+    assert client.status().serving.release == release_id(old_bundle)
+
+
+def test_the_client_of_edgeopt_hears_why_not(agent, old_bundle, make_null_bundle):
+    client = Agent(f"127.0.0.1:{agent.port}")
+    with pytest.raises(ConstraintError, match="no release to go back to"):
+        client.rollback(ignore)
+    with pytest.raises(VerificationError, match="SIGSEGV"):
+        client.deploy(make_null_bundle(crash="load"), ignore)
+
+
+def test_status_tells_what_serves(agent, old_bundle):
+    before = time.time()
+    agent.deploy(old_bundle)
+    serving = agent.status()["serving"]
+    assert (serving["name"], serving["summary"], serving["backend"]) == ("null", "a test", "null")
+    assert before <= serving["since_s"] <= time.time()
+    os.kill(serving["pid"], 0)
+
+
+def test_events_can_be_waited_for(agent, old_bundle):
+    answers = []
+    path = "/api/v1/events?after=0&wait_s=20"
+    waiting = threading.Thread(target=lambda: answers.append(agent.ask("GET", path)[2]))
+    waiting.start()
+    agent.deploy(old_bundle)
+    waiting.join()
+    assert answers[0]["events"][0]["state"] == "ACCEPTED"
+    assert answers[0]["next"] == answers[0]["events"][-1]["seq"]
+    rest = agent.ask("GET", f"/api/v1/events?after={answers[0]['next']}")[2]
+    assert rest["events"][-1]["state"] == "COMMITTED"
+    assert agent.ask("GET", f"/api/v1/events?after={rest['next']}")[2] == {
+        "events": [], "next": rest["next"], "trust": "unsigned",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("headers", [{"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}])
+@pytest.mark.parametrize(("method", "path"), [("POST", "/api/v1/rollback"), ("GET", "/api/v1/status")])
+def test_web_pages_are_refused(agent, method, path, headers):
+    status, _, answer = agent.ask(method, path, headers=headers)
+    assert (status, answer["error"]["code"]) == (403, "browser")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/api/v1/nothing", 404),
+        ("GET", "/api/v1/deployments/7", 404),
+        ("GET", "/api/v1/deployments/99999999999999999999999", 404),
+        ("GET", "/api/v1/deployments/-1", 404),
+        ("GET", "/api/v1/deploy", 405),
+        ("POST", "/api/v1/status", 405),
+        ("GET", "/api/v1/events?after=x", 400),
+        ("GET", "/api/v1/events?wait_s=nan", 400),
+        ("GET", "/api/v1/events?after=-1", 400),
+        ("POST", "/api/v1/deploy?soak_s=-1", 400),
+    ],
+)
+def test_what_makes_no_sense_is_a_sentence(agent, method, path, status):
+    found, _, answer = agent.ask(method, path, body=b"" if method == "POST" else None)
+    assert found == status
+    assert set(answer["error"]) == {"code", "message", "hint"}
+    assert answer["error"]["message"].endswith(".")
+
+
+def raw(agent, head, body=b""):
+    """The status of what a request by hand is answered with; the connection is closed after sending."""
+    with socket.create_connection(("127.0.0.1", agent.port), timeout=10) as connection:
+        connection.sendall(head.encode() + body)
+        connection.shutdown(socket.SHUT_WR)
+        return connection.makefile("rb").read()
+
+
+def test_a_bundle_without_a_length_is_refused(agent):
+    head = "POST /api/v1/deploy HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert raw(agent, head, b"3\r\nabc\r\n0\r\n\r\n").startswith(b"HTTP/1.1 411")
+
+
+def test_a_bundle_that_is_too_large_is_refused_before_it_is_sent(start_agent, old_bundle):
+    agent = start_agent(max_bundle_bytes=1000)
+    status, _, answer = agent.send(old_bundle)
+    assert (status, answer["error"]["code"]) == (413, "too-large")
+    assert agent.status()["deployment"] is None
+
+
+def test_a_connection_that_ends_early_fails_the_deployment_and_nothing_else(agent, old_bundle, pack):
+    agent.deploy(old_bundle)
+    content = pack(old_bundle)
+    with socket.create_connection(("127.0.0.1", agent.port), timeout=10) as connection:
+        head = f"POST /api/v1/deploy HTTP/1.1\r\nHost: x\r\nContent-Length: {len(content)}\r\n\r\n"
+        connection.sendall(head.encode() + content[:500])
+    agent.until(lambda: agent.status()["deployment"]["id"] == 2, "the deployment")
+    done = agent.ended(2)
+    assert done["state"] == "FAILED"
+    assert re.fullmatch(rf"The connection ended after \d+ of {len(content)} bytes.", done["reason"])
+    agent.serves(old_bundle)
+    assert list((agent.data_dir / "partial").iterdir()) == []
+
+
+def test_with_a_trusted_key_only_signed_bundles_serve(agent, old_bundle, tmp_path):
+    new_key(tmp_path / "key")
+    shutil.copyfile(tmp_path / "key.pub", agent.data_dir / "trust" / "one.pub")
+    refused = agent.deploy(old_bundle)
+    assert refused["state"] == "FAILED"
+    assert "not signed" in refused["reason"]
+    signed = shutil.copytree(old_bundle, tmp_path / "signed.edgeopt")
+    sign_bundle(signed, tmp_path / "key")
+    done = agent.deploy(signed)
+    assert done["state"] == "COMMITTED", done["reason"]
+    assert done["detail"]["signed_by"]
+    assert agent.ask("GET", "/api/v1/status")[1]["edgeopt-trust"] == "signed"
+    assert json.dumps(agent.status()).count('"signed"') >= 1

@@ -1,0 +1,151 @@
+"""What a client may not do, by raw sockets: the server answers, or hangs up, and goes on."""
+
+import json
+import socket
+import threading
+
+import pytest
+
+ROW = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}
+REQUEST = json.dumps({"inputs": [ROW]}).encode()
+HEAD = b"POST /v2/models/null/infer HTTP/1.1\r\nHost: here\r\n"
+
+
+@pytest.fixture
+def served(serving, null_bundle):
+    def start(**changes):
+        server = serving(**changes)
+        server.deploy(null_bundle())
+        return server
+
+    return start
+
+
+def connected(server):
+    return socket.create_connection(("127.0.0.1", server.port), timeout=15)
+
+
+def talk(server, *pieces):
+    """Sends the pieces, and returns what comes back until the server hangs up or is done."""
+    with connected(server) as connection:
+        for piece in pieces:
+            connection.sendall(piece)
+        return answer_of(connection)
+
+
+def answer_of(connection):
+    received = b""
+    while b"\r\n\r\n" not in received:
+        piece = connection.recv(65536)
+        if not piece:
+            return 0, received
+        received += piece
+    head, _, body = received.partition(b"\r\n\r\n")
+    fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
+    while len(body) < int(fields[b"content-length"]):
+        body += connection.recv(65536)
+    return int(head.split()[1]), body, fields
+
+
+def test_a_length_that_is_too_large_is_refused_before_the_body(served):
+    server = served(max_body_bytes=1000)
+    status, body, fields = talk(server, HEAD + b"Content-Length: 1001\r\n\r\n")
+    assert status == 413
+    assert "at most 1000" in json.loads(body)["error"]
+    assert fields[b"connection"] == b"close"
+
+
+def test_a_chunked_body_is_taken_and_bounded_as_well(served):
+    server = served(max_body_bytes=1000)
+    chunks = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+    whole = b"%x\r\n%s\r\n0\r\n\r\n" % (len(REQUEST), REQUEST)
+    assert talk(server, chunks, whole)[0] == 200
+    endless = b"190\r\n" + b" " * 400 + b"\r\n"
+    assert talk(server, chunks, endless, endless, endless)[0] == 413
+
+
+def test_a_body_that_comes_too_slowly_is_given_up(served):
+    server = served(body_timeout_s=0.3)
+    status, body, _ = talk(server, HEAD + b"Content-Length: %d\r\n\r\n" % len(REQUEST), REQUEST[:10])
+    assert status == 408
+    assert "did not arrive in time" in json.loads(body)["error"]
+
+
+def test_a_slow_client_delays_nobody_else(served):
+    server = served()
+    with connected(server) as slow:
+        slow.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(REQUEST))
+        for _ in range(3):
+            assert talk(server, HEAD + b"Content-Length: %d\r\n\r\n" % len(REQUEST), REQUEST)[0] == 200
+        slow.sendall(REQUEST)
+        assert answer_of(slow)[0] == 200
+
+
+def test_a_head_that_never_ends_is_given_up(served, monkeypatch):
+    monkeypatch.setattr("edgeopt_agent.http.guard.HEAD_TIMEOUT_S", 0.3)
+    server = served()
+    with connected(server) as silent, connected(server) as slow:
+        slow.sendall(HEAD)
+        assert silent.recv(1) == b""
+        assert slow.recv(1) == b""
+
+
+def test_a_head_that_is_too_large_is_given_up(served):
+    server = served()
+    with connected(server) as flood, pytest.raises((ConnectionResetError, BrokenPipeError)):  # noqa: PT012
+        flood.sendall(HEAD)
+        for _ in range(1000):
+            flood.sendall(b"X-More: " + b"x" * 5000 + b"\r\n")
+        while flood.recv(65536):
+            pass
+        raise ConnectionResetError
+    assert talk(server, HEAD + b"Content-Length: %d\r\n\r\n" % len(REQUEST), REQUEST)[0] == 200
+
+
+def test_one_client_too_many_is_turned_away(served, monkeypatch):
+    monkeypatch.setattr("edgeopt_agent.http.guard.MOST_CONNECTIONS", 3)
+    server = served()
+    held = [connected(server) for _ in range(3)]
+    try:
+        for connection in held:
+            connection.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: here\r\n\r\n")
+            assert answer_of(connection)[0] == 200
+        with connected(server) as late:
+            try:
+                late.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: here\r\n\r\n")
+                assert late.recv(1) == b""
+            except (ConnectionResetError, BrokenPipeError):
+                pass
+    finally:
+        for connection in held:
+            connection.close()
+
+
+def test_a_client_that_hangs_up_in_the_middle_leaves_nothing_behind(served):
+    server = served()
+    with connected(server) as client:
+        client.sendall(HEAD + b"Content-Length: %d\r\n\r\n" % len(REQUEST) + REQUEST[:10])
+    assert talk(server, HEAD + b"Content-Length: %d\r\n\r\n" % len(REQUEST), REQUEST)[0] == 200
+    assert server.router.waiting == 0
+
+
+def test_what_is_not_http_is_told_so(served):
+    server = served()
+    assert talk(server, b"\x16\x03\x01\x02\x00\x01nonsense\r\n\r\n")[0] == 400
+    assert talk(server, HEAD + b"Content-Length: -5\r\n\r\n")[0] == 400
+    both = b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert talk(server, HEAD + both)[0] == 400
+
+
+def test_a_full_queue_says_when_to_come_again(serving, null_bundle):
+    server = serving(queue_length=1)
+    server.deploy(null_bundle(latency_ms=500))
+    request = HEAD + b"Content-Length: %d\r\n\r\n" % len(REQUEST) + REQUEST
+    got = []
+    threads = [threading.Thread(target=lambda: got.append(talk(server, request))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(status for status, _, _ in got) == [200, 503, 503]
+    assert all(fields[b"retry-after"] == b"1" for status, _, fields in got if status == 503)

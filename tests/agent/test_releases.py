@@ -1,0 +1,63 @@
+import shutil
+
+import pytest
+
+from edgeopt.bundle.manifest import FILE, file_digest
+from edgeopt_agent.data_dir import open_data_dir, point
+from edgeopt_agent.deployments.record import Record
+from edgeopt_agent.deployments.refused import RefusedError
+from edgeopt_agent.releases import check_space, list_releases, model_bytes, prune, release_id
+
+
+@pytest.fixture
+def data(tmp_path, old_bundle):
+    """A data folder with three releases: one serves, one served before."""
+    with open_data_dir(tmp_path / "data") as data:
+        for name in ("serves", "served", "other"):
+            shutil.copytree(old_bundle, data.release(name))
+        point(data.current, "serves")
+        point(data.previous, "served")
+        yield data
+
+
+def test_a_release_is_named_by_its_manifest(old_bundle, new_bundle):
+    assert release_id(old_bundle) == file_digest(old_bundle / FILE)[:12]
+    assert release_id(old_bundle) != release_id(new_bundle)
+
+
+def test_pruning_keeps_the_last_two_and_what_it_is_told(data):
+    prune(data, {"other"})
+    assert len(list(data.releases.iterdir())) == 3
+    prune(data, set())
+    assert sorted(folder.name for folder in data.releases.iterdir()) == ["served", "serves"]
+
+
+def test_the_list_tells_what_each_is_and_why_it_is_refused(data):
+    failed = {name: Record(id=1, release=name, name="bad", reason="NaN") for name in ("gone", "serves")}
+    found = [(r.id, r.state, r.name, r.reason) for r in list_releases(data, failed)]
+    assert found == [
+        ("serves", "serving", "null", ""),
+        ("served", "previous", "null", ""),
+        ("other", "kept", "null", ""),
+        ("gone", "quarantined", "bad", "NaN"),
+    ]
+
+
+def test_one_that_cannot_be_read_does_not_hide_the_others(data):
+    (data.release("other") / "deployment.toml").write_text("name = ")
+    found = list_releases(data, {})
+    assert "cannot be read" in next(r.reason for r in found if r.id == "other")
+    assert len(found) == 3
+
+
+def test_only_the_model_counts_for_memory(data):
+    folder = data.release("serves")
+    assert model_bytes(folder) == (folder / "model" / "model.null.json").stat().st_size
+
+
+def test_space_is_checked_twice_over(data):
+    free = shutil.disk_usage(data.root).free
+    check_space(data, 1000, 0)
+    with pytest.raises(RefusedError, match="MiB of disk") as refused:
+        check_space(data, free * 3 // 4, 0)
+    assert refused.value.status == 507

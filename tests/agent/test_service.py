@@ -1,0 +1,97 @@
+import json
+import signal
+import threading
+import time
+from contextlib import closing
+from http.client import HTTPConnection
+
+import psutil
+import pytest
+
+from edgeopt_agent.releases import release_id
+
+
+def test_it_serves_again_what_it_served_before(start_agent, old_bundle):
+    first = start_agent()
+    first.deploy(old_bundle)
+    first.stop()
+    assert first.process.returncode == 0
+    second = start_agent()
+    second.serves(old_bundle)
+
+
+def test_a_clean_stop_finishes_what_is_in_flight_and_leaves_no_process(start_agent, make_null_bundle):
+    agent = start_agent(latency_slack_ms=1000.0, soak_s=0.0, soak_requests=0)
+    done = agent.deploy(make_null_bundle(latency_ms=60.0))
+    assert done["state"] == "COMMITTED", done["reason"]
+    worker = psutil.Process(agent.status()["serving"]["pid"])
+    body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]})
+    with (
+        closing(HTTPConnection("127.0.0.1", agent.port)) as one,
+        closing(HTTPConnection("127.0.0.1", agent.port)) as two,
+    ):
+        for connection in (one, two):
+            connection.request("POST", "/v2/models/null/infer", body)
+        assert one.getresponse().status == 200  # so the worker is at the other one now
+        took_s = agent.stop()
+        assert two.getresponse().status == 200
+    assert took_s < 5
+    assert not psutil.pid_exists(worker.pid)
+
+
+def test_a_stop_does_not_wait_for_who_waits_for_events(start_agent):
+    agent = start_agent()
+    answers = []
+    waiting = threading.Thread(target=lambda: answers.append(agent.ask("GET", "/api/v1/events?wait_s=30")))
+    waiting.start()
+    agent.until(lambda: len(psutil.Process(agent.process.pid).net_connections("tcp")) > 1, "the connection")
+    assert agent.stop() < 5
+    waiting.join()
+    assert answers[0][2]["events"] == []
+
+
+def test_its_workers_do_not_outlive_it(start_agent, old_bundle):
+    agent = start_agent()
+    agent.deploy(old_bundle)
+    worker = psutil.Process(agent.status()["serving"]["pid"])
+    agent.process.send_signal(signal.SIGKILL)
+    agent.process.wait()
+    assert not psutil.wait_procs([worker], timeout=10)[1]
+
+
+def test_it_answers_before_the_release_is_loaded(start_agent, make_null_bundle):
+    agent = start_agent()
+    done = agent.deploy(make_null_bundle(load_ms=1000.0))
+    assert done["state"] == "COMMITTED", done["reason"]
+    agent.stop()
+    begin = time.monotonic()
+    again = start_agent()
+    early = again.status()
+    assert time.monotonic() - begin < 5
+    assert early["serving"] is None
+    assert "is being started" in early["reason"]
+    again.settled()
+    assert again.status()["serving"]["release"] == release_id_of(again)
+
+
+def release_id_of(agent):
+    return (agent.data_dir / "current").readlink().name
+
+
+def test_a_second_agent_on_the_same_folder_is_refused(start_agent):
+    first = start_agent()
+    with pytest.raises(AssertionError, match=f"in use by the agent with the process id {first.process.pid}"):
+        start_agent()
+
+
+def test_another_host_needs_a_trusted_key(start_agent):
+    with pytest.raises(AssertionError, match="trusts no key yet"):
+        start_agent(host="0.0.0.0")  # noqa: S104 - refused here
+
+
+def test_the_agent_itself_loads_no_numbers_and_no_runtime(start_agent, old_bundle):
+    agent = start_agent()
+    agent.deploy(old_bundle)
+    mapped = {m.path.rsplit("/", 1)[-1] for m in psutil.Process(agent.process.pid).memory_maps()}
+    assert not [name for name in mapped if name.startswith(("_multiarray_umath", "onnxruntime", "libopenvino"))]
+    assert release_id(old_bundle)

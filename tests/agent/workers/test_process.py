@@ -1,0 +1,194 @@
+import asyncio
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from edgeopt_agent.workers.log import MOST_BYTES
+from edgeopt_agent.workers.process import Worker, WorkerDied, WorkerError, WorkerTimeout
+
+ONE_ROW = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]}
+REQUEST = json.dumps(ONE_ROW).encode()
+
+
+def with_worker(bundle, settings, use):
+    """Runs `use(worker)` in an event loop; whatever it does, the worker is gone afterwards."""
+
+    async def run():
+        worker = await Worker.start(bundle, "0123456789ab", settings)
+        try:
+            return await use(worker)
+        finally:
+            await worker.stop(1.0)
+            assert worker.ended.is_set()
+
+    return asyncio.run(run())
+
+
+def gone(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def changed(settings, **changes):
+    return msgspec.structs.replace(settings, **changes)
+
+
+def test_a_worker_answers_its_golden_samples_and_requests(conv_bundle, settings):
+    async def use(worker):
+        assert (worker.name, worker.release_id) == ("conv", "0123456789ab")
+        assert worker.inputs[0].shape == ("batch", 3, 16, 16)
+        golden = await worker.golden(30.0)
+        assert golden.problem is None
+        assert golden.accuracy_db > golden.floor_db
+        assert 0 < golden.latency_ms < 1000
+        assert golden.resident_bytes > 10 << 20
+        refused = await worker.infer(b"{}")
+        assert refused.status == 400
+        assert not refused.fault
+        assert Path(f"/proc/{worker.pid}/oom_score_adj").read_text().strip() == "500"
+        await worker.stop()
+        assert worker.how_it_ended() == "stopped"
+        assert gone(worker.pid)
+
+    with_worker(conv_bundle, settings, use)
+
+
+def test_a_damaged_bundle_is_not_loaded_and_the_reason_is_said(bundle, settings):
+    (bundle / "model" / "conv.onnx").write_bytes(b"damaged")
+    with pytest.raises(WorkerError, match=r"damaged: model/conv\.onnx"):
+        with_worker(bundle, settings, None)
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ({"fail": "load"}, "fails while it should load"),
+        ({"crash": "load"}, "crashed: SIGSEGV.* while loading"),
+        ({"hang": "load"}, "hung while loading: no answer within 2 s"),
+    ],
+)
+def test_a_bundle_that_does_not_load_costs_only_its_worker(null_bundle, settings, fault, words):
+    with pytest.raises(WorkerError, match=words):
+        with_worker(null_bundle(**fault), changed(settings, probe_timeout_s=2.0), None)
+
+
+def test_wrong_golden_answers_are_told_with_both_figures(null_bundle, settings):
+    async def use(worker):
+        return (await worker.golden(30.0)).problem
+
+    problem = with_worker(null_bundle(noise=1.0), settings, use)
+    assert "dB; it must reach" in problem
+
+
+def test_a_slow_model_is_timed_within_the_limit(null_bundle, settings):
+    async def use(worker):
+        golden = await worker.golden(4.0)
+        assert 150 <= golden.latency_ms < 400
+
+    with_worker(null_bundle(latency_ms=150), settings, use)
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "words"),
+    [
+        ({"crash": "run"}, WorkerDied, "crashed: SIGSEGV"),
+        ({"hang": "run"}, WorkerTimeout, "hung: no answer within 0.5 s; it was killed"),
+    ],
+)
+def test_a_worker_that_cannot_answer_is_gone_and_says_how(null_bundle, settings, fault, kind, words):
+    async def use(worker):
+        with pytest.raises(kind, match=words):
+            await worker.infer(REQUEST)
+        await asyncio.wait_for(worker.ended.wait(), 5)
+        assert not worker.alive
+        assert worker.how_it_ended().startswith(words[:8])
+        assert gone(worker.pid)
+        with pytest.raises(WorkerDied):
+            await worker.infer(REQUEST)
+
+    with_worker(null_bundle(**fault), changed(settings, request_timeout_s=0.5), use)
+
+
+def test_a_model_that_fails_is_a_fault_of_the_model_and_the_worker_lives(null_bundle, settings):
+    async def use(worker):
+        answer = await worker.infer(REQUEST)
+        assert (answer.status, answer.fault) == (500, True)
+        assert "as planted" in answer.reason()
+        assert worker.alive
+
+    with_worker(null_bundle(fail="run"), settings, use)
+
+
+def test_a_killed_worker_is_told_apart_from_one_that_crashed(null_bundle, settings):
+    async def use(worker):
+        os.kill(worker.pid, signal.SIGKILL)
+        await asyncio.wait_for(worker.ended.wait(), 5)
+        assert "memory ran out" in worker.how_it_ended()
+
+    with_worker(null_bundle(), settings, use)
+
+
+def test_stopping_lets_what_is_in_flight_finish(null_bundle, settings):
+    async def use(worker):
+        asked = [asyncio.ensure_future(worker.infer(REQUEST)) for _ in range(3)]
+        await asyncio.sleep(0)
+        await worker.stop(5.0)
+        assert [answer.status for answer in await asyncio.gather(*asked)] == [200] * 3
+
+    with_worker(null_bundle(latency_ms=100), settings, use)
+
+
+def test_a_worker_that_does_not_stop_is_killed_after_the_grace(null_bundle, settings):
+    async def use(worker):
+        asked = asyncio.ensure_future(worker.infer(REQUEST))
+        await asyncio.sleep(0)
+        await worker.stop(0.2)
+        with pytest.raises(WorkerDied, match="stopped"):
+            await asked
+
+    with_worker(null_bundle(hang="run"), settings, use)
+
+
+def test_a_flood_on_stderr_neither_blocks_the_worker_nor_fills_the_disk(null_bundle, settings):
+    async def use(worker):
+        assert (await worker.infer(REQUEST)).status == 200
+
+    with_worker(null_bundle(flood_stderr_bytes=3 * MOST_BYTES), settings, use)
+    log = settings.data_dir / "logs" / "worker-0123456789ab.log"
+    assert log.stat().st_size == MOST_BYTES
+
+
+AGENT = """
+import asyncio, sys
+from pathlib import Path
+from edgeopt_agent.settings import Settings
+from edgeopt_agent.workers.process import Worker
+
+async def main():
+    worker = await Worker.start(Path(sys.argv[1]), "a", Settings(data_dir=Path(sys.argv[2])))
+    asked = asyncio.ensure_future(worker.infer(sys.argv[3].encode()))
+    await asyncio.sleep(0)
+    print(worker.pid, flush=True)
+    await asked
+
+asyncio.run(main())
+"""
+
+
+def test_a_worker_ends_with_its_agent_even_inside_a_call_that_never_returns(null_bundle, tmp_path):
+    command = [sys.executable, "-c", AGENT, str(null_bundle(hang="run")), str(tmp_path), REQUEST.decode()]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as agent:
+        watched = os.pidfd_open(int(agent.stdout.readline()))
+        agent.kill()
+    assert select.select([watched], [], [], 10)[0], "the worker outlived its agent"
+    os.close(watched)

@@ -1,0 +1,159 @@
+import asyncio
+import json
+
+import pytest
+
+from edgeopt_agent.v2.errors import RequestError
+from edgeopt_agent.workers.router import BusyError
+
+ROW = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}
+REQUEST = json.dumps({"inputs": [ROW]}).encode()
+NEW, OLD = "bbbbbbbbbbbb", "aaaaaaaaaaaa"
+
+
+@pytest.fixture
+def watched(serving):
+    """A server, and what its router tells those who watch."""
+
+    def start(**changes):
+        server = serving(**changes)
+        seen = []
+        server.router.watchers.append(lambda *event: seen.append(event))
+        return server, seen
+
+    return start
+
+
+def ask(server, version=None):
+    return server.do(server.router.infer("null", version, REQUEST))
+
+
+def version_of(answer):
+    return json.loads(bytes(answer.body))["model_version"]
+
+
+def test_requests_are_counted_and_told(watched, null_bundle):
+    server, seen = watched()
+    server.deploy(null_bundle(latency_ms=3), OLD)
+    assert ask(server).status == 200
+    assert [(release, ok, reason) for release, ok, _, reason in seen] == [(OLD, True, "")]
+    assert 3 <= seen[0][2] < 100
+    totals = server.router.totals[OLD]
+    assert (totals.successes, totals.failures, totals.rows) == (1, 0, 1)
+    assert totals.success_s >= totals.compute_s >= 0.003
+
+
+def test_a_switch_loses_no_request_and_sends_later_ones_to_the_new_release(watched, null_bundle):
+    server, seen = watched()
+    old = server.deploy(null_bundle(latency_ms=20), OLD)
+    new = server.start(null_bundle(), NEW)
+
+    async def through_a_switch():
+        asked = [asyncio.ensure_future(server.router.infer("null", None, REQUEST)) for _ in range(20)]
+        await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        assert server.router.switch(new, keep_old=False) is old
+        stopping = asyncio.ensure_future(old.stop())
+        answers = await asyncio.gather(*asked)
+        await stopping
+        return [version_of(answer) for answer in answers], old.how_it_ended()
+
+    versions, ended = server.do(through_a_switch())
+    assert versions[0] == OLD
+    assert versions[-1] == NEW
+    assert ended == "stopped"
+    assert all(ok for _, ok, _, _ in seen)
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ({"crash": "run"}, "crashed: SIGSEGV"),
+        ({"hang": "run"}, "hung"),
+        ({"fail": "run"}, "as planted"),
+    ],
+)
+def test_the_standby_answers_what_the_new_release_cannot(watched, null_bundle, fault, words):
+    server, seen = watched(request_timeout_s=1.0)
+    server.deploy(null_bundle(), OLD)
+    server.deploy(null_bundle(**fault), NEW, keep_old=True)
+    assert version_of(ask(server)) == OLD
+    assert [(release, ok) for release, ok, _, _ in seen] == [(NEW, False), (OLD, True)]
+    assert words in seen[0][3]
+    assert version_of(ask(server)) == OLD
+    assert server.router.totals[NEW].failures == 2
+
+    async def back():
+        failed = server.router.back()
+        await failed.stop(0.5)
+        return failed.release_id
+
+    assert server.do(back()) == NEW
+    assert server.router.standby is None
+    assert version_of(ask(server)) == OLD
+
+
+def test_what_both_releases_fail_at_is_the_fault_of_the_request(watched, null_bundle):
+    server, seen = watched()
+    server.deploy(null_bundle(fail="run"), OLD)
+    server.deploy(null_bundle(fail="run"), NEW, keep_old=True)
+    assert ask(server).status == 500
+    assert seen == []
+
+
+def test_a_wrong_request_says_nothing_about_the_release(watched, null_bundle):
+    server, seen = watched()
+    server.deploy(null_bundle(), OLD)
+    assert server.do(server.router.infer("null", None, b"{}")).status == 400
+    assert seen == []
+    assert server.router.totals[OLD].failures == 1
+
+
+def test_without_a_standby_the_client_is_told_to_come_again(watched, null_bundle):
+    server, seen = watched()
+    server.deploy(null_bundle(crash="run"), OLD)
+    with pytest.raises(BusyError, match="crashed: SIGSEGV") as caught:
+        ask(server)
+    assert caught.value.status == 503
+    assert [(release, ok) for release, ok, _, _ in seen] == [(OLD, False)]
+
+
+def test_the_queue_is_bounded_in_number_and_in_bytes(watched, null_bundle):
+    server, _ = watched(queue_length=4, max_body_bytes=len(REQUEST))
+    server.deploy(null_bundle(latency_ms=50), OLD)
+
+    async def many(count, body):
+        asked = [server.router.infer("null", None, body) for _ in range(count)]
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    refused = [e for e in server.do(many(10, REQUEST)) if isinstance(e, BusyError)]
+    assert len(refused) == 6
+    assert "4 requests are waiting already" in refused[0].sentence
+    large = [e for e in server.do(many(3, REQUEST + b" " * 2 * len(REQUEST))) if isinstance(e, BusyError)]
+    assert len(large) == 2
+    assert server.router.waiting == 0
+
+
+def test_a_request_that_waits_too_long_for_its_turn_is_let_go(watched, null_bundle):
+    server, _ = watched(request_timeout_s=0.4)
+    server.deploy(null_bundle(latency_ms=250), OLD)
+
+    async def many():
+        asked = [server.router.infer("null", None, REQUEST) for _ in range(6)]
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    results = server.do(many())
+    waited = [e for e in results if isinstance(e, BusyError)]
+    assert waited
+    assert all("for its turn" in e.sentence for e in waited)
+    assert server.router.serving.alive, "a slow model is not a hanging one"
+
+
+def test_only_what_is_deployed_has_a_name(watched, null_bundle):
+    server, _ = watched()
+    with pytest.raises(RequestError, match="no release is deployed"):
+        ask(server)
+    server.deploy(null_bundle(), OLD)
+    with pytest.raises(RequestError, match=f"the one that serves is '{OLD}'") as caught:
+        ask(server, version=NEW)
+    assert caught.value.status == 404
+    assert ask(server, version=OLD).status == 200

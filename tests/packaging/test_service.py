@@ -1,0 +1,62 @@
+import configparser
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+UNIT = Path(__file__).parents[2] / "packaging" / "edgeopt-agent.service"
+
+
+@pytest.fixture(scope="module")
+def service():
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.optionxform = str
+    parser.read(UNIT)
+    return parser["Service"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("Type", "notify"),
+        ("NotifyAccess", "main"),
+        ("WatchdogSec", "30"),
+        ("Restart", "on-failure"),
+        ("KillMode", "mixed"),
+        ("DynamicUser", "yes"),
+        ("StateDirectory", "edgeopt"),
+        ("StateDirectoryMode", "0700"),
+        ("ProtectSystem", "strict"),
+        ("NoNewPrivileges", "yes"),
+        ("SystemCallFilter", "@system-service"),
+        ("OOMPolicy", "continue"),
+    ],
+)
+def test_what_the_agent_relies_on_and_is_confined_by(service, key, value):
+    assert service[key] == value
+
+
+def test_its_memory_is_bounded_and_its_stop_has_time(service):
+    assert service["MemoryMax"]
+    assert int(service["TimeoutStopSec"]) > 5
+
+
+def test_it_starts_a_command_that_exists(service):
+    from edgeopt_agent.main import COMMANDS
+
+    program, command, *options = service["ExecStart"].split()
+    assert program.endswith("/edgeopt-agent")
+    assert command in dict(COMMANDS)
+    assert options == ["--log-level", "info"]
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_systemd_understands_it(service, tmp_path):
+    # The program must exist for the check, and here it does not.
+    text = UNIT.read_text().replace(service["ExecStart"].split()[0], sys.executable)
+    (tmp_path / UNIT.name).write_text(text)
+    command = ["systemd-analyze", "verify", "--man=no", str(tmp_path / UNIT.name)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr.replace("\n", "")) == (0, "")
