@@ -2,9 +2,33 @@
 
 from dataclasses import dataclass, field
 
-from edgeopt.hw.device import Accelerator, Cpu, HostFacts, Limits, Memory, Runtime
+from edgeopt.hw.device import (
+    Accelerator,
+    Cache,
+    Clock,
+    Cluster,
+    Cpu,
+    HostFacts,
+    Limits,
+    Memory,
+    NumaNode,
+    Runtime,
+    State,
+)
 
-Section = HostFacts | Cpu | Limits | Memory | tuple[Accelerator, ...] | tuple[Runtime, ...]
+Section = (
+    HostFacts
+    | Cpu
+    | Limits
+    | Memory
+    | Clock
+    | State
+    | tuple[Accelerator, ...]
+    | tuple[Runtime, ...]
+    | tuple[Cluster, ...]
+    | tuple[Cache, ...]
+    | tuple[NumaNode, ...]
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,20 @@
 """Runs the probes and puts what they found into one device record."""
 
-from edgeopt.hw.device import Accelerator, Cpu, Device, HostFacts, Limits, Memory, Runtime, Unavailable
+from edgeopt.hw.device import (
+    Accelerator,
+    Cache,
+    Clock,
+    Cluster,
+    Cpu,
+    Device,
+    HostFacts,
+    Limits,
+    Memory,
+    NumaNode,
+    Runtime,
+    State,
+    Unavailable,
+)
 from edgeopt.hw.host import Host, LocalHost
 from edgeopt.hw.probes import PROBES
 
@@ -8,8 +22,9 @@ from edgeopt.hw.probes import PROBES
 def probe(host: Host | None = None) -> Device:
     """The device; never an exception: what cannot be found out stands in `unavailable` with the reason."""
     machine = LocalHost() if host is None else host
-    accelerators: tuple[Accelerator, ...] = ()
-    runtimes: tuple[Runtime, ...] = ()
+    rows: list[object] = []
+    clock: Clock | None = None
+    state: State | None = None
     sources: dict[str, str] = {}
     unavailable: dict[str, str] = {}
     host_facts = HostFacts(os="unknown", kernel="unknown", architecture="unknown", python="unknown")
@@ -32,16 +47,24 @@ def probe(host: Host | None = None) -> Device:
                 pass
             case Memory() as memory:
                 pass
+            case Clock() as clock:
+                pass
+            case State() as state:
+                pass
             case entries:
-                accelerators += tuple(entry for entry in entries if isinstance(entry, Accelerator))
-                runtimes += tuple(entry for entry in entries if isinstance(entry, Runtime))
+                rows.extend(entries)
     return Device(
         host=host_facts,
         cpu=cpu,
         limits=limits,
         memory=memory,
-        accelerators=accelerators,
-        runtimes=runtimes,
+        accelerators=tuple(row for row in rows if isinstance(row, Accelerator)),
+        runtimes=tuple(row for row in rows if isinstance(row, Runtime)),
+        clusters=tuple(row for row in rows if isinstance(row, Cluster)),
+        caches=tuple(row for row in rows if isinstance(row, Cache)),
+        numa=tuple(row for row in rows if isinstance(row, NumaNode)),
+        clock=clock,
+        state=state,
         unavailable=unavailable,
         sources=sources,
     )
