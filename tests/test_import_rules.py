@@ -236,6 +236,8 @@ REGISTRIES = (
     ("edgeopt/backends/__init__.py", "BACKENDS"),
     ("edgeopt/search/recipes.py", "RECIPES"),
     ("edgeopt/cli/main.py", "COMMANDS"),
+    ("gui/edgeopt_gui/pages/__init__.py", "PAGES"),
+    ("agent/edgeopt_agent/deployments/states.py", "TABLE"),
 )
 
 

@@ -20,6 +20,8 @@ DOCUMENTS = (
     "docs/architecture.md",
     "docs/profiles.md",
     "docs/bundles.md",
+    "docs/agent.md",
+    "docs/gui.md",
 )
 
 

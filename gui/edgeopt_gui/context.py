@@ -4,6 +4,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
+from edgeopt_gui.garbage import GarbageTimer
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.jobs.runner import JobRunner
 from edgeopt_gui.settings import Settings
@@ -28,6 +29,7 @@ class Context(QObject):
         super().__init__(parent)
         self.settings = settings
         self.jobs = JobRunner(self)
+        GarbageTimer(self)
         self.subject: Subject | None = None
         self.data: Path | None = None
         self.bundle: Path | None = None

@@ -1,12 +1,15 @@
 """The entry point `edgeopt-gui`."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
+from pathlib import Path
 
-from edgeopt.errors import EdgeoptError, MissingError, MissingExtraError
+from edgeopt.errors import EdgeoptError, MissingExtraError
 from edgeopt.version import __version__
+from edgeopt_gui import display
 
 # One importable module for each distribution of the `gui` extra.
 MODULES = ("PySide6", "pyqtgraph")
@@ -14,25 +17,32 @@ MODULES = ("PySide6", "pyqtgraph")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Starts the desktop app and returns its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="edgeopt-gui",
-        description="The desktop app of edgeopt. It has no window yet in this version: use the command line.",
-    )
+    parser = argparse.ArgumentParser(prog="edgeopt-gui", description="The desktop app of edgeopt.")
+    parser.add_argument("path", nargs="?", type=Path, metavar="MODEL|BUNDLE", help="what to open")
+    parser.add_argument("--page", default="", help="the page to begin with: device, model, optimize or live")
     parser.add_argument("--version", action="version", version=f"edgeopt-gui {__version__}")
-    parser.parse_args(arguments)
+    given = parser.parse_args(arguments)
     try:
-        open_window()
+        return open_window(given.path, given.page)
     except EdgeoptError as error:
         sys.stderr.write(f"edgeopt-gui: {error.message}\n  {error.hint}\n")
         return error.exit_code
-    return 0
 
 
-def open_window() -> None:
-    """Raises MissingError: first for what is not installed, then because this version has no window."""
-    if any(find_spec(module) is None for module in MODULES):
+def open_window(path: Path | None, page: str) -> int:
+    """Raises MissingError where Qt, a library that it needs, or a screen is not here."""
+    specs = [find_spec(module) for module in MODULES]
+    if any(spec is None for spec in specs):
         raise MissingExtraError("gui", "The desktop app")
-    raise MissingError(f"Version {__version__} has no window yet.", "Use the command line instead: edgeopt --help")
+    home = Path(next(iter(specs[0].submodule_search_locations or ()), "")) if specs[0] else Path()
+    display.check(os.environ, home / "Qt" / "plugins" / "platforms")
+    try:
+        from edgeopt_gui import application
+    except ImportError as error:
+        if error.name is None and ".so" in str(error):
+            raise display.missing_library(error) from error
+        raise
+    return application.run(path, page)
 
 
 if __name__ == "__main__":

@@ -16,5 +16,5 @@ class Subject:
 
 
 def subject_at(path: Path) -> Subject:
-    """A folder is taken for a bundle and anything else for a model; whether it is sound, the command line says."""
-    return Subject(path, "bundle" if path.is_dir() else "model")
+    """By its looks alone; whether it is sound, the command line says."""
+    return Subject(path, "bundle" if path.is_dir() or path.suffix == ".edgeopt" else "model")

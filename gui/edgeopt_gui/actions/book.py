@@ -28,6 +28,8 @@ class Bound:
 
 class ActionBook(QObject):
     refreshed = Signal()
+    about_to_run = Signal(object)
+    """The `Bound` that is done next."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -66,5 +68,6 @@ class ActionBook(QObject):
     def _trigger(self, bound: Bound) -> None:
         # A shortcut can arrive between a change and the refresh that follows it.
         if not bound.why_not():
+            self.about_to_run.emit(bound)
             bound.action.run(bound.owner)
         self.refresh()

@@ -11,10 +11,14 @@ class EventLines:
     """Keeps what is not a whole line yet; a line that is no event (a newer version's, say) is skipped."""
 
     def __init__(self) -> None:
-        self._pending = b""
+        self._pending: list[bytes] = []
 
     def feed(self, data: bytes) -> Iterator[events.Event]:
-        *lines, self._pending = (self._pending + data).split(b"\n")
+        if b"\n" not in data:
+            self._pending.append(data)  # joined once: a long line comes in many pieces
+            return
+        *lines, rest = b"".join((*self._pending, data)).split(b"\n")
+        self._pending = [rest]
         for line in lines:
             try:
                 yield events.decode(line)

@@ -1,6 +1,6 @@
 """Starts jobs, keeps them until they end, and ends them all when the app goes."""
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, Signal
 
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.job import PATIENCE_MS, Job
@@ -24,7 +24,7 @@ class JobRunner(QObject):
         """Starts a job; connect to its signals before going back to the event loop, and nothing is missed."""
         job = Job(command, self)
         self._jobs.append(job)
-        job.ended.connect(lambda _: self._forget(job))
+        job.ended.connect(self._let_go)
         self.started.emit(job)
         job.start()
         return job
@@ -37,9 +37,13 @@ class JobRunner(QObject):
             if not job.wait(PATIENCE_MS):
                 job.kill()
                 job.wait(PATIENCE_MS)
+        # No loop may come any more that would delete them, and they must not outlive this one.
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
 
-    def _forget(self, job: Job) -> None:
-        if job in self._jobs:
-            self._jobs.remove(job)
-        self.ended.emit(job)
-        job.deleteLater()
+    def _let_go(self) -> None:
+        """Of every job that has ended."""
+        for job in self.jobs:
+            if job.ending is not None:
+                self._jobs.remove(job)
+                self.ended.emit(job)
+                job.deleteLater()

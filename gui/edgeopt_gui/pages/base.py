@@ -10,6 +10,7 @@ from edgeopt_gui.actions.book import ActionBook
 from edgeopt_gui.context import Context
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
+from edgeopt_gui.subject import subject_at
 from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.states import BusyState, EmptyState, ErrorState
 
@@ -26,6 +27,8 @@ class Page(QWidget):
         self._empty = EmptyState()
         self._busy = BusyState()
         self._error = ErrorState()
+        self._empty.recent.chosen.connect(lambda path: context.open(subject_at(path)))
+        context.settings.changed.connect(self._offer_recent)
         self._content = QWidget()
         self._stack = QStackedLayout(self)
         for state in (self._empty, self._busy, self._error, self._content):
@@ -46,6 +49,7 @@ class Page(QWidget):
     def show_empty(self, sentence: str, action: str = "") -> None:
         """One sentence, and the button of one action."""
         self._empty.set(sentence, action)
+        self._offer_recent()
         self._stack.setCurrentWidget(self._empty)
 
     def show_busy(self, sentence: str, cancel: str = "") -> None:
@@ -53,18 +57,25 @@ class Page(QWidget):
         self._busy.set(sentence, cancel)
         self._stack.setCurrentWidget(self._busy)
 
-    def show_error(self, ending: Ending, retry: str = "") -> None:
-        """What happened, why, what next, and the button of the action that tries again."""
-        self._error.set(ending, retry)
+    def show_error(self, ending: Ending, retry: str = "", other: str = "") -> None:
+        """What happened, why, what next, and the buttons of the actions that try again or something else."""
+        self._error.set(ending, retry, other)
         self._stack.setCurrentWidget(self._error)
 
     def show_content(self) -> None:
         self._stack.setCurrentWidget(self._content)
 
+    def _offer_recent(self) -> None:
+        self._empty.offer(self.context.settings.recent())
+
     def use(self, book: ActionBook) -> None:
         """Connects every `ActionButton` in the page; once, by the window."""
         for button in self.findChildren(ActionButton):
             button.use(book)
+
+    def in_content(self) -> frozenset[str]:
+        """The keys of the actions that have a button in the content: the header need not repeat them."""
+        return frozenset(button.key for button in self._content.findChildren(ActionButton))
 
     def entered(self) -> None:
         """The page became visible: what draws by a timer may begin."""

@@ -3,6 +3,7 @@
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from edgeopt_gui.actions.book import ActionBook
+from edgeopt_gui.theme.icons import icon
 
 
 class ActionButton(QPushButton):
@@ -11,8 +12,11 @@ class ActionButton(QPushButton):
         self._key = key
         self._own_text = text
         self._book: ActionBook | None = None
+        self.stands_out = False
+        """As a primary action does, where it is the first thing to do: in an empty page."""
         self.clicked.connect(self._trigger)
-        self.setVisible(bool(key))
+        if not key:  # never shown from here: without a parent it would be a window
+            self.hide()
 
     @property
     def key(self) -> str:
@@ -40,7 +44,11 @@ class ActionButton(QPushButton):
         bound = self._book[self._key]
         self.setText(self._own_text or bound.action.title)
         self.setAccessibleName(bound.action.title)
-        self.setIcon(bound.shown.icon())
+        self.setIcon(icon(bound.action.icon, on_accent=bound.action.primary or self.stands_out))
         self.setEnabled(bound.shown.isEnabled())
         self.setToolTip(bound.shown.toolTip())
-        self.setProperty("primary", bound.action.primary)
+        primary = bound.action.primary or self.stands_out
+        if self.property("primary") != primary:
+            self.setProperty("primary", primary)
+            self.style().unpolish(self)
+            self.style().polish(self)

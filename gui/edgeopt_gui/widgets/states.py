@@ -1,5 +1,8 @@
 """The three faces of a page without content: nothing yet, on its way, cannot come."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
@@ -14,7 +17,9 @@ from PySide6.QtWidgets import (
 
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.widgets.action_button import ActionButton
+from edgeopt_gui.widgets.recent_files import RecentFiles
 
+OPENS_A_MODEL = "app.open-model"
 _WIDEST_LETTERS = 64
 
 
@@ -29,26 +34,48 @@ class _State(QWidget):
         self.sentence.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )
-        self.sentence.setMinimumWidth(self.fontMetrics().averageCharWidth() * _WIDEST_LETTERS)
         self.button = ActionButton()
-        self.middle = QVBoxLayout()
+        column = QWidget()
+        column.setFixedWidth(self.fontMetrics().averageCharWidth() * _WIDEST_LETTERS)
+        self.middle = QVBoxLayout(column)
+        self.middle.setContentsMargins(0, 0, 0, 0)
         self.middle.setSpacing(self.fontMetrics().height())
-        self.middle.addWidget(self.sentence, 0, Qt.AlignmentFlag.AlignHCenter)
-        buttons = QHBoxLayout()
-        buttons.addStretch()
-        buttons.addWidget(self.button)
-        buttons.addStretch()
-        self.middle.addLayout(buttons)
+        self.middle.addWidget(self.sentence)
+        self.buttons = QHBoxLayout()
+        self.buttons.addStretch()
+        self.buttons.addWidget(self.button)
+        self.buttons.addStretch()
+        self.middle.addLayout(self.buttons)
         outer = QVBoxLayout(self)
         outer.addStretch(2)
-        outer.addLayout(self.middle)
+        # Between stretches and not aligned: only so does Qt give wrapped text the height that it needs.
+        row = QHBoxLayout()
+        row.addStretch()
+        row.addWidget(column)
+        row.addStretch()
+        outer.addLayout(row)
         outer.addStretch(3)
 
 
 class EmptyState(_State):
+    """Where the button opens a model, the built-in sample and the recent files are offered as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.button.stands_out = True
+        self.sample = ActionButton()
+        self.recent = RecentFiles()
+        self.middle.addWidget(self.sample, 0, Qt.AlignmentFlag.AlignHCenter)
+        self.middle.addWidget(self.recent, 0, Qt.AlignmentFlag.AlignHCenter)
+
     def set(self, sentence: str, action: str) -> None:
         self.sentence.setText(sentence)
         self.button.set_key(action)
+        self.sample.set_key("app.open-sample" if action == OPENS_A_MODEL else "")
+
+    def offer(self, paths: Sequence[Path]) -> None:
+        """The recent files."""
+        self.recent.set(paths if self.button.key == OPENS_A_MODEL else ())
 
 
 class BusyState(_State):
@@ -74,21 +101,22 @@ class ErrorState(_State):
         self.next_step = QLabel(alignment=Qt.AlignmentFlag.AlignCenter)
         self.next_step.setObjectName("next-step")
         self.next_step.setWordWrap(True)
-        self.next_step.setMinimumWidth(self.sentence.minimumWidth())
-        self.middle.insertWidget(1, self.next_step, 0, Qt.AlignmentFlag.AlignHCenter)
+        self.middle.insertWidget(1, self.next_step)
+        self.other = ActionButton()
+        self.buttons.insertWidget(2, self.other)
         self._details = QPlainTextEdit(readOnly=True)
         self._details.setAccessibleName("Details")
         self._details.setFixedHeight(self.fontMetrics().height() * 8)
-        self._details.setMinimumWidth(self.sentence.minimumWidth())
         self._details.setTabChangesFocus(True)
         copy = QPushButton("Copy the details")
         copy.clicked.connect(lambda: QGuiApplication.clipboard().setText(self._details.toPlainText()))
-        self.middle.addWidget(self._details, 0, Qt.AlignmentFlag.AlignHCenter)
+        self.middle.addWidget(self._details)
         self.middle.addWidget(copy, 0, Qt.AlignmentFlag.AlignHCenter)
 
-    def set(self, ending: Ending, action: str) -> None:
+    def set(self, ending: Ending, action: str, other: str = "") -> None:
         self.sentence.setText(ending.what)
         self.next_step.setText(ending.next_step)
         self.next_step.setVisible(bool(ending.next_step))
         self._details.setPlainText(ending.details)
         self.button.set_key(action)
+        self.other.set_key(other)

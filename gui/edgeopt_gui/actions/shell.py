@@ -1,0 +1,63 @@
+"""The actions of the app itself; their owner is the window."""
+
+from collections.abc import Sequence
+
+from edgeopt_gui.actions.action import Action
+from edgeopt_gui.pages.base import Entry
+
+FILE, VIEW, HELP = "File", "View", "Help"
+
+SHELL: tuple[Action, ...] = (
+    Action("app.open-model", "Open a model…", FILE, lambda w: w.choose_model(), shortcut="Ctrl+O", icon="open"),
+    Action(
+        "app.open-bundle",
+        "Open a bundle…",
+        FILE,
+        lambda w: w.choose_bundle(),
+        shortcut="Ctrl+Shift+O",
+        icon="bundle",
+    ),
+    Action("app.open-sample", "Open the built-in sample", FILE, lambda w: w.open_sample(), icon="sample"),
+    Action("app.close", "Close the model", FILE, lambda w: w.close_subject(), lambda w: w.why_not_close()),
+    Action("app.settings", "Settings…", FILE, lambda w: w.show_settings(), shortcut="Ctrl+,", icon="settings"),
+    Action("app.quit", "Quit", FILE, lambda w: w.close(), shortcut="Ctrl+Q", icon="quit"),
+    Action("app.palette", "Find an action…", VIEW, lambda w: w.show_palette(), shortcut="Ctrl+K", icon="palette"),
+    Action("app.log", "Show or hide the log", VIEW, lambda w: w.toggle_log(), shortcut="Ctrl+Shift+L", icon="log"),
+    Action("app.reset-layout", "Reset the layout of the window", VIEW, lambda w: w.reset_layout(), icon="reset"),
+    Action(
+        "app.copy-command",
+        "Copy the command line of this page",
+        VIEW,
+        lambda w: w.copy_command(),
+        lambda w: w.why_not_copy_command(),
+        shortcut="Ctrl+Shift+C",
+        icon="terminal",
+    ),
+    Action(
+        "app.cancel-jobs",
+        "Cancel all running jobs",
+        VIEW,
+        lambda w: w.cancel_jobs(),
+        lambda w: w.why_no_jobs(),
+        icon="cancel",
+    ),
+    Action("app.help", "How to use edgeopt", HELP, lambda w: w.show_help(), shortcut="F1", icon="help"),
+    Action("app.about", "About edgeopt", HELP, lambda w: w.show_about(), icon="info"),
+)
+IN_EVERY_PAGE = ("app.copy-command",)
+
+
+def go_to(place: int, entry: Entry) -> Action:
+    """The action that shows a page, with the digit of its place in the rail."""
+    return Action(
+        f"app.go-{entry.key}",
+        f"Go to {entry.title}",
+        VIEW,
+        lambda w: w.show_page(entry.key),
+        shortcut=f"Ctrl+{place}",
+        icon=entry.icon,
+    )
+
+
+def of_the_window(entries: Sequence[Entry]) -> tuple[Action, ...]:
+    return (*SHELL, *(go_to(place, entry) for place, entry in enumerate(entries, 1)))

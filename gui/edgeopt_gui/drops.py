@@ -1,0 +1,68 @@
+"""What was dropped on the window: a model, a bundle, data, or something that edgeopt has no use for."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgeopt_gui.subject import Subject
+
+MODEL_ENDINGS = frozenset({".onnx", ".ort", ".pb", ".pt", ".pth", ".tflite", ".h5", ".keras", ".gguf", ""})
+"""What people take for a model: where it is none, the command line says so, and what to do about it."""
+BUNDLE_ENDING = ".edgeopt"
+BUNDLE_FILE = "deployment.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    subject: Subject | None = None
+    data: Path | None = None
+    refusal: str = ""
+    """Why nothing is done with it, and what to drop instead."""
+
+
+def sort_out(paths: Sequence[Path], *, has_model: bool) -> Dropped:
+    """`has_model`: one is open, that data can belong to."""
+    if not paths:
+        return Dropped(refusal="Only files and folders of this machine can be dropped here.")
+    found = [_one(path) for path in paths]
+    refused = next((each for each in found if each.refusal), None)
+    if refused is not None:
+        return refused
+    subjects = [each.subject for each in found if each.subject is not None]
+    data = [each.data for each in found if each.data is not None]
+    if len(subjects) > 1:
+        return Dropped(refusal="Drop one model or bundle at a time.")
+    if len(data) > 1:
+        return Dropped(refusal="Drop the data as one .npz file, or as one folder of .npy files.")
+    if data and not subjects and not has_model:
+        return Dropped(refusal=f"{data[0].name} looks like data: open the model that it belongs to first.")
+    return Dropped(subjects[0] if subjects else None, data[0] if data else None)
+
+
+def _one(path: Path) -> Dropped:
+    ending = path.suffix.lower()
+    if not path.exists():
+        return Dropped(refusal=f"{path.name} is not there any more; choose it again.")
+    if path.is_dir():
+        return _folder(path)
+    if not path.is_file():
+        return Dropped(refusal=f"{path.name} is not a file that can be read; drop an ONNX model (.onnx).")
+    if ending == ".npz":
+        return Dropped(data=path)
+    if ending == ".npy":
+        return Dropped(refusal=f"{path.name} is one array: drop the folder that holds it, or an .npz file.")
+    if ending == BUNDLE_ENDING:
+        return Dropped(Subject(path, "bundle"))
+    if ending in MODEL_ENDINGS:
+        return Dropped(Subject(path, "model"))
+    return Dropped(
+        refusal=f"{path.name} is nothing that edgeopt opens: drop a model (.onnx), a bundle or data (.npz)."
+    )
+
+
+def _folder(path: Path) -> Dropped:
+    if path.suffix.lower() == BUNDLE_ENDING or (path / BUNDLE_FILE).is_file():
+        return Dropped(Subject(path, "bundle"))
+    if any(path.glob("*.npy")):
+        return Dropped(data=path)
+    return Dropped(refusal=f"{path.name} is no bundle ({BUNDLE_FILE} is missing) and holds no data (.npy files).")

@@ -1,0 +1,52 @@
+"""Faults of the app itself: whatever nobody caught is shown and logged, and the app goes on."""
+
+import sys
+import threading
+import traceback
+from types import TracebackType
+
+from PySide6.QtCore import QMessageLogContext, QObject, QtMsgType, Signal, qInstallMessageHandler
+
+from edgeopt.version import __version__
+from edgeopt_gui.jobs.ending import Ending
+
+
+class Faults(QObject):
+    """Catches from `install` on; signals arrive in the thread of the window, wherever the fault was."""
+
+    happened = Signal(object)
+    """An `Ending` that says what went wrong."""
+    complained = Signal(str)
+    """What Qt has to say."""
+
+    def install(self) -> None:
+        self._before = (sys.excepthook, sys.unraisablehook, threading.excepthook)
+        sys.excepthook = self._raised
+        sys.unraisablehook = lambda fault: self._told(fault.exc_value)
+        threading.excepthook = lambda fault: self._told(fault.exc_value)
+        self._qt_before = qInstallMessageHandler(self._qt_said)
+
+    def remove(self) -> None:
+        sys.excepthook, sys.unraisablehook, threading.excepthook = self._before
+        qInstallMessageHandler(self._qt_before)
+
+    def _raised(self, kind: type[BaseException], error: BaseException, _trace: TracebackType | None) -> None:
+        if issubclass(kind, KeyboardInterrupt):
+            sys.__excepthook__(kind, error, _trace)
+            return
+        self._told(error)
+
+    def _told(self, error: BaseException | None) -> None:
+        if error is None:
+            return
+        details = "".join(traceback.format_exception(error))
+        sys.stderr.write(details)
+        what = f"The app made a mistake: {type(error).__name__}: {error}"
+        next_step = "The app goes on. Please report this with the details below; nothing of yours was changed."
+        self.happened.emit(Ending("crashed", {}, what, next_step, f"edgeopt-gui {__version__}\n{details}"))
+
+    def _qt_said(self, kind: QtMsgType, _where: QMessageLogContext, message: str) -> None:
+        if kind in {QtMsgType.QtDebugMsg, QtMsgType.QtInfoMsg}:
+            return
+        sys.stderr.write(f"Qt: {message}\n")
+        self.complained.emit(message)

@@ -1,0 +1,66 @@
+"""Finds out when the event loop does not answer, and what it was doing instead."""
+
+import sys
+import threading
+import time
+import traceback
+from dataclasses import dataclass
+
+from PySide6.QtCore import QObject, Qt, Signal
+
+LONGEST_MS = 50.0
+_PAUSE_S = 0.01
+_FRAMES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    length_ms: float
+    stack: str
+    """Where the thread of the window was, when the limit was over."""
+
+
+class GapMonitor(QObject):
+    """Asks the event loop for a sign of life from a thread of its own, again and again."""
+
+    found = Signal(object)
+    """A `Gap`, in the thread of the window."""
+    _asked = Signal()
+
+    def __init__(self, longest_ms: float = LONGEST_MS) -> None:
+        super().__init__()
+        self.gaps: list[Gap] = []
+        self._longest_s = longest_ms / 1000
+        self._answered = threading.Event()
+        self._stopped = threading.Event()
+        self._watched = threading.get_ident()
+        self._asked.connect(self._answered.set, Qt.ConnectionType.QueuedConnection)
+        self._thread = threading.Thread(target=self._watch, daemon=True, name="gaps")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> tuple[Gap, ...]:
+        self._stopped.set()
+        self._thread.join()
+        return tuple(self.gaps)
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(_PAUSE_S):
+            self._answered.clear()
+            asked_s = time.perf_counter()
+            self._asked.emit()
+            if self._answered.wait(self._longest_s):
+                continue
+            late_s = time.perf_counter() - asked_s - self._longest_s
+            frame = sys._current_frames().get(self._watched)
+            stack = "".join(traceback.format_stack(frame, _FRAMES)) if frame is not None else ""
+            while not self._answered.wait(self._longest_s):
+                if self._stopped.is_set():
+                    return  # the thread of the window waits for this one now
+            # Where this thread itself was woken late, the machine was busy, and not the window.
+            length_s = time.perf_counter() - asked_s - max(0.0, late_s)
+            if length_s > self._longest_s:
+                gap = Gap(length_s * 1000, stack)
+                self.gaps.append(gap)
+                self.found.emit(gap)

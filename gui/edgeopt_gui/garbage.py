@@ -1,0 +1,32 @@
+"""Python's garbage is collected in the thread of the window and nowhere else.
+
+The interpreter collects in whatever thread happens to allocate, and a Qt object that ends in another thread than
+its own takes timers and the process down with it.
+"""
+
+import gc
+
+from PySide6.QtCore import QObject, QTimer
+
+INTERVAL_MS = 500
+
+
+class GarbageTimer(QObject):
+    """Collects while it lives; afterwards the interpreter does it again, as it likes."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        gc.disable()
+        self.destroyed.connect(gc.enable)
+        timer = QTimer(self)
+        timer.setInterval(INTERVAL_MS)
+        timer.timeout.connect(collect_due)
+        timer.start()
+
+
+def collect_due() -> None:
+    """What the interpreter itself would collect by now: the oldest generation that is over its threshold."""
+    counts, thresholds = gc.get_count(), gc.get_threshold()
+    due = [k for k in range(3) if counts[k] > thresholds[k] > 0]
+    if due:
+        gc.collect(due[-1])

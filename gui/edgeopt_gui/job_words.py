@@ -1,0 +1,29 @@
+"""How a running job is told in one short line."""
+
+from edgeopt import events
+from edgeopt_gui.jobs.command import Command
+
+
+def status(command: Command, progress: events.Progress | None) -> str:
+    if progress is None:
+        return command.title
+    parts = [command.title, progress.phase]
+    if progress.done is not None and progress.total:
+        parts.append(f"{progress.done} of {progress.total}")
+    return " · ".join(part for part in parts if part)
+
+
+def time_left(progress: events.Progress | None) -> str:
+    seconds = progress.time_left_s if progress is not None else None
+    if seconds is None or seconds < 1:
+        return ""
+    if seconds < 90:
+        return f"{seconds:.0f} s left"
+    return f"{seconds / 60:.0f} min left"
+
+
+def percent(progress: events.Progress | None) -> int | None:
+    """None where nobody knows."""
+    if progress is None or progress.done is None or not progress.total:
+        return None
+    return min(100, max(0, round(100 * progress.done / progress.total)))

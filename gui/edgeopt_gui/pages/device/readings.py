@@ -1,0 +1,46 @@
+"""What the live gauges show of one sample of the device's load."""
+
+from edgeopt.hw.load import LoadSample
+from edgeopt_gui import units
+from edgeopt_gui.widgets.reading import Reading
+
+NAMES = ("Load", "Memory in use", "Clock", "Temperature")
+_NOT_KNOWN = "not known"
+_HOTTEST_C = 100.0
+
+
+def readings(sample: LoadSample) -> tuple[Reading, ...]:
+    """One for each of `NAMES`, in their order; a value that is missing says why."""
+    return (_load(sample), _memory(sample), _clock(sample), _temperature(sample))
+
+
+def _load(sample: LoadSample) -> Reading:
+    if sample.load_percent is None:
+        return _missing("Load", sample, "load_percent")
+    return Reading("Load", f"{sample.load_percent:.0f} %", "of all cores", sample.load_percent, 100.0)
+
+
+def _memory(sample: LoadSample) -> Reading:
+    used, total = sample.memory_used_bytes, sample.memory_total_bytes
+    if used is None:
+        return _missing("Memory in use", sample, "memory_used_bytes")
+    note = f"of {units.size(total)}" if total else ""
+    return Reading("Memory in use", units.size(used), note, float(used), float(total) if total else None)
+
+
+def _clock(sample: LoadSample) -> Reading:
+    if sample.clock_hz is None:
+        return _missing("Clock", sample, "clock_hz")
+    return Reading("Clock", units.clock(sample.clock_hz), "mean of the cores", sample.clock_hz)
+
+
+def _temperature(sample: LoadSample) -> Reading:
+    celsius = sample.temperature_c
+    if celsius is None:
+        return _missing("Temperature", sample, "temperature_c")
+    return Reading("Temperature", f"{celsius:.0f} °C", "the hottest sensor", max(0.0, celsius), _HOTTEST_C)
+
+
+def _missing(name: str, sample: LoadSample, field: str) -> Reading:
+    reason = sample.unavailable.get(field, "the device does not tell")
+    return Reading(name, _NOT_KNOWN, f"{reason[:1].upper()}{reason[1:]}.")

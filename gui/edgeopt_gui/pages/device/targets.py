@@ -1,0 +1,28 @@
+"""The chosen target in a sentence, the others as rows with the reason why not."""
+
+from edgeopt.targets import Verdict
+from edgeopt_gui.widgets.records import Column, Look
+
+
+def chosen_sentences(verdicts: tuple[Verdict, ...]) -> tuple[str, str]:
+    """What was chosen, and why."""
+    chosen = next((verdict for verdict in verdicts if verdict.chosen), None)
+    if chosen is None:
+        return "None", "No target of this version fits the device."
+    return f"{chosen.name} · {chosen.title}", f"The most exact of those that fit: {chosen.reason}."
+
+
+def others(verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
+    return tuple(verdict for verdict in verdicts if not verdict.chosen)
+
+
+def look(verdict: Verdict) -> Look:
+    return "plain" if verdict.fits else "quiet"
+
+
+COLUMNS: tuple[Column[Verdict], ...] = (
+    Column("Other targets", lambda v: v.name, tip=lambda v: v.title),
+    Column("What it is for", lambda v: v.title),
+    Column("Fits", lambda v: not v.fits, text=lambda v: "yes" if v.fits else "no"),
+    Column("Why it was not chosen", lambda v: v.reason, tip=lambda v: v.reason, stretch=True),
+)

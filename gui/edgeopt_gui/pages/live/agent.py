@@ -1,0 +1,124 @@
+"""What the Live page knows of an agent: what it serves, and how its deployments went."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from edgeopt.events import Log, Progress
+from edgeopt.fleet.records import FINAL, Status
+
+_SUBJECT = "deployment "
+_MOST_STEPS = 200
+# A state as the agent tells it, in the user's words.
+WORDS = {
+    "accepted": "accepted",
+    "receiving": "received",
+    "verifying": "checking",
+    "staged": "checked",
+    "probing": "trying it out",
+    "switching": "switching over",
+    "soaking": "on probation",
+    "committed": "serves for good",
+    "failed": "refused",
+    "rolling_back": "going back",
+    "rolled_back": "taken back",
+    "degraded": "could not go back",
+}
+# The others pass within a second; their markers would only hide each other.
+_MARKED = ("soaking", "committed", "failed", "rolling_back", "rolled_back", "degraded")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A deployment entered a state."""
+
+    deployment: int
+    state: str
+    time_s: float
+    reason: str
+
+    @property
+    def words(self) -> str:
+        return WORDS.get(self.state, self.state.replace("_", " "))
+
+    @property
+    def marker(self) -> str:
+        """For the charts; "" where it is not worth a line."""
+        return f"deployment {self.deployment} {self.words}" if self.state in _MARKED else ""
+
+    @property
+    def final(self) -> bool:
+        return self.state.upper() in FINAL
+
+
+class AgentRecord:
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.away = False
+        self.status: Status | None = None
+        self.steps: list[Step] = []
+
+    @property
+    def trust(self) -> str:
+        return "" if self.status is None else self.status.trust
+
+    @property
+    def serves_something(self) -> bool:
+        return self.status is not None and self.status.serving is not None
+
+    @property
+    def can_go_back(self) -> bool:
+        return self.status is not None and self.status.previous is not None
+
+    @property
+    def busy(self) -> bool:
+        """A deployment is under way."""
+        return bool(self.steps) and not self.steps[-1].final
+
+    def serves(self) -> str:
+        """A sentence."""
+        if self.away:
+            return "The agent went away; it is looked for until it is back."
+        if self.status is None:
+            return "Asking the agent what it serves…"
+        serving = self.status.serving
+        if serving is None:
+            said = "It serves nothing yet: deploy a bundle."
+        else:
+            said = f"Serves {serving.name or serving.release} (release {serving.release})."
+        return f"{said} {self.status.reason}".strip()
+
+    def latest(self) -> str:
+        """How the last deployment stands, with the reason."""
+        if not self.steps:
+            return ""
+        step = self.steps[-1]
+        reason = f" ({step.reason.rstrip('.')})" if step.reason else ""
+        return f"Deployment {step.deployment}: {step.words}{reason}."
+
+    def take_status(self, data: dict[str, Any]) -> None:
+        """The result of `edgeopt fleet status`; one of another version is not understood and says nothing."""
+        try:
+            self.status = msgspec.convert(data, Status)
+        except msgspec.ValidationError:
+            self.status = None
+
+    def take_progress(self, event: Progress, time_s: float) -> Step | None:
+        """The step, where it is one of a deployment and a new one."""
+        number = event.subject.removeprefix(_SUBJECT)
+        if not event.subject.startswith(_SUBJECT) or not number.isdigit():
+            return None
+        # The agent tells the present state again whenever it is connected to.
+        latest = next((step for step in reversed(self.steps) if step.deployment == int(number)), None)
+        if latest is not None and latest.state == event.phase:
+            return None
+        step = Step(int(number), event.phase, time_s, event.message)
+        self.steps.append(step)
+        del self.steps[:-_MOST_STEPS]
+        return step
+
+
+def says_it_went_away(event: Log) -> bool:
+    """As `edgeopt fleet watch` says it while it waits for the agent to come back."""
+    return event.level == "warning" and "went away" in event.message

@@ -1,0 +1,59 @@
+"""What is asked of an agent while it is watched: its status, a deployment, a step back."""
+
+from typing import Any
+
+from PySide6.QtCore import QObject, Signal
+
+from edgeopt.events import Event, Progress
+from edgeopt_gui.jobs.command import Command
+from edgeopt_gui.jobs.ending import Ending
+from edgeopt_gui.jobs.runner import JobRunner
+from edgeopt_gui.pages.live import commands
+
+
+class AgentLink(QObject):
+    doing = Signal(str)
+    """How far what was asked for is, as a sentence; "" when it is over."""
+    failed = Signal(object, str)
+    """The `Ending`, and the key of the action that tries again."""
+    answered = Signal(str, object)
+    """The address, and the result of `edgeopt fleet status`."""
+
+    def __init__(self, jobs: JobRunner, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.changing = False
+        """A deployment or a step back that was asked for here is under way."""
+        self._jobs = jobs
+        self._asking: str | None = None
+
+    def ask_status(self, url: str) -> None:
+        """One question at a time; what changes meanwhile is asked about when that is known."""
+        if self._asking is not None:
+            return
+        self._asking = url
+        self._jobs.run(commands.status(url)).ended.connect(self._status_known)
+
+    def change(self, command: Command, retry: str, url: str) -> None:
+        def ended(ending: Ending) -> None:
+            self.changing = False
+            self.doing.emit("")
+            if not ending.good and ending.how != "cancelled":
+                self.failed.emit(ending, retry)
+            self.ask_status(url)
+
+        self.changing = True
+        job = self._jobs.run(command)
+        job.told.connect(lambda event: self._told(command, event))
+        job.ended.connect(ended)
+        self.doing.emit(f"{command.title}.")
+
+    def _told(self, command: Command, event: Event) -> None:
+        if isinstance(event, Progress):
+            share = f" {100 * (event.done or 0) // event.total} %" if event.total else ""
+            self.doing.emit(f"{command.title}: {event.phase.replace('_', ' ')}{share}")
+
+    def _status_known(self, ending: Ending) -> None:
+        url, self._asking = self._asking, None
+        data: dict[str, Any] | None = ending.data if ending.good else None
+        if url is not None and data is not None:
+            self.answered.emit(url, data)

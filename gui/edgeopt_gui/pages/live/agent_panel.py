@@ -1,0 +1,107 @@
+"""The agent that is watched: what it serves, how deployments go, and what can be done about it."""
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QCheckBox, QDoubleSpinBox, QGridLayout, QLabel, QVBoxLayout, QWidget
+
+from edgeopt_gui.pages.live.agent import AgentRecord, Step
+from edgeopt_gui.plots.ticks import clock_text
+from edgeopt_gui.widgets.action_button import ActionButton
+from edgeopt_gui.widgets.records import Column, Look, RecordsModel
+from edgeopt_gui.widgets.records_table import RecordsTable
+
+COLUMNS: tuple[Column[Step], ...] = (
+    Column("At", lambda step: step.time_s, lambda step: clock_text(step.time_s), tip=lambda step: step.reason),
+    Column(
+        "Deployment",
+        lambda step: (step.deployment, step.time_s),
+        lambda step: f"{step.deployment}  {step.words}",
+        tip=lambda step: step.reason,
+        stretch=True,
+    ),
+)
+_ROWS = 5
+_DEFAULT_RATE = 20.0
+
+
+class AgentPanel(QWidget):
+    traffic_changed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        line = self.fontMetrics().height()
+        self._title = QLabel("Agent")
+        self._title.setProperty("role", "heading")
+        self.serves, self.trust, self.latest, self.doing = (QLabel() for _ in range(4))
+        for label in (self.serves, self.trust, self.latest, self.doing):
+            label.setWordWrap(True)
+        self.trust.setProperty("role", "muted")
+        self.steps: RecordsModel[Step] = RecordsModel(
+            COLUMNS, lambda step: (step.deployment, step.state, step.time_s), _look
+        )
+        self.table = RecordsTable(self.steps, "Deployments of this agent")
+        self.table.verticalHeader().setDefaultSectionSize(round(line * 1.5))
+        self.table.setFixedHeight(round(line * (1.5 * _ROWS + 2.2)))
+        self.traffic = QCheckBox("Send test requests")
+        self.traffic.setToolTip(
+            "Latency is that of the requests which the agent serves: without any there is none."
+        )
+        self.rate = QDoubleSpinBox(minimum=0.0, maximum=100_000.0, decimals=1, singleStep=10.0)
+        self.rate.setValue(_DEFAULT_RATE)
+        self.rate.setSuffix(" a second")
+        self.rate.setSpecialValueText("as fast as it goes")
+        self.rate.setKeyboardTracking(False)
+        self.rate.setAccessibleName("Test requests a second")
+        self.traffic.toggled.connect(lambda _: self.traffic_changed.emit())
+        self.rate.valueChanged.connect(self._rate_changed)
+        grid = QGridLayout()
+        grid.setSpacing(line // 2)
+        grid.addWidget(ActionButton("live.deploy", text="Deploy"), 0, 0)
+        grid.addWidget(ActionButton("live.rollback", text="Roll back"), 0, 1)
+        grid.addWidget(self.traffic, 1, 0, 1, 2)
+        grid.addWidget(self.rate, 2, 0, 1, 2)
+        rows = QVBoxLayout(self)
+        rows.setContentsMargins(0, 0, 0, 0)
+        rows.setSpacing(line // 3)
+        for widget in (self._title, self.serves, self.trust, self.latest, self.doing, self.table):
+            rows.addWidget(widget)
+        rows.addLayout(grid)
+
+    @property
+    def send_per_s(self) -> float | None:
+        return self.rate.value() if self.traffic.isChecked() else None
+
+    def show_agent(self, agent: AgentRecord) -> None:
+        self._title.setText(f"Agent at {agent.url}")
+        self.serves.setText(agent.serves())
+        trust = {
+            "unsigned": "Unsigned: it takes bundles from anyone on its own device.",
+            "signed": "It takes only bundles signed by a key that it trusts.",
+        }
+        self.trust.setText(trust.get(agent.trust, agent.trust))
+        self.trust.setVisible(bool(agent.trust))
+        self.traffic.setEnabled(self.traffic.isChecked() or agent.serves_something)
+        self.latest.setText(agent.latest())
+        self.latest.setVisible(bool(agent.steps))
+        newest_first = tuple(reversed(agent.steps))
+        if newest_first != self.steps.rows:
+            self.steps.set_rows(newest_first)
+            self.table.fit()
+
+    def stop_traffic(self) -> None:
+        """Without a word to anybody: the requests have failed, and what watches starts again without them."""
+        before = self.traffic.blockSignals(True)
+        self.traffic.setChecked(False)
+        self.traffic.blockSignals(before)
+
+    def show_doing(self, sentence: str) -> None:
+        """How far a deployment that this app started is; "" hides it."""
+        self.doing.setText(sentence)
+        self.doing.setVisible(bool(sentence))
+
+    def _rate_changed(self) -> None:
+        if self.traffic.isChecked():
+            self.traffic_changed.emit()
+
+
+def _look(step: Step) -> Look:
+    return "strong" if step.final else "plain"

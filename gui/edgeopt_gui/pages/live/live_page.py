@@ -1,0 +1,397 @@
+"""The page Live: watches a model or bundle here, or an agent.
+
+What is drawn is in `view`, what is known in `session`.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import QTimer
+from shiboken6 import isValid
+
+from edgeopt.events import Event
+from edgeopt.fleet.address import DEFAULT_URL
+from edgeopt_gui.actions.book import ActionBook
+from edgeopt_gui.context import Context
+from edgeopt_gui.jobs.command import Command
+from edgeopt_gui.jobs.ending import Ending
+from edgeopt_gui.pages.base import Page
+from edgeopt_gui.pages.live import commands
+from edgeopt_gui.pages.live.agent_link import AgentLink
+from edgeopt_gui.pages.live.choices import BUNDLE, choices, chosen
+from edgeopt_gui.pages.live.stepwise import import_in_steps
+from edgeopt_gui.pages.live.watcher import Watcher
+from edgeopt_gui.subject import Subject
+from edgeopt_gui.widgets import dialogs
+from edgeopt_gui.widgets.action_button import ActionButton
+from edgeopt_gui.widgets.ask_text import AskText
+
+if TYPE_CHECKING:
+    from edgeopt_gui.pages.live.exports import Exports
+    from edgeopt_gui.pages.live.session import Session
+    from edgeopt_gui.pages.live.view import LiveView
+
+AGENT_URL = "agent.url"
+# They bring numpy and pyqtgraph: half a second that the first window does not wait for.
+_SLOW_TO_IMPORT = "edgeopt_gui.pages.live.view"
+_NO_SAMPLES = "There are no samples yet: start watching first."
+
+
+class LivePage(Page):
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.session: Session | None = None
+        self.view: LiveView | None = None
+        self._exports: Exports | None = None
+        self.paused_at: int | None = None
+        """How many moments there were when drawing was paused."""
+        self.url = ""
+        """Of the agent that is watched; "" for this machine."""
+        self._choice = ""
+        self._watched: Command | None = None
+        self._failure: Ending | None = None
+        self._connected = False
+        self._loading = False
+        self._book: ActionBook | None = None
+        self._when_ready: list[Callable[[], None]] = []
+        self._watcher = Watcher(context.jobs, self)
+        self._watcher.told.connect(self._told)
+        self._watcher.ended.connect(self._ended)
+        self._link = AgentLink(context.jobs, self)
+        self._link.doing.connect(self._show_doing)
+        self._link.failed.connect(self._show_failure)
+        self._link.answered.connect(self._answered)
+        for changed in (context.subject_changed, context.bundle_changed, context.data_changed):
+            changed.connect(self._settle)
+        self._settle()
+
+    def start(self) -> None:
+        self._with_charts(self._start)
+
+    def stop(self) -> None:
+        self._watcher.stop()
+        self._settle()
+
+    def pause(self) -> None:
+        """Drawing stops and the samples go on; or it goes on with all of them."""
+        if self.session is None or self.view is None:
+            return
+        moments = self.session.history.moments
+        self.paused_at = moments if self.paused_at is None else None
+        self.session.history.mark("paused" if self.paused_at is not None else "resumed", time.time())
+        self.view.chart.freeze(self.paused_at is not None)
+        self._settle()
+
+    def clear(self) -> None:
+        if self.session is None or self.view is None:
+            return
+        self.session.clear()
+        self.paused_at = 0 if self.paused_at is not None else None
+        self.view.chart.clear()
+        self._show_marks()
+        self._settle()
+
+    def follow(self) -> None:
+        if self.view is not None:
+            self.view.chart.follow()
+
+    def export_csv(self) -> None:
+        path = dialogs.choose_save(self, "Export all samples", "Comma-separated values (*.csv)", "csv", "live.csv")
+        if path is not None:
+            self.save_csv(path)
+
+    def save_csv(self, path: Path) -> None:
+        """Writes all samples of the history, in a thread."""
+        if self.session is not None and self._exports is not None:
+            self._exports.csv(self.session.history.snapshot(), path)
+
+    def export_png(self) -> None:
+        path = dialogs.choose_save(self, "Export a picture of the charts", "Pictures (*.png)", "png", "live.png")
+        if path is not None:
+            self.save_png(path)
+
+    def save_png(self, path: Path) -> None:
+        """Writes the charts as they are shown, in a thread."""
+        if self.session is not None and self.view is not None and self._exports is not None:
+            self._exports.png(self.view.picture(self.session.caption()), path)
+
+    def ask_for_agent(self) -> None:
+        """Asks for the address; `connect_to` is what follows."""
+        known = self.url or self.context.settings.text(AGENT_URL, DEFAULT_URL)
+        dialog = AskText(self, "Connect to an agent", "Address of the agent, for instance device:8080", known)
+        dialog.given.connect(self.connect_to)
+        dialog.open()
+
+    def connect_to(self, url: str) -> None:
+        self.context.settings.keep(AGENT_URL, url)
+        self.url = url
+        self._with_charts(self._start)
+
+    def leave_agent(self) -> None:
+        """Back to what can be watched on this machine; the curves stay."""
+        self.url = ""
+        self._connected = False
+        self._watcher.stop()
+        self._settle()
+
+    def deploy(self) -> None:
+        command = self.command_of_deploy()
+        if command is not None:
+            self._link.change(command, "live.deploy", self.url)
+
+    def roll_back(self) -> None:
+        command = self.command_of_roll_back()
+        if command is not None:
+            self._link.change(command, "live.rollback", self.url)
+
+    def why_not_start(self) -> str:
+        if self._watcher.stopping:
+            return "What ran before is being stopped."
+        command = self.command_of_start()
+        if command is None:
+            return "Open a model or a bundle first, or connect to an agent."
+        if self._watcher.running and command == self._watched:
+            return "It is being watched already."
+        return ""
+
+    def why_not_stop(self) -> str:
+        return "" if self._watcher.running and not self._watcher.stopping else "Nothing is being watched."
+
+    def why_not_draw(self) -> str:
+        """For all that needs samples."""
+        return "" if self.session is not None and self.session.history.moments else _NO_SAMPLES
+
+    def why_not_follow(self) -> str:
+        if self.view is not None and self.view.chart.span.follows and not self.why_not_draw():
+            return "The charts follow the newest sample already."
+        return self.why_not_draw()
+
+    def why_not_write(self) -> str:
+        writing = self._exports is not None and self._exports.writing
+        return "Another file is being written." if writing else self.why_not_draw()
+
+    def why_not_leave(self) -> str:
+        return "" if self.url else "No agent is connected."
+
+    def why_not_deploy(self) -> str:
+        if self.context.bundle is None:
+            return "There is no bundle yet: optimize a model, or open a bundle."
+        return self._why_no_change()
+
+    def why_not_roll_back(self) -> str:
+        known = self.session.agent if self.session is not None else None
+        if not self._why_no_change() and known is not None and known.status is not None and not known.can_go_back:
+            return "The agent has no release to go back to."
+        return self._why_no_change()
+
+    def command(self) -> Command | None:
+        return self._watched if self._watcher.running else self.command_of_start()
+
+    def command_of_start(self) -> Command | None:
+        view, data = self.view, self.context.data
+        if self.url:
+            return commands.watch_agent(self.url, view.agent.send_per_s if view else None, data)
+        subject = self._subject()
+        rate = view.rate.value() if view is not None else 0.0
+        return None if subject is None else commands.watch_here(subject.path, data, rate or None)
+
+    def command_of_deploy(self) -> Command | None:
+        bundle = self.context.bundle
+        return commands.deploy(bundle, self.url) if self.url and bundle is not None else None
+
+    def command_of_roll_back(self) -> Command | None:
+        return commands.roll_back(self.url) if self.url else None
+
+    def use(self, book: ActionBook) -> None:
+        super().use(book)
+        self._book = book
+
+    def entered(self) -> None:
+        self._with_charts(self._settle)
+
+    def _with_charts(self, then: Callable[[], None]) -> None:
+        """Now, or once the charts have been imported."""
+        if self.view is not None:
+            then()
+            return
+        self._when_ready.append(then)
+        if not self._loading:
+            self._loading = True
+            self._settle()
+            QTimer.singleShot(0, self, self._load)
+
+    def _load(self) -> None:
+        module = import_in_steps(_SLOW_TO_IMPORT)
+        if not isValid(self):  # the window went away meanwhile
+            return
+        self.session = module.Session()
+        self._exports = module.Exports(self.context, self)
+        view: LiveView = module.LiveView(self.session.history)
+        self.view = view
+        view.wants_figures.connect(self._show_figures)
+        view.rate_changed.connect(self._restart)
+        view.agent.traffic_changed.connect(self._restart)
+        view.choice_changed.connect(self._choose)
+        view.chart.span_changed.connect(self.context.changed)
+        view.message.details.clicked.connect(self._show_details)
+        if self._book is not None:
+            for button in view.findChildren(ActionButton):
+                button.use(self._book)
+        self.set_content(view)
+        self._loading = False
+        while self._when_ready:
+            self._when_ready.pop(0)()
+        self._settle()
+
+    def _start(self, again: bool = False) -> None:
+        command = self.command_of_start()
+        if command is None or self.session is None or self.view is None:
+            return
+        subject = self._subject()
+        name = f"the agent at {self.url}" if subject is None or self.url else subject.name
+        self._failure = None
+        self._connected = False
+        self.view.message.hide()
+        self.session.begin(name, self.url, time.time(), again)
+        self._watched = command
+        self._watcher.watch(command)
+        self._show_marks()
+        self._settle()
+
+    def _restart(self) -> None:
+        """With another rate, or another subject; what is stopped stays so."""
+        if self._watcher.running and not self._watcher.stopping:
+            self._start(again=True)
+        else:
+            self.context.changed.emit()
+
+    def _choose(self, key: str) -> None:
+        self._choice = key
+        self._restart()
+
+    def _subject(self) -> Subject | None:
+        return chosen(self.context.subject, self.context.bundle, self._choice)
+
+    def _told(self, event: Event) -> None:
+        session, view = self.session, self.view
+        if session is None or view is None:
+            return
+        fresh = not session.sampled
+        effect = session.take(event, time.time())
+        if self.url and (not self._connected or effect in {"settled", "back", "serves"}):
+            self._connected = True
+            self._link.ask_status(self.url)
+        if effect in {"sample", "serves"} and not fresh:
+            view.touch()
+            return
+        if effect in {"sample", "back", "serves"}:
+            view.message.hide()
+        if effect == "away":
+            view.message.show_ending(Ending("failed", {}, session.said, ""))
+        self._show_marks()
+        self._settle()
+
+    def _ended(self, ending: Ending) -> None:
+        if self.session is None or self.view is None:
+            return
+        self._connected = False
+        stopped = ending.how in {"done", "cancelled"}
+        self.session.end("stopped" if stopped else "broke off", time.time())
+        if not stopped:
+            self.view.agent.stop_traffic()
+        if not stopped and self.session.history.moments:
+            self.view.message.show_ending(ending, "live.start")
+        elif not stopped:
+            self._failure = ending
+        self._show_marks()
+        self._settle()
+
+    def _answered(self, url: str, data: dict[str, Any]) -> None:
+        agent = self.session.agent if self.session is not None else None
+        if agent is not None and agent.url == url:
+            agent.take_status(data)
+        self._settle()
+
+    def _show_doing(self, sentence: str) -> None:
+        if self.view is not None:
+            self.view.agent.show_doing(sentence)
+        self.context.changed.emit()
+
+    def _show_failure(self, ending: Ending, retry: str) -> None:
+        if self.view is not None:
+            self.view.message.show_ending(ending, retry)
+
+    def _why_no_change(self) -> str:
+        if not self.url or not self._connected:
+            return "Connect to an agent first."
+        agent = self.session.agent if self.session is not None else None
+        if agent is not None and agent.away:
+            return "The agent went away; wait until it is back."
+        if self._link.changing or (agent is not None and agent.busy):
+            return "A deployment is under way."
+        return ""
+
+    def _show_details(self) -> None:
+        if self.view is not None and self.view.message.ending is not None:
+            self.context.report(self.view.message.ending)
+
+    def _show_figures(self) -> None:
+        if self.view is None or self.session is None:
+            return
+        self.view.show_readouts(self.session.readouts(), self.session.comparison())
+        state = self.session.state(self._watcher.running, self._watcher.stopping, self.paused_at)
+        self.view.show_state(state, self.session.name, self.session.said)
+
+    def _show_marks(self) -> None:
+        if self.view is not None and self.session is not None:
+            self.view.chart.mark(self.session.history.markers)
+            self.view.chart.compare(self.session.level())
+
+    def _settle(self) -> None:
+        """Shows what is the case: content, or why there is none."""
+        self._show_state()
+        self.context.changed.emit()
+
+    def _show_state(self) -> None:
+        session, view = self.session, self.view
+        if session is None or view is None:
+            if self._loading:
+                self.show_busy("The charts are made ready.")
+            else:
+                self._show_nothing()
+            return
+        known = () if self.url else choices(self.context.subject, self.context.bundle)
+        view.show_choices(known, self._choice or BUNDLE)
+        view.show_agent_panel(on=bool(self.url))
+        if self.url and session.agent is not None:
+            view.agent.show_agent(session.agent)
+        self._show_figures()
+        if self._failure is not None and not self._watcher.running:
+            self.show_error(self._failure, "live.start")
+        elif session.history.moments:
+            self.show_content()
+        elif self._watcher.running and not session.sampled and not self._connected:
+            what = (
+                f"Connecting to the agent at {self.url}"
+                if self.url
+                else session.phase or f"Starting {session.name}"
+            )
+            self.show_busy(f"{what}…", "live.stop")
+        elif self._watcher.running:
+            self.show_content()
+        else:
+            self._show_nothing()
+
+    def _show_nothing(self) -> None:
+        subject = self._subject()
+        if self.url:
+            self.show_empty(f"The agent at {self.url} is not watched.", "live.start")
+        elif subject is not None:
+            self.show_empty(
+                f"Run {subject.name} over and over, and see its latency, memory and load as they are.",
+                "live.start",
+            )
+        else:
+            self.show_empty("Open a model or a bundle to see it at work, or connect to an agent.", "live.connect")

@@ -1,0 +1,92 @@
+"""The page Live: what it offers, as a table."""
+
+from edgeopt_gui.actions.action import Action
+from edgeopt_gui.pages.base import Entry
+from edgeopt_gui.pages.live.live_page import LivePage
+
+_MENU = "Live"
+ACTIONS = (
+    Action(
+        "live.start",
+        "Start watching",
+        _MENU,
+        LivePage.start,
+        LivePage.why_not_start,
+        shortcut="Ctrl+L",
+        icon="play",
+        command=LivePage.command_of_start,
+        primary=True,
+    ),
+    Action(
+        "live.stop",
+        "Stop watching",
+        _MENU,
+        LivePage.stop,
+        LivePage.why_not_stop,
+        shortcut="Ctrl+.",
+        icon="stop",
+    ),
+    Action(
+        "live.pause",
+        "Pause or resume drawing",
+        _MENU,
+        LivePage.pause,
+        LivePage.why_not_draw,
+        shortcut="Ctrl+P",
+        icon="pause",
+    ),
+    Action(
+        "live.follow", "Follow the newest sample", _MENU, LivePage.follow, LivePage.why_not_follow, icon="follow"
+    ),
+    Action("live.clear", "Clear the curves", _MENU, LivePage.clear, LivePage.why_not_draw, icon="clear"),
+    Action(
+        "live.csv",
+        "Export all samples as CSV…",
+        _MENU,
+        LivePage.export_csv,
+        LivePage.why_not_write,
+        shortcut="Ctrl+Shift+E",
+        icon="export",
+    ),
+    Action(
+        "live.png",
+        "Export a picture of the charts…",
+        _MENU,
+        LivePage.export_png,
+        LivePage.why_not_write,
+        shortcut="Ctrl+Shift+S",
+        icon="image",
+    ),
+    Action(
+        "live.connect", "Connect to an agent…", _MENU, LivePage.ask_for_agent, shortcut="Ctrl+U", icon="connect"
+    ),
+    Action(
+        "live.disconnect",
+        "Disconnect from the agent",
+        _MENU,
+        LivePage.leave_agent,
+        LivePage.why_not_leave,
+        icon="disconnect",
+    ),
+    Action(
+        "live.deploy",
+        "Deploy the bundle to the agent",
+        _MENU,
+        LivePage.deploy,
+        LivePage.why_not_deploy,
+        shortcut="Ctrl+Shift+D",
+        icon="deploy",
+        command=LivePage.command_of_deploy,
+    ),
+    Action(
+        "live.rollback",
+        "Roll the agent back",
+        _MENU,
+        LivePage.roll_back,
+        LivePage.why_not_roll_back,
+        shortcut="Ctrl+Shift+R",
+        icon="rollback",
+        command=LivePage.command_of_roll_back,
+    ),
+)
+ENTRY = Entry("live", "Live", "live", LivePage, ACTIONS)

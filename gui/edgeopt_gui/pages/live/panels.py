@@ -1,0 +1,30 @@
+"""The panels of the live charts, and the names of the metrics that they draw."""
+
+from edgeopt_gui.plots.spec import CurveSpec, PanelSpec
+
+LATENCY, P50, P90, P99 = "latency_ms", "latency_p50_ms", "latency_p90_ms", "latency_p99_ms"
+THROUGHPUT = "throughput_per_s"
+PROCESS_MEMORY, DEVICE_MEMORY = "process_memory_bytes", "device_memory_bytes"
+LOAD, TEMPERATURE, CLOCK = "load_percent", "temperature_c", "clock_hz"
+
+_MIB = 1 / 2**20
+
+# What spreads most is painted first, so that the percentiles stay visible on top of it.
+PANELS: tuple[PanelSpec, ...] = (
+    PanelSpec(
+        "Latency",
+        "ms",
+        (
+            CurveSpec(LATENCY, "each 0.1 s", None),
+            CurveSpec(P99, "p99", 1),
+            CurveSpec(P90, "p90", 4),
+            CurveSpec(P50, "p50", 0),
+        ),
+        share=5,
+    ),
+    PanelSpec("Memory of the process", "MiB", (CurveSpec(PROCESS_MEMORY, "process", 3),), _MIB),
+    PanelSpec("Memory in use on the device", "MiB", (CurveSpec(DEVICE_MEMORY, "device", 2),), _MIB),
+    PanelSpec("Load", "% of all cores", (CurveSpec(LOAD, "load", 5),), highest=100.0),
+    PanelSpec("Temperature", "°C", (CurveSpec(TEMPERATURE, "temperature", 1),), least=10.0),
+    PanelSpec("Clock", "GHz", (CurveSpec(CLOCK, "clock", 6),), 1e-9),
+)

@@ -1,0 +1,63 @@
+"""The figures beside the charts, as records."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from edgeopt_gui import units
+from edgeopt_gui.pages.live import panels
+from edgeopt_gui.pages.live.history import History
+from edgeopt_gui.plots.ticks import significant
+
+NOTHING = "\N{EN DASH}"
+PERCENTILES = ((panels.P50, "p50"), (panels.P90, "p90"), (panels.P99, "p99"))
+
+_NO_METRIC = re.compile(r"(?:.* )?[Nn]o ([a-z0-9]+_[a-z0-9_]+): (.+?)\.?")
+
+
+@dataclass(frozen=True, slots=True)
+class Readout:
+    name: str
+    value: str
+    unit: str = ""
+    """Beside a large value; a small one has its unit with it."""
+    note: str = ""
+    """In small letters: the peak, or why there is no value."""
+    large: bool = False
+
+
+def read(history: History, missing: Mapping[str, str]) -> tuple[Readout, ...]:
+    """In the order in which they are shown; `missing` says of a metric why it is not told."""
+    latest, peaks = history.latest, history.peaks
+    rows = [
+        Readout(label, significant(latest[key]) if key in latest else NOTHING, "ms", large=True)
+        for key, label in PERCENTILES
+    ]
+    throughput = latest.get(panels.THROUGHPUT)
+    rows.append(Readout("Runs a second", NOTHING if throughput is None else significant(throughput)))
+    for key, name in ((panels.PROCESS_MEMORY, "Process memory"), (panels.DEVICE_MEMORY, "Device memory")):
+        peak = f"at most {units.size(peaks[key])}" if key in peaks else missing.get(key, "")
+        rows.append(Readout(name, units.size(latest[key]) if key in latest else NOTHING, note=peak))
+    rows.append(_plain("Load", latest.get(panels.LOAD), "%", missing.get(panels.LOAD, "")))
+    rows.append(_plain("Temperature", latest.get(panels.TEMPERATURE), "°C", missing.get(panels.TEMPERATURE, "")))
+    clock = latest.get(panels.CLOCK)
+    rows.append(
+        Readout("Clock", NOTHING if clock is None else units.clock(clock), note=missing.get(panels.CLOCK, ""))
+    )
+    if "failed_requests" in latest:
+        failed = units.count(int(latest["failed_requests"]), "request")
+        sent = significant(latest.get("sent_per_s", 0.0))
+        rows.append(Readout("Test requests a second", sent, note=f"{failed} failed"))
+    return tuple(rows)
+
+
+def _plain(name: str, value: float | None, unit: str, why_not: str) -> Readout:
+    if value is None:
+        return Readout(name, NOTHING, note=why_not)
+    return Readout(name, f"{value:.0f} {unit}")
+
+
+def reason_in(message: str) -> tuple[str, str] | None:
+    """The metric and why it is not told, from `No clock_hz: the kernel shows no cpufreq.` and its like."""
+    found = _NO_METRIC.fullmatch(message)
+    return (found[1], found[2]) if found else None

@@ -1,0 +1,158 @@
+"""What the Live page knows, without Qt: the history, what is watched, the agent, and what was before."""
+
+from typing import Literal
+
+from edgeopt.events import Event, Log, Metric, Progress
+from edgeopt_gui.pages.live import panels
+from edgeopt_gui.pages.live.agent import AgentRecord, says_it_went_away
+from edgeopt_gui.pages.live.history import History
+from edgeopt_gui.pages.live.readouts import PERCENTILES, Readout, read, reason_in
+from edgeopt_gui.plots.spec import Level
+from edgeopt_gui.plots.ticks import significant
+
+Effect = Literal["sample", "serves", "step", "settled", "away", "back", "text"]
+"""What an event changed.
+
+`settled` is a deployment that came to its end; `serves` is a sample by which the agent serves something, although
+it said that it does not.
+"""
+_ASK_AGAIN_S = 1.0
+
+
+class Session:
+    def __init__(self) -> None:
+        self.history = History()
+        self.name = ""
+        """What is watched, or was watched last."""
+        self.agent: AgentRecord | None = None
+        self.missing: dict[str, str] = {}
+        self.phase = ""
+        """What the command does before there are samples."""
+        self.said = ""
+        """The last thing that it complained about."""
+        self.sampled = False
+        """Whether what is watched now has given any sample."""
+        self._doubted_s = 0.0
+        self._p50_ms: float | None = None
+        self._before: tuple[str, float] | None = None
+
+    def begin(self, name: str, agent_url: str, now_s: float, again: bool = False) -> None:
+        """Something is watched from now on, on this machine where there is no agent; `again`: in another way."""
+        if name != self.name:
+            if self._p50_ms is not None:
+                self._before = (self.name, self._p50_ms)
+            self._p50_ms = None
+            self.missing.clear()
+        if not agent_url:
+            self.agent = None
+        elif self.agent is None or self.agent.url != agent_url:
+            self.agent = AgentRecord(agent_url)
+        self.name, self.phase, self.said, self.sampled = name, "", "", False
+        self.history.begin()
+        if not again:
+            self.history.mark(f"started {name}", now_s)
+
+    def end(self, what: str, now_s: float) -> None:
+        """What happened, in a word or two."""
+        self.history.interrupt()
+        self.history.mark(what, now_s)
+
+    def take(self, event: Event, now_s: float) -> Effect:
+        if isinstance(event, Metric):
+            return self._take_metric(event, now_s)
+        if isinstance(event, Progress):
+            return self._take_progress(event, now_s)
+        if isinstance(event, Log):
+            return self._take_log(event, now_s)
+        return "text"
+
+    def clear(self) -> None:
+        self.history.clear()
+        self._before = None
+
+    def readouts(self) -> tuple[Readout, ...]:
+        return read(self.history, self.missing)
+
+    def level(self) -> Level | None:
+        """What was watched before, to compare with."""
+        if self._before is None:
+            return None
+        name, p50_ms = self._before
+        return Level(panels.P50, p50_ms, f"{name}: p50 {significant(p50_ms)} ms")
+
+    def comparison(self) -> str:
+        """A sentence: two runs after each other, so it is a hint and no proof."""
+        now = self.history.latest.get(panels.P50)
+        if self._before is None or now is None:
+            return ""
+        name, before = self._before
+        return f"p50 before, of {name}: {significant(before)} ms; now {significant(now)} ms."
+
+    def state(self, running: bool, stopping: bool, paused_at: int | None) -> str:
+        """In a word or two; `paused_at` is how many moments there were when drawing was paused."""
+        if paused_at is not None:
+            return f"Paused, {self.history.moments - paused_at:,} new samples"
+        if stopping:
+            return "Stopping"
+        if not running:
+            return "Stopped"
+        if self.agent is not None and self.agent.away:
+            return "Waiting for the agent"
+        return "Running" if self.sampled else "Starting"
+
+    def caption(self) -> str:
+        """What the charts are of, for a picture of them."""
+        latest = self.history.latest
+        parts = [f"{label} {significant(latest[key])} ms" for key, label in PERCENTILES if key in latest]
+        return "  ·  ".join([self.name, *parts])
+
+    def _take_metric(self, event: Metric, now_s: float) -> Effect:
+        self.sampled = True
+        back = self.agent is not None and self.agent.away
+        if back and self.agent is not None:
+            self.agent.away = False
+            self.said = ""
+            self.history.mark("agent is back", now_s)
+        self.history.take(event, now_s)
+        if event.name == panels.P50:
+            self._p50_ms = event.value
+        if back:
+            return "back"
+        return "serves" if event.name == panels.PROCESS_MEMORY and self._serves_after_all(now_s) else "sample"
+
+    def _serves_after_all(self, now_s: float) -> bool:
+        """A while after its start an agent has no release yet, and then it has one without any deployment."""
+        agent = self.agent
+        if agent is None or agent.status is None or agent.status.serving is not None:
+            return False
+        if now_s - self._doubted_s < _ASK_AGAIN_S:
+            return False
+        self._doubted_s = now_s
+        return True
+
+    def _take_progress(self, event: Progress, now_s: float) -> Effect:
+        if self.agent is None or not event.subject:
+            self.phase = f"{event.phase[:1].upper()}{event.phase[1:]} {event.message}".strip()
+            return "text"
+        time_s = now_s if event.time_s is None else event.time_s + self.history.clock_off_s
+        step = self.agent.take_progress(event, time_s)
+        if step is None:
+            return "text"
+        if step.marker:
+            self.history.mark(step.marker, time_s)
+        return "settled" if step.final else "step"
+
+    def _take_log(self, event: Log, now_s: float) -> Effect:
+        reason = reason_in(event.message)
+        if reason is not None:
+            self.missing[reason[0]] = reason[1]
+            return "text"
+        if event.level == "warning":
+            self.said = event.message
+        if self.agent is None or self.agent.away or not says_it_went_away(event):
+            return "text"
+        self.agent.away = True
+        self.history.interrupt()
+        self.history.latest.clear()
+        self.history.mark("agent went away", now_s)
+        return "away"

@@ -1,0 +1,41 @@
+"""Importing what takes long without freezing the window.
+
+In the thread of the window, because Qt's classes must not be made in another one while this one uses them: between
+two modules the events that wait are worked off.
+"""
+
+import importlib
+import sys
+import time
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+from PySide6.QtCore import QCoreApplication, QEventLoop
+
+_STEP_S = 0.015
+
+
+class _Breath:
+    """Asked for every module before the real finders are; knows none of them."""
+
+    def __init__(self) -> None:
+        self._last_s = time.perf_counter()
+
+    def find_spec(
+        self, _name: str, _path: Sequence[str] | None, _target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if time.perf_counter() - self._last_s > _STEP_S:
+            # Not clicks and keys: what they start might need what is only half imported.
+            QCoreApplication.processEvents(QEventLoop.ProcessEventsFlag.ExcludeUserInputEvents)
+            self._last_s = time.perf_counter()
+        return None
+
+
+def import_in_steps(module: str) -> ModuleType:
+    breath = _Breath()
+    sys.meta_path.insert(0, breath)
+    try:
+        return importlib.import_module(module)
+    finally:
+        sys.meta_path.remove(breath)

@@ -1,0 +1,204 @@
+"""What the page Live shows while there are samples: charts, figures, the agent. Takes a moment to import."""
+
+from collections.abc import Sequence
+from html import escape
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QImage, QPainter, QPalette
+from PySide6.QtWidgets import (
+    QComboBox,
+    QDoubleSpinBox,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from edgeopt_gui.jobs.ending import Ending
+from edgeopt_gui.pages.live.agent_panel import AgentPanel
+from edgeopt_gui.pages.live.exports import Exports
+from edgeopt_gui.pages.live.figures import Figures
+from edgeopt_gui.pages.live.history import History
+from edgeopt_gui.pages.live.panels import PANELS
+from edgeopt_gui.pages.live.readouts import Readout
+from edgeopt_gui.pages.live.session import Session
+from edgeopt_gui.plots.chart import Chart
+from edgeopt_gui.plots.span import Span
+from edgeopt_gui.widgets.action_button import ActionButton
+
+# What the page takes from here, all of it slow to import.
+__all__ = ["Exports", "LiveView", "Session"]
+
+SPANS: tuple[tuple[str, float | None], ...] = (
+    ("30 s", 30.0),
+    ("5 min", 300.0),
+    ("1 h", 3600.0),
+    ("4 h", 4 * 3600.0),
+    ("All", None),
+)
+_FIGURES_EVERY_MS = 200
+_SIDE_LETTERS = 40
+
+
+class LiveView(QWidget):
+    wants_figures = Signal()
+    """A few times a second while samples come."""
+    rate_changed = Signal()
+    choice_changed = Signal(str)
+    """Which of the subjects is to be watched: the key given to `show_choices`."""
+
+    def __init__(self, history: History) -> None:
+        super().__init__()
+        line = self.fontMetrics().height()
+        self.chart = Chart(PANELS, history.rings)
+        self.figures = Figures()
+        self.agent = AgentPanel()
+        self.message = _Message()
+        self.state = QLabel()
+        self.state.setAccessibleName("State")
+        self.choice = QComboBox()
+        self.choice.setAccessibleName("What is watched")
+        self.spans = QComboBox()
+        self.spans.setAccessibleName("How much time the charts show")
+        for title, length in SPANS:
+            self.spans.addItem(title, length)
+        self.rate = QDoubleSpinBox(minimum=0.0, maximum=100_000.0, decimals=1, singleStep=10.0)
+        self.rate.setSpecialValueText("as fast as it goes")
+        self.rate.setSuffix(" a second")
+        self.rate.setKeyboardTracking(False)
+        self.rate.setAccessibleName("Runs a second")
+        self._timer = QTimer(self, interval=_FIGURES_EVERY_MS, singleShot=True)
+        self._timer.timeout.connect(self.wants_figures)
+        self.spans.activated.connect(lambda _: self.chart.show_span(Span(self.spans.currentData())))
+        self.chart.span_changed.connect(self._show_length)
+        self.choice.activated.connect(lambda _: self.choice_changed.emit(str(self.choice.currentData())))
+        self.rate.valueChanged.connect(lambda _: self.rate_changed.emit())
+        self._lay_out(line)
+        self.show_choices((), "")
+        self.show_agent_panel(on=False)
+
+    def touch(self) -> None:
+        """New samples came."""
+        self.chart.touch()
+        if not self._timer.isActive():
+            self._timer.start()
+
+    def show_choices(self, choices: Sequence[tuple[str, str]], chosen: str) -> None:
+        """Titles and keys; fewer than two need no choice."""
+        self.choice.clear()
+        for title, key in choices:
+            self.choice.addItem(title, key)
+        self.choice.setCurrentIndex(max(0, self.choice.findData(chosen)))
+        self.choice.setVisible(len(choices) > 1)
+
+    def show_agent_panel(self, *, on: bool) -> None:
+        self.agent.setVisible(on)
+        self._local.setVisible(not on)
+
+    def show_state(self, state: str, *details: str) -> None:
+        """In one line; the state stands out."""
+        parts = [f"<b>{escape(state)}</b>", *(escape(detail) for detail in details if detail)]
+        self.state.setText("  ·  ".join(parts))
+
+    def show_readouts(self, readouts: Sequence[Readout], comparison: str) -> None:
+        self.figures.show_readouts(readouts, comparison)
+
+    def picture(self, caption: str) -> QImage:
+        """The charts as they are, below a line that says what they are of."""
+        charts = self.chart.grab().toImage()
+        ratio = charts.devicePixelRatio()
+        line = self.fontMetrics().height()
+        size = charts.deviceIndependentSize()
+        image = QImage(charts.width(), charts.height() + round(2 * line * ratio), QImage.Format.Format_RGB32)
+        image.setDevicePixelRatio(ratio)
+        image.fill(self.palette().color(QPalette.ColorRole.Base))
+        painter = QPainter(image)
+        painter.setFont(self.font())
+        painter.setPen(self.palette().color(QPalette.ColorRole.Text))
+        width = round(size.width()) - line
+        painter.drawText(
+            line // 2,
+            round(line * 1.3),
+            self.fontMetrics().elidedText(caption, Qt.TextElideMode.ElideRight, width),
+        )
+        painter.drawImage(0, 2 * line, charts)
+        painter.end()
+        return image
+
+    def _lay_out(self, line: int) -> None:
+        strip = QHBoxLayout()
+        strip.setSpacing(line // 2)
+        strip.addWidget(self.state, 1)
+        strip.addWidget(self.choice)
+        strip.addWidget(ActionButton("live.follow", text="Follow"))
+        strip.addWidget(self.spans)
+        self._local = QWidget()
+        local = QVBoxLayout(self._local)
+        local.setContentsMargins(0, 0, 0, 0)
+        local.setSpacing(line // 3)
+        title = QLabel("R&ate")
+        title.setProperty("role", "heading")
+        title.setBuddy(self.rate)
+        local.addWidget(title)
+        local.addWidget(self.rate)
+        inside = QWidget()
+        column = QVBoxLayout(inside)
+        column.setContentsMargins(0, 0, line, 0)  # room for the bar, so that nothing jumps when it comes
+        column.setSpacing(line)
+        for widget in (self.figures, self._local, self.agent):
+            column.addWidget(widget)
+        column.addStretch()
+        side = QScrollArea(widgetResizable=True)
+        side.setFrameShape(QFrame.Shape.NoFrame)
+        side.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        side.setFixedWidth(self.fontMetrics().averageCharWidth() * _SIDE_LETTERS + line)
+        side.setWidget(inside)
+        middle = QHBoxLayout()
+        middle.setSpacing(line)
+        middle.addWidget(self.chart, 1)
+        middle.addWidget(side)
+        rows = QVBoxLayout(self)
+        rows.setContentsMargins(line, line // 2, line // 2, line // 2)
+        rows.setSpacing(line // 2)
+        rows.addLayout(strip)
+        rows.addWidget(self.message)
+        rows.addLayout(middle, 1)
+
+    def _show_length(self) -> None:
+        """The choice of lengths says what the wheel and the keys have made of it."""
+        length = self.chart.span.length_s
+        place = next((k for k, (_, each) in enumerate(SPANS) if each == length), -1)
+        self.spans.setCurrentIndex(place)
+
+
+class _Message(QFrame):
+    """What went wrong while the curves stay: what happened, what next."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setProperty("role", "card")
+        self.sentence = QLabel(wordWrap=True)
+        self.sentence.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        self.again = ActionButton()
+        self.details = QPushButton("Details…")
+        self.dismiss = QPushButton("Dismiss")
+        self.dismiss.clicked.connect(self.hide)
+        self.ending: Ending | None = None
+        line = self.fontMetrics().height()
+        row = QHBoxLayout(self)
+        row.setContentsMargins(line // 2, line // 3, line // 2, line // 3)
+        row.setSpacing(line // 2)
+        row.addWidget(self.sentence, 1)
+        for button in (self.again, self.details, self.dismiss):
+            row.addWidget(button)
+        self.hide()
+
+    def show_ending(self, ending: Ending, retry: str = "") -> None:
+        self.ending = ending
+        self.sentence.setText(" ".join(filter(None, (ending.what, ending.next_step))))
+        self.again.set_key(retry)
+        self.details.setVisible(bool(ending.details))
+        self.show()

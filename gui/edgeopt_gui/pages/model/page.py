@@ -1,0 +1,164 @@
+"""The page Model: what a model is made of, and of a bundle what runs and what was proved."""
+
+import msgspec
+from PySide6.QtGui import QGuiApplication
+
+from edgeopt.graph.analysis import Analysis
+from edgeopt_gui.actions.action import Action
+from edgeopt_gui.context import Context
+from edgeopt_gui.jobs.command import Command
+from edgeopt_gui.jobs.ending import Ending
+from edgeopt_gui.jobs.job import Job
+from edgeopt_gui.pages.base import Entry, Page
+from edgeopt_gui.pages.model.content import ModelContent
+from edgeopt_gui.pages.model.node_feed import NodeFeed
+
+_NO_MODEL = "No model is open."
+_OPEN = "app.open-model"
+
+
+class ModelPage(Page):
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.analysis: Analysis | None = None
+        self._job: Job | None = None
+        self.view = ModelContent()
+        self.view.copied.connect(self._copy)
+        self.set_content(self.view)
+        self._feed = NodeFeed(self)
+        self._feed.ready.connect(self.view.show_nodes)
+        context.subject_changed.connect(self._subject_changed)
+        self._subject_changed()
+
+    def command(self) -> Command | None:
+        subject = self.context.subject
+        if subject is None:
+            return None
+        return Command(f"Reading {subject.name}", ("analyze", str(subject.path)))
+
+    def analyze(self) -> None:
+        command = self.command()
+        if command is None:
+            return
+        self._forget()
+        self.show_busy(f"{command.title}…")
+        job = self._job = self.context.jobs.run(command)
+        job.ended.connect(lambda ending: self._analyzed(job, ending))
+        self.context.changed.emit()
+
+    def why_not_analyze(self) -> str:
+        if self.context.subject is None:
+            return _NO_MODEL
+        return "The model is being read just now." if self._job is not None else ""
+
+    def why_not_known(self) -> str:
+        if self.context.subject is None:
+            return _NO_MODEL
+        return "" if self.analysis is not None else "The model has not been read yet."
+
+    def search(self) -> None:
+        self.view.begin_search()
+
+    def copy_digest(self) -> None:
+        if self.analysis is not None:
+            self._copy(self.analysis.digest)
+
+    def optimize(self) -> None:
+        self.context.go("optimize")
+
+    def why_not_optimize(self) -> str:
+        subject = self.context.subject
+        if subject is not None and subject.kind == "bundle":
+            return "A bundle is optimized already; open the model that it was made from to search again."
+        return self.why_not_known()
+
+    def watch(self) -> None:
+        self.context.go("live")
+
+    def _subject_changed(self) -> None:
+        self._forget()
+        if self.context.subject is None:
+            self.show_empty("Open an ONNX model or a bundle, or drop one here.", _OPEN)
+        else:
+            self.analyze()
+
+    def _forget(self) -> None:
+        """What is known and what is under way belongs to another subject, or to another state of its file."""
+        self.analysis = None
+        self._feed.stop()
+        job, self._job = self._job, None
+        if job is not None:
+            job.cancel()
+
+    def _analyzed(self, job: Job, ending: Ending) -> None:
+        if job is not self._job:
+            return
+        self._job = None
+        if ending.good:
+            nodes = ending.data["nodes"]
+            self.analysis = msgspec.convert({**ending.data, "nodes": ()}, Analysis)
+            self.view.show_analysis(self.analysis)
+            self._feed.start(nodes)
+            self.show_content()
+        else:
+            self.show_error(ending, "model.analyze", _OPEN)
+        self.context.changed.emit()
+
+    def _copy(self, text: str) -> None:
+        QGuiApplication.clipboard().setText(text)
+        self.context.say(f"In the clipboard: {text}")
+
+
+ENTRY = Entry(
+    "model",
+    "Model",
+    "model",
+    ModelPage,
+    (
+        Action(
+            "model.optimize",
+            "Optimize this model",
+            "Model",
+            ModelPage.optimize,
+            why_not=ModelPage.why_not_optimize,
+            icon="optimize",
+            primary=True,
+        ),
+        Action(
+            "model.live",
+            "Watch it live",
+            "Model",
+            ModelPage.watch,
+            why_not=ModelPage.why_not_known,
+            icon="live",
+        ),
+        Action(
+            "model.analyze",
+            "Read the model again",
+            "Model",
+            ModelPage.analyze,
+            why_not=ModelPage.why_not_analyze,
+            shortcut="F5",
+            icon="refresh",
+            command=ModelPage.command,
+        ),
+        Action(
+            "model.filter",
+            "Search the nodes",
+            "Model",
+            ModelPage.search,
+            why_not=ModelPage.why_not_known,
+            shortcut="Ctrl+F",
+            icon="search",
+        ),
+        Action(
+            "model.copy-digest",
+            "Copy the digest",
+            "Model",
+            ModelPage.copy_digest,
+            why_not=ModelPage.why_not_known,
+            icon="copy",
+            command=ModelPage.command,
+        ),
+    ),
+)

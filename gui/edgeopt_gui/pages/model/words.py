@@ -1,0 +1,146 @@
+"""An analysis in words: the headline, the facts of a model, of a bundle's deployment and of one node."""
+
+from collections.abc import Iterator
+
+from edgeopt.graph.analysis import Analysis, DeploymentRow, NodeRow, OperatorRow, Tensor
+from edgeopt_gui import units
+from edgeopt_gui.widgets.bars import Bar
+from edgeopt_gui.widgets.fact import Fact, FactGroup
+
+_MOST = 12
+"""So many tensors or files are listed one by one; a Concat can have hundreds of inputs."""
+_MOST_PORTS = 4
+_DIGEST_LETTERS = 12
+
+
+def headline(analysis: Analysis) -> str:
+    """What it is in one line."""
+    opset = analysis.opsets.get("")
+    parts = [
+        f"{analysis.format}, opset {opset}" if opset else analysis.format,
+        units.size(analysis.size_bytes),
+        f"{units.short_count(analysis.parameters)} parameters",
+        units.count(analysis.nodes_count, "node"),
+    ]
+    return " · ".join(["Bundle", *parts] if analysis.kind == "bundle" else parts)
+
+
+def summary(analysis: Analysis) -> tuple[FactGroup, ...]:
+    facts = [fact for fact in _facts(analysis) if fact.value]
+    found = [FactGroup("Model", tuple(facts)), *_ports(analysis)]
+    if analysis.deployment is not None:
+        found.insert(0, _deployment(analysis.deployment))
+    return tuple(found)
+
+
+def bars(analysis: Analysis) -> tuple[Bar, ...]:
+    """The operators as bars, the most frequent first."""
+    return tuple(
+        Bar(
+            operator_key(row.operator, row.domain),
+            operator_key(row.operator, row.domain),
+            row.count,
+            units.count(row.count),
+            _bar_tip(row, analysis.nodes_count),
+        )
+        for row in analysis.operators
+    )
+
+
+def operator_key(operator: str, domain: str) -> str:
+    """`Conv`, and `com.microsoft.FusedConv` where it is not one of ONNX's own."""
+    return f"{domain}.{operator}" if domain else operator
+
+
+def node_facts(node: NodeRow) -> tuple[FactGroup, ...]:
+    facts = [
+        Fact("Operator", operator_key(node.operator, node.domain)),
+        Fact("Name", node.name or "none"),
+        Fact("Inside", node.inside),
+        *_tensors("Input", node.inputs),
+        *_tensors("Output", node.outputs),
+        Fact("Weights", _node_weights(node)),
+    ]
+    return (FactGroup("", tuple(fact for fact in facts if fact.value)),)
+
+
+def shape_text(tensor: Tensor) -> str:
+    """`[batch, 3, 224, ?]`, or `?` where not even the number of dimensions is known."""
+    if tensor.shape is None:
+        return "?"
+    return f"[{', '.join('?' if d is None else str(d) for d in tensor.shape)}]"
+
+
+def tensor_text(tensor: Tensor) -> str:
+    return f"{tensor.name or 'left out'}  ·  {tensor.dtype or '?'}  {shape_text(tensor)}"
+
+
+def _facts(analysis: Analysis) -> Iterator[Fact]:
+    opsets = ", ".join(f"{domain} {version}" for domain, version in analysis.opsets.items() if domain)
+    ir = f", IR version {analysis.ir_version}" if analysis.ir_version is not None else ""
+    opset = f", opset {analysis.opsets['']}" if "" in analysis.opsets else ""
+    yield Fact("Format", f"{analysis.format}{opset}{ir}")
+    yield Fact("Other opsets", opsets)
+    yield Fact("Made by", analysis.producer)
+    yield Fact("Size", units.size(analysis.size_bytes))
+    for file in analysis.external_files[:_MOST]:
+        yield Fact("External data", f"{file.name}, {units.size(file.size_bytes)}")
+    if len(analysis.external_files) > _MOST:
+        yield Fact("", f"and {units.count(len(analysis.external_files) - _MOST, 'more file')}")
+    yield Fact(
+        "Weights", f"{units.size(analysis.weights_bytes)} in {units.count(analysis.weights_count, 'tensor')}"
+    )
+    yield Fact("Parameters", units.count(analysis.parameters))
+    yield Fact("Nodes", f"{units.count(analysis.nodes_count)} of {units.count(len(analysis.operators), 'type')}")
+    yield Fact("Functions", units.count(analysis.functions_count) if analysis.functions_count else "")
+    yield Fact("SHA-256", f"{analysis.digest[:_DIGEST_LETTERS]}…", copy=analysis.digest)
+
+
+def _ports(analysis: Analysis) -> Iterator[FactGroup]:
+    for title, tensors in (("Inputs", analysis.inputs), ("Outputs", analysis.outputs)):
+        facts = [Fact(each.name, f"{each.dtype or '?'} {shape_text(each)}") for each in tensors[:_MOST_PORTS]]
+        if len(tensors) > _MOST_PORTS:
+            facts.append(Fact("", f"and {units.count(len(tensors) - _MOST_PORTS)} more"))
+        yield FactGroup(title, tuple(facts))
+
+
+def _deployment(deployment: DeploymentRow) -> FactGroup:
+    options = tuple(f"{name} = {value}" for name, value in deployment.options.items())
+    facts = [
+        Fact("Result", deployment.summary),
+        Fact("Proof", _proof(deployment)),
+        Fact("Runs with", deployment.backend),
+        Fact("Options", ", ".join(options), words=options),
+        Fact("Target", deployment.target),
+        Fact("Made from", f"{deployment.source}, {deployment.created[:10]}"),
+    ]
+    return FactGroup("Deployment", tuple(fact for fact in facts if fact.value))
+
+
+def _proof(deployment: DeploymentRow) -> str:
+    if deployment.speedup_low is None or deployment.speedup_high is None:
+        return "none; it was written without a measurement"
+    parts = [f"between {deployment.speedup_low:.2f}x and {deployment.speedup_high:.2f}x as fast"]
+    if deployment.accuracy_db is not None:
+        floor = f" where {deployment.floor_db:.0f} dB are asked for" if deployment.floor_db is not None else ""
+        parts.append(f"{deployment.accuracy_db:.1f} dB{floor}")
+    return ", ".join(parts)
+
+
+def _tensors(title: str, tensors: tuple[Tensor, ...]) -> Iterator[Fact]:
+    for tensor in tensors[:_MOST]:
+        yield Fact(title, tensor_text(tensor))
+    if len(tensors) > _MOST:
+        yield Fact(title, f"and {units.count(len(tensors) - _MOST)} more")
+
+
+def _node_weights(node: NodeRow) -> str:
+    if not node.weights_bytes:
+        return "none"
+    return f"{units.size(node.weights_bytes)}, {units.count(node.parameters, 'parameter')}"
+
+
+def _bar_tip(row: OperatorRow, nodes: int) -> str:
+    weights = f", {units.size(row.weights_bytes)} of weights" if row.weights_bytes else ""
+    share = f"{row.count / nodes:.0%} of all" if nodes else "none"
+    return f"{operator_key(row.operator, row.domain)}: {units.count(row.count, 'node')}, {share}{weights}"

@@ -1,0 +1,119 @@
+"""The table of candidates: the fastest first, each with its interval and what became of it."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+
+from edgeopt_gui import theme
+from edgeopt_gui.pages.optimize.board import Board, Row, axis
+from edgeopt_gui.pages.optimize.interval_bar import IntervalBar, MiddleElided
+from edgeopt_gui.pages.optimize.words import NOTHING, accuracy, milliseconds, short_name, times
+from edgeopt_gui.widgets.records import Column, Look, RecordsModel
+from edgeopt_gui.widgets.records_table import RecordsTable
+
+_SPEED, _INTERVAL = 1, 2
+_BAR_LETTERS, _NAME_LETTERS, _REASON_LETTERS = 18, 32, 20
+
+
+def _interval(row: Row) -> str:
+    return NOTHING if row.low is None or row.high is None else f"{times(row.low)} to {times(row.high)}"
+
+
+def _look(row: Row) -> Look:
+    return "strong" if row.leads else "quiet" if row.out else "plain"
+
+
+COLUMNS: tuple[Column[Row], ...] = (
+    Column("Candidate", lambda r: r.name, lambda r: short_name(r.name), tip=lambda r: r.name),
+    Column(
+        "Speed",
+        lambda r: r.speedup,
+        lambda r: times(r.speedup),
+        "right",
+        title_tip="How many times faster than your model in ONNX Runtime, in the rounds of the race; "
+        "the proof then measures the winner once more",
+    ),
+    Column(
+        "Interval ┊ 1x",
+        lambda r: r.low,
+        _interval,
+        tip=_interval,
+        title_tip="Low, middle and high of the speed; the dotted line is your model at 1x",
+    ),
+    Column(
+        "Accuracy",
+        lambda r: r.accuracy_db,
+        lambda r: accuracy(r.accuracy_db),
+        "right",
+        title_tip="Signal-to-noise ratio of the outputs against your model's; more is better",
+    ),
+    Column("Latency", lambda r: r.latency_ms, lambda r: milliseconds(r.latency_ms), "right"),
+    Column("What became of it", lambda r: r.outcome, tip=lambda r: r.outcome, stretch=True),
+)
+
+
+class _Table(RecordsTable):
+    """Names get what they need where there is room, and the reasons the rest."""
+
+    def fit(self) -> None:
+        super().fit()
+        letter = self.fontMetrics().averageCharWidth()
+        self.setColumnWidth(_INTERVAL, letter * _BAR_LETTERS)
+        wanted, least = self.columnWidth(0), letter * _NAME_LETTERS
+        others = sum(self.columnWidth(place) for place in range(1, len(COLUMNS) - 1))
+        room = self.viewport().width() - others - letter * _REASON_LETTERS
+        self.setColumnWidth(0, max(least, min(wanted, room)))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        super().resizeEvent(event)
+        if event.oldSize().width() != event.size().width():
+            self.fit()
+
+
+class Candidates(QWidget):
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: RecordsModel[Row] = RecordsModel(COLUMNS, lambda row: row.name, _look, self)
+        self.table = _Table(self.records, "Candidates")
+        self.table.sortByColumn(_SPEED, Qt.SortOrder.DescendingOrder)
+        self._bar = IntervalBar(self.table)
+        self.table.setItemDelegateForColumn(_INTERVAL, self._bar)
+        self._names = MiddleElided(self.table)
+        self.table.setItemDelegateForColumn(0, self._names)
+        self._details = QLabel()
+        self._details.setWordWrap(True)
+        self._details.setAccessibleName("What became of the candidate")
+        self._details.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
+        )
+        self._details.hide()
+        self.table.picked.connect(self._tell)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.addWidget(self.table, 1)
+        layout.addWidget(self._details)
+        theme.scheme_changed.connect(self.table.viewport().update)
+
+    def show_board(self, board: Board) -> None:
+        """Another board, or the same one after much has changed."""
+        self.records.set_rows(board.rows.values())
+        self._bar.span = axis(self.records.rows)
+        self.table.fit()
+
+    def put(self, rows: list[Row]) -> None:
+        """Some rows have changed."""
+        before = len(self.records.rows)
+        for row in rows:
+            self.records.put(row)
+        span = axis(self.records.rows)
+        if span != self._bar.span:
+            self._bar.span = span
+            self.table.viewport().update()
+        if len(self.records.rows) != before:
+            self.table.fit()
+        self._tell(self.table.current)
+
+    def _tell(self, row: Row | None) -> None:
+        """The whole of what a column may have to cut off."""
+        self._details.setVisible(row is not None)
+        self._details.setText(f"{row.name}: {row.outcome}" if row is not None else "")

@@ -1,0 +1,60 @@
+"""Saves the bundle of a run where the user wants it, beside the GUI's thread, and says what came of it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from edgeopt.errors import EdgeoptError
+from edgeopt_gui.background import Background
+from edgeopt_gui.context import Context
+from edgeopt_gui.pages.optimize.run import Run
+from edgeopt_gui.pages.optimize.saving import export_deployment, save_bundle
+
+
+class Keeper(QObject):
+    told = Signal(object)
+    """The `Run` whose note is another one now."""
+
+    def __init__(self, context: Context, parent: QObject) -> None:
+        super().__init__(parent)
+        self._context = context
+        self._background = Background(self)
+        self.busy = False
+
+    def save(self, run: Run, target: Path) -> None:
+        bundle = run.bundle
+        if bundle is not None:
+            self._do(run, lambda: save_bundle(bundle, target), self._saved)
+
+    def export(self, run: Run, target: Path) -> None:
+        bundle = run.bundle
+        if bundle is not None:
+            self._do(run, lambda: export_deployment(bundle, target), self._exported)
+
+    def _do(self, run: Run, work: Callable[[], Path], then: Callable[[Run, Path], None]) -> None:
+        self.busy = True
+        self._say(run, "Saving…")
+        self._background.do(work, lambda outcome: self._ended(run, outcome, then))
+
+    def _ended(self, run: Run, outcome: Path | EdgeoptError, then: Callable[[Run, Path], None]) -> None:
+        self.busy = False
+        if isinstance(outcome, EdgeoptError):
+            self._say(run, f"{outcome.message} {outcome.hint}".strip())
+        else:
+            then(run, outcome)
+            self._context.say(run.note)
+
+    def _saved(self, run: Run, path: Path) -> None:
+        follow = self._context.bundle == run.bundle
+        run.saved = path
+        if follow:
+            self._context.use_bundle(path)
+        self._say(run, f"Saved as {path}.")
+
+    def _exported(self, run: Run, path: Path) -> None:
+        self._say(run, f"Exported to {path}.")
+
+    def _say(self, run: Run, sentence: str) -> None:
+        run.note = sentence
+        self.told.emit(run)

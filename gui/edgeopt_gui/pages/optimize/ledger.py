@@ -1,0 +1,62 @@
+"""The ledger of the winner as rows: each pass, what it changed, what it left and why."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from edgeopt.graph.ledger import LedgerEntry
+from edgeopt_gui.pages.optimize.result import Result
+
+Did = Literal["applied", "refused", "rolled back", "nothing to do"]
+_MOST_NODES_TOLD = 12
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    position: int
+    pass_name: str
+    did: Did
+    what: str
+    nodes: tuple[str, ...]
+    nodes_before: int
+    nodes_after: int
+
+    @property
+    def count(self) -> str:
+        """Nodes before → after, where the pass changed their number."""
+        same = self.nodes_before == self.nodes_after
+        return f"{self.nodes_after:,}" if same else f"{self.nodes_before:,} → {self.nodes_after:,}"
+
+    @property
+    def details(self) -> str:
+        told = ", ".join(self.nodes[:_MOST_NODES_TOLD])
+        more = len(self.nodes) - _MOST_NODES_TOLD
+        named = f": {told}{f' and {more:,} more' if more > 0 else ''}" if told else ""
+        return (
+            f"{self.pass_name}, {self.did}: {self.what}{named}" if self.what else f"{self.pass_name}: {self.did}"
+        )
+
+
+def ledger_rows(result: Result) -> tuple[LedgerRow, ...]:
+    """The passes behind the winner: its own, after those of the cleaned model that it started from."""
+    variant = result.winner.variant
+    wanted = {variant} | ({"cleaned"} if variant != "source" else set())
+    entries = [entry for v in result.variants if v.name in wanted for entry in v.ledger]
+    rows: list[LedgerRow] = []
+    for entry in entries:
+        for did, what, nodes in _told(entry):
+            before, after = entry.nodes_before, entry.nodes_after
+            rows.append(LedgerRow(len(rows), entry.pass_name, did, what, nodes, before, after))
+    return tuple(rows)
+
+
+def _told(entry: LedgerEntry) -> Iterator[tuple[Did, str, tuple[str, ...]]]:
+    if entry.rolled_back is not None:
+        yield "rolled back", entry.rolled_back, ()
+    else:
+        for change in entry.applied:
+            yield "applied", change.what, change.nodes
+    for refusal in entry.refused:
+        yield "refused", refusal.reason, refusal.nodes
+    if not (entry.applied or entry.refused or entry.rolled_back is not None):
+        yield "nothing to do", "", ()

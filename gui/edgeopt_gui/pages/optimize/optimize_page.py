@@ -1,0 +1,315 @@
+"""The page itself: settings on the left, the search and what it found on the right."""
+
+from pathlib import Path
+
+import msgspec
+from PySide6.QtCore import QStandardPaths, QTimer
+from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
+
+from edgeopt import events
+from edgeopt.errors import EdgeoptError
+from edgeopt.targets import Verdict as TargetVerdict
+from edgeopt_gui.background import Background
+from edgeopt_gui.context import Context
+from edgeopt_gui.jobs.command import Command
+from edgeopt_gui.jobs.ending import Ending
+from edgeopt_gui.pages.base import Page
+from edgeopt_gui.pages.optimize.board import Row
+from edgeopt_gui.pages.optimize.keeper import Keeper
+from edgeopt_gui.pages.optimize.places import fresh_place, give_back, sweep
+from edgeopt_gui.pages.optimize.result import headline, read_result
+from edgeopt_gui.pages.optimize.run import Run
+from edgeopt_gui.pages.optimize.run_view import RunView
+from edgeopt_gui.pages.optimize.settings_panel import SettingsPanel
+from edgeopt_gui.pages.optimize.welcome import Welcome
+from edgeopt_gui.widgets.command_line import CommandLine
+from edgeopt_gui.widgets.dialogs import DATA, choose_file, choose_folder, choose_save
+from edgeopt_gui.widgets.states import ErrorState
+
+_REDRAW_MS = 100
+
+
+class OptimizePage(Page):
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._runs: dict[Path, Run] = {}
+        """The latest search of each model of this session."""
+        self._run: Run | None = None
+        """The one that is shown."""
+        self._shown: Command | None = None
+        self._keeper = Keeper(context, self)
+        self._keeper.told.connect(self._kept)
+        self._targets_asked = False
+        self._background = Background(self)
+        self._told: dict[str, Row] = {}
+        self._redraw = QTimer(self, singleShot=True, interval=_REDRAW_MS)
+        self._redraw.timeout.connect(self._show_progress)
+        self.panel = SettingsPanel(context)
+        self.welcome = Welcome()
+        self.view = RunView()
+        self.failure = ErrorState()
+        self.command_line = CommandLine()
+        self.set_content(self._laid_out())
+        self.panel.changed.connect(self._chosen)
+        context.subject_changed.connect(self._subject_changed)
+        context.data_changed.connect(self._chosen)
+        self._subject_changed()
+
+    # What the user can do.
+
+    def start(self) -> None:
+        model = self._model
+        if model is None:
+            return
+        choices, data = self.panel.choices, self.context.data
+        try:
+            place = fresh_place(_root(), model)
+        except EdgeoptError as error:
+            self._show_failure(Ending("failed", {}, error.message, error.hint))
+            return
+        job = self.context.jobs.run(choices.command(model, data, place))
+        run = Run(model, place, self._command(), job)
+        job.told.connect(lambda event: self._hear(run, event))
+        job.ended.connect(lambda ending: self._ended(run, ending))
+        self._runs[model] = self._run = run
+        in_use = [r.place for r in self._runs.values()] + [p for p in (self.context.bundle,) if p is not None]
+        self._background.do(lambda: sweep(_root(), in_use), lambda _: None)
+        self._show_run()
+        self.context.changed.emit()
+
+    def why_not_start(self) -> str:
+        if self._searching:
+            return "A search is running; cancel it first."
+        if self.context.subject is None:
+            return "Open a model first."
+        if self._model is None:
+            return "A bundle is optimized already: open the model that it was made from."
+        if self.panel.data.problem:
+            return f"The data cannot be used: {self.panel.data.problem}"
+        return ""
+
+    def command_of_start(self) -> Command | None:
+        return self._command() if self._model is not None else None
+
+    def cancel(self) -> None:
+        if self._run is not None and self._run.running:
+            self._run.job.cancel()
+            self._show_progress()
+            self.context.changed.emit()
+
+    def why_not_cancel(self) -> str:
+        if not self._searching:
+            return "No search is running."
+        return "The search is stopping already." if self._run and self._run.job.cancelled else ""
+
+    def choose_data(self) -> None:
+        path = choose_file(self, "Choose data", DATA, "data")
+        if path is not None:
+            self.use_data(path)
+
+    def choose_data_folder(self) -> None:
+        path = choose_folder(self, "Choose a folder of .npy files", "data")
+        if path is not None:
+            self.use_data(path)
+
+    def use_data(self, path: Path | None) -> None:
+        self.context.use_data(path)
+
+    def clear_data(self) -> None:
+        self.use_data(None)
+
+    def why_not_data(self) -> str:
+        return "A search is running with the present settings." if self._searching else ""
+
+    def why_not_clear(self) -> str:
+        return "No data is chosen." if self.context.data is None else self.why_not_data()
+
+    def save(self) -> None:
+        if self._run is not None:
+            path = choose_save(
+                self, "Save the bundle as", "Bundles (*.edgeopt)", "bundle", f"{self._run.model.stem}.edgeopt"
+            )
+            if path is not None:
+                self.save_to(path)
+
+    def save_to(self, path: Path) -> None:
+        """Copies the bundle there, in the background: it may be large."""
+        if self._run is not None:
+            self._keeper.save(self._run, path)
+
+    def export(self) -> None:
+        path = choose_save(
+            self, "Export the deployment profile", "Deployment profiles (*.toml)", "deployment", "deployment.toml"
+        )
+        if path is not None:
+            self.export_to(path)
+
+    def export_to(self, path: Path) -> None:
+        if self._run is not None:
+            self._keeper.export(self._run, path)
+
+    def watch_live(self) -> None:
+        if self._run is not None and self._run.bundle is not None:
+            self.context.use_bundle(self._run.bundle)
+            self.context.go("live")
+
+    def why_not_watch(self) -> str:
+        return "" if self._run is not None and self._run.result is not None else "There is no bundle yet."
+
+    def why_not_save(self) -> str:
+        return self.why_not_watch() or ("The bundle is being saved." if self._keeper.busy else "")
+
+    # What the window asks.
+
+    @property
+    def state(self) -> str:
+        """A running search is `busy` and one that failed an `error`, beside the settings."""
+        found = super().state
+        if found != "content":
+            return found
+        if self._searching:
+            return "busy"
+        return "error" if self._right.currentWidget() is self.failure else "content"
+
+    def command(self) -> Command | None:
+        return self._shown
+
+    def entered(self) -> None:
+        if not self._targets_asked:
+            self._targets_asked = True
+            job = self.context.jobs.run(Command("Listing the targets", ("targets",)))
+            job.ended.connect(self._targets_told)
+
+    # What comes back.
+
+    def _hear(self, run: Run, event: events.Event) -> None:
+        row = run.board.hear(event)
+        if run is self._run:
+            if row is not None:
+                self._told[row.name] = row
+            if not self._redraw.isActive():
+                self._redraw.start()
+
+    def _ended(self, run: Run, ending: Ending) -> None:
+        if ending.good:
+            ending = self._read(run, ending)
+        if ending.good:
+            self.context.use_bundle(run.place)
+            self.context.say(f"{run.model.name}: {headline(run.result)}." if run.result else "")
+        else:
+            run.failure = ending
+            self._background.do(lambda: give_back(run.place), lambda _: None)
+        if run is self._run:
+            self._show_run()
+        self.context.changed.emit()
+
+    def _read(self, run: Run, ending: Ending) -> Ending:
+        try:
+            run.result = read_result(ending.data)
+        except msgspec.ValidationError as error:
+            what = "The result of the search cannot be read."
+            return Ending("failed", {}, what, "Install one version of edgeopt.", f"{ending.details}\n{error}")
+        run.board.finish(run.result)
+        return ending
+
+    def _targets_told(self, ending: Ending) -> None:
+        if ending.good:
+            self.panel.set_targets(msgspec.convert(ending.data["targets"], tuple[TargetVerdict, ...]))
+        else:
+            self._targets_asked = False  # the automatic choice works all the same
+
+    def _kept(self, run: Run) -> None:
+        if run is self._run:
+            self.view.verdict.say(run.note)
+        self.context.changed.emit()
+
+    # What is shown.
+
+    @property
+    def _model(self) -> Path | None:
+        subject = self.context.subject
+        return subject.path if subject is not None and subject.kind == "model" else None
+
+    @property
+    def _searching(self) -> bool:
+        return self._run is not None and self._run.running
+
+    def _command(self) -> Command:
+        model = self._model or Path("model.onnx")
+        return self.panel.choices.command(model, self.context.data, Path(f"{model.stem}.edgeopt"))
+
+    def _chosen(self) -> None:
+        if not self._searching:
+            self._show_command(self.command_of_start())
+        self.context.changed.emit()
+
+    def _subject_changed(self) -> None:
+        model = self._model
+        if not self._searching:
+            self._run = self._runs.get(model) if model is not None else None
+        self._show_run()
+
+    def _show_run(self) -> None:
+        """Everything, after it became another one or ended."""
+        self._told.clear()
+        self._redraw.stop()
+        run, model, subject = self._run, self._model, self.context.subject
+        if run is None and model is None:
+            self._show_command(None)
+            bundle = "This is a bundle, optimized already. Open the model that it was made from to search again."
+            self.show_empty(
+                bundle if subject else "Open a model to find its fastest deployment.", "app.open-model"
+            )
+            return
+        self.show_content()
+        self.panel.setEnabled(not self._searching)
+        self._show_command(run.shown if run is not None else self.command_of_start())
+        if run is None or (run.failure is not None and run.failure.how == "cancelled"):
+            self.welcome.set(model.name if model else "", run.failure.what if run and run.failure else "")
+            self._right.setCurrentWidget(self.welcome)
+        elif run.failure is not None:
+            self._show_failure(run.failure)
+        else:
+            self.view.show_run(run)
+            other = subject is not None and subject.path != run.model
+            open_now = f"; {subject.name} is open now" if subject else ""
+            self.view.say_about(
+                f"This search is about {run.model.name}{open_now}." if other or not subject else ""
+            )
+            self._right.setCurrentWidget(self.view)
+
+    def _show_command(self, command: Command | None) -> None:
+        self._shown = command
+        self.command_line.set(command)
+
+    def _show_failure(self, ending: Ending) -> None:
+        self.failure.set(ending, "optimize.start")
+        self._right.setCurrentWidget(self.failure)
+
+    def _show_progress(self) -> None:
+        if self._run is not None:
+            rows = list(self._told.values())
+            self._told.clear()
+            self.view.show_progress(self._run, rows)
+
+    def _laid_out(self) -> QWidget:
+        content = QWidget()
+        self._right = QStackedWidget()
+        for widget in (self.welcome, self.view, self.failure):
+            self._right.addWidget(widget)
+        height = self.fontMetrics().height()
+        columns = QHBoxLayout()
+        columns.setSpacing(height * 2)
+        columns.addWidget(self.panel)
+        columns.addWidget(self._right, 1)
+        outer = QVBoxLayout(content)
+        outer.setContentsMargins(height, height, height, height)
+        outer.setSpacing(height)
+        outer.addLayout(columns, 1)
+        outer.addWidget(self.command_line)
+        return content
+
+
+def _root() -> Path:
+    cache = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.GenericCacheLocation)
+    return Path(cache) / "edgeopt" / "searches"

@@ -1,0 +1,52 @@
+"""The phases of a search, in their order, as the page shows them."""
+
+from dataclasses import dataclass
+
+from edgeopt import events
+from edgeopt_gui.pages.optimize.words import seconds_left, short_name
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    name: str
+    """As `events.Progress.phase` has it."""
+    short: str
+    sentence: str
+
+
+PHASES = (
+    Phase("reading the model", "Read", "Reading the model"),
+    Phase("making variants", "Vary", "Making variants of the model"),
+    Phase("screening", "Screen", "Screening: does it run, is it inside the accuracy floor?"),
+    Phase("racing", "Race", "Racing in turns against your model"),
+    Phase("tuning", "Tune", "Tuning the runtime options of the best"),
+    Phase("final", "Final", "Racing the best once more, for longer"),
+    Phase("proving", "Prove", "Proving the winner from the written bundle"),
+)
+
+
+def place_of(name: str) -> int | None:
+    """The place of a phase; None for one that this app does not know."""
+    return next((k for k, phase in enumerate(PHASES) if phase.name == name), None)
+
+
+def told(progress: events.Progress | None) -> str:
+    """Where the search stands, in one line."""
+    if progress is None:
+        return "Starting"
+    place = place_of(progress.phase)
+    parts = [PHASES[place].sentence if place is not None else progress.phase.capitalize()]
+    if progress.total:
+        parts.append(f"round {progress.done or 0} of {progress.total}")
+    elif progress.message and progress.phase == "screening":
+        parts[0] = "Screening"
+        parts.append(short_name(progress.message))
+    left = seconds_left(progress.time_left_s)
+    return " · ".join([*parts, left] if left else parts)
+
+
+def share_done(progress: events.Progress | None) -> float:
+    """How much of the present phase is done, where that is known; 0 otherwise."""
+    if progress is None or not progress.total:
+        return 0.0
+    return min(1.0, (progress.done or 0) / progress.total)

@@ -1,0 +1,40 @@
+"""Where a search's bundle lies before the user saves it: a folder of its own in the cache."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Collection
+from pathlib import Path
+
+from edgeopt.errors import EdgeoptError
+
+# The latest results stay until newer ones come, so that a forgotten one can still be found.
+KEPT = 8
+
+
+def fresh_place(root: Path, model: Path) -> Path:
+    """A path for a new bundle, in a new folder; raises EdgeoptError where none can be made."""
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=f"{model.stem}-", dir=root)) / f"{model.stem}.edgeopt"
+    except OSError as error:
+        raise EdgeoptError(
+            f"There is no place for the bundle in '{root}': {error.strerror}.",
+            "Free some space there, or allow writing to it.",
+        ) from error
+
+
+def give_back(place: Path) -> None:
+    """Removes the folder of a search that left no bundle."""
+    if not place.exists():
+        shutil.rmtree(place.parent, ignore_errors=True)
+
+
+def sweep(root: Path, in_use: Collection[Path]) -> None:
+    """Removes the oldest results but the latest few, and never one that is in use."""
+    if not root.is_dir():
+        return
+    folders = sorted((f for f in root.iterdir() if f.is_dir()), key=os.path.getmtime, reverse=True)
+    for folder in folders[KEPT:]:
+        if not any(path.is_relative_to(folder) for path in in_use):
+            shutil.rmtree(folder, ignore_errors=True)

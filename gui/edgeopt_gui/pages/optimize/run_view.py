@@ -1,0 +1,71 @@
+"""A search as the page shows it: its head, running or finished, and the tables below."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLabel, QTabWidget, QVBoxLayout, QWidget
+
+from edgeopt_gui.pages.optimize.board import Row
+from edgeopt_gui.pages.optimize.candidates import Candidates
+from edgeopt_gui.pages.optimize.ledger import ledger_rows
+from edgeopt_gui.pages.optimize.ledger_table import LedgerTable
+from edgeopt_gui.pages.optimize.run import Run
+from edgeopt_gui.pages.optimize.standing import Standing
+from edgeopt_gui.pages.optimize.texts import selectable
+from edgeopt_gui.pages.optimize.verdict import Verdict
+
+
+class RunView(QWidget):
+    def __init__(self) -> None:
+        super().__init__()
+        self.about = selectable(QLabel())
+        self.about.setObjectName("about")
+        self.standing = Standing()
+        self.verdict = Verdict()
+        self.candidates = Candidates()
+        self.ledger = LedgerTable()
+        self.warnings = selectable(QLabel(alignment=Qt.AlignmentFlag.AlignTop))
+        height = self.fontMetrics().height()
+        self.warnings.setMargin(height // 2)
+        self.tabs = QTabWidget()
+        self.tabs.setDocumentMode(True)
+        for page, title in ((self.candidates, "Candidates"), (self.ledger, "Ledger"), (self.warnings, "Warnings")):
+            self.tabs.addTab(page, title)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(height)
+        layout.addWidget(self.about)
+        layout.addWidget(self.standing)
+        layout.addWidget(self.verdict)
+        layout.addWidget(self.tabs, 1)
+
+    def show_run(self, run: Run) -> None:
+        """All of it: another run, or this one after it ended."""
+        result = run.result
+        self.standing.setVisible(result is None)
+        self.verdict.setVisible(result is not None)
+        self.candidates.show_board(run.board)
+        self.tabs.setTabVisible(1, result is not None)
+        if result is not None:
+            rows = ledger_rows(result)
+            self.verdict.set(result)
+            self.verdict.say(run.note)
+            self.ledger.set_rows(rows)
+            self.tabs.setTabText(1, f"Ledger ({len(rows)})" if rows else "Ledger")
+        self.show_progress(run, [])
+
+    def show_progress(self, run: Run, rows: list[Row]) -> None:
+        """What is new since the last time."""
+        if run.running:
+            self.standing.set(run.board, run.job.cancelled)
+        if rows:
+            self.candidates.put(rows)
+        count = len(run.board.rows)
+        self.tabs.setTabText(0, f"Candidates ({count})" if count else "Candidates")
+        warnings = run.board.warnings
+        self.tabs.setTabVisible(2, bool(warnings))
+        self.tabs.setTabText(2, f"Warnings ({len(warnings)})")
+        self.warnings.setText("\n\n".join(warnings))
+
+    def say_about(self, sentence: str) -> None:
+        """Which model it is about, where that is not the open one."""
+        self.about.setText(sentence)
+        self.about.setVisible(bool(sentence))

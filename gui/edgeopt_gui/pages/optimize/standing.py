@@ -1,0 +1,46 @@
+"""The head of a running search: its phases, where it stands, and the best so far."""
+
+from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+
+from edgeopt_gui.pages.optimize.board import Board, Row
+from edgeopt_gui.pages.optimize.phases import share_done, told
+from edgeopt_gui.pages.optimize.stepper import Stepper
+from edgeopt_gui.pages.optimize.texts import large, quiet, selectable
+from edgeopt_gui.pages.optimize.words import accuracy, milliseconds, short_name, times
+
+
+class Standing(QWidget):
+    def __init__(self) -> None:
+        super().__init__()
+        self.stepper = Stepper()
+        self.line = QLabel()
+        self.line.setObjectName("progress")
+        self.best = large(QLabel(), 2.0)
+        self.best.setObjectName("best")
+        self.detail = quiet(selectable(QLabel()))
+        height = self.fontMetrics().height()
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(height // 2)
+        layout.addWidget(self.stepper)
+        layout.addWidget(self.line)
+        layout.addWidget(self.best)
+        layout.addWidget(self.detail)
+
+    def set(self, board: Board, cancelling: bool) -> None:
+        self.stepper.set(board.place, share_done(board.progress))
+        self.line.setText("Stopping; the search puts its things away" if cancelling else told(board.progress))
+        best = board.best
+        self.best.setText(f"{times(best.speedup)} faster so far" if best else "Nothing faster yet")
+        self.detail.setText(_about(best) if best else "Your model is the yardstick: it is never changed.")
+
+
+def _about(row: Row) -> str:
+    parts = [short_name(row.name)]
+    if row.low is not None and row.high is not None:
+        parts.append(f"between {times(row.low)} and {times(row.high)}")
+    if row.latency_ms is not None:
+        parts.append(milliseconds(row.latency_ms))
+    if row.accuracy_db is not None:
+        parts.append(f"accuracy {accuracy(row.accuracy_db)}")
+    return " · ".join(parts)

@@ -1,0 +1,70 @@
+"""The head of a finished search: the verdict, what it rests on, before and after."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+from edgeopt_gui.pages.optimize.result import Compared, Result, comparison, explanation, headline, proof_line
+from edgeopt_gui.pages.optimize.texts import large, quiet, selectable
+from edgeopt_gui.widgets.action_button import ActionButton
+
+
+class Verdict(QWidget):
+    def __init__(self) -> None:
+        super().__init__()
+        self.headline = large(QLabel(), 2.0)
+        self.headline.setObjectName("headline")
+        self.explanation = selectable(QLabel())
+        self.proof = quiet(selectable(QLabel()))
+        self.note = selectable(QLabel())
+        self.note.setObjectName("note")
+        self._tiles = [_Tile() for _ in range(3)]
+        height = self.fontMetrics().height()
+        tiles = QHBoxLayout()
+        tiles.setSpacing(height * 2)
+        for tile in self._tiles:
+            tiles.addLayout(tile)
+        tiles.addStretch()
+        buttons = QHBoxLayout()
+        for key in ("optimize.save", "optimize.export", "optimize.live"):
+            buttons.addWidget(ActionButton(key))
+        buttons.addStretch()
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(height // 2)
+        layout.addWidget(self.headline)
+        layout.addWidget(self.explanation)
+        layout.addLayout(tiles)
+        layout.addWidget(self.proof)
+        layout.addLayout(buttons)
+        layout.addWidget(self.note)
+        self.say("")
+
+    def set(self, result: Result) -> None:
+        self.headline.setText(headline(result))
+        self.explanation.setText(explanation(result))
+        self.proof.setText(proof_line(result))
+        for tile, compared in zip(self._tiles, comparison(result), strict=True):
+            tile.set(compared)
+
+    def say(self, sentence: str) -> None:
+        """What came of saving."""
+        self.note.setText(sentence)
+        self.note.setVisible(bool(sentence))
+
+
+class _Tile(QGridLayout):
+    """A caption, the value now, and what it was."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._caption, self._value, self._was = quiet(QLabel()), large(QLabel(), 1.3), quiet(QLabel())
+        self.setVerticalSpacing(0)
+        for place, label in enumerate((self._caption, self._value, self._was)):
+            self.addWidget(label, place, 0, Qt.AlignmentFlag.AlignLeft)
+
+    def set(self, compared: Compared) -> None:
+        self._caption.setText(compared.what)
+        self._value.setText(compared.after)
+        was = [] if compared.before == "reference" else [f"was {compared.before}"]
+        self._was.setText(", ".join([*was, *([compared.change] if compared.change else [])]))
+        self._value.setAccessibleName(f"{compared.what}: {compared.after}, {self._was.text()}")

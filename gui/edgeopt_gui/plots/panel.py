@@ -1,0 +1,104 @@
+"""One plot with its title, and a box a curve that hides it."""
+
+from collections.abc import Mapping
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QIcon, QPainter, QPixmap
+from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
+
+from edgeopt_gui.plots.plot import Plot, colour_of
+from edgeopt_gui.plots.ring import Ring
+from edgeopt_gui.plots.spec import CurveSpec, PanelSpec
+from edgeopt_gui.plots.ticks import significant
+
+
+class Panel(QWidget):
+    toggled = Signal()
+
+    def __init__(self, spec: PanelSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.plot = Plot(spec)
+        self.hidden: set[str] = set()
+        self.keys = {curve.key: _Key(curve, spec.title) for curve in spec.curves}
+        line = self.fontMetrics().height()
+        title = QLabel(f"{spec.title}, {spec.unit}")
+        title.setProperty("role", "heading")
+        head = QHBoxLayout()
+        head.setContentsMargins(line // 2, 0, line // 2, 0)
+        head.setSpacing(line // 2)
+        head.addWidget(title)
+        head.addStretch()
+        self._only = QLabel()
+        head.addWidget(self._only)
+        for key, button in reversed(self.keys.items()):  # the last one is painted on top: it matters most
+            button.toggled.connect(lambda on, key=key: self._hide(key, not on))
+            button.setVisible(False)
+            head.addWidget(button)
+        rows = QVBoxLayout(self)
+        rows.setContentsMargins(0, line // 4, 0, 0)
+        rows.setSpacing(0)
+        rows.addLayout(head)
+        rows.addWidget(self.plot, 1)
+        self.plot.setMinimumHeight(line * 3)
+
+    def show_known(self, rings: Mapping[str, Ring]) -> bool:
+        """Whether there is anything to draw; a curve without samples has no button."""
+        known = {key for key in self.keys if key in rings and len(rings[key])}
+        for key, button in self.keys.items():
+            button.setVisible(key in known and len(self.keys) > 1)
+        return bool(known)
+
+    def read(self, rings: Mapping[str, Ring], time_s: float | None) -> None:
+        """Shows each curve's value at a time beside its name; None: only the names."""
+        for curve in self.spec.curves:
+            at = rings[curve.key].at(time_s) if time_s is not None and curve.key in rings else None
+            value = None if at is None else at[1] * self.spec.factor
+            self.keys[curve.key].read(value)
+            if len(self.keys) == 1:
+                self._only.setText("" if value is None else significant(value))
+
+    def reading(self, rings: Mapping[str, Ring], time_s: float) -> str:
+        """The same as a sentence."""
+        found = ((curve.label, rings[curve.key].at(time_s)) for curve in self.spec.curves if curve.key in rings)
+        values = [f"{name} {significant(at[1] * self.spec.factor)}" for name, at in found if at is not None]
+        return f"{self.spec.title}: {', '.join(values)} {self.spec.unit}" if values else ""
+
+    def dress(self) -> None:
+        self.plot.dress()
+        for button in self.keys.values():
+            button.dress()
+
+    def _hide(self, key: str, hide: bool) -> None:
+        (self.hidden.add if hide else self.hidden.discard)(key)
+        self.toggled.emit()
+
+
+class _Key(QCheckBox):
+    """A line in the curve's colour and its name; switched off, the curve is hidden."""
+
+    def __init__(self, curve: CurveSpec, title: str) -> None:
+        super().__init__()
+        self._curve = curve
+        self.setText(curve.label)
+        self.setChecked(True)
+        self.setAccessibleName(f"{title}: {curve.label}")
+        self.setToolTip(f"Show or hide {curve.label}")
+        line = self.fontMetrics().height()
+        self.setIconSize(QSize(line, line // 2))
+        self.dress()
+
+    def read(self, value: float | None) -> None:
+        text = self._curve.label if value is None else f"{self._curve.label} {significant(value)}"
+        if text != self.text():
+            self.setText(text)
+
+    def dress(self) -> None:
+        size, ratio = self.iconSize(), self.devicePixelRatio()
+        pixmap = QPixmap(size * ratio)
+        pixmap.setDevicePixelRatio(ratio)
+        pixmap.fill(Qt.GlobalColor.transparent)
+        painter = QPainter(pixmap)
+        painter.fillRect(0, size.height() // 2 - 1, size.width(), 3, colour_of(self._curve))
+        painter.end()
+        self.setIcon(QIcon(pixmap))

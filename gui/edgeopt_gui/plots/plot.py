@@ -1,0 +1,220 @@
+"""One plot: a few curves over time, with axes that are set and not found out."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyqtgraph as pg
+from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
+from PySide6.QtGui import QColor, QEnterEvent, QGuiApplication, QMouseEvent, QPalette, QResizeEvent, QWheelEvent
+from PySide6.QtWidgets import QFrame, QGraphicsLinearLayout
+
+from edgeopt_gui.plots.ring import Floats, Ring
+from edgeopt_gui.plots.scale import around, from_zero
+from edgeopt_gui.plots.scene import Axes, Notes, Shown
+from edgeopt_gui.plots.spec import CurveSpec, Level, Marker, PanelSpec
+from edgeopt_gui.plots.ticks import clock_ticks, value_ticks
+from edgeopt_gui.theme import colours
+
+_ZOOM_A_NOTCH = 0.8
+_NOTCH = 120
+_MOST_LINES = 7
+
+
+class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
+    """A view box, with lines and labels that are painted here.
+
+    pyqtgraph's own PlotWidget brings menus that take 20 ms to make and axes that take a millisecond a frame, and
+    passes every move of the mouse through its scene.
+    """
+
+    moved = Signal(float)
+    """By this share of the length, forward."""
+    zoomed = Signal(float, float)
+    """By this factor, around the place at this share of the width."""
+    reset = Signal()
+    pointed = Signal(object)
+    """At this share of the width; None when the pointer left."""
+
+    def __init__(self, spec: PanelSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.setAccessibleName(f"{spec.title} over time")
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self._area = area = pg.ViewBox(enableMouse=False, enableMenu=False)
+        area.disableAutoRange()
+        area.setDefaultPadding(0)
+        self._around = QGraphicsLinearLayout()
+        self._around.addItem(area)
+        middle = pg.GraphicsWidget()
+        middle.setLayout(self._around)
+        self.setCentralItem(middle)
+        self.shown = Shown()
+        # pyqtgraph puts a view box at -100.
+        self._layers = (Axes(middle, area, self.shown, -200), Notes(area, area, self.shown, 10))
+        self._curves = {curve.key: self._curve() for curve in spec.curves}
+        self._range: tuple[float, float] | None = None
+        self._dragged_from: float | None = None
+        self.show_times(False)
+        self.dress()
+
+    @property
+    def area_width(self) -> int:
+        """The width in pixels in which the curves lie."""
+        return max(int(self._area.width()), 1)
+
+    def dress(self) -> None:
+        """In the colours of this moment."""
+        palette = QGuiApplication.palette()
+        self.setBackground(palette.color(QPalette.ColorRole.Base))
+        for curve in self.spec.curves:
+            self._curves[curve.key].setPen(pg.mkPen(colour_of(curve), width=1))
+
+    def show_times(self, on: bool) -> None:
+        """Only the lowest plot has the labels of the clock."""
+        line = self.fontMetrics().height()
+        self.shown.timed = on
+        # Labels stand left and below of the curves, those at both ends of the value axis half above and below.
+        left = self.fontMetrics().horizontalAdvance("0,000.00")
+        self._around.setContentsMargins(left, line // 2, line // 2, round(line * 1.5) if on else line // 2)
+        for layer in self._layers:
+            layer.resized()
+
+    def draw(self, rings: Mapping[str, Ring], hidden: set[str], begin_s: float, end_s: float) -> None:
+        """Takes what these rings hold between two times."""
+        lowest, highest = np.inf, -np.inf
+        for key, item in self._curves.items():
+            ring = rings.get(key)
+            visible = ring is not None and len(ring) > 0 and key not in hidden
+            item.setVisible(visible)
+            if ring is None or not visible:
+                continue
+            curve = ring.window(begin_s, end_s, self.area_width)
+            values = curve.values * self.spec.factor
+            # Ends where the pixels are; what lies far outside would only cost time.
+            joined = "all" if curve.joined is None else curve.joined
+            item.setData(curve.times - begin_s, values, connect=joined, skipFiniteCheck=True)
+            lowest, highest = min(lowest, float(values.min())), max(highest, float(values.max()))
+        if self.shown.level is not None:
+            highest = max(highest, self.shown.level[0])
+        if highest >= lowest:
+            self._show_values(lowest, highest)
+        self._show_span(begin_s, end_s)
+        box = QRectF(0.0, self.shown.low, end_s - begin_s, self.shown.high - self.shown.low)
+        for item in self._curves.values():
+            if item.box != box:
+                item.prepareGeometryChange()
+                item.box = box
+        # Otherwise pyqtgraph does it while it paints, and paints a second time.
+        self.scene().prepareForPaint()
+
+    def is_drawn(self, key: str) -> bool:
+        return bool(self._curves[key].isVisible())
+
+    def curve(self, key: str) -> Floats:
+        """The values that are drawn, in the plot's unit."""
+        values: Floats | None = self._curves[key].yData
+        return np.empty(0) if values is None else values
+
+    def mark(self, markers: Sequence[Marker], named: bool) -> None:
+        self.shown.markers, self.shown.named = tuple(markers), named
+        self._layers[1].update()
+
+    def compare(self, level: Level | None) -> None:
+        own = level is not None and level.key in self._curves
+        self.shown.level = (level.value * self.spec.factor, level.label) if level is not None and own else None
+        self._layers[1].update()
+
+    def point(self, time_s: float | None) -> None:
+        self.shown.pointer_s = time_s
+        self._layers[1].update()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        super().resizeEvent(event)
+        for layer in getattr(self, "_layers", ()):
+            layer.resized()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802 - Qt's name
+        notches = event.angleDelta().y() / _NOTCH
+        if notches:
+            self.zoomed.emit(_ZOOM_A_NOTCH**notches, self._share(event.position()))
+        event.accept()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+        if event.button() == Qt.MouseButton.LeftButton:
+            self._dragged_from = self._share(event.position())
+
+    def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+        share = self._share(event.position())
+        if self._dragged_from is not None:
+            self.moved.emit(self._dragged_from - share)
+            self._dragged_from = share
+        self.pointed.emit(share if 0 <= share <= 1 else None)
+
+    def mouseReleaseEvent(self, _event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+        self._dragged_from = None
+
+    def mouseDoubleClickEvent(self, _event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+        self.reset.emit()
+
+    def enterEvent(self, event: QEnterEvent) -> None:  # noqa: N802 - Qt's name
+        self.setMouseTracking(True)
+        super().enterEvent(event)
+
+    def leaveEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name
+        self.pointed.emit(None)
+        super().leaveEvent(event)
+
+    def _curve(self) -> "_CurveItem":
+        item = _CurveItem(antialias=False, skipFiniteCheck=True)
+        self._area.addItem(item, ignoreBounds=True)
+        return item
+
+    def _show_values(self, lowest: float, highest: float) -> None:
+        before = self._range
+        if self.spec.highest is not None:
+            self._range = (0.0, self.spec.highest)
+        elif self.spec.least is not None:
+            self._range = around(lowest, highest, before, self.spec.least)
+        else:
+            self._range = (0.0, from_zero(highest, before[1] if before else 0.0))
+        most = min(_MOST_LINES, max(2, int(self._area.height() / (self.fontMetrics().height() * 1.8)) + 1))
+        if self._range == before and (len(self.shown.values) or 2) <= most:
+            return
+        self.shown.low, self.shown.high = self._range
+        self.shown.values = value_ticks(*self._range, most)
+        self._area.setYRange(*self._range, padding=0)
+
+    def _show_span(self, begin_s: float, end_s: float) -> None:
+        shown = self.shown
+        label = self.fontMetrics().horizontalAdvance("00:00:00") * 1.6
+        shown.begin_s, shown.end_s = begin_s, end_s
+        shown.times = clock_ticks(begin_s, end_s, int(self.area_width / label))
+        self._area.setXRange(0.0, end_s - begin_s, padding=0)
+        for layer in self._layers:
+            layer.update()
+
+    def _share(self, position: QPointF) -> float:
+        area = self._area.sceneBoundingRect()
+        return float((self.mapToScene(position.toPoint()).x() - area.left()) / max(area.width(), 1.0))
+
+
+class _CurveItem(pg.PlotCurveItem):  # type: ignore[misc] # pyqtgraph has no types
+    """Lies where its plot says; pyqtgraph would look through all points for that, four times a frame."""
+
+    box = QRectF()
+
+    def boundingRect(self) -> QRectF:  # noqa: N802 - Qt's name
+        return self.box
+
+
+def colour_of(curve: CurveSpec) -> QColor:
+    """What stands behind is half as strong as text that does."""
+    if curve.colour is not None:
+        return colours.series(curve.colour)
+    front, ground = colours.muted(), QGuiApplication.palette().color(QPalette.ColorRole.Base)
+    return QColor(
+        (front.red() + ground.red()) // 2,
+        (front.green() + ground.green()) // 2,
+        (front.blue() + ground.blue()) // 2,
+    )

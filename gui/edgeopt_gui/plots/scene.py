@@ -1,0 +1,156 @@
+"""What is painted below and above the curves: lines of the axes, markers, a level, the line under the pointer."""
+
+from dataclasses import dataclass, field
+
+import pyqtgraph as pg
+from PySide6.QtCore import QLineF, QRectF, Qt
+from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPalette, QPen
+from PySide6.QtWidgets import QGraphicsItem, QStyleOptionGraphicsItem, QWidget
+
+from edgeopt_gui.plots.spec import Marker
+from edgeopt_gui.plots.ticks import Ticks
+from edgeopt_gui.theme import colours
+
+_Role = QPalette.ColorRole
+_MOST_ROWS = 3
+"""Of labels of markers, one below the other."""
+
+
+@dataclass
+class Shown:
+    """The present state of one plot, in its own units; the plot changes it and both items read it."""
+
+    begin_s: float = 0.0
+    end_s: float = 1.0
+    low: float = 0.0
+    high: float = 1.0
+    times: Ticks = field(default_factory=list)
+    values: Ticks = field(default_factory=list)
+    markers: tuple[Marker, ...] = ()
+    timed: bool = False
+    """Whether the labels of the times stand below."""
+    named: bool = False
+    """Whether the markers' labels stand here."""
+    level: tuple[float, str] | None = None
+    pointer_s: float | None = None
+
+
+class _Layer(QGraphicsItem):
+    """Paints in the pixels of the item whose child it is."""
+
+    def __init__(self, parent: QGraphicsItem, area: pg.ViewBox, shown: Shown, height: float) -> None:
+        super().__init__(parent)
+        self._area = area
+        self._shown = shown
+        self.setZValue(height)
+        self.setAcceptedMouseButtons(Qt.MouseButton.NoButton)
+
+    @property
+    def area(self) -> QRectF:
+        """Where the curves lie."""
+        rect: QRectF = self._area.rect()
+        return rect
+
+    def boundingRect(self) -> QRectF:  # noqa: N802 - Qt's name
+        return self.area
+
+    def resized(self) -> None:
+        self.prepareGeometryChange()
+
+    def _x(self, time_s: float) -> float:
+        rect = self.area
+        return rect.left() + rect.width() * (time_s - self._shown.begin_s) / (
+            self._shown.end_s - self._shown.begin_s
+        )
+
+    def _y(self, value: float) -> float:
+        rect = self.area
+        return rect.bottom() - rect.height() * (value - self._shown.low) / (self._shown.high - self._shown.low)
+
+
+class Axes(_Layer):
+    """The lines of both axes, and what stands at them; around the area, which clips what lies in it."""
+
+    @property
+    def area(self) -> QRectF:
+        rect: QRectF = self._area.geometry()
+        return rect
+
+    def boundingRect(self) -> QRectF:  # noqa: N802 - Qt's name
+        rect: QRectF = self.parentItem().boundingRect()
+        return rect
+
+    def paint(self, painter: QPainter, _option: QStyleOptionGraphicsItem, _widget: QWidget | None = None) -> None:
+        rect, palette, metrics = self.area, QGuiApplication.palette(), painter.fontMetrics()
+        columns = [(round(self._x(at)), text) for at, text in self._shown.times]
+        rows = [(round(self._y(at)), text) for at, text in self._shown.values]
+        lines = [QLineF(x, rect.top(), x, rect.bottom()) for x, _ in columns]
+        lines += [QLineF(rect.left(), y, rect.right(), y) for y, _ in rows]
+        painter.setPen(QPen(palette.color(_Role.Midlight), 1))
+        painter.drawLines(lines)
+        painter.setPen(palette.color(_Role.PlaceholderText))
+        for y, text in rows:
+            left = rect.left() - metrics.horizontalAdvance(text) - metrics.height() // 3
+            painter.drawText(round(left), y + metrics.ascent() // 2 - 1, text)
+        if self._shown.timed:
+            for x, text in columns:
+                half = metrics.horizontalAdvance(text) // 2
+                if rect.left() <= x - half and x + half <= rect.right() + metrics.height() // 2:
+                    painter.drawText(x - half, round(rect.bottom()) + metrics.height() + 1, text)
+
+
+class Notes(_Layer):
+    """Markers with their labels, the level, the line under the pointer."""
+
+    def paint(self, painter: QPainter, _option: QStyleOptionGraphicsItem, _widget: QWidget | None = None) -> None:
+        rect = self.area
+        painter.setClipRect(rect)
+        palette = QGuiApplication.palette()
+        if self._shown.level is not None:
+            self._paint_level(painter, *self._shown.level)
+        self._paint_markers(painter, palette)
+        if self._shown.pointer_s is not None:
+            painter.setPen(QPen(palette.color(_Role.Text), 1))
+            x = round(self._x(self._shown.pointer_s))
+            painter.drawLine(QLineF(x, rect.top(), x, rect.bottom()))
+
+    def _paint_level(self, painter: QPainter, value: float, label: str) -> None:
+        if not self._shown.low <= value <= self._shown.high:
+            return
+        rect, y = self.area, round(self._y(value))
+        painter.setPen(QPen(colours.muted(), 1, Qt.PenStyle.DashLine))
+        painter.drawLine(QLineF(rect.left(), y, rect.right(), y))
+        metrics = painter.fontMetrics()
+        height, width = metrics.height(), metrics.horizontalAdvance(label) + 8
+        top = y - height - 1 if y - height > rect.top() else y + 2
+        painter.fillRect(QRectF(rect.left() + 4, top, width, height), _veiled())
+        painter.drawText(round(rect.left()) + 8, round(top) + metrics.ascent(), label)
+
+    def _paint_markers(self, painter: QPainter, palette: QPalette) -> None:
+        rect, metrics = self.area, painter.fontMetrics()
+        rows = min(_MOST_ROWS, max(1, int(rect.height() / (4 * metrics.height()))))
+        free = [rect.right()] * rows
+        # From the newest to the oldest: where there is no room for all labels, the old ones give way.
+        for marker in reversed(self._shown.markers):
+            x = round(self._x(marker.time_s))
+            if not rect.left() <= x <= rect.right():
+                continue
+            painter.setPen(QPen(colours.muted(), 1, Qt.PenStyle.DotLine))
+            painter.drawLine(QLineF(x, rect.top(), x, rect.bottom()))
+            width = metrics.horizontalAdvance(marker.label) + 8
+            left = min(x + 1.0, rect.right() - width)
+            row = next((k for k in range(rows) if left + width <= free[k]), None)
+            if row is None or not self._shown.named:
+                continue
+            top = rect.top() + 1 + row * metrics.height()
+            painter.fillRect(QRectF(left, top, width, metrics.height()), _veiled())
+            painter.setPen(palette.color(_Role.Text))
+            painter.drawText(round(left) + 4, round(top) + metrics.ascent(), marker.label)
+            free[row] = left
+
+
+def _veiled() -> QColor:
+    """Lets curves shine through below letters, and the letters stay readable."""
+    veil = QColor(QGuiApplication.palette().color(_Role.Base))
+    veil.setAlpha(215)
+    return veil

@@ -1,0 +1,44 @@
+"""What a chart shows, as records: panels one below the other, and the curves in each."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CurveSpec:
+    key: str
+    """The name of the metric."""
+    label: str
+    colour: int | None
+    """A number for `theme.colours.series`; None for what stands behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class PanelSpec:
+    title: str
+    unit: str
+    curves: tuple[CurveSpec, ...]
+    factor: float = 1.0
+    """What a value is multiplied with to be in the unit."""
+    share: int = 2
+    """Of the chart's height, against the other panels."""
+    highest: float | None = None
+    """The end of the axis where that is known, as for percents."""
+    least: float | None = None
+    """For an axis that does not begin at 0: how much it spans at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """Something that happened, at a line over all panels."""
+
+    time_s: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A value to compare a curve with: a dashed line over the panel of `key`."""
+
+    key: str
+    value: float
+    label: str

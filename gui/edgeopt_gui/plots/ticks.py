@@ -1,0 +1,48 @@
+"""Where an axis has its lines, and what stands there."""
+
+import math
+import time
+
+_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+_CLOCK_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200)
+_DAY_S = 86400
+
+Ticks = list[tuple[float, str]]
+
+
+def value_ticks(low: float, high: float, most: int) -> Ticks:
+    """Round values from `low` to `high`, at most `most` of them (but always two)."""
+    least = (high - low) / max(most - 1, 1)
+    power = 10.0 ** math.floor(math.log10(least))
+    step = next(each for each in _STEPS if each * power >= least * (1 - 1e-9)) * power
+    digits = max(0, -math.floor(math.log10(step) + 1e-9))
+    if step * 10**digits % 1 > 1e-6:
+        digits += 1  # 2.5 and its like
+    first = math.ceil(low / step - 1e-9)
+    count = math.floor(high / step + 1e-9) - first + 1
+    return [((first + k) * step, f"{(first + k) * step:,.{digits}f}") for k in range(count)]
+
+
+def clock_ticks(begin_s: float, end_s: float, most: int) -> Ticks:
+    """Round times of the local clock, at most `most` of them."""
+    least = (end_s - begin_s) / max(most, 1)
+    step = next((each for each in _CLOCK_STEPS_S if each >= least), math.ceil(least / _DAY_S) * _DAY_S)
+    # Round in local time: the offset of this moment, so that a change to summer time is off by an hour at most.
+    offset = time.localtime(end_s).tm_gmtoff
+    first = math.ceil((begin_s + offset) / step) * step - offset
+    form = "%H:%M:%S" if step < 60 else "%H:%M" if step < _DAY_S else "%d %b"
+    count = max(0, math.floor((end_s - first) / step) + 1)
+    return [(at, time.strftime(form, time.localtime(at))) for at in (first + k * step for k in range(count))]
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """`0.262`, `12.3`, `1,234`: so many digits that mean something."""
+    if value == 0:
+        return "0"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{places}f}"
+
+
+def clock_text(time_s: float) -> str:
+    """`14:03:25`, by the local clock."""
+    return time.strftime("%H:%M:%S", time.localtime(time_s))

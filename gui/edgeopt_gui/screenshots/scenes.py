@@ -1,0 +1,124 @@
+"""How each page comes into each of its states, by what a user could do as well."""
+
+import shutil
+from collections.abc import Callable, Iterator
+
+from edgeopt.samples import DATA, MODEL
+from edgeopt_gui.screenshots.stage import Stage
+from edgeopt_gui.subject import subject_at
+
+Scene = Iterator[str]
+"""Yields the name of each state once the stage shows it."""
+
+_WATCHED_S = 6.0
+_SEARCH_LIMIT_S = 8
+
+
+def device(stage: Stage) -> Scene:
+    page = stage.page("device")
+    stage.wait_until(lambda: page.state == "busy")
+    with stage.held():
+        page.show_empty("The device has not been read yet.", "device.probe")
+        yield "empty"
+        page.show_busy("Reading the device…")
+        yield "busy"
+    stage.wait_for_jobs()
+    stage.wait(3.0)  # the gauges draw what the device does meanwhile
+    yield "full"
+    stage.do("device.sources")
+    stage.wait(0.2)
+    yield "full, with sources"
+    stage.do("device.sources")
+
+
+def model(stage: Stage) -> Scene:
+    page = stage.page("model")
+    stage.wait_for_jobs()
+    yield "empty"
+    stage.context.open(subject_at(MODEL))
+    with stage.held():
+        yield "busy"
+    stage.wait_for_jobs()
+    stage.wait_until(lambda: page.state == "content")
+    stage.wait(0.5)
+    yield "full"
+    broken = stage.folder / "broken.onnx"
+    broken.write_bytes(MODEL.read_bytes()[:2000])
+    stage.context.open(subject_at(broken))
+    stage.wait_until(lambda: page.state == "error")
+    yield "error"
+
+
+def optimize(stage: Stage) -> Scene:
+    stage.settings.keep("optimize.time-limit-s", _SEARCH_LIMIT_S)
+    page = stage.page("optimize")
+    stage.wait_for_jobs()
+    yield "empty"
+    stage.window.open_paths([MODEL, DATA])
+    stage.page("optimize")
+    stage.wait_for_jobs()
+    stage.wait(0.3)
+    yield "ready"
+    stage.do("optimize.start")
+    stage.wait(0.2)
+    job = stage.context.jobs.jobs[-1]
+    stage.wait_until(lambda: job.progress is not None and job.progress.phase == "racing")
+    stage.wait(2.0)
+    with stage.held():
+        yield "busy"
+    stage.wait_for_jobs()
+    stage.wait(0.3)
+    yield "full"
+    stage.do("optimize.start")
+    stage.wait_until(lambda: bool(stage.context.jobs.jobs))
+    broken = stage.context.jobs.jobs[-1]
+    stage.wait_until(lambda: broken.progress is not None)
+    broken.kill()
+    stage.wait_until(lambda: page.state == "error")
+    stage.wait(0.2)
+    yield "error"
+
+
+def live(stage: Stage) -> Scene:
+    page = stage.page("live")
+    stage.wait_until(lambda: page.state == "empty")
+    yield "empty"
+    copy = stage.folder / "digits_cnn.onnx"
+    shutil.copyfile(MODEL, copy)
+    stage.context.open(subject_at(copy))
+    stage.context.use_data(DATA)
+    stage.page("live")
+    stage.wait_for_jobs()
+    stage.do("live.start")
+    stage.wait_until(lambda: page.state == "busy")
+    with stage.held():
+        yield "busy"
+    stage.wait_until(lambda: page.state == "content")
+    stage.wait(_WATCHED_S)
+    with stage.held():
+        yield "full"
+    stage.do("live.stop")
+    stage.wait_for_jobs()
+    stage.do("live.clear")
+    copy.write_bytes(b"no model any more")
+    stage.do("live.start")
+    stage.wait_until(lambda: page.state == "error")
+    yield "error"
+
+
+def device_without_a_command_line(stage: Stage) -> Scene:
+    """The probe cannot fail by itself, but its process can be killed."""
+    page = stage.page("device")
+    stage.wait_until(lambda: page.state == "busy")
+    for job in stage.context.jobs.jobs:
+        job.kill()
+    stage.wait_until(lambda: page.state == "error")
+    yield "error"
+
+
+SCENES: tuple[tuple[str, tuple[Callable[[Stage], Scene], ...]], ...] = (
+    ("device", (device, device_without_a_command_line)),
+    ("model", (model,)),
+    ("optimize", (optimize,)),
+    ("live", (live,)),
+)

@@ -1,0 +1,51 @@
+"""Icons: simple SVGs drawn with one line, in the palette's colours."""
+
+from functools import cache
+from pathlib import Path
+
+from PySide6.QtCore import QByteArray, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QGuiApplication, QIcon, QPainter, QPalette, QPixmap
+from PySide6.QtSvg import QSvgRenderer
+
+FOLDER = Path(__file__).parent / "icons"
+_SIZES = (16, 20, 24, 32)
+
+
+def icon(name: str, *, on_accent: bool = False) -> QIcon:
+    """The icon in the colours of this moment; `on_accent` for a button that stands out. "" gives none."""
+    return _made(name, on_accent) if name else QIcon()
+
+
+@cache
+def _made(name: str, on_accent: bool) -> QIcon:
+    palette = QGuiApplication.palette()
+    role = QPalette.ColorRole.HighlightedText if on_accent else QPalette.ColorRole.ButtonText
+    colours = {
+        QIcon.Mode.Normal: palette.color(QPalette.ColorGroup.Active, role),
+        QIcon.Mode.Disabled: palette.color(QPalette.ColorGroup.Disabled, QPalette.ColorRole.ButtonText),
+        QIcon.Mode.Selected: palette.color(QPalette.ColorGroup.Active, QPalette.ColorRole.HighlightedText),
+    }
+    drawing = (FOLDER / f"{name}.svg").read_text(encoding="utf-8")
+    ratios = {screen.devicePixelRatio() for screen in QGuiApplication.screens()}
+    made = QIcon()
+    for mode, colour in colours.items():
+        for size in _SIZES:
+            for ratio in ratios:
+                made.addPixmap(_pixmap(drawing, colour, QSize(size, size), ratio), mode)
+    return made
+
+
+def _pixmap(drawing: str, colour: QColor, size: QSize, ratio: float) -> QPixmap:
+    renderer = QSvgRenderer(QByteArray(drawing.replace("currentColor", colour.name()).encode()))
+    pixmap = QPixmap(size * ratio)
+    pixmap.setDevicePixelRatio(ratio)
+    pixmap.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(pixmap)
+    renderer.render(painter, QRectF(0, 0, size.width(), size.height()))
+    painter.end()
+    return pixmap
+
+
+def forget_icons() -> None:
+    """The palette is another one now; before anybody asks again."""
+    _made.cache_clear()

@@ -1,0 +1,19 @@
+"""Whether the app is light or dark, and the notice that it changed."""
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtGui import QGuiApplication, QPalette
+
+
+class Notice(QObject):
+    changed = Signal()
+
+
+NOTICE = Notice()
+
+
+def is_dark() -> bool:
+    """By the palette, which is what everything is painted with."""
+    palette = QGuiApplication.palette()
+    return (
+        palette.color(QPalette.ColorRole.Window).lightness() < palette.color(QPalette.ColorRole.Text).lightness()
+    )

@@ -1,0 +1,29 @@
+"""Numbers with their units, in as many digits as a person reads."""
+
+_SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+def size(size_bytes: float) -> str:
+    """`912 bytes`, `1.5 MiB`, `24 GiB`: three digits at most."""
+    value, unit = float(size_bytes), 0
+    while value >= 999.5 and unit < len(_SIZES) - 1:
+        value, unit = value / 1024, unit + 1
+    digits = 0 if unit == 0 or value >= 99.95 else 1
+    return f"{value:.{digits}f} {_SIZES[unit]}"
+
+
+def count(number: int, noun: str = "") -> str:
+    """`1 node`, `12,345 nodes`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}" if noun else f"{number:,}"
+
+
+def short_count(number: float) -> str:
+    """`812`, `4.6 million`."""
+    for limit, word in ((1e9, "billion"), (1e6, "million")):
+        if number >= limit:
+            return f"{number / limit:.{0 if number >= 100 * limit else 1}f} {word}"
+    return f"{number:,.0f}"
+
+
+def clock(clock_hz: float) -> str:
+    return f"{clock_hz / 1e9:.2f} GHz" if clock_hz >= 1e9 else f"{clock_hz / 1e6:.0f} MHz"

@@ -1,0 +1,71 @@
+"""About the app, and how to use it."""
+
+from PySide6.QtCore import Qt, qVersion
+from PySide6.QtGui import QKeySequence
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QTextBrowser, QVBoxLayout, QWidget
+
+from edgeopt.version import __version__
+from edgeopt_gui.actions.book import ActionBook
+
+_STEPS = (
+    ("Device", "See what this device is, and for which target edgeopt optimizes on it."),
+    ("Model", "Open a model, or drop it on the window, and look into it."),
+    ("Optimize", "Choose data and an accuracy budget, start the search, and save the bundle that won."),
+    ("Live", "Watch a model, a bundle or a device's agent at work, and deploy to it."),
+)
+
+
+class _Dialog(QDialog):
+    def __init__(self, parent: QWidget, title: str) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(title)
+        line = self.fontMetrics().height()
+        self._column = QVBoxLayout(self)
+        self._column.setContentsMargins(line, line, line, line)
+        self._column.setSpacing(line)
+
+    def _finish(self, inside: QWidget) -> None:
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        buttons.rejected.connect(self.reject)
+        self._column.addWidget(inside, 1)
+        self._column.addWidget(buttons)
+
+
+class AboutDialog(_Dialog):
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent, "About edgeopt")
+        self.setObjectName("about")
+        label = QLabel(
+            f"edgeopt {__version__}\n\nFinds the fastest deployment of an ONNX model on a device"
+            f" that measurement proves good.\n\nQt {qVersion()} · Apache-2.0 licence"
+        )
+        label.setWordWrap(True)
+        label.setMinimumWidth(self.fontMetrics().averageCharWidth() * 50)
+        label.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
+        )
+        self._finish(label)
+
+
+class HelpDialog(_Dialog):
+    """The way through the pages, and every shortcut."""
+
+    def __init__(self, book: ActionBook, parent: QWidget) -> None:
+        super().__init__(parent, "How to use edgeopt")
+        self.setObjectName("help")
+        browser = QTextBrowser()
+        browser.setAccessibleName("How to use edgeopt")
+        browser.setTabChangesFocus(True)
+        steps = "".join(f"<li><b>{title}</b>: {text}</li>" for title, text in _STEPS)
+        rows = "".join(
+            f"<tr><td>{bound.action.title}&nbsp;&nbsp;</td><td><b>{_keys(bound.shown.shortcut())}</b></td></tr>"
+            for bound in book
+            if bound.action.shortcut
+        )
+        browser.setHtml(f"<ol>{steps}</ol><table cellpadding='3'>{rows}</table>")
+        self._finish(browser)
+        self.resize(self.fontMetrics().averageCharWidth() * 84, self.fontMetrics().height() * 36)
+
+
+def _keys(shortcut: QKeySequence) -> str:
+    return shortcut.toString(QKeySequence.SequenceFormat.NativeText)

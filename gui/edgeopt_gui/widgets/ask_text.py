@@ -1,0 +1,37 @@
+"""Asks for one line of text, without holding up the app."""
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QLineEdit, QVBoxLayout, QWidget
+
+_LETTERS = 48
+
+
+class AskText(QDialog):
+    """Call `open`; it goes away by itself."""
+
+    given = Signal(str)
+
+    def __init__(self, parent: QWidget, title: str, question: str, text: str) -> None:
+        super().__init__(parent)
+        self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        self.setWindowTitle(title)
+        label = QLabel(f"&{question}")
+        self.field = QLineEdit(text)
+        self.field.setMinimumWidth(self.fontMetrics().averageCharWidth() * _LETTERS)
+        self.field.selectAll()
+        label.setBuddy(self.field)
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel)
+        self._ok = buttons.button(QDialogButtonBox.StandardButton.Ok)
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+        self.field.textChanged.connect(lambda text: self._ok.setEnabled(bool(text.strip())))
+        rows = QVBoxLayout(self)
+        rows.setSpacing(self.fontMetrics().height())
+        for widget in (label, self.field, buttons):
+            rows.addWidget(widget)
+
+    def accept(self) -> None:
+        text = self.field.text().strip()
+        super().accept()
+        if text:
+            self.given.emit(text)

@@ -1,0 +1,69 @@
+"""The only place that opens file dialogs; each remembers the folder in which it was used last."""
+
+from pathlib import Path
+
+from PySide6.QtWidgets import QFileDialog, QWidget
+
+from edgeopt_gui.settings import Settings
+
+MODELS = "Models (*.onnx *.ort *.pb);;All files (*)"
+DATA = "Data (*.npz);;All files (*)"
+
+
+def choose_file(parent: QWidget, title: str, pattern: str, key: str) -> Path | None:
+    """`pattern` as Qt has it: `Data (*.npz)`; `key` names what is chosen: `model`."""
+    dialog = _dialog(parent, title, key)
+    dialog.setFileMode(QFileDialog.FileMode.ExistingFile)
+    dialog.setNameFilter(pattern)
+    return _chosen(dialog, key)
+
+
+def choose_folder(parent: QWidget, title: str, key: str) -> Path | None:
+    dialog = _dialog(parent, title, key)
+    dialog.setFileMode(QFileDialog.FileMode.Directory)
+    dialog.setOption(QFileDialog.Option.ShowDirsOnly)
+    return _chosen(dialog, key)
+
+
+def choose_save(parent: QWidget, title: str, pattern: str, key: str, name: str = "") -> Path | None:
+    """`name` is what the file is called unless the user says otherwise; overwriting is asked by the dialog."""
+    dialog = _dialog(parent, title, key)
+    dialog.setAcceptMode(QFileDialog.AcceptMode.AcceptSave)
+    dialog.setFileMode(QFileDialog.FileMode.AnyFile)
+    dialog.setNameFilter(pattern)
+    if name:
+        dialog.selectFile(name)
+    return _chosen(dialog, key)
+
+
+def _dialog(parent: QWidget, title: str, key: str) -> QFileDialog:
+    dialog = QFileDialog(parent, title)
+    dialog.setObjectName(f"choose-{key}")
+    settings = _settings_of(parent)
+    folder = Path(settings.text(f"folder.{key}")) if settings is not None else Path()
+    dialog.setDirectory(str(folder if folder.is_absolute() and folder.is_dir() else Path.home()))
+    return dialog
+
+
+def _chosen(dialog: QFileDialog, key: str) -> Path | None:
+    parent = dialog.parentWidget()
+    try:
+        if not dialog.exec() or not dialog.selectedFiles():
+            return None
+        path = Path(dialog.selectedFiles()[0])
+        settings = _settings_of(parent)
+        if settings is not None:
+            settings.keep(f"folder.{key}", str(path.parent))
+        return path
+    finally:
+        dialog.deleteLater()
+
+
+def _settings_of(widget: QWidget | None) -> Settings | None:
+    """Those of the page or the window around it."""
+    while widget is not None:
+        settings = getattr(getattr(widget, "context", None), "settings", None)
+        if isinstance(settings, Settings):
+            return settings
+        widget = widget.parentWidget()
+    return None

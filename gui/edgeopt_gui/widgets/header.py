@@ -1,0 +1,99 @@
+"""The head of a page: its title, what the app looks at, and the page's first actions."""
+
+from collections.abc import Collection, Sequence
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QSizePolicy, QToolButton, QWidget
+
+from edgeopt_gui import theme
+from edgeopt_gui.actions.action import Action
+from edgeopt_gui.actions.book import ActionBook
+from edgeopt_gui.pages.base import Entry
+from edgeopt_gui.subject import Subject
+from edgeopt_gui.theme.icons import icon
+from edgeopt_gui.widgets.action_button import ActionButton
+
+_SECONDARY = 2
+
+
+class Header(QWidget):
+    def __init__(self, book: ActionBook) -> None:
+        super().__init__()
+        self.setObjectName("header")
+        self.setAttribute(Qt.WidgetAttribute.WA_StyledBackground)
+        self._book = book
+        self._title = QLabel()
+        self._title.setObjectName("title")
+        self._subject = _Elided()
+        self._subject.setObjectName("subject")
+        self._secondary = [ActionButton() for _ in range(_SECONDARY)]
+        self._primary = ActionButton()
+        self._more = QToolButton(autoRaise=True, popupMode=QToolButton.ToolButtonPopupMode.InstantPopup)
+        self._more.setObjectName("more")
+        self._more.setAccessibleName("More actions of this page")
+        self._more.setToolTip("More actions of this page")
+        self._more.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self._more.setStyleSheet("QToolButton::menu-indicator { image: none; }")
+        self._menu = QMenu(self._more)
+        self._more.setMenu(self._menu)
+        line = self.fontMetrics().height()
+        row = QHBoxLayout(self)
+        row.setContentsMargins(line, line // 2, line, line // 2)
+        row.setSpacing(line // 2)
+        row.addWidget(self._title)
+        row.addWidget(self._subject, 1)
+        for button in (*self._secondary, self._primary, self._more):
+            row.addWidget(button)
+        for button in (*self._secondary, self._primary):
+            button.use(book)
+        self.setMinimumHeight(line * 3)
+        theme.scheme_changed.connect(self._dress)
+        self._dress()
+
+    def show_entry(self, entry: Entry, shared: Sequence[Action]) -> None:
+        """`shared` are actions of the window that belong into every page's menu."""
+        self._title.setText(entry.title)
+        self._menu.clear()
+        for action in entry.actions:
+            self._menu.addAction(self._book[action.key].shown)
+        self._menu.addSeparator()
+        for action in shared:
+            self._menu.addAction(self._book[action.key].shown)
+
+    def offer(self, entry: Entry, in_page: Collection[str]) -> None:
+        """Buttons for the first actions, but for those that have one in the page."""
+        mine = [action for action in entry.actions if action.icon and action.key not in in_page]
+        primary = next((action.key for action in mine if action.primary), "")
+        others = [action.key for action in mine if not action.primary]
+        self._primary.set_key(primary)
+        for place, button in enumerate(self._secondary):
+            button.set_key(others[place] if place < len(others) else "")
+
+    def show_subject(self, subject: Subject | None) -> None:
+        self._subject.set(subject.name if subject else "", str(subject.path) if subject else "")
+
+    def _dress(self) -> None:
+        self._more.setIcon(icon("more"))
+
+
+class _Elided(QLabel):
+    """Gives way: a long name is cut in its middle, and whole in the tip."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._whole = ""
+        self.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+
+    def set(self, text: str, tip: str) -> None:
+        self._whole = text
+        self.setToolTip(tip)
+        self.setAccessibleName(text)
+        self._cut()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        super().resizeEvent(event)
+        self._cut()
+
+    def _cut(self) -> None:
+        self.setText(self.fontMetrics().elidedText(self._whole, Qt.TextElideMode.ElideMiddle, self.width()))

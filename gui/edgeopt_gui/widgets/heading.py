@@ -1,0 +1,30 @@
+"""Text that stands out by its size and weight, in steps of the app's own font."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QFont, QPalette
+from PySide6.QtWidgets import QLabel
+
+_SCALES = {1: 1.6, 2: 1.15, 3: 1.0}
+
+
+def heading(text: str = "", level: int = 2) -> QLabel:
+    """1 names what a page is about, 2 a part of it, 3 a group within a part."""
+    label = QLabel(text)
+    label.setObjectName(f"heading-{level}")
+    font = QFont(label.font())
+    font.setPointSizeF(font.pointSizeF() * _SCALES[level])
+    font.setWeight(QFont.Weight.DemiBold)
+    label.setFont(font)
+    label.setWordWrap(True)
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return label
+
+
+def quiet(text: str = "") -> QLabel:
+    """Text that explains, in the palette's colour for hints."""
+    label = QLabel(text)
+    label.setWordWrap(True)
+    # A role and not a colour: it follows the palette from light to dark.
+    label.setForegroundRole(QPalette.ColorRole.PlaceholderText)
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return label

@@ -1,0 +1,104 @@
+"""The view of a `RecordsModel`: quiet, sorted by a click on a title, whole rows, everything by keyboard."""
+
+from collections.abc import Hashable
+from typing import Any
+
+from PySide6.QtCore import QItemSelectionModel, QModelIndex, Qt, Signal
+from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView
+
+from edgeopt_gui.widgets.records import RecordsModel
+
+_WIDEST_LETTERS = 44
+_ROWS_MEASURED = 60
+
+
+class RecordsTable(QTableView):
+    picked = Signal(object)
+    """The record under the cursor; None when there is none."""
+    chosen = Signal(object)
+    """The record that was double-clicked, or on which Enter was pressed."""
+
+    def __init__(self, records: RecordsModel[Any], name: str) -> None:
+        super().__init__()
+        self.records = records
+        self._key: Hashable | None = None
+        self.setAccessibleName(name)
+        self.setShowGrid(False)
+        self.setWordWrap(False)
+        self.setTabKeyNavigation(False)
+        self.setCornerButtonEnabled(False)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.setHorizontalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
+        self.verticalHeader().hide()
+        # One height for all: Qt would otherwise ask for the height of each row.
+        self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        self.verticalHeader().setDefaultSectionSize(round(self.fontMetrics().height() * 1.6))
+        header = self.horizontalHeader()
+        header.setHighlightSections(False)
+        header.setSortIndicatorClearable(True)
+        header.setMinimumSectionSize(self.fontMetrics().averageCharWidth() * 5)
+        header.setSortIndicator(-1, Qt.SortOrder.AscendingOrder)
+        self.setModel(records)
+        self.setSortingEnabled(True)
+        for place, column in enumerate(records.columns):
+            if column.stretch:
+                header.setSectionResizeMode(place, QHeaderView.ResizeMode.Stretch)
+        self.selectionModel().currentRowChanged.connect(self._moved)
+        self.activated.connect(lambda index: self.chosen.emit(records.row(index.row())))
+        records.modelReset.connect(self._pick_again)
+        self.fit()
+
+    @property
+    def current(self) -> Any:  # noqa: ANN401 - the record's own type
+        index = self.currentIndex()
+        return self.records.row(index.row()) if index.isValid() else None
+
+    def pick(self, key: Hashable) -> bool:
+        """Moves to the row of this key; False when it is not shown."""
+        place = self.records.position(key)
+        if place is None:
+            return False
+        index = self.records.index(place, max(0, self.currentIndex().column()))
+        both = QItemSelectionModel.SelectionFlag.ClearAndSelect | QItemSelectionModel.SelectionFlag.Rows
+        self.selectionModel().setCurrentIndex(index, both)
+        self.scrollTo(index)
+        return True
+
+    def fit(self) -> None:
+        """As wide as the titles and the first rows want it; the user may change it afterwards."""
+        metrics = self.fontMetrics()
+        letter = metrics.averageCharWidth()
+        rows = self.records.shown[:_ROWS_MEASURED]
+        for place, column in enumerate(self.records.columns):
+            texts = [column.text_of(row) for row in rows]
+            widest = max((metrics.horizontalAdvance(text) for text in texts), default=0)
+            # Room for the arrow of the sorting beside the title.
+            title = metrics.horizontalAdvance(column.title) + 4 * letter
+            self.setColumnWidth(place, min(max(widest + 3 * letter, title), _WIDEST_LETTERS * letter))
+
+    def show_all_rows(self, most: int = 50) -> None:
+        """As high as its rows, for a short table within a page that scrolls as a whole."""
+        rows = min(most, self.records.rowCount()) * self.verticalHeader().defaultSectionSize()
+        self.setFixedHeight(rows + self.horizontalHeader().sizeHint().height() + 2 * self.frameWidth())
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
+        if event.matches(QKeySequence.StandardKey.Copy) and self.currentIndex().isValid():
+            row = self.current
+            texts = [column.text_of(row) for column in self.records.columns]
+            QGuiApplication.clipboard().setText("\t".join(texts))
+            return
+        super().keyPressEvent(event)
+
+    def _moved(self, index: QModelIndex, _: QModelIndex) -> None:
+        row = self.records.row(index.row()) if index.isValid() else None
+        if row is not None:
+            self._key = self.records.key(row)
+        self.picked.emit(row)
+
+    def _pick_again(self) -> None:
+        """A filter resets the model; the row that was picked stays so where it is still shown."""
+        if self._key is None or not self.pick(self._key):
+            self.picked.emit(None)

@@ -1,0 +1,319 @@
+"""The window: rail, header, pages, menus, status bar, log; it connects them and knows nothing of models."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QMimeData, Qt, QTimer
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent, QGuiApplication, QResizeEvent
+from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QMenu, QStackedWidget, QVBoxLayout, QWidget
+
+from edgeopt_gui import theme, window_state
+from edgeopt_gui.actions.book import ActionBook, Bound
+from edgeopt_gui.actions.menus import Menus
+from edgeopt_gui.actions.shell import IN_EVERY_PAGE, of_the_window
+from edgeopt_gui.context import Context
+from edgeopt_gui.drops import sort_out
+from edgeopt_gui.jobs.ending import Ending
+from edgeopt_gui.pages.base import Entry, Page
+from edgeopt_gui.quitting import Quitting
+from edgeopt_gui.theme.icons import icon
+from edgeopt_gui.widgets import dialogs
+from edgeopt_gui.widgets.about import AboutDialog, HelpDialog
+from edgeopt_gui.widgets.drop_hint import DropHint
+from edgeopt_gui.widgets.failure_dialog import FailureDialog
+from edgeopt_gui.widgets.header import Header
+from edgeopt_gui.widgets.jobs_bar import JobsBar
+from edgeopt_gui.widgets.log_dock import LogDock
+from edgeopt_gui.widgets.palette import Palette
+from edgeopt_gui.widgets.rail import Rail
+from edgeopt_gui.widgets.settings_dialog import SettingsDialog
+
+_SAID_MS = 12_000
+_NARROWEST, _LOWEST = 1000, 640
+
+
+class Window(QMainWindow):
+    def __init__(self, context: Context, entries: Sequence[Entry]) -> None:
+        super().__init__()
+        self.context = context
+        self._entries = {entry.key: entry for entry in entries}
+        self._pages: dict[str, Page] = {}
+        self._shown = ""
+        self.book = ActionBook(self)
+        self.book.add(of_the_window(entries), self)
+        self.rail = Rail(entries)
+        self.header = Header(self.book)
+        self._stack = QStackedWidget()
+        self._recent = QMenu("Recent files", self)
+        self._menus = Menus(self.menuBar(), self.book, [entry.title for entry in entries], self._recent)
+        self.log = LogDock(context.jobs, self)
+        self.jobs_bar = JobsBar(context.jobs)
+        self._failure = FailureDialog(self)
+        self._quitting = Quitting(self, context.jobs, context.settings)
+        self._lay_out()
+        self._hint = DropHint(self)
+        self.setAcceptDrops(True)
+        self.setMinimumSize(_NARROWEST, _LOWEST)
+        self._connect()
+        self._dress()
+        self._subject_changed()
+        self._fill_recent()
+        window_state.restore(self, context.settings)
+        self.show_page(next(iter(self._entries)))
+
+    # Pages
+
+    def show_page(self, key: str) -> None:
+        """Makes it on its first visit."""
+        if key not in self._entries:
+            return
+        page = self.page(key)
+        self.rail.mark(key)
+        if key == self._shown:
+            return
+        before = self._pages.get(self._shown)
+        self._shown = key
+        if before is not None:
+            before.left()
+        self._stack.setCurrentWidget(page)
+        shared = [self.book[each].action for each in IN_EVERY_PAGE]
+        self.header.show_entry(self._entries[key], shared)
+        self.book.refresh()
+        page.entered()
+
+    def page(self, key: str) -> Page:
+        if key not in self._pages:
+            entry = self._entries[key]
+            page = entry.make(self.context)
+            page.setObjectName(f"page-{key}")
+            page.setAccessibleName(entry.title)
+            self._pages[key] = page
+            self._stack.addWidget(page)
+            self.book.add(entry.actions, page)
+            page.use(self.book)
+            self._dress()
+            self._menus.fill()
+        return self._pages[key]
+
+    def make_all(self) -> None:
+        for key in self._entries:
+            self.page(key)
+
+    def make_one_more(self) -> None:
+        """One page at a time while the app is idle, so that the first window does not wait for all of them."""
+        missing = next((key for key in self._entries if key not in self._pages), None)
+        if missing is not None:
+            self.page(missing)
+            QTimer.singleShot(0, self, self.make_one_more)
+
+    @property
+    def shown_page(self) -> Page:
+        return self._pages[self._shown]
+
+    # What the actions do
+
+    def choose_model(self) -> None:
+        self._open_chosen(dialogs.choose_file(self, "Open a model", dialogs.MODELS, "model"))
+
+    def choose_bundle(self) -> None:
+        self._open_chosen(dialogs.choose_folder(self, "Open a bundle folder", "bundle"))
+
+    def open_sample(self) -> None:
+        from edgeopt.samples import DATA, MODEL
+
+        self.open_paths([MODEL, DATA])
+
+    def open_paths(self, paths: Sequence[Path]) -> None:
+        """Models, bundles and data, as they come from a drop, the command line or the recent files."""
+        dropped = sort_out(paths, has_model=self.context.subject is not None)
+        if dropped.refusal:
+            self.context.say(dropped.refusal)
+            return
+        if dropped.subject is not None:
+            self.context.open(dropped.subject)
+            self.show_page("model")
+        if dropped.data is not None:
+            self.context.use_data(dropped.data)
+            self.context.say(f"{dropped.data.name} is the data now.")
+            if dropped.subject is None:
+                self.show_page("optimize")
+
+    def close_subject(self) -> None:
+        self.context.open(None)
+
+    def why_not_close(self) -> str:
+        return "" if self.context.subject else "No model is open."
+
+    def show_settings(self) -> None:
+        dialog = SettingsDialog(self.context.settings, self)
+        dialog.reset.connect(self._reset_everything)
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.open()
+
+    def show_palette(self) -> None:
+        Palette(self.book, self).show()
+
+    def toggle_log(self) -> None:
+        self.log.setVisible(not self.log.isVisible())
+        if self.log.isVisible():
+            self.log.filter.setFocus()
+
+    def reset_layout(self) -> None:
+        window_state.arrange(self)
+        self.log.setFloating(False)
+        self.log.hide()
+
+    def copy_command(self) -> None:
+        command = self.shown_page.command()
+        if command is not None:
+            QGuiApplication.clipboard().setText(command.line)
+            self.context.say(f"Copied: {command.line}")
+
+    def why_not_copy_command(self) -> str:
+        page = self._pages.get(self._shown)
+        return (
+            "" if page is not None and page.command() else "There is no command line for what is shown just now."
+        )
+
+    def cancel_jobs(self) -> None:
+        for job in self.context.jobs.jobs:
+            job.cancel()
+
+    def why_no_jobs(self) -> str:
+        return "" if self.context.jobs.jobs else "No job is running."
+
+    def show_help(self) -> None:
+        self._open_once(HelpDialog(self.book, self))
+
+    def show_about(self) -> None:
+        self._open_once(AboutDialog(self))
+
+    # What happens
+
+    def quit_now(self) -> None:
+        """Asked from outside, which is sure already."""
+        if self.context.jobs.jobs:
+            self._quitting.leave()
+        else:
+            self.close()
+
+    def told_of_fault(self, ending: Ending) -> None:
+        """Of a job that no page shows, or of the app itself."""
+        self.log.say("error", "edgeopt-gui", f"{ending.what} {ending.next_step}")
+        self._failure.tell(ending)
+
+    def _lay_out(self) -> None:
+        right = QVBoxLayout()
+        right.setContentsMargins(0, 0, 0, 0)
+        right.setSpacing(0)
+        right.addWidget(self.header)
+        right.addWidget(self._stack, 1)
+        central = QWidget()
+        row = QHBoxLayout(central)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(0)
+        row.addWidget(self.rail)
+        row.addLayout(right, 1)
+        self.setCentralWidget(central)
+        self.addDockWidget(Qt.DockWidgetArea.BottomDockWidgetArea, self.log)
+        self.log.hide()
+        self.statusBar().addPermanentWidget(self.jobs_bar)
+        self._menus.fill()
+
+    def _connect(self) -> None:
+        context = self.context
+        self.rail.chosen.connect(self.show_page)
+        self.book.about_to_run.connect(self._show_owner)
+        self.book.refreshed.connect(self._offer_in_header)
+        context.page_wanted.connect(self.show_page)
+        context.subject_changed.connect(self._subject_changed)
+        for signal in (context.changed, context.jobs.started, context.jobs.ended):
+            signal.connect(self.book.refresh)
+        context.said.connect(lambda sentence: self.statusBar().showMessage(sentence, _SAID_MS))
+        context.failed.connect(self.told_of_fault)
+        context.settings.changed.connect(self._fill_recent)
+        self._hint.dropped.connect(self._dropped)
+        self._quitting.ready.connect(self.close)
+        theme.scheme_changed.connect(self._dress)
+
+    def _offer_in_header(self) -> None:
+        if self._shown:
+            self.header.offer(self._entries[self._shown], self.shown_page.in_content())
+
+    def _show_owner(self, bound: Bound) -> None:
+        """A page's action happens where it is seen."""
+        for key, page in self._pages.items():
+            if bound.owner is page:
+                self.show_page(key)
+
+    def _subject_changed(self) -> None:
+        subject = self.context.subject
+        self.header.show_subject(subject)
+        self.setWindowTitle(f"{subject.name} — edgeopt" if subject else "edgeopt")
+        self.book.refresh()
+
+    def _fill_recent(self) -> None:
+        self._recent.clear()
+        for path in self.context.settings.recent():
+            action = self._recent.addAction(path.name.replace("&", "&&"))
+            action.triggered.connect(partial(self.open_paths, [path]))
+            action.setToolTip(str(path))
+        self._recent.setToolTipsVisible(True)
+        self._recent.setEnabled(not self._recent.isEmpty())
+        if not self._recent.isEmpty():
+            self._recent.addSeparator()
+            self._recent.addAction("Forget these files", self.context.settings.forget_recent)
+
+    def _dress(self) -> None:
+        self.setWindowIcon(icon("optimize"))
+        for bound in self.book:
+            bound.shown.setIcon(icon(bound.action.icon))
+        self.book.refresh()
+
+    def _open_chosen(self, path: Path | None) -> None:
+        if path is not None:
+            self.open_paths([path])
+
+    def _open_once(self, dialog: AboutDialog | HelpDialog) -> None:
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.open()
+
+    def _reset_everything(self) -> None:
+        self.context.settings.reset()
+        self.reset_layout()
+        self.context.say("All settings are as on the first start.")
+
+    def _dropped(self, mime: QMimeData) -> None:
+        self.open_paths([Path(url.toLocalFile()) for url in mime.urls() if url.isLocalFile()])
+
+    # Qt's events
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802 - Qt's name
+        if event.mimeData().hasUrls():
+            event.acceptProposedAction()
+            self._hint.cover()
+
+    def dragLeaveEvent(self, _event: QDragLeaveEvent) -> None:  # noqa: N802 - Qt's name
+        # The hint comes under the pointer now and hears of the rest; unless the pointer left altogether.
+        if not self._hint.underMouse():
+            self._hint.hide()
+
+    def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802 - Qt's name
+        self._hint.hide()
+        event.acceptProposedAction()
+        self._dropped(event.mimeData())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        super().resizeEvent(event)
+        if self._hint.isVisible():
+            self._hint.cover()
+
+    def closeEvent(self, event: QCloseEvent) -> None:  # noqa: N802 - Qt's name
+        if not self._quitting.may_close():
+            event.ignore()
+            return
+        window_state.keep(self, self.context.settings, self._shown)
+        if self._shown:
+            self.shown_page.left()
+        event.accept()

@@ -1,0 +1,32 @@
+from edgeopt_gui.pages import PAGES
+
+
+def entries(menu):
+    return [action.text() for action in menu.actions() if not action.isSeparator()]
+
+
+def test_every_action_is_in_a_menu_and_so_within_reach_of_the_keyboard(open_window):
+    window = open_window()
+    menus = {top.text().replace("&", ""): top.menu() for top in window.menuBar().actions()}
+    assert list(menus)[:2] == ["File", "View"]
+    assert list(menus)[-1] == "Help"
+    for bound in window.book:
+        assert bound.shown in menus[bound.action.menu].actions(), bound.action.key
+    for entry in PAGES:
+        assert entry.actions == () or entry.title in menus
+
+
+def test_recent_files_are_in_the_file_menu_and_open_again(open_window, context, tmp_path):
+    window = open_window()
+    model = tmp_path / "a&b.onnx"
+    model.write_bytes(b"not a model")
+    file_menu = window.menuBar().actions()[0].menu()
+    recent = next(action.menu() for action in file_menu.actions() if action.text() == "Recent files")
+    assert not recent.isEnabled()
+    window.open_paths([model])
+    assert entries(recent) == ["a&&b.onnx", "Forget these files"]
+    context.open(None)
+    recent.actions()[0].trigger()
+    assert context.subject.path == model
+    recent.actions()[-1].trigger()
+    assert not recent.isEnabled()

@@ -1,0 +1,73 @@
+"""What the tests of the app share: a context of their own, windows, and that Qt has nothing to complain about."""
+
+import os
+
+os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+
+import pytest
+from PySide6.QtCore import QSettings, QtMsgType, qInstallMessageHandler
+
+from edgeopt_gui.context import Context
+from edgeopt_gui.settings import Settings
+from edgeopt_gui.theme.apply import Theme
+
+
+@pytest.fixture(autouse=True)
+def no_qt_warnings():
+    """A warning of Qt's fails the test."""
+    complaints = []
+
+    def hear(kind, _where, message):
+        # What a platform without a screen cannot do says nothing about the app.
+        quiet = kind in {QtMsgType.QtInfoMsg, QtMsgType.QtDebugMsg} or message.startswith("This plugin does not")
+        if not quiet:
+            complaints.append(message)
+
+    before = qInstallMessageHandler(hear)
+    yield complaints
+    qInstallMessageHandler(before)
+    assert complaints == []
+
+
+@pytest.fixture
+def settings(tmp_path):
+    """Kept in a file of this test's own."""
+    return Settings(QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat))
+
+
+@pytest.fixture
+def context(qapp, settings):
+    made = Context(settings)
+    dress = Theme(qapp, settings)
+    yield made
+    made.jobs.close()
+    dress.deleteLater()
+
+
+@pytest.fixture
+def open_window(qtbot, context):
+    """Opens the app's window with these pages, or all of them, at 1200 x 800."""
+    from edgeopt_gui.pages import PAGES
+    from edgeopt_gui.window import Window
+
+    def open_it(pages=PAGES):
+        window = Window(context, pages)
+        qtbot.addWidget(window)
+        window.resize(1200, 800)
+        with qtbot.waitActive(window):
+            window.show()
+            window.activateWindow()
+        window.make_all()
+        return window
+
+    return open_it
+
+
+@pytest.fixture
+def open_page(open_window):
+    """Opens one page alone in a window and gives the page."""
+
+    def open_it(entry):
+        return open_window((entry,)).page(entry.key)
+
+    return open_it

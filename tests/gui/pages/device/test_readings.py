@@ -1,0 +1,26 @@
+from edgeopt.hw.load import LoadSample
+from edgeopt_gui.pages.device.readings import NAMES, readings
+
+FULL = LoadSample(41.6, 6 * 2**30, 16 * 2**30, 2.4e9, 61.3)
+EMPTY = LoadSample(None, None, None, None, None, {"clock_hz": "the kernel shows no cpufreq"})
+
+
+def test_values_with_their_units():
+    assert [(r.name, r.text, r.note) for r in readings(FULL)] == [
+        ("Load", "42 %", "of all cores"),
+        ("Memory in use", "6.0 GiB", "of 16.0 GiB"),
+        ("Clock", "2.40 GHz", "mean of the cores"),
+        ("Temperature", "61 °C", "the hottest sensor"),
+    ]
+    assert tuple(r.name for r in readings(FULL)) == NAMES
+
+
+def test_a_missing_value_says_why_and_is_never_zero():
+    assert all(r.value is None and r.text == "not known" for r in readings(EMPTY))
+    assert readings(EMPTY)[2].note == "The kernel shows no cpufreq."
+    assert readings(EMPTY)[0].note == "The device does not tell."
+
+
+def test_the_axis_of_memory_ends_at_what_there_is():
+    memory = readings(FULL)[1]
+    assert (memory.value, memory.top) == (6 * 2**30, 16 * 2**30)

@@ -1,0 +1,24 @@
+from edgeopt.targets import Verdict
+from edgeopt_gui.pages.device.targets import COLUMNS, chosen_sentences, look, others
+
+VERDICTS = (
+    Verdict("cpu-avx2", "x86 CPU with AVX2", True, True, "x86_64 with avx2"),
+    Verdict("generic-cpu", "Any CPU", True, False, "fits, but cpu-avx2 is more exact"),
+    Verdict("mobile-cpu", "Arm CPU", False, False, "it is for aarch64"),
+)
+
+
+def test_the_chosen_one_with_its_reason():
+    what, why = chosen_sentences(VERDICTS)
+    assert what == "cpu-avx2 · x86 CPU with AVX2"
+    assert why == "The most exact of those that fit: x86_64 with avx2."
+    assert chosen_sentences(VERDICTS[1:])[0] == "None"
+
+
+def test_the_others_with_why_not():
+    rows = [[column.text_of(verdict) for column in COLUMNS] for verdict in others(VERDICTS)]
+    assert rows == [
+        ["generic-cpu", "Any CPU", "yes", "fits, but cpu-avx2 is more exact"],
+        ["mobile-cpu", "Arm CPU", "no", "it is for aarch64"],
+    ]
+    assert [look(verdict) for verdict in others(VERDICTS)] == ["plain", "quiet"]

@@ -1,0 +1,85 @@
+"""An agent as its events and its status tell of it."""
+
+import msgspec
+import pytest
+
+from edgeopt.events import Log, Progress
+from edgeopt.fleet import records
+from edgeopt_gui.pages.live.agent import WORDS, AgentRecord, says_it_went_away
+
+SERVING = records.Serving("0123456789ab", "digits", 1.0, 7)
+STATUS = msgspec.to_builtins(
+    records.Status("serving", SERVING, records.Previous("ba9876543210"), trust="unsigned")
+)
+
+
+@pytest.fixture
+def agent():
+    return AgentRecord("device:8080")
+
+
+def step(state, number=1, reason=""):
+    return Progress(state, reason, subject=f"deployment {number}")
+
+
+def test_it_says_what_it_serves(agent):
+    assert "Asking" in agent.serves()
+    agent.take_status({"state": "empty", "trust": "unsigned"})
+    assert agent.serves() == "It serves nothing yet: deploy a bundle."
+    assert not agent.can_go_back
+    agent.take_status(STATUS)
+    assert agent.serves() == "Serves digits (release 0123456789ab)."
+    assert (agent.trust, agent.can_go_back) == ("unsigned", True)
+    degraded = records.Status("degraded", SERVING, reason="The worker of 0123456789ab crashes.")
+    agent.take_status(msgspec.to_builtins(degraded))
+    assert agent.serves().endswith("The worker of 0123456789ab crashes.")
+    assert not agent.can_go_back
+    agent.away = True
+    assert "went away" in agent.serves()
+
+
+def test_an_answer_of_another_version_says_nothing_wrong(agent):
+    agent.take_status(STATUS)
+    agent.take_status({"serving": "digits"})
+    assert "Asking" in agent.serves()
+
+
+def test_the_states_of_a_deployment_are_kept_in_order(agent):
+    for place, state in enumerate(("accepted", "probing", "soaking")):
+        taken = agent.take_progress(step(state, 3, "a reason"), 100.0 + place)
+        assert (taken.deployment, taken.state, taken.time_s) == (3, state, 100.0 + place)
+    assert agent.busy
+    assert agent.latest() == "Deployment 3: on probation (a reason)."
+    agent.take_progress(step("committed", 3), 200.0)
+    assert not agent.busy
+    assert [each.words for each in agent.steps] == ["accepted", "trying it out", "on probation", "serves for good"]
+
+
+def test_what_is_told_again_after_a_reconnection_is_not_news(agent):
+    agent.take_progress(step("soaking"), 1.0)
+    assert agent.take_progress(step("soaking"), 2.0) is None
+    assert len(agent.steps) == 1
+
+
+def test_other_progress_is_not_about_deployments(agent):
+    assert agent.take_progress(Progress("loading", "digits"), 1.0) is None
+    assert agent.take_progress(Progress("x", subject="deployment of troops"), 1.0) is None
+
+
+def test_only_what_lasts_is_marked_in_the_charts(agent):
+    assert agent.take_progress(step("verifying"), 1.0).marker == ""
+    assert agent.take_progress(step("rolled_back"), 1.0).marker == "deployment 1 taken back"
+
+
+def test_a_state_of_a_newer_agent_is_shown_by_its_name(agent):
+    assert agent.take_progress(step("cooling_down"), 1.0).words == "cooling down"
+
+
+def test_every_end_of_a_deployment_has_words():
+    assert {state.lower() for state in records.FINAL} <= set(WORDS)
+
+
+def test_the_sentence_by_which_it_goes_away_is_known():
+    assert says_it_went_away(Log("warning", "The agent at x went away; waiting for it to come back."))
+    assert not says_it_went_away(Log("info", "The agent at x is back."))
+    assert not says_it_went_away(Log("warning", "The device is hot."))

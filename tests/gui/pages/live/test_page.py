@@ -1,0 +1,262 @@
+"""The page with the real command line behind it: watched, paused, exported, broken off, started again."""
+
+import csv
+import importlib.resources
+import subprocess
+import sys
+import time
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QImage
+from PySide6.QtTest import QAbstractItemModelTester
+from PySide6.QtWidgets import QAbstractSpinBox, QComboBox
+
+from edgeopt.events import Metric
+from edgeopt_gui.pages.live import page as live
+from edgeopt_gui.pages.live.agent import Step
+from edgeopt_gui.pages.live.page import ENTRY
+from edgeopt_gui.subject import Subject
+from edgeopt_gui.widgets.ask_text import AskText
+
+LONG_MS = 30_000
+
+
+@pytest.fixture
+def sample():
+    with importlib.resources.as_file(importlib.resources.files("edgeopt") / "samples" / "digits_cnn.onnx") as path:
+        yield path
+
+
+@pytest.fixture
+def page(qtbot, open_page):
+    made = open_page(ENTRY)
+    qtbot.waitUntil(lambda: made.view is not None, timeout=LONG_MS)
+    return made
+
+
+@pytest.fixture
+def watched(qtbot, context, page, sample):
+    context.open(Subject(sample, "model"))
+    page.start()
+    qtbot.waitUntil(lambda: page.session.history.moments > 5, timeout=LONG_MS)
+    return page
+
+
+@pytest.fixture
+def filled(page):
+    """A page with a minute of samples, and nothing that runs."""
+    begin = time.time() - 60
+    for moment in range(600):
+        page.session.history.take(Metric("latency_ms", 1.0 + moment / 600), begin + moment / 10)
+    page.view.chart.redraw()
+    return page
+
+
+def why_not(page, key):
+    action = next(each for each in live.ACTIONS if each.key == key)
+    return action.why_not(page)
+
+
+def test_without_anything_it_says_what_to_do(page):
+    assert page.state == "empty"
+    assert why_not(page, "live.start") == "Open a model or a bundle first, or connect to an agent."
+    assert why_not(page, "live.csv") == "There are no samples yet: start watching first."
+    assert why_not(page, "live.stop") == "Nothing is being watched."
+    assert why_not(page, "live.deploy") == "There is no bundle yet: optimize a model, or open a bundle."
+    assert why_not(page, "live.rollback") == "Connect to an agent first."
+    assert page.command() is None
+
+
+def test_the_charts_are_not_imported_before_they_are_needed():
+    slow = ("pyqtgraph", "edgeopt_gui.plots.ring", "edgeopt_gui.pages.live.view")
+    check = f"import sys, edgeopt_gui.pages; print([m for m in {slow} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+FIRST_ENTRY = """
+import sys
+from PySide6.QtCore import QSettings
+from PySide6.QtWidgets import QApplication
+from edgeopt_gui.context import Context
+from edgeopt_gui.gaps import GapMonitor
+from edgeopt_gui.pages.live.page import ENTRY
+from edgeopt_gui.settings import Settings
+from edgeopt_gui.theme.apply import Theme
+from edgeopt_gui.window import Window
+
+app = QApplication([])
+settings = Settings(QSettings(sys.argv[1], QSettings.Format.IniFormat))
+theme, context = Theme(app, settings), Context(settings)
+window = Window(context, (ENTRY,))
+monitor = GapMonitor(150)
+monitor.start()
+window.show()
+page = window.page("live")
+print(page.state)
+context.changed.connect(lambda: page.view is not None and app.quit())
+app.exec()
+print(page.state, [gap.stack for gap in monitor.stop()])
+"""
+
+
+def test_the_window_answers_while_the_charts_are_imported(tmp_path):
+    command = [sys.executable, "-c", FIRST_ENTRY, str(tmp_path / "settings.ini")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.splitlines() == ["busy", "empty []"], done.stderr
+
+
+def test_curves_and_figures_move_while_it_runs(qtbot, watched):
+    page = watched
+    assert page.state == "content"
+    assert page.command().arguments[0] == "watch"
+    latency = page.session.history.rings["latency_ms"]
+    chart = page.view.chart
+    before, drawn = latency.count, len(chart.panels[0].plot.curve("latency_p50_ms"))
+    qtbot.waitUntil(lambda: latency.count >= before + 10, timeout=LONG_MS)
+    qtbot.waitUntil(lambda: len(chart.panels[0].plot.curve("latency_p50_ms")) >= drawn + 8, timeout=LONG_MS)
+    names = {"latency_p50_ms", "latency_p99_ms", "process_memory_bytes", "device_memory_bytes", "load_percent"}
+    assert names <= set(page.session.history.rings)
+    assert not chart.panels[1].isHidden()
+    shown = page.view.figures.text_of("p50")
+    assert float(shown) > 0
+    qtbot.waitUntil(lambda: page.view.figures.text_of("p50") != shown, timeout=LONG_MS)
+    assert "Running" in page.view.state.text()
+
+
+def test_paused_it_draws_nothing_and_loses_nothing(qtbot, watched):
+    page = watched
+    page.pause()
+    page.view.chart.redraw()
+    shown, before = page.view.chart.shown, page.session.history.moments
+    qtbot.waitUntil(lambda: page.session.history.moments > before + 5, timeout=LONG_MS)
+    page.view.chart.redraw()
+    assert page.view.chart.shown == shown
+    qtbot.waitUntil(lambda: "Paused, " in page.view.state.text(), timeout=LONG_MS)
+    page.pause()
+    page.view.chart.redraw()
+    assert page.view.chart.shown[1] > shown[1]
+
+
+def test_samples_and_charts_are_exported(qtbot, context, filled, tmp_path):
+    page = filled
+    moments = page.session.history.moments
+    with qtbot.waitSignal(context.said, timeout=LONG_MS) as said:
+        page.save_csv(tmp_path / "live.csv")
+        assert why_not(page, "live.png") == "Another file is being written."
+    assert "rows" in said.args[0]
+    with (tmp_path / "live.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert len([row for row in rows if row["latency_ms"]]) == moments
+    with qtbot.waitSignal(context.said, timeout=LONG_MS):
+        page.save_png(tmp_path / "live.png")
+    picture = QImage(str(tmp_path / "live.png"))
+    assert picture.width() >= page.view.chart.width()
+    assert picture.height() > page.view.chart.height()
+
+
+def test_what_cannot_be_written_is_said(qtbot, context, filled, tmp_path):
+    with qtbot.waitSignal(context.failed, timeout=LONG_MS) as failed:
+        filled.save_csv(tmp_path / "nowhere" / "live.csv")
+    assert "could not be written: No such file or directory" in failed.args[0].what
+    assert why_not(filled, "live.csv") == ""
+
+
+def test_stopped_it_keeps_the_curves_and_can_be_cleared(qtbot, watched):
+    page = watched
+    page.stop()
+    qtbot.waitUntil(lambda: "Stopped" in page.view.state.text(), timeout=LONG_MS)
+    assert page.state == "content"
+    assert page.session.history.markers[-1].label == "stopped"
+    page.clear()
+    assert page.state == "empty"
+    assert why_not(page, "live.start") == ""
+
+
+def test_a_job_that_is_killed_is_stated_and_can_be_started_again(qtbot, context, watched):
+    page = watched
+    context.jobs.jobs[0].kill()
+    qtbot.waitUntil(page.view.message.isVisible, timeout=LONG_MS)
+    assert "killed from outside" in page.view.message.sentence.text()
+    assert page.state == "content"
+    moments = page.session.history.moments
+    with qtbot.waitSignal(context.failed):
+        qtbot.mouseClick(page.view.message.details, Qt.MouseButton.LeftButton)
+    qtbot.keyClick(page.view.message.again, Qt.Key.Key_Space)
+    qtbot.waitUntil(lambda: page.session.history.moments > moments + 3, timeout=LONG_MS)
+    assert not page.view.message.isVisible()
+
+
+def test_another_rate_is_followed_at_once(qtbot, watched):
+    page = watched
+    page.view.rate.setValue(20.0)
+    assert page.command().arguments[-2:] == ("--rate", "20")
+    rate = "throughput_per_s"
+    qtbot.waitUntil(lambda: 10 < page.session.history.latest.get(rate, 0) < 40, timeout=LONG_MS)
+    assert [marker.label for marker in page.session.history.markers] == ["started digits_cnn.onnx"]
+
+
+def test_what_is_no_model_is_an_error_with_a_way_on(qtbot, context, page, tmp_path):
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(b"no model")
+    context.open(Subject(broken, "model"))
+    page.start()
+    qtbot.waitUntil(lambda: page.state == "error", timeout=LONG_MS)
+    assert why_not(page, "live.start") == ""
+
+
+def test_an_agent_that_is_not_there_is_an_error_with_a_way_on(qtbot, context, page):
+    page.connect_to("127.0.0.1:9")
+    qtbot.waitUntil(lambda: page.state == "error", timeout=LONG_MS)
+    assert context.settings.text("agent.url") == "127.0.0.1:9"
+    page.leave_agent()
+    assert why_not(page, "live.disconnect") == "No agent is connected."
+
+
+def test_the_address_of_an_agent_is_asked_for(qtbot, context, page):
+    page.ask_for_agent()
+    dialog = page.findChild(AskText)
+    assert dialog.field.text() == "http://127.0.0.1:8080"
+    dialog.field.clear()
+    qtbot.keyClicks(dialog.field, "127.0.0.1:9")
+    qtbot.keyClick(dialog.field, Qt.Key.Key_Return)
+    assert page.url == "127.0.0.1:9"
+
+
+def test_the_model_and_the_bundle_can_be_chosen(qtbot, context, page, sample, conv_bundle):
+    context.open(Subject(sample, "model"))
+    context.use_bundle(conv_bundle)
+    assert page.view.choice.count() == 2
+    assert page.command_of_start().arguments == ("watch", str(conv_bundle))
+    page.view.choice_changed.emit("model")
+    assert page.command_of_start().arguments == ("watch", str(sample))
+
+
+def test_the_table_of_deployments_is_a_sound_model(page):
+    model = page.view.agent.steps
+    QAbstractItemModelTester(model, QAbstractItemModelTester.FailureReportingMode.Fatal)
+    model.set_rows([Step(1, "soaking", 1e9, "why"), Step(1, "committed", 1e9 + 1, "")])
+    assert model.data(model.index(0, 1), Qt.ItemDataRole.DisplayRole) == "1  on probation"
+    assert model.data(model.index(0, 1), Qt.ItemDataRole.ToolTipRole) == "why"
+
+
+def test_the_length_of_time_is_chosen(qtbot, filled):
+    view = filled.view
+    view.spans.setFocus()
+    qtbot.keyClick(view.spans, Qt.Key.Key_Down)
+    view.chart.redraw()
+    begin, end = view.chart.shown
+    assert end - begin == pytest.approx(300)
+    qtbot.keyClick(view.chart, Qt.Key.Key_Plus)
+    assert view.spans.currentIndex() == -1
+    assert why_not(filled, "live.follow") == "The charts follow the newest sample already."
+    qtbot.keyClick(view.chart, Qt.Key.Key_Left)
+    assert why_not(filled, "live.follow") == ""
+    filled.follow()
+    assert view.chart.span.follows
+
+
+def test_every_widget_has_a_name_for_screen_readers(page):
+    for kind in (QComboBox, QAbstractSpinBox):
+        assert all(each.accessibleName() for each in page.view.findChildren(kind))

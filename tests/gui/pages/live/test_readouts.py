@@ -1,0 +1,64 @@
+"""The figures beside the charts."""
+
+import pytest
+
+from edgeopt.events import Metric
+from edgeopt_gui.pages.live.history import History
+from edgeopt_gui.pages.live.readouts import NOTHING, read, reason_in
+
+
+def row(history, name, missing=None):
+    return next(each for each in read(history, missing or {}) if each.name == name)
+
+
+@pytest.fixture
+def history():
+    made = History()
+    for name, value in (
+        ("latency_p50_ms", 0.26231),
+        ("latency_p99_ms", 12.34),
+        ("throughput_per_s", 3811.9),
+        ("process_memory_bytes", 300 * 2**20),
+        ("process_memory_bytes", 120 * 2**20),
+        ("load_percent", 50.4),
+        ("clock_hz", 2.4e9),
+    ):
+        made.take(Metric(name, float(value)), 1e9)
+    return made
+
+
+def test_values_have_units_and_the_digits_that_mean_something(history):
+    assert (row(history, "p50").value, row(history, "p50").unit) == ("0.262", "ms")
+    assert row(history, "p99").value == "12.3"
+    assert row(history, "Runs a second").value == "3,812"
+    assert row(history, "Load").value == "50 %"
+    assert row(history, "Clock").value == "2.40 GHz"
+    memory = row(history, "Process memory")
+    assert (memory.value, memory.note) == ("120 MiB", "at most 300 MiB")
+
+
+def test_what_is_not_told_says_why(history):
+    assert row(history, "p90").value == NOTHING
+    temperature = row(history, "Temperature", {"temperature_c": "no sensor"})
+    assert (temperature.value, temperature.note) == (NOTHING, "no sensor")
+
+
+def test_requests_of_this_side_are_counted(history):
+    assert all(each.name != "Test requests a second" for each in read(history, {}))
+    history.take(Metric("sent_per_s", 20.0), 1e9)
+    history.take(Metric("failed_requests", 3.0), 1e9)
+    requests = row(history, "Test requests a second")
+    assert (requests.value, requests.note) == ("20.0", "3 requests failed")
+
+
+@pytest.mark.parametrize(
+    ("message", "found"),
+    [
+        ("No clock_hz: the kernel shows no cpufreq.", ("clock_hz", "the kernel shows no cpufreq")),
+        ("This device tells no temperature_c: no sensor.", ("temperature_c", "no sensor")),
+        ("No more runs: stopped.", None),
+        ("The model does not keep up.", None),
+    ],
+)
+def test_reasons_are_found_in_what_is_logged(message, found):
+    assert reason_in(message) == found

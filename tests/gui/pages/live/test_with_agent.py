@@ -1,0 +1,141 @@
+"""The page against a running agent: deployments and a rollback as they happen, and the agent that goes away."""
+
+import shutil
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from edgeopt_gui.pages.live.page import ACTIONS, ENTRY
+from edgeopt_gui.pages.live.readouts import NOTHING
+
+LONG_MS = 60_000
+
+
+@pytest.fixture
+def port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+@pytest.fixture
+def start_agent(tmp_path, port):
+    running = []
+
+    def start():
+        command = ["run", "--data-dir", str(tmp_path / "agent"), "--port", str(port)]
+        soak = ["--soak-seconds", "0.5", "--soak-requests", "3"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "edgeopt_agent.main", *command, *soak],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        running.append(process)
+        assert "listens at" in process.stdout.readline()
+        return process
+
+    yield start
+    for process in running:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.fixture
+def url(port):
+    return f"127.0.0.1:{port}"
+
+
+@pytest.fixture
+def other_bundle(conv_bundle, tmp_path, change_deployment):
+    """The same model as another release."""
+    other = shutil.copytree(conv_bundle, tmp_path / "other.edgeopt")
+    change_deployment(other, summary="another one")
+    return other
+
+
+@pytest.fixture
+def page(qtbot, open_page):
+    made = open_page(ENTRY)
+    qtbot.waitUntil(lambda: made.view is not None, timeout=LONG_MS)
+    return made
+
+
+def states(page, number):
+    return [step.state for step in page.session.agent.steps if step.deployment == number]
+
+
+def why_not(page, key):
+    return next(each for each in ACTIONS if each.key == key).why_not(page)
+
+
+@pytest.mark.slow
+def test_a_session_with_an_agent(qtbot, page, start_agent, url, conv_bundle, other_bundle):
+    context, agent = page.context, start_agent()
+    page.connect_to(url)
+    qtbot.waitUntil(
+        lambda: page.session.agent is not None and page.session.agent.status is not None, timeout=LONG_MS
+    )
+    assert page.state == "content"
+    assert page.view.agent.serves.text() == "It serves nothing yet: deploy a bundle."
+    assert page.view.agent.trust.text().startswith("Unsigned")
+    assert why_not(page, "live.rollback") == "The agent has no release to go back to."
+
+    context.use_bundle(conv_bundle)
+    page.deploy()
+    assert why_not(page, "live.deploy") == "A deployment is under way."
+    qtbot.waitUntil(lambda: "committed" in states(page, 1), timeout=LONG_MS)
+    qtbot.waitUntil(lambda: page.view.agent.serves.text().startswith("Serves conv"), timeout=LONG_MS)
+    assert "soaking" in states(page, 1)
+
+    page.view.agent.rate.setValue(50.0)
+    page.view.agent.traffic.setChecked(True)
+    assert page.command().arguments[-2:] == ("--send", "50")
+    rings = page.session.history.rings
+    qtbot.waitUntil(lambda: "latency_p99_ms" in rings and len(rings["latency_p99_ms"]) > 10, timeout=LONG_MS)
+    qtbot.waitUntil(lambda: page.view.figures.text_of("p50") not in {"", NOTHING}, timeout=LONG_MS)
+    assert len(rings["process_memory_bytes"]) > 10
+
+    context.use_bundle(other_bundle)
+    qtbot.waitUntil(lambda: why_not(page, "live.deploy") == "", timeout=LONG_MS)
+    page.deploy()
+    qtbot.waitUntil(lambda: "committed" in states(page, 2), timeout=LONG_MS)
+    qtbot.waitUntil(lambda: why_not(page, "live.rollback") == "", timeout=LONG_MS)
+    page.roll_back()
+    qtbot.waitUntil(lambda: "committed" in states(page, 3), timeout=LONG_MS)
+    marked = [marker.label for marker in page.session.history.markers]
+    assert {"deployment 1 serves for good", "deployment 3 serves for good"} <= set(marked)
+
+    agent.kill()
+    agent.wait()
+    qtbot.waitUntil(lambda: page.session.agent.away, timeout=LONG_MS)
+    assert page.state == "content"
+    assert "went away" in page.view.message.sentence.text()
+    assert why_not(page, "live.deploy") == "The agent went away; wait until it is back."
+    kept = len(rings["load_percent"])
+
+    start_agent()
+    qtbot.waitUntil(lambda: not page.session.agent.away, timeout=LONG_MS)
+    qtbot.waitUntil(lambda: len(rings["load_percent"]) > kept + 5, timeout=LONG_MS)
+    assert not page.view.message.isVisible()
+    qtbot.waitUntil(lambda: page.view.agent.serves.text().startswith("Serves conv"), timeout=LONG_MS)
+    page.leave_agent()
+    qtbot.waitUntil(lambda: context.jobs.jobs == (), timeout=LONG_MS)
+    assert page.url == ""
+
+
+def test_a_bundle_that_is_refused_says_why(qtbot, context, page, start_agent, url, bundle):
+    start_agent()
+    model = bundle / "model" / "conv.onnx"
+    model.write_bytes(model.read_bytes()[:-20])
+    page.connect_to(url)
+    context.use_bundle(bundle)
+    qtbot.waitUntil(lambda: why_not(page, "live.deploy") == "", timeout=LONG_MS)
+    page.deploy()
+    qtbot.waitUntil(page.view.message.isVisible, timeout=LONG_MS)
+    assert "conv.onnx" in page.view.message.sentence.text()
+    assert page.view.message.again.isEnabled()
+    assert page.view.agent.doing.isHidden()

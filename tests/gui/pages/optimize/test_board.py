@@ -1,0 +1,97 @@
+"""The board: a real search's events in, the story that its outcome tells out."""
+
+import pytest
+
+from edgeopt import events
+from edgeopt_gui.pages.optimize.board import Board, Row, axis, place_on
+
+
+def heard(recorded):
+    board = Board()
+    for event in recorded:
+        board.hear(event)
+    return board
+
+
+def test_the_rows_tell_what_the_outcome_tells(recorded, result):
+    told, finished = heard(recorded), Board()
+    finished.finish(result)
+    measured = {report.candidate.name for report in result.candidates}
+    assert set(told.rows) == measured
+    assert measured <= set(finished.rows)
+    for name in measured:
+        assert told.rows[name].speedup == finished.rows[name].speedup
+        assert told.rows[name].accuracy_db == finished.rows[name].accuracy_db
+
+
+def test_one_row_leads_in_the_end(result):
+    board = Board()
+    board.finish(result)
+    leaders = [row.name for row in board.rows.values() if row.leads]
+    assert leaders == [result.winner.name]
+
+
+def test_a_variant_that_could_not_be_made_says_why(result):
+    board = Board()
+    board.finish(result)
+    row = board.rows["transformer-fused"]
+    assert row.outcome == "not made: the model has no attention"
+    assert row.out
+
+
+def test_the_furthest_phase_counts(recorded):
+    board = heard(recorded)
+    assert board.place == 6
+    board.hear(events.Progress("making variants"))
+    assert board.place == 6
+    assert board.progress is not None
+    assert board.progress.phase == "making variants"
+
+
+def test_warnings_are_kept():
+    board = Board()
+    board.hear(events.Log("warning", "No data was given."))
+    board.hear(events.Log("info", "of no interest"))
+    assert board.warnings == ["No data was given."]
+
+
+def test_a_later_standing_keeps_what_it_does_not_say():
+    board = Board()
+    board.hear(events.Standing("a", "racing", accuracy_db=40.0))
+    board.hear(events.Standing("a", "racing", latency_ms=2.0, speedup=1.5, speedup_low=1.4, speedup_high=1.6))
+    row = board.hear(events.Standing("a", "lost", "0.70 of the speed of b"))
+    assert row == Row("a", "lost", "0.70 of the speed of b", 2.0, 1.5, 1.4, 1.6, 40.0)
+    assert row.outcome == "slower: 0.70 of the speed of b"
+
+
+def test_the_best_is_in_the_race_and_faster_than_the_model():
+    board = Board()
+    board.hear(events.Standing("source", "racing", speedup=1.0))
+    assert board.best is None
+    board.hear(events.Standing("quick", "racing", speedup=2.0))
+    board.hear(events.Standing("wrong", "below the floor", "12 dB", speedup=9.0))
+    assert board.best is not None
+    assert board.best.name == "quick"
+
+
+@pytest.mark.parametrize("speeds", [[], [1.0], [0.2, 5.0], [100.0], [0.001]])
+def test_the_axis_holds_every_middle_and_the_model(speeds):
+    rows = [Row(str(k), "racing", speedup=speed) for k, speed in enumerate(speeds)]
+    low, high = axis(rows)
+    assert low < 1.0 < high
+    for speed in speeds:
+        assert 0 < place_on((low, high), speed) < 1
+
+
+def test_twice_and_half_are_equally_far_from_one():
+    span = (0.25, 4.0)
+    assert place_on(span, 1.0) == pytest.approx(0.5)
+    assert place_on(span, 2.0) - 0.5 == pytest.approx(0.5 - place_on(span, 0.5))
+    assert (place_on(span, 99.0), place_on(span, 0.0)) == (1.0, 0.0)
+
+
+def test_an_interval_goes_with_the_speed_that_it_was_measured_with():
+    board = Board()
+    board.hear(events.Standing("a", "racing", speedup=2.8, speedup_low=2.6, speedup_high=3.0))
+    row = board.hear(events.Standing("a", "racing", speedup=4.1))
+    assert (row.speedup, row.low, row.high) == (4.1, None, None)

@@ -1,0 +1,65 @@
+"""The table of candidates: sorted by speed, told in full, drawn on one axis."""
+
+import pytest
+from PySide6.QtTest import QAbstractItemModelTester
+
+from edgeopt import events
+from edgeopt_gui.pages.optimize.board import Board, Row
+from edgeopt_gui.pages.optimize.candidates import Candidates
+
+
+@pytest.fixture
+def shown(qtbot, context):
+    widget = Candidates()
+    qtbot.addWidget(widget)
+    widget.resize(900, 400)
+    widget.show()
+    qtbot.waitExposed(widget)
+    return widget
+
+
+def names(widget):
+    return [row.name for row in widget.records.shown]
+
+
+def test_a_recorded_race_keeps_the_model_in_order(shown, recorded):
+    tester = QAbstractItemModelTester(shown.records, QAbstractItemModelTester.FailureReportingMode.Fatal, shown)
+    board = Board()
+    for event in recorded:
+        row = board.hear(event)
+        if row is not None:
+            shown.put([row])
+    speeds = [row.speedup for row in shown.records.shown if row.speedup is not None]
+    assert speeds == sorted(speeds, reverse=True)
+    assert len(shown.records.shown) == len(board.rows)
+    assert tester.model() is shown.records
+
+
+def test_the_fastest_stands_first_as_it_changes(shown):
+    shown.put([Row("a", "racing", speedup=1.5), Row("b", "racing"), Row("c", "racing", speedup=1.2)])
+    assert names(shown) == ["a", "c", "b"]
+    shown.put([Row("b", "racing", speedup=3.0)])
+    assert names(shown) == ["b", "a", "c"]
+
+
+def test_the_row_under_the_cursor_is_told_in_full(shown):
+    reason = "0.30 of the speed of something with a very long name that no column could hold"
+    shown.put([Row("a", "racing"), Row("b", "lost", reason)])
+    shown.table.pick("b")
+    assert reason in shown._details.text()
+    shown.put([Row("b", "winner", speedup=2.0)])
+    assert "winner" in shown._details.text()
+
+
+def test_another_board_replaces_the_rows(shown):
+    shown.put([Row("old", "racing")])
+    board = Board()
+    board.hear(events.Standing("new", "racing"))
+    shown.show_board(board)
+    assert names(shown) == ["new"]
+
+
+def test_the_names_are_readable_in_a_narrow_window(shown):
+    shown.put([Row("cleaned · onnxruntime-cpu · threads=1", "racing", speedup=1.5)])
+    shown.resize(560, 300)
+    assert shown.table.columnWidth(0) >= shown.fontMetrics().averageCharWidth() * 30

@@ -1,0 +1,200 @@
+"""The page with the real command line behind it."""
+
+import contextlib
+import os
+import shutil
+import signal
+
+import numpy as np
+import psutil
+import pytest
+
+from edgeopt.bundle.read import read_bundle
+from edgeopt.errors import signal_name
+from edgeopt.samples import DATA, MODEL
+from edgeopt_gui.jobs.ending import Ending
+from edgeopt_gui.pages.optimize.page import ENTRY
+from edgeopt_gui.pages.optimize.result import headline
+from edgeopt_gui.subject import Subject
+
+SEARCH_MS = 60_000
+
+
+@pytest.fixture
+def page(open_page, context):
+    context.settings.keep("optimize.time-limit-s", 5)
+    return open_page(ENTRY)
+
+
+@pytest.fixture
+def ready(page, context):
+    context.open(Subject(MODEL, "model"))
+    context.use_data(DATA)
+    return page
+
+
+def why_not(page, key):
+    return next(action for action in ENTRY.actions if action.key == key).why_not(page)
+
+
+def children(job):
+    """The job and all that it started."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(job.pid)
+        return [process, *process.children(recursive=True)]
+    return []
+
+
+def start(page, context, qtbot):
+    with qtbot.waitSignal(context.jobs.started) as started:
+        page.start()
+    (job,) = started.args
+    return job
+
+
+def test_without_a_model_there_is_a_sentence_and_a_button(page):
+    assert page.state == "empty"
+    assert why_not(page, "optimize.start") == "Open a model first."
+    assert page.command() is None
+
+
+def test_a_bundle_is_not_optimized_again(page, context, bundle):
+    context.open(Subject(bundle, "bundle"))
+    assert page.state == "empty"
+    assert "Open the model" in page._empty.sentence.text()
+    assert "optimized already" in why_not(page, "optimize.start")
+
+
+def test_the_command_line_follows_the_settings(ready, context):
+    assert f"--data {DATA}" in ready.command_line.text()
+    ready.panel.budgets["balanced"].click()
+    assert "--floor balanced" in ready.command_line.text()
+    assert ready.command().line == ready.command_line.text()
+    ready.clear_data()
+    assert "--data" not in ready.command_line.text()
+
+
+def test_the_targets_of_this_device_come_by_themselves(qtbot, page):
+    qtbot.waitUntil(lambda: page.panel.target.count() > 3, timeout=20_000)
+    assert page.panel.target.itemText(0).startswith("Automatic (")
+
+
+@pytest.mark.slow
+def test_a_search_from_start_to_the_saved_bundle(qtbot, ready, context, tmp_path):
+    start(ready, context, qtbot)
+    assert ready.state == "busy"
+    assert "running" in why_not(ready, "optimize.start")
+    assert not ready.panel.isEnabled()
+    assert why_not(ready, "optimize.save") == "There is no bundle yet."
+    qtbot.waitUntil(lambda: ready.view.candidates.records.rowCount() > 2, timeout=SEARCH_MS)
+    assert ready.view.standing.line.text() != "Starting"
+    # Another page and another model in between: nothing is lost, and the page says what it shows.
+    ready.left()
+    context.open(Subject(tmp_path / "other.onnx", "model"))
+    assert "This search is about digits_cnn.onnx; other.onnx is open now." in ready.view.about.text()
+    with qtbot.waitSignal(context.bundle_changed, timeout=SEARCH_MS):
+        pass
+    context.open(Subject(MODEL, "model"))
+    assert not ready.view.about.isVisible()
+    assert ready.state == "content"
+    result = ready._run.result
+    assert ready.view.verdict.headline.text() == headline(result)
+    assert "rounds in turns" in ready.view.verdict.proof.text()
+    names = {row.name for row in ready.view.candidates.records.shown}
+    assert {report.candidate.name for report in result.candidates} <= names
+    # Saved, exported, watched.
+    with qtbot.waitSignal(context.bundle_changed):
+        ready.save_to(tmp_path / "mine.edgeopt")
+    assert context.bundle == tmp_path / "mine.edgeopt"
+    assert read_bundle(context.bundle).deployment.source.name == MODEL.name
+    qtbot.waitUntil(lambda: "Saved as" in ready.view.verdict.note.text())
+    ready.export_to(tmp_path / "deployment.toml")
+    qtbot.waitUntil(lambda: "Exported" in ready.view.verdict.note.text())
+    assert (tmp_path / "deployment.toml").read_bytes() == (context.bundle / "deployment.toml").read_bytes()
+    with qtbot.waitSignal(context.page_wanted) as wanted:
+        ready.watch_live()
+    assert wanted.args == ["live"]
+    # A save that cannot be is said beside the buttons, and the bundle stays.
+    (tmp_path / "papers").mkdir()
+    (tmp_path / "papers" / "thesis.txt").write_text("precious")
+    ready.save_to(tmp_path / "papers")
+    qtbot.waitUntil(lambda: "is not a bundle" in ready.view.verdict.note.text())
+    assert context.bundle == tmp_path / "mine.edgeopt"
+
+
+def test_a_cancelled_search_leaves_no_process_and_no_file(qtbot, ready, context, cache):
+    job = start(ready, context, qtbot)
+    qtbot.waitUntil(lambda: ready.view.candidates.records.rowCount() > 0, timeout=SEARCH_MS)
+    family = children(job)
+    assert len(family) > 1
+    with qtbot.waitSignal(job.ended, timeout=10_000):
+        ready.cancel()
+        assert "stopping already" in why_not(ready, "optimize.cancel")
+    assert psutil.wait_procs(family, timeout=5)[1] == []
+    assert ready.state == "content"
+    assert ready.welcome.notice.text() == "Cancelled; nothing was changed."
+    assert why_not(ready, "optimize.start") == ""
+    assert ready.panel.isEnabled()
+    ready._background.wait()
+    assert list((cache / "edgeopt" / "searches").iterdir()) == []
+
+
+def test_a_search_killed_from_outside_is_said_and_can_be_started_again(qtbot, ready, context):
+    job = start(ready, context, qtbot)
+    qtbot.waitUntil(lambda: ready.view.standing.line.text() != "Starting", timeout=SEARCH_MS)
+    with qtbot.waitSignal(job.ended, timeout=10_000):
+        os.kill(job.pid, signal.SIGKILL)
+    assert ready.state == "error"
+    assert signal_name(signal.SIGKILL) in ready.failure.sentence.text()
+    assert why_not(ready, "optimize.start") == ""
+
+
+def test_data_that_does_not_fit_is_said_beside_the_settings(qtbot, ready, context, tmp_path):
+    np.savez(tmp_path / "flat.npz", image=np.zeros((32, 1024), np.float32))
+    context.use_data(tmp_path / "flat.npz")
+    job = start(ready, context, qtbot)
+    with qtbot.waitSignal(job.ended, timeout=SEARCH_MS):
+        pass
+    assert ready.state == "error"
+    assert "2 dimensions [32, 1024]" in ready.failure.sentence.text()
+    assert "exit code 3" in ready.failure._details.toPlainText()
+    # Other data, and the way is free again.
+    ready.use_data(DATA)
+    assert why_not(ready, "optimize.start") == ""
+
+
+def test_data_that_is_none_cannot_be_started_with(qtbot, ready, context, tmp_path):
+    (tmp_path / "d.npz").write_text("no archive")
+    with qtbot.waitSignal(ready.panel.data.counted):
+        context.use_data(tmp_path / "d.npz")
+    assert "no .npz archive" in why_not(ready, "optimize.start")
+
+
+def test_a_broken_model_is_one_sentence(qtbot, ready, context, tmp_path):
+    (tmp_path / "broken.onnx").write_bytes(b"\x08\x08 no model")
+    context.open(Subject(tmp_path / "broken.onnx", "model"))
+    job = start(ready, context, qtbot)
+    with qtbot.waitSignal(job.ended, timeout=SEARCH_MS):
+        pass
+    assert ready.state == "error"
+    assert "broken.onnx" in ready.failure.sentence.text()
+
+
+def test_no_place_for_the_bundle_is_said_before_anything_runs(ready, context, cache):
+    shutil.rmtree(cache, ignore_errors=True)
+    cache.write_text("a file in the way")
+    before = context.jobs.jobs
+    ready.start()
+    assert ready.state == "error"
+    assert "no place for the bundle" in ready.failure.sentence.text()
+    assert context.jobs.jobs == before
+
+
+def test_a_missing_extra_says_how_to_install_it(ready, qtbot, context):
+    job = start(ready, context, qtbot)
+    what = "Optimizing a model needs the 'optimize' extra, which is not installed."
+    hint = "Install it with: pip install 'edgeopt[optimize]'"
+    ready._ended(ready._run, Ending("failed", {}, what, hint))
+    assert ready.failure.sentence.text() == what
+    assert ready.failure.next_step.text() == hint
+    job.cancel()

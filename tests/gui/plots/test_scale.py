@@ -1,0 +1,37 @@
+"""Axes are round, hold every value, and do not jump with each of them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from edgeopt_gui.plots.scale import around, from_zero
+
+
+@given(st.floats(1e-6, 1e12), st.floats(0, 1e12))
+def test_every_value_fits(highest, shown):
+    assert from_zero(highest, shown) >= highest
+
+
+@given(st.floats(-1e3, 1e3), st.floats(0, 1e3), st.none() | st.tuples(st.floats(-1e3, 0), st.floats(1, 1e3)))
+def test_both_ends_fit(lowest, more, shown):
+    low, high = around(lowest, lowest + more, shown, 5.0)
+    assert low <= lowest
+    assert high >= lowest + more
+    assert high - low >= 1.0 if shown else high - low >= 5.0
+
+
+def test_small_changes_leave_the_axis_alone():
+    assert from_zero(0.21, 0) == pytest.approx(0.3)
+    assert from_zero(0.29, 0.3) == 0.3
+    assert from_zero(0.19, 0.3) == 0.3
+    assert around(41.0, 44.0, (40.0, 46.0), 5.0) == (40.0, 46.0)
+
+
+def test_large_changes_move_it():
+    assert from_zero(0.31, 0.3) == pytest.approx(0.4)
+    assert from_zero(0.1, 0.3) == pytest.approx(0.15)
+    assert around(41.0, 60.0, (40.0, 46.0), 5.0)[1] >= 60
+
+
+def test_no_values_yet_are_no_trouble():
+    assert from_zero(0.0, 0.0) == 1.0

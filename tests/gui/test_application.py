@@ -1,0 +1,94 @@
+"""The app as users start it: a process of its own, without a screen."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+from PySide6.QtCore import QSettings
+
+from edgeopt.samples import MODEL
+from edgeopt_gui.window_state import GEOMETRY, PAGE
+
+PATIENCE_S = 60
+PATIENCE_MS = PATIENCE_S * 1000
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts the app with settings of this test's own."""
+    running = []
+
+    def begin(*arguments):
+        environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen", "XDG_CONFIG_HOME": str(tmp_path)}
+        command = [sys.executable, "-m", "edgeopt_gui.main", *map(str, arguments)]
+        app = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        running.append(app)
+        return app
+
+    yield begin
+    for app in running:
+        app.kill()
+        app.communicate()
+
+
+def settings(tmp_path):
+    return QSettings(str(tmp_path / "edgeopt" / "gui.ini"), QSettings.Format.IniFormat)
+
+
+def jobs_of(app):
+    found = set()
+    for child in psutil.Process(app.pid).children(recursive=True):
+        try:
+            found.update(child.cmdline())
+        except psutil.Error:
+            continue
+    return found
+
+
+def end(app):
+    app.send_signal(signal.SIGTERM)
+    _, complaints = app.communicate(timeout=PATIENCE_S)
+    quiet = [line for line in complaints.splitlines() if "This plugin does not" not in line]
+    return app.returncode, quiet
+
+
+def test_it_opens_what_it_is_given_and_ends_cleanly_when_asked(qtbot, start, tmp_path):
+    app = start(MODEL)
+    qtbot.waitUntil(lambda: "analyze" in jobs_of(app), timeout=PATIENCE_MS)
+    family = psutil.Process(app.pid).children(recursive=True)
+    assert end(app) == (0, [])
+    assert psutil.wait_procs(family, timeout=5)[1] == []
+    kept = settings(tmp_path)
+    assert kept.value("recent") == str(MODEL)
+    assert kept.value(PAGE) == "model"
+    assert not kept.value(GEOMETRY).isEmpty()
+
+
+def test_it_comes_back_to_the_page_of_the_last_time(qtbot, start, tmp_path):
+    before = settings(tmp_path)
+    before.setValue(PAGE, "live")
+    before.sync()
+    app = start()
+    qtbot.waitUntil(lambda: "probe" in jobs_of(app), timeout=PATIENCE_MS)
+    assert end(app) == (0, [])
+    assert settings(tmp_path).value(PAGE) == "live"
+
+
+def test_a_page_that_is_not_there_is_named_with_those_that_are(start):
+    app = start("--page", "kitchen")
+    _, said = app.communicate(timeout=PATIENCE_S)
+    assert app.returncode == 2
+    assert "There is no page 'kitchen'." in said
+    assert "device, model, optimize, live" in said
+
+
+def test_killed_without_a_warning_it_takes_its_jobs_along(qtbot, start):
+    app = start(MODEL)
+    qtbot.waitUntil(lambda: "analyze" in jobs_of(app), timeout=PATIENCE_MS)
+    family = psutil.Process(app.pid).children(recursive=True)
+    app.kill()
+    app.wait()
+    assert psutil.wait_procs(family, timeout=8)[1] == []

@@ -1,0 +1,16 @@
+import os
+import signal
+
+import pytest
+
+from edgeopt_gui.end_signals import EndSignals
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_told_in_the_event_loop_and_ends_nothing_by_itself(qtbot, number):
+    before = signal.getsignal(number)
+    signals = EndSignals()
+    with qtbot.waitSignal(signals.came, timeout=5000):
+        os.kill(os.getpid(), number)
+    signals.close()
+    assert signal.getsignal(number) is before

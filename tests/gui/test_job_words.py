@@ -1,0 +1,26 @@
+import pytest
+
+from edgeopt.events import Progress
+from edgeopt_gui.job_words import percent, status, time_left
+from edgeopt_gui.jobs.command import Command
+
+COMMAND = Command("Optimizing a.onnx", ("optimize",))
+
+
+def test_where_a_job_stands_is_one_short_line():
+    assert status(COMMAND, None) == "Optimizing a.onnx"
+    assert status(COMMAND, Progress("racing", done=3, total=9)) == "Optimizing a.onnx · racing · 3 of 9"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(None, ""), (0.2, ""), (12.4, "12 s left"), (89, "89 s left"), (600, "10 min left")]
+)
+def test_the_time_left_is_told_as_a_person_would(seconds, said):
+    assert time_left(Progress("racing", time_left_s=seconds)) == said
+
+
+def test_the_share_that_is_done_is_not_invented():
+    assert percent(Progress("racing")) is None
+    assert percent(Progress("racing", done=1, total=0)) is None
+    assert percent(Progress("racing", done=3, total=4)) == 75
+    assert percent(Progress("racing", done=9, total=4)) == 100

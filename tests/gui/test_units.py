@@ -1,0 +1,45 @@
+import pytest
+
+from edgeopt_gui import units
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [
+        (0, "0 bytes"),
+        (999, "999 bytes"),
+        (1000, "1.0 KiB"),
+        (46_588, "45.5 KiB"),
+        (104_800_000, "99.9 MiB"),
+        (104_900_000, "100 MiB"),
+        (1023.9 * 2**20, "1.0 GiB"),
+        (25_276_514_304, "23.5 GiB"),
+        (3 * 2**50, "3072 TiB"),
+    ],
+)
+def test_sizes_have_three_digits(size_bytes, text):
+    assert units.size(size_bytes) == text
+
+
+def test_counts_agree_with_their_noun():
+    assert [units.count(n, "node") for n in (0, 1, 12_345)] == ["0 nodes", "1 node", "12,345 nodes"]
+    assert units.count(1_000) == "1,000"
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (11_645, "11,645"),
+        (999_999, "999,999"),
+        (4_600_000, "4.6 million"),
+        (325_000_000, "325 million"),
+        (7_240_000_000, "7.2 billion"),
+    ],
+)
+def test_large_counts_become_words(number, text):
+    assert units.short_count(number) == text
+
+
+def test_clocks():
+    assert units.clock(2_450_000_000) == "2.45 GHz"
+    assert units.clock(600_000_000) == "600 MHz"

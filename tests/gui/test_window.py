@@ -1,0 +1,242 @@
+import pytest
+from PySide6.QtCore import QMimeData, QPoint, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDragLeaveEvent, QDropEvent, QGuiApplication
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QApplication,
+    QComboBox,
+    QDialog,
+    QLabel,
+    QLineEdit,
+    QTextBrowser,
+)
+
+from edgeopt.samples import DATA, MODEL
+from edgeopt_gui.actions.action import Action
+from edgeopt_gui.jobs.command import Command
+from edgeopt_gui.jobs.ending import Ending
+from edgeopt_gui.pages import PAGES
+from edgeopt_gui.pages.base import Entry, Page
+from edgeopt_gui.widgets.drop_hint import DropHint
+
+KEYS = [entry.key for entry in PAGES]
+
+
+class Counting(Page):
+    def __init__(self, context):
+        super().__init__(context)
+        self.told = []
+        self.show_empty("Nothing yet.", "app.open-model")
+
+    def entered(self):
+        self.told.append("entered")
+
+    def left(self):
+        self.told.append("left")
+
+    def note(self):
+        self.told.append("note")
+
+    def command(self):
+        return Command("Probing", ("probe", "--deep"))
+
+
+def counting(key):
+    action = Action(f"{key}.note", "Note it", key.title(), Counting.note, icon="check", primary=True)
+    return Entry(key, key.title(), "device", Counting, (action,))
+
+
+def drag(kind, window, mime):
+    """Qt gives drops only to what its own drag manager has under the pointer, so the window is told directly."""
+    place, buttons, keys = QPoint(400, 300), Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    event = kind(place, Qt.DropAction.CopyAction, mime, buttons, keys)
+    event.ignore()
+    (window.dragEnterEvent if kind is QDragEnterEvent else window.dropEvent)(event)
+    # The event itself must not come near pytest: showing it would touch what Qt has let go of.
+    return event.isAccepted()
+
+
+def mime_of(*paths):
+    mime = QMimeData()
+    mime.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+    return mime
+
+
+def said(window):
+    return window.statusBar().currentMessage()
+
+
+@pytest.mark.parametrize("place", range(len(PAGES)))
+def test_every_page_is_reached_by_its_digit_and_by_the_rail(qtbot, open_window, place):
+    window = open_window()
+    key = KEYS[place]
+    other = KEYS[place - 1]
+    window.show_page(other)
+    qtbot.keyClick(window, Qt.Key(Qt.Key.Key_1 + place), Qt.KeyboardModifier.ControlModifier)
+    assert window.shown_page is window.page(key)
+    assert window.rail.button(key).isChecked()
+    window.show_page(other)
+    window.rail.button(key).setFocus()
+    qtbot.keyClick(window.rail.button(key), Qt.Key.Key_Space)
+    assert window.shown_page is window.page(key)
+    assert window.header.findChild(QLabel, "title").text() == PAGES[place].title
+
+
+def test_a_page_hears_when_it_comes_and_goes(open_window):
+    window = open_window((counting("first"), counting("second")))
+    first, second = window.page("first"), window.page("second")
+    window.show_page("second")
+    window.show_page("second")
+    window.show_page("first")
+    assert first.told == ["entered", "left", "entered"]
+    assert second.told == ["entered", "left"]
+    window.close()
+    assert first.told[-1] == "left"
+
+
+def test_an_action_of_a_page_is_done_where_it_is_seen(open_window):
+    window = open_window((counting("first"), counting("second")))
+    window.book["second.note"].shown.trigger()
+    assert window.shown_page is window.page("second")
+    assert "note" in window.page("second").told
+
+
+def test_the_command_line_of_the_page_is_copied(open_window):
+    window = open_window((counting("first"),))
+    window.book["app.copy-command"].shown.trigger()
+    assert QGuiApplication.clipboard().text() == "edgeopt probe --deep"
+    assert "edgeopt probe --deep" in said(window)
+
+
+def test_a_model_dropped_is_shown_and_remembered(open_window, context):
+    window = open_window()
+    assert drag(QDropEvent, window, mime_of(MODEL, DATA))
+    assert context.subject.path == MODEL
+    assert context.data == DATA
+    assert window.shown_page is window.page("model")
+    assert context.settings.recent() == (MODEL,)
+    assert window.windowTitle().startswith("digits_cnn.onnx")
+
+
+def test_data_dropped_belongs_to_the_model_that_is_open(open_window, context):
+    window = open_window()
+    drag(QDropEvent, window, mime_of(DATA))
+    assert context.data is None
+    assert "open the model" in said(window)
+    window.open_paths([MODEL])
+    drag(QDropEvent, window, mime_of(DATA))
+    assert context.data == DATA
+    assert window.shown_page is window.page("optimize")
+
+
+def test_what_is_of_no_use_is_said_and_changes_nothing(open_window, context, tmp_path):
+    window = open_window()
+    before = window.shown_page
+    drag(QDropEvent, window, mime_of(tmp_path))
+    assert "no bundle" in said(window)
+    assert context.subject is None
+    assert window.shown_page is before
+
+
+def test_a_hint_covers_the_window_while_something_is_dragged_over_it(open_window):
+    window = open_window()
+    hint = window.findChild(DropHint)
+    drag(QDragEnterEvent, window, mime_of(MODEL))
+    assert hint.isVisible()
+    assert hint.geometry() == window.rect()
+    QApplication.sendEvent(hint, QDragLeaveEvent())
+    assert not hint.isVisible()
+    text = QMimeData()
+    text.setText("words")
+    assert not drag(QDragEnterEvent, window, text)
+    assert not hint.isVisible()
+
+
+def test_a_drop_on_the_hint_counts(open_window, context):
+    window = open_window()
+    hint = window.findChild(DropHint)
+    hint.cover()
+    drag(QDropEvent, hint, mime_of(MODEL))
+    assert not hint.isVisible()
+    assert context.subject.path == MODEL
+
+
+def test_a_recent_file_is_one_click_away_where_nothing_is_open(qtbot, open_window, context):
+    context.settings.remember(MODEL)
+    page = open_window((counting("first"),)).page("first")
+    button = page._empty.recent.buttons[0]
+    assert button.isVisible()
+    qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    assert context.subject.path == MODEL
+
+
+def test_the_built_in_sample_comes_with_its_data(open_window, context):
+    open_window().book["app.open-sample"].shown.trigger()
+    assert (context.subject.path, context.data) == (MODEL, DATA)
+
+
+def test_a_failure_that_no_page_shows_is_told_with_details_to_copy(open_window, context):
+    window = open_window((counting("first"),))
+    context.report(
+        Ending("failed", {}, "The disk is full.", "Free some space.", "$ edgeopt optimize\nexit code 1")
+    )
+    dialog = window._failure
+    assert dialog.isVisible()
+    assert (dialog.what.text(), dialog.next_step.text()) == ("The disk is full.", "Free some space.")
+    assert "exit code 1" in dialog.text()
+    context.report(Ending("failed", {}, "And again.", "", ""))
+    assert dialog.what.text() == "And again."
+    assert any("earlier one" in label.text() for label in dialog.findChildren(QLabel))
+    dialog.close()
+    window.log.flush()
+    assert "The disk is full. Free some space." in [line.text for line in window.log.model.shown]
+
+
+def test_a_long_name_gives_way_and_is_whole_in_the_tip(open_window, context, tmp_path):
+    window = open_window((counting("first"),))
+    path = tmp_path / ("very-long-name-" * 12 + ".onnx")
+    path.touch()
+    window.open_paths([path])
+    subject = window.header.findChild(QLabel, "subject")
+    assert "…" in subject.text()
+    assert subject.toolTip() == str(path)
+    assert window.width() == 1200
+
+
+def test_help_lists_every_shortcut(open_window):
+    window = open_window()
+    window.book["app.help"].shown.trigger()
+    dialog = window.findChild(QDialog, "help")
+    text = dialog.findChild(QTextBrowser).toPlainText()
+    for bound in window.book:
+        if bound.action.shortcut:
+            assert bound.action.title in text
+    dialog.close()
+
+
+def test_everything_is_named_for_screen_readers(open_window):
+    window = open_window()
+    shell = [window.rail, window.header, window.log, window.jobs_bar]
+    unnamed = [
+        f"{type(widget).__name__} {widget.objectName()}"
+        for part in shell
+        for kind in (QAbstractButton, QAbstractItemView, QComboBox, QLineEdit)
+        for widget in part.findChildren(kind)
+        if widget.isVisibleTo(part)
+        and widget.focusPolicy() != Qt.FocusPolicy.NoFocus
+        and not widget.objectName().startswith("qt_")
+        and not (widget.accessibleName() or (hasattr(widget, "text") and widget.text()) or widget.toolTip())
+    ]
+    assert unnamed == []
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_page_fits_into_the_smallest_window(open_window, key):
+    window = open_window()
+    window.open_sample()
+    window.show_page(key)
+    window.resize(1000, 640)
+    assert window.size().toTuple() == (1000, 640)
+    assert window.minimumSizeHint().width() <= 1000
+    assert window.minimumSizeHint().height() <= 640

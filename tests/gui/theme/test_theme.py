@@ -1,0 +1,95 @@
+"""Both schemes as eyes see them: contrast by WCAG's formula."""
+
+import pytest
+from PySide6.QtGui import QColor, QIcon, QPalette
+from PySide6.QtWidgets import QPushButton
+
+from edgeopt_gui import theme
+from edgeopt_gui.theme import colours, icons
+from edgeopt_gui.theme.palettes import palette
+from edgeopt_gui.theme.scheme import is_dark
+
+Role = QPalette.ColorRole
+
+
+def luminance(colour):
+    parts = [colour.redF(), colour.greenF(), colour.blueF()]
+    linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, other):
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.fixture(params=["light", "dark"])
+def scheme(request, context):
+    context.settings.keep("theme", request.param)
+    return request.param
+
+
+TEXTS = (
+    (Role.WindowText, Role.Window),
+    (Role.Text, Role.Base),
+    (Role.Text, Role.AlternateBase),
+    (Role.PlaceholderText, Role.Window),
+    (Role.PlaceholderText, Role.Base),
+    (Role.ButtonText, Role.Button),
+    (Role.HighlightedText, Role.Highlight),
+    (Role.Link, Role.Window),
+    (Role.ToolTipText, Role.ToolTipBase),
+)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize(("text", "ground"), TEXTS)
+def test_texts_can_be_read(dark, text, ground):
+    made = palette(dark=dark)
+    assert contrast(made.color(text), made.color(ground)) >= 4.5
+
+
+def test_chart_colours_stand_out_from_the_ground_and_from_each_other(scheme):
+    assert is_dark() == (scheme == "dark")
+    ground = palette(dark=is_dark()).color(Role.Base)
+    drawn = [colours.series(index) for index in range(8)]
+    assert len({colour.name() for colour in drawn}) == 8
+    assert all(contrast(colour, ground) >= 3 for colour in drawn)
+    assert colours.series(8) == drawn[0]
+    assert all(contrast(colour, ground) >= 4.5 for colour in (colours.good(), colours.bad(), colours.muted()))
+
+
+def test_another_theme_is_worn_at_once_and_told(qtbot, context):
+    context.settings.keep("theme", "light")
+    button = QPushButton("x")
+    qtbot.addWidget(button)
+    with qtbot.waitSignal(theme.scheme_changed, timeout=1000):
+        context.settings.keep("theme", "dark")
+    assert button.palette().color(Role.Window).lightness() < 128
+    context.settings.keep("theme", "system")
+    assert not is_dark()
+
+
+def test_every_icon_draws_something_in_the_colour_of_the_text(scheme, qapp):
+    text = qapp.palette().color(Role.ButtonText)
+    for path in icons.FOLDER.glob("*.svg"):
+        image = icons.icon(path.stem).pixmap(24, 24, QIcon.Mode.Normal).toImage()
+        inked = [
+            QColor(image.pixelColor(x, y))
+            for x in range(image.width())
+            for y in range(image.height())
+            if image.pixelColor(x, y).alpha() > 200
+        ]
+        assert len(inked) >= 12, path.stem
+        assert all(abs(colour.lightness() - text.lightness()) < 12 for colour in inked), path.stem
+
+
+def test_an_icon_on_an_accent_has_the_colour_of_its_text(scheme, qapp):
+    image = icons.icon("stop", on_accent=True).pixmap(24, 24).toImage()
+    inked = {
+        image.pixelColor(x, y).name()
+        for x in range(image.width())
+        for y in range(image.height())
+        if image.pixelColor(x, y).alpha() == 255
+    }
+    assert qapp.palette().color(Role.HighlightedText).name() in inked

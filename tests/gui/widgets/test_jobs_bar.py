@@ -1,0 +1,56 @@
+import pytest
+from PySide6.QtCore import Qt
+
+from edgeopt.samples import DATA, MODEL
+from edgeopt_gui.jobs.command import Command
+from edgeopt_gui.jobs.runner import JobRunner
+from edgeopt_gui.widgets.jobs_bar import JobsBar
+
+PATIENCE_MS = 30_000
+
+
+@pytest.fixture
+def runner(qapp):
+    made = JobRunner()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def bar(qtbot, runner):
+    made = JobsBar(runner)
+    qtbot.addWidget(made)
+    return made
+
+
+def search(tmp_path, name):
+    out = str(tmp_path / f"{name}.edgeopt")
+    return Command(f"Optimizing {name}", ("optimize", str(MODEL), "--data", str(DATA), "-o", out))
+
+
+def test_it_tells_where_the_newest_job_stands_and_cancels_it(qtbot, bar, runner, tmp_path):
+    assert not bar.isVisible()
+    job = runner.run(search(tmp_path, "a"))
+    qtbot.waitUntil(lambda: bar.isVisible() and "·" in bar.label.text(), timeout=PATIENCE_MS)
+    assert bar.label.text().startswith("Optimizing a · ")
+    assert "edgeopt optimize" in bar.label.toolTip()
+    assert not bar.others.isVisible()
+    with qtbot.waitSignal(job.ended, timeout=PATIENCE_MS) as ended:
+        qtbot.keyClick(bar.cancel, Qt.Key.Key_Space)
+        assert bar.label.text() == "Cancelling: Optimizing a"
+        assert not bar.cancel.isEnabled()
+    assert ended.args[0].how == "cancelled"
+    assert not bar.isVisible()
+
+
+def test_others_are_cancelled_by_their_menu(qtbot, bar, runner, tmp_path):
+    first = runner.run(search(tmp_path, "a"))
+    runner.run(search(tmp_path, "b"))
+    qtbot.waitUntil(bar.others.isVisible, timeout=PATIENCE_MS)
+    assert bar.others.text() == "+1"
+    action = bar.others.menu().actions()[0]
+    assert action.text() == "Cancel: Optimizing a"
+    with qtbot.waitSignal(first.ended, timeout=PATIENCE_MS):
+        action.trigger()
+    assert not bar.others.isVisible()
+    assert bar.label.text().startswith("Optimizing b")

@@ -1,0 +1,68 @@
+import pytest
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtTest import QAbstractItemModelTester
+from PySide6.QtWidgets import QPushButton
+
+from edgeopt_gui.jobs.command import Command
+from edgeopt_gui.log_lines import MOST_LINES, LogLine
+from edgeopt_gui.widgets.log_model import LogModel
+
+
+def lines(count, first=0):
+    return [LogLine("warning" if k % 10 == 0 else "info", "job", f"line {k}") for k in range(first, first + count)]
+
+
+@pytest.fixture
+def model(qapp):
+    made = LogModel()
+    QAbstractItemModelTester(made, QAbstractItemModelTester.FailureReportingMode.Fatal)
+    return made
+
+
+def test_the_oldest_lines_fall_off(model):
+    model.add(lines(MOST_LINES - 5))
+    model.add(lines(10, MOST_LINES - 5))
+    assert len(model) == MOST_LINES
+    assert model.shown[0].text == "line 5"
+    assert model.shown[-1].text == f"line {MOST_LINES + 4}"
+
+
+def test_it_shows_what_is_asked_for_while_more_comes(model):
+    model.add(lines(100))
+    model.show_only("LINE 3", ("info",))
+    assert [line.text for line in model.shown] == [f"line {k}" for k in range(100) if "3" in str(k) and k % 10]
+    model.add([LogLine("info", "job", "line 3 again"), LogLine("error", "job", "line 3 broke")])
+    assert model.shown[-1].text == "line 3 again"
+    model.add(lines(MOST_LINES))
+    assert len(model) == MOST_LINES
+    model.clear()
+    assert model.rowCount() == 0
+
+
+def test_a_job_is_told_with_its_command_line_and_its_end(qtbot, open_window, context):
+    window = open_window()
+    job = context.jobs.run(Command("Naming the passes", ("passes", "--no-such-option")))
+    with qtbot.waitSignal(job.ended, timeout=30_000):
+        pass
+    window.log.flush()
+    told = [(line.level, line.text) for line in window.log.model.shown if line.job == "Naming the passes"]
+    assert told[0] == ("info", "$ edgeopt passes --no-such-option")
+    assert told[-1][0] == "error"
+    assert "no-such-option" in told[-1][1]
+
+
+def test_it_is_filtered_and_copied_by_the_user(qtbot, open_window):
+    dock = open_window().log
+    dock.model.clear()
+    dock.say("info", "Probing", "all is well")
+    dock.say("error", "Probing", "the disk is full")
+    dock.flush()
+    dock.show()
+    dock.levels.setCurrentText("Errors")
+    assert [line.text for line in dock.model.shown] == ["the disk is full"]
+    dock.filter.setText("well")
+    assert dock.model.rowCount() == 0
+    dock.filter.clear()
+    copy = next(button for button in dock.findChildren(QPushButton) if button.text() == "Copy")
+    copy.click()
+    assert QGuiApplication.clipboard().text().endswith("error\tProbing\tthe disk is full")

@@ -1,0 +1,86 @@
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QGuiApplication, QKeySequence
+from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
+
+from edgeopt_gui.widgets.records import Column, RecordsModel
+from edgeopt_gui.widgets.records_table import RecordsTable
+
+COLUMNS = (Column("Name", lambda row: row[0]), Column("Size", lambda row: row[1], align="right"))
+ROWS = (("relu", 3), ("conv", 1), ("add", 2))
+
+
+@pytest.fixture
+def table(qtbot):
+    records = RecordsModel(COLUMNS, key=lambda row: row[0])
+    records.set_rows(ROWS)
+    made = RecordsTable(records, "Nodes")
+    qtbot.addWidget(made)
+    made.resize(400, 200)
+    made.show()
+    return made
+
+
+def test_the_arrow_keys_and_enter_pick_and_choose(qtbot, table):
+    table.pick("relu")
+    picked, chosen = [], []
+    table.picked.connect(picked.append)
+    table.chosen.connect(chosen.append)
+    qtbot.keyClick(table, Qt.Key.Key_Down)
+    qtbot.keyClick(table, Qt.Key.Key_Return)
+    assert picked == [("conv", 1)]
+    assert chosen == [("conv", 1)]
+
+
+def test_a_click_on_a_title_sorts_and_the_third_one_gives_the_given_order(qtbot, table):
+    table.pick("conv")
+    header = table.horizontalHeader()
+    orders = []
+    for _ in range(3):
+        x = header.sectionViewportPosition(0) + 8
+        qtbot.mouseClick(header.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(x, 8))
+        orders.append([row[0] for row in table.records.shown])
+    assert orders == [["add", "conv", "relu"], ["relu", "conv", "add"], ["relu", "conv", "add"]]
+    assert header.sortIndicatorSection() == -1
+    assert table.current == ("conv", 1)
+
+
+def test_a_filter_keeps_the_picked_row_while_it_is_shown(table):
+    table.pick("conv")
+    table.records.search("o")
+    assert table.current == ("conv", 1)
+    table.records.search("relu")
+    assert table.current is None
+    table.records.search("")
+    assert table.current == ("conv", 1)
+
+
+def test_copies_the_row(qtbot, table):
+    table.pick("add")
+    qtbot.keySequence(table, QKeySequence(QKeySequence.StandardKey.Copy))
+    assert QGuiApplication.clipboard().text() == "add\t2"
+
+
+def test_a_row_that_is_not_shown_cannot_be_picked(table):
+    assert not table.pick("pool")
+
+
+def test_a_short_table_needs_no_bar(table):
+    table.show_all_rows()
+    assert not table.verticalScrollBar().isVisible()
+    assert table.height() < 200
+
+
+def test_tab_leaves_the_table(qtbot):
+    page = QWidget()
+    qtbot.addWidget(page)
+    records = RecordsModel(COLUMNS, key=lambda row: row[0])
+    records.set_rows(ROWS)
+    table, after = RecordsTable(records, "Nodes"), QLineEdit()
+    layout = QVBoxLayout(page)
+    layout.addWidget(table)
+    layout.addWidget(after)
+    page.show()
+    table.setFocus()
+    qtbot.keyClick(table, Qt.Key.Key_Tab)
+    qtbot.waitUntil(after.hasFocus)
