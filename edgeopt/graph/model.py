@@ -110,7 +110,8 @@ def digest_of(files: tuple[Path, ...]) -> str:
 def _parse(path: Path, onnx: ModuleType) -> Proto:
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped, unused-ignore]
 
-    data = _read(path)
+    sniff.check_file(path)
+    data = path.read_bytes()
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(data)
@@ -127,23 +128,6 @@ def _parse(path: Path, onnx: ModuleType) -> Proto:
     if not proto.HasField("graph") or not (proto.graph.node or proto.graph.output):
         raise ModelError(f"'{path.name}' holds no graph.", "Give a file that an ONNX exporter wrote.")
     return proto
-
-
-def _read(path: Path) -> bytes:
-    if path.is_dir():
-        raise ModelError(f"'{path}' is a folder, not a model.", "Give the .onnx file inside it.")
-    try:
-        with path.open("rb") as stream:
-            head = stream.read(sniff.HEAD_BYTES)
-            if not head:
-                raise ModelError(f"'{path.name}' is empty (0 bytes).", "Copy or download it again.")
-            if sighting := sniff.what_is(head):
-                raise ModelError(f"'{path.name}' is {sighting.what}, not an ONNX model.", sighting.hint)
-            return head + stream.read()
-    except FileNotFoundError as error:
-        raise ModelError(f"There is no file '{path}'.", "Check the path.") from error
-    except PermissionError as error:
-        raise ModelError(f"'{path}' may not be read.", "Check the file's permissions.") from error
 
 
 def _check_versions(proto: Proto, path: Path, onnx: ModuleType) -> None:

@@ -1,6 +1,9 @@
 """Says what a file is by its first bytes, so that a wrong file gets a sentence of its own."""
 
 from dataclasses import dataclass
+from pathlib import Path
+
+from edgeopt.errors import ModelError
 
 HEAD_BYTES = 4096
 TEXT_BYTES = frozenset(range(0x20, 0x7F)) | {0x09, 0x0A, 0x0D}
@@ -45,6 +48,23 @@ def what_is(head: bytes) -> Sighting | None:
     if head and not set(head) - TEXT_BYTES:
         return Sighting("a text file", "Give the .onnx file; a download may have saved an error page instead.")
     return None
+
+
+def check_file(path: Path) -> None:
+    """Raises ModelError for a file that cannot be read or whose first bytes say that it is no ONNX model."""
+    if path.is_dir():
+        raise ModelError(f"'{path}' is a folder, not a model.", "Give the .onnx file inside it.")
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(HEAD_BYTES)
+    except FileNotFoundError as error:
+        raise ModelError(f"There is no file '{path}'.", "Check the path.") from error
+    except PermissionError as error:
+        raise ModelError(f"'{path}' may not be read.", "Check the file's permissions.") from error
+    if not head:
+        raise ModelError(f"'{path.name}' is empty (0 bytes).", "Copy or download it again.")
+    if sighting := what_is(head):
+        raise ModelError(f"'{path.name}' is {sighting.what}, not an ONNX model.", sighting.hint)
 
 
 def is_cut_short(data: bytes) -> bool:

@@ -9,6 +9,7 @@ from edgeopt.backends.base import Array, Available, Backend, Feeds, Options, Ten
 from edgeopt.bundle.deployment import Deployment
 from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.errors import BundleError, MissingExtraError, ModelError, UsageError
+from edgeopt.graph.sniff import check_file
 
 
 class Session:
@@ -83,6 +84,8 @@ def locate(path: Path, backend: str | None = None, options: Options | None = Non
         )
     chosen = backend_named(backend) if backend else _first_available(path)
     _require(chosen, f"Running '{path.name}'")
+    if path.suffix == ".onnx":
+        check_file(path)  # a runtime would only say that its parser failed
     return Place(chosen, path, options or {})
 
 

@@ -124,3 +124,10 @@ def test_a_backend_and_options_may_be_chosen_for_a_model(tmp_path):
         assert session.run({"x": np.float32([1, 2])})["y"].tolist() == [0, 0]
     with pytest.raises(UsageError, match="nul"):
         edgeopt.load(model, backend="nul")
+
+
+def test_a_file_that_is_no_model_is_told_before_a_runtime_meets_it(tmp_path):
+    file = tmp_path / "page.onnx"
+    file.write_text("<!DOCTYPE html><html>")
+    with pytest.raises(ModelError, match="a text file, not an ONNX model"):
+        edgeopt.load(file)
