@@ -132,7 +132,7 @@ class Journal:
             raise JournalError(
                 f"The journal {self._path} cannot be opened: {error}.", "Free some space and check the disk."
             ) from error
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, msgspec.DecodeError, UnicodeDecodeError) as error:
             self._put_aside(str(error))
             return self._connect()
 
@@ -151,6 +151,8 @@ class Journal:
                 )
             if version == 0:
                 db.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
+            for row in db.execute("SELECT record FROM deployments"):  # a flipped bit here is sound SQL
+                msgspec.json.decode(row[0], type=Record)
             with contextlib.suppress(sqlite3.OperationalError), db:  # shortening can wait until the disk has room
                 db.execute("DELETE FROM events WHERE seq <= (SELECT max(seq) FROM events) - ?", (KEPT_EVENTS,))
         except BaseException:

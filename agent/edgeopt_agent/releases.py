@@ -16,6 +16,7 @@ from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.refused import RefusedError
 
 ID_DIGITS = 12
+KEPT_LOGS = 20
 Standing = Literal["serving", "previous", "kept", "quarantined"]
 
 
@@ -48,6 +49,13 @@ def prune(data: DataDir, keep: set[str | None]) -> None:
     for folder in data.releases.iterdir():
         if folder.name not in keep:
             remove(folder)
+
+
+def prune_logs(data: DataDir) -> None:
+    """Removes all but the newest logs of workers: there is one for every release that was ever tried."""
+    logs = sorted(data.logs.glob("*.log"), key=lambda log: log.stat().st_mtime_ns, reverse=True)
+    for log in logs[KEPT_LOGS:]:
+        remove(log)
 
 
 def check_space(data: DataDir, needed_bytes: int, reserve_bytes: int) -> None:

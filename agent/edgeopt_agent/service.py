@@ -21,6 +21,7 @@ from edgeopt_agent.http.server import serve
 from edgeopt_agent.journal import Journal
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.hub import Hub
+from edgeopt_agent.threads import in_thread
 from edgeopt_agent.trust import TrustWatch, check_host
 from edgeopt_agent.workers.process import Worker
 from edgeopt_agent.workers.router import Router
@@ -51,6 +52,7 @@ async def _serve(site: Site, on_live: Callable[[int], None], stop: asyncio.Event
     settings, router = site.settings, site.router
     if (release := current(site)) is not None:
         site.trouble = f"The release {release} is being started."
+    router.why_nothing = lambda: site.trouble
     machine = Machine(site)
     router.watchers.append(site.observed.watch)
     supervisor = Supervisor(site, machine)
@@ -123,8 +125,12 @@ class _Probed:
         if self._found is None:
             from edgeopt.hw.probe import probe
 
-            self._found = asyncio.ensure_future(asyncio.to_thread(probe))
-        return await asyncio.shield(self._found)
+            self._found = asyncio.ensure_future(in_thread(probe))
+        try:
+            return await asyncio.shield(self._found)
+        except Exception:
+            self._found = None  # what failed once may work the next time
+            raise
 
 
 def _within(settings: Settings, data: DataDir) -> Settings:

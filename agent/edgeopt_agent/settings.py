@@ -38,7 +38,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     rollback_timeout_s: float = 90.0
 
     crashes_allowed: int = 3
-    """How often the serving release may crash within `crash_window_s` before the previous one takes over."""
+    """How often the serving release may crash within `crash_window_s` of service; then the previous one serves."""
     crash_window_s: float = 60.0
     restart_delay_s: float = 0.2
     """Doubled after each crash, up to `restart_delay_most_s`."""

@@ -11,7 +11,8 @@ Trust = Literal["unsigned", "signed"]
 
 
 def trusted_files(folder: Path) -> list[Path]:
-    return sorted(folder.glob(f"*{SUFFIX}"))
+    """Raises OSError where it cannot be told: that no key is seen must not mean that none is asked for."""
+    return sorted(file for file in folder.iterdir() if file.suffix == SUFFIX) if folder.exists() else []
 
 
 def trust_of(folder: Path) -> Trust:
@@ -27,7 +28,10 @@ class TrustWatch:
         self._found: Trust = "unsigned"
 
     def __call__(self) -> Trust:
-        changed_ns = self._folder.stat().st_mtime_ns
+        try:
+            changed_ns = self._folder.stat().st_mtime_ns
+        except OSError:
+            return self._found  # the folder was taken away: no reason not to answer
         if changed_ns != self._changed_ns:
             self._changed_ns = changed_ns
             self._found = trust_of(self._folder)

@@ -164,3 +164,19 @@ def test_a_journal_that_cannot_be_written_is_a_sentence(tmp_path):
             await journal.begin(Record(id=0))
 
     run(tmp_path / "state.db", look)
+
+
+def test_one_whose_records_do_not_read_is_set_aside_too(tmp_path):
+    """What a flipped bit does where SQLite itself sees nothing wrong."""
+    path = tmp_path / "state.db"
+    run(path, lambda journal: ended(journal, State.COMMITTED))
+    with sqlite3.connect(path) as db:
+        db.execute("UPDATE deployments SET record = replace(record, 'COMMITTED', 'COMMITUED')")
+    db.close()
+
+    async def look(journal):
+        return journal.set_aside, await journal.newest_deployment()
+
+    said, newest = run(path, look)
+    assert "its history is lost" in said
+    assert newest is None

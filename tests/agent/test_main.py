@@ -48,6 +48,7 @@ def test_the_version(said):
     [
         (("dance",), "No such command 'dance'."),
         (("run", "--port", "70000"), "Invalid value for '--port'"),
+        (("run", "--soak-seconds", "inf"), "Invalid value for '--soak-seconds'"),
         (("run", "--log-level", "shout"), "Invalid value for '--log-level'"),
         (("deploy",), "Missing argument"),
         (("trust", "add"), "Missing argument"),

@@ -1,3 +1,4 @@
+import os
 import shutil
 
 import pytest
@@ -6,7 +7,15 @@ from edgeopt.bundle.manifest import FILE, file_digest
 from edgeopt_agent.data_dir import open_data_dir, point
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.refused import RefusedError
-from edgeopt_agent.releases import check_space, list_releases, model_bytes, prune, release_id
+from edgeopt_agent.releases import (
+    KEPT_LOGS,
+    check_space,
+    list_releases,
+    model_bytes,
+    prune,
+    prune_logs,
+    release_id,
+)
 
 
 @pytest.fixture
@@ -61,3 +70,13 @@ def test_space_is_checked_twice_over(data):
     with pytest.raises(RefusedError, match="MiB of disk") as refused:
         check_space(data, free * 3 // 4, 0)
     assert refused.value.status == 507
+
+
+def test_old_logs_go(data):
+    for number in range(KEPT_LOGS + 3):
+        log = data.logs / f"worker-{number}.log"
+        log.touch()
+        os.utime(log, (number, number))
+    prune_logs(data)
+    kept = {log.name for log in data.logs.iterdir()}
+    assert kept == {f"worker-{number}.log" for number in range(3, KEPT_LOGS + 3)}

@@ -1,3 +1,4 @@
+import asyncio
 import json
 import signal
 import threading
@@ -9,6 +10,7 @@ import psutil
 import pytest
 
 from edgeopt_agent.releases import release_id
+from edgeopt_agent.service import _Probed
 
 
 def test_it_serves_again_what_it_served_before(start_agent, old_bundle):
@@ -95,3 +97,22 @@ def test_the_agent_itself_loads_no_numbers_and_no_runtime(start_agent, old_bundl
     mapped = {m.path.rsplit("/", 1)[-1] for m in psutil.Process(agent.process.pid).memory_maps()}
     assert not [name for name in mapped if name.startswith(("_multiarray_umath", "onnxruntime", "libopenvino"))]
     assert release_id(old_bundle)
+
+
+def test_a_probe_that_failed_is_tried_again(monkeypatch):
+    answers = iter([OSError("busy"), "found"])
+
+    def probe():
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def ask():
+        probed = _Probed()
+        with pytest.raises(OSError, match="busy"):
+            await probed()
+        return await probed(), await probed()
+
+    monkeypatch.setattr("edgeopt.hw.probe.probe", probe)
+    assert asyncio.run(ask()) == ("found", "found")

@@ -59,3 +59,16 @@ def test_others_only_when_a_key_is_trusted(host, tmp_path, trusted):
     with pytest.raises(UsageError, match="trusts no key yet") as refused:
         check_host(host, tmp_path / "none")
     assert "trust add" in refused.value.hint
+
+
+def test_a_folder_that_is_gone_keeps_no_answer_back(trusted):
+    watch = TrustWatch(trusted[0])
+    assert watch() == "signed"
+    shutil.rmtree(trusted[0])
+    assert watch() == "signed"
+
+
+def test_keys_that_cannot_be_seen_are_not_no_keys(bundle, tmp_path):
+    (tmp_path / "trust").write_text("in its place")
+    with pytest.raises(OSError, match="trust"):
+        check_signature(bundle, tmp_path / "trust")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # What the service cannot do without; uvloop is used where it is there.
 MODULES = ("starlette", "uvicorn", "websockets", "prometheus_client", "cryptography")
+MOST_SOAK_S = 30 * 86_400.0
 Level = Literal["debug", "info", "warning", "error"]
 
 
@@ -34,7 +35,8 @@ def run(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port; 0 for any that is free.", min=0, max=65535)] = 8080,
     soak_seconds: Annotated[
-        float, typer.Option(help="How long a new release must prove itself before it stays.", min=0)
+        float,
+        typer.Option(help="How long a new release must prove itself before it stays.", min=0, max=MOST_SOAK_S),
     ] = 600.0,
     soak_requests: Annotated[
         int, typer.Option(help="How many requests it must prove itself on, as well.", min=0)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
 
 import msgspec
 
@@ -15,9 +16,10 @@ from edgeopt_agent.deployments.refused import RefusedError, StepError
 from edgeopt_agent.deployments.site import Outcome, Site, Work, hold_serving, release_serving
 from edgeopt_agent.deployments.soaking import soak
 from edgeopt_agent.deployments.states import FIRST, ROWS, Event, State
-from edgeopt_agent.deployments.switching import FAREWELL_S, discard, roll_back, stop_quietly, switch
+from edgeopt_agent.deployments.switching import discard, roll_back, stop_quietly, switch
 from edgeopt_agent.journal import JournalError
-from edgeopt_agent.releases import check_space, deployment_of, prune
+from edgeopt_agent.releases import check_space, deployment_of, prune, prune_logs
+from edgeopt_agent.trust import check_signature
 from edgeopt_agent.workers.process import WorkerError
 
 log = logging.getLogger(__name__)
@@ -76,7 +78,9 @@ class Machine:
         previous = pointed(self.site.data.previous)
         if previous is None:
             raise _nothing_to_return_to()
-        deployment = deployment_of(self.site.data.release(previous))
+        folder = self.site.data.release(previous)
+        deployment = deployment_of(folder)
+        await asyncio.to_thread(_check_trusted, folder, self.site.data.trust, previous)
         record = Record(id=0, kind="rollback", release=previous, name=deployment.name, reason=reason)
         return (await self._begin(Work(record))).record
 
@@ -140,7 +144,8 @@ class Machine:
                 return await STEPS[state](self.site, work), False
         except TimeoutError:
             late = f"{state.replace('_', ' ').capitalize()} took longer than its limit of {limit_s:g} s."
-            return Outcome(Event.FAILURE, late), state in {State.PROBING, State.SOAKING}
+            # A soak may just have had too few requests.
+            return Outcome(Event.FAILURE, late), state is State.PROBING
         except StepError as error:
             return Outcome(Event.FAILURE, error.message), error.fault
         except EdgeoptError as error:
@@ -193,14 +198,30 @@ class Machine:
             await asyncio.to_thread(prune, site.data, set())
             site.observed.keep({record.release})
             await stop_quietly(old)
-        elif record.state is State.FAILED:
-            if work.candidate is not None:
-                await work.candidate.stop(FAREWELL_S)
+        else:
+            await stop_quietly(work.candidate)
+        if record.state is State.FAILED:
             await asyncio.to_thread(discard, site, record.release)
+        elif record.state is State.ROLLED_BACK and record.old is not None:
+            site.observed.keep({record.old})
         elif record.state is State.DEGRADED:
             site.trouble = record.reason
+        await asyncio.to_thread(prune_logs, site.data)
         for left in (archive_of(site, work), unpacked_of(site, work)):
             await asyncio.to_thread(remove, left)
+
+
+def _check_trusted(folder: Path, trust: Path, release: str) -> None:
+    """Whose bundles are taken may have changed since this one was."""
+    try:
+        check_signature(folder, trust)
+    except EdgeoptError as error:
+        raise RefusedError(
+            403,
+            "untrusted",
+            f"The release {release} served before, and is not trusted any more. {error.message}",
+            "Deploy a bundle that a trusted key signed.",
+        ) from error
 
 
 def _nothing_to_return_to() -> RefusedError:

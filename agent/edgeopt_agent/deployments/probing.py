@@ -14,6 +14,9 @@ from edgeopt_agent.settings import Settings
 from edgeopt_agent.workers.frames import Golden
 from edgeopt_agent.workers.process import Worker
 
+SLOW_TIMES = 3
+"""So often in a row a candidate must be too slow: the machine may have had something else to do."""
+
 LOADED_PER_FILE_BYTE = 2
 """A runtime holds the weights once as they lie in the file and once as its kernels want them."""
 
@@ -23,7 +26,7 @@ async def probe(site: Site, work: Work) -> Outcome:
     detail: Detail = dict(record.detail)
     gap_since = await _make_room(site, work, folder)
     work.candidate, golden = await start_checked(site, record.release)
-    judge_latency(site.settings, folder, golden)
+    golden = await _quick_enough(site, work.candidate, folder, golden)
     detail |= {"accuracy_db": golden.accuracy_db, "latency_ms": golden.latency_ms}
     detail["resident_bytes"] = golden.resident_bytes
     reason = f"golden inputs answered with {golden.accuracy_db:.1f} dB in {golden.latency_ms:.3g} ms"
@@ -55,6 +58,20 @@ async def start_checked(site: Site, release: str) -> tuple[Worker, Golden]:
     return worker, golden
 
 
+async def _quick_enough(site: Site, worker: Worker, folder: Path, golden: Golden) -> Golden:
+    for left in reversed(range(SLOW_TIMES)):
+        try:
+            judge_latency(site.settings, folder, golden)
+        except StepError:
+            if not left:
+                raise
+            await asyncio.sleep(site.settings.self_request_s)
+            golden = await worker.golden(site.settings.probe_timeout_s)
+        else:
+            break
+    return golden
+
+
 def judge_latency(settings: Settings, folder: Path, golden: Golden) -> None:
     evidence = deployment_of(folder).evidence
     if evidence is None:
@@ -77,6 +94,7 @@ async def _make_room(site: Site, work: Work, folder: Path) -> float | None:
         return None
     await hold_serving(site, work)
     since = time.monotonic()
+    site.trouble = "Memory holds one worker only, so the old one had to stop before the new one is started."
     old = site.router.switch(None, keep_old=False)
     if old is not None:
         await old.stop(site.settings.request_timeout_s)

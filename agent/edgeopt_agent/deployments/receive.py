@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 
 from edgeopt.bundle.archive import unpack
@@ -14,7 +15,8 @@ from edgeopt_agent.deployments.refused import StepError
 from edgeopt_agent.deployments.site import Outcome, Site, Work, current
 from edgeopt_agent.deployments.states import Event
 from edgeopt_agent.releases import deployment_of, release_id
-from edgeopt_agent.trust import check_signature
+from edgeopt_agent.threads import in_thread
+from edgeopt_agent.trust import check_signature, is_loopback
 
 DECIDING_PARTS = ("host", "cpu")
 """The parts of a device's fingerprint without which nothing of a bundle's proof holds."""
@@ -33,7 +35,7 @@ async def receive(site: Site, work: Work) -> Outcome:
     got = 0
     file = await asyncio.to_thread(archive_of(site, work).open, "xb")
     with file:
-        async for piece in work.stream:
+        while piece := await _next_piece(work.stream, site.settings.body_timeout_s, got):
             got += len(piece)
             if got > work.length:
                 raise StepError(f"More came than the {work.length} bytes that were announced.", fault=False)
@@ -41,10 +43,19 @@ async def receive(site: Site, work: Work) -> Outcome:
             work.progress = {"received_bytes": got, "total_bytes": work.length}
         if got != work.length:
             raise StepError(f"The connection ended after {got} of {work.length} bytes.", fault=False)
-        await asyncio.to_thread(_to_disk(file.flush, file.fileno()))
+        await in_thread(_to_disk(file.flush, file.fileno()))
     work.arrived = True
     work.received.set()
     return Outcome(reason=f"{got} bytes")
+
+
+async def _next_piece(stream: AsyncIterator[bytes], limit_s: float, got: int) -> bytes:
+    """Empty at the end; a sender that vanished without a word must not keep every other one waiting."""
+    try:
+        async with asyncio.timeout(limit_s):
+            return await anext(stream, b"")
+    except TimeoutError:
+        raise StepError(f"Nothing came for {limit_s:g} s after {got} bytes.", fault=False) from None
 
 
 def _to_disk(flush: Callable[[], None], descriptor: int) -> Callable[[], None]:
@@ -58,7 +69,7 @@ def _to_disk(flush: Callable[[], None], descriptor: int) -> Callable[[], None]:
 async def verify(site: Site, work: Work) -> Outcome:
     folder = unpacked_of(site, work)
     device_parts = fingerprint(await site.device())
-    found = await asyncio.to_thread(_verify, site, work, folder, device_parts)
+    found = await in_thread(partial(_verify, site, work, folder, device_parts))
     await _refuse_quarantined(site, work, str(found.changes["release"]))
     return found
 
@@ -68,9 +79,17 @@ def _verify(site: Site, work: Work, folder: Path, device_parts: dict[str, str]) 
     archive_of(site, work).unlink()
     listed = check_manifest(folder)
     signed_by = check_signature(folder, site.data.trust)
+    if not signed_by and not is_loopback(site.settings.host):
+        raise StepError(
+            "No key is trusted any more, and others can reach this agent, so it takes no bundle. Trust a key: "
+            "edgeopt-agent trust add KEY.pub",
+            fault=False,
+        )
     deployment = deployment_of(folder)
     if deployment.run.model not in listed.files:
         raise BundleError(f"The bundle is to run '{deployment.run.model}', which its manifest does not list.")
+    if not (deployment.name and deployment.name.isprintable() and deployment.summary.isprintable()):
+        raise BundleError("The bundle's name and summary are to be shown, and hold what cannot be.")
     other = [
         part for part in DECIDING_PARTS if deployment.device.get(part, device_parts[part]) != device_parts[part]
     ]
@@ -107,5 +126,5 @@ async def _refuse_quarantined(site: Site, work: Work, release: str) -> None:
 
 async def stage(site: Site, work: Work) -> Outcome:
     target = site.data.release(work.record.release)
-    await asyncio.to_thread(publish_folder, unpacked_of(site, work), target)
+    await in_thread(partial(publish_folder, unpacked_of(site, work), target))
     return Outcome()

@@ -26,6 +26,8 @@ class Site:
     observed: Observed = field(default_factory=Observed)
     serving_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by whoever changes which worker serves."""
+    mending: asyncio.Task[object] | None = None
+    """The supervisor's start of the current release, which a deployment that is ready need not wait for."""
     look: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the supervisor should see whether everything serves that should."""
     trouble: str = ""
@@ -62,6 +64,8 @@ class Outcome:
 async def hold_serving(site: Site, work: Work) -> None:
     """From here on this deployment alone changes which worker serves."""
     if not work.holds_serving:
+        if site.mending is not None:
+            site.mending.cancel()
         await site.serving_lock.acquire()
         work.holds_serving = True
 

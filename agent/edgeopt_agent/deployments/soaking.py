@@ -1,17 +1,19 @@
 """SOAKING: the new release serves under watch, with its predecessor ready to take over again."""
 
+import math
 import time
 from collections import deque
 from statistics import median
 
 from edgeopt.hw.load import process_memory_bytes
 from edgeopt_agent.deployments.observed import Seen
+from edgeopt_agent.deployments.probing import judge_latency
 from edgeopt_agent.deployments.refused import StepError
 from edgeopt_agent.deployments.site import Outcome, Site, Work, first_of
 from edgeopt_agent.deployments.switching import switch
 from edgeopt_agent.releases import deployment_of
 from edgeopt_agent.settings import Settings
-from edgeopt_agent.workers.process import Worker
+from edgeopt_agent.workers.process import Worker, WorkerError
 
 JUDGED_RUNS = 5
 """One slow run is noise; the median of so many is not."""
@@ -29,20 +31,21 @@ async def soak(site: Site, work: Work) -> Outcome:
     seen = site.observed.of(record.release)
     limits = _Limits(site, work, worker)
     own_ms: deque[float] = deque(maxlen=JUDGED_RUNS)
-    asked, golden_s, begin = 0, 0.0, time.monotonic()
+    asked, samples, golden_s, begin = 0, 1, 0.0, time.monotonic()
     while True:
         elapsed_s = time.monotonic() - begin
         requests = seen.requests + asked
         work.progress = {"elapsed_s": round(elapsed_s, 3), "soak_s": record.soak_s}
         work.progress |= {"requests": requests, "soak_requests": record.soak_requests, "errors": seen.errors}
         if elapsed_s >= record.soak_s and requests >= record.soak_requests:
+            limits.judge_requests(seen)
             detail = {**record.detail, "soak_requests": requests, "soak_errors": seen.errors}
             soaked = (
                 f"{requests} requests in {elapsed_s:.3g} s" if record.soak_s or record.soak_requests else "no soak"
             )
             return Outcome(reason=soaked, changes={"detail": detail})
-        rest_s = max(settings.self_request_s, golden_s * REST_FACTOR)
-        pause_s = min(rest_s, max(record.soak_s - elapsed_s, 0.0))
+        rounds = math.ceil((record.soak_requests - requests) / samples)
+        pause_s = _rest_s(settings, golden_s, record.soak_s - elapsed_s, rounds)
         await first_of((worker.ended, work.stop_asked, seen.failed), pause_s)
         if work.stop_asked.is_set():
             raise StepError("Someone asked to go back.", fault=False)
@@ -52,12 +55,37 @@ async def soak(site: Site, work: Work) -> Outcome:
         asked_at = time.monotonic()
         golden = await worker.golden(settings.request_timeout_s, quick=True)
         golden_s = time.monotonic() - asked_at
-        asked += 1
+        asked, samples = asked + golden.samples, golden.samples
         if golden.problem:
             raise StepError(golden.problem)
         own_ms.append(golden.latency_ms)
+        if limits.too_slow(own_ms) and await _predecessor_is_slow_too(site, record.old):
+            own_ms.clear()
         limits.judge_own(own_ms)
         limits.judge_memory()
+
+
+def _rest_s(settings: Settings, golden_s: float, left_s: float, rounds: int) -> float:
+    """How long to wait for others' requests: less where they are too few, but half of the time is theirs."""
+    rest_s = max(settings.self_request_s, golden_s * REST_FACTOR)
+    if rounds > 0:
+        return min(rest_s, max(left_s / rounds - golden_s, golden_s))
+    return min(rest_s, max(left_s, 0.0))
+
+
+async def _predecessor_is_slow_too(site: Site, old: str | None) -> bool:
+    """Whether it is the machine that has become slow."""
+    standby = site.router.standby
+    if standby is None or standby.release_id != old or not standby.alive:
+        return False
+    try:
+        golden = await standby.golden(site.settings.request_timeout_s, quick=True)
+        judge_latency(site.settings, site.data.release(old), golden)
+    except StepError:
+        return True
+    except WorkerError:
+        return False
+    return False
 
 
 class _Limits:
@@ -89,12 +117,13 @@ class _Limits:
                 f"at most {self._p99_most_ms:.3g} ms are allowed."
             )
 
+    def too_slow(self, own_ms: "deque[float]") -> bool:
+        return self._own_most_ms is not None and len(own_ms) == JUDGED_RUNS and median(own_ms) > self._own_most_ms
+
     def judge_own(self, own_ms: "deque[float]") -> None:
-        if self._own_most_ms is None or len(own_ms) < JUDGED_RUNS:
-            return
-        if (now_ms := median(own_ms)) > self._own_most_ms:
+        if self.too_slow(own_ms):
             raise StepError(
-                f"Its golden inputs take {now_ms:.3g} ms while it soaks; by its bundle, at most "
+                f"Its golden inputs take {median(own_ms):.3g} ms while it soaks; by its bundle, at most "
                 f"{self._own_most_ms:.3g} ms are allowed."
             )
 

@@ -21,6 +21,8 @@ class Supervisor:
         self._site = site
         self._machine = machine
         self._crashes: deque[float] = deque(maxlen=site.settings.crashes_allowed)
+        """After how many seconds of service: with the time that starting takes, slow starts would hide them."""
+        self._served_s = 0.0
         self._given_up: set[str] = set()
         """Releases that crashed too often: nothing goes back to them by itself."""
         self.up = asyncio.Event()
@@ -45,20 +47,39 @@ class Supervisor:
             if len(self._crashes) == site.settings.crashes_allowed and self._recent():
                 return await self._give_up(release)
             try:
-                worker, _ = await start_checked(site, release)
+                worker = await self._started(release)
             except EdgeoptError as error:
-                self._crashes.append(time.monotonic())
+                self._crashes.append(self._served_s)
                 site.trouble = f"The release {release} cannot be started: {error.message}"
                 await self._note("FAILED TO START", release, error.message)
                 return self._delay_s()
+            if worker is None:
+                return None  # the end of that deployment is the next thing to look at
             put_in_service(site, worker)
             await self._note("SERVING", release, f"process {worker.pid}")
             return None
 
+    async def _started(self, release: str) -> Worker | None:
+        """A worker for it; None when a deployment that is ready to serve did not wait for it."""
+        site = self._site
+        starting = asyncio.create_task(start_checked(site, release), name=f"start of {release}")
+        site.mending = starting
+        try:
+            worker, _ = await starting
+        except asyncio.CancelledError:
+            this = asyncio.current_task()
+            if this is None or this.cancelling():
+                raise
+            return None
+        finally:
+            site.mending = None
+        return worker
+
     async def _note_crash(self, worker: Worker) -> None:
         site = self._site
         site.router.switch(None, keep_old=False)
-        self._crashes.append(time.monotonic())
+        self._served_s += time.monotonic() - worker.loaded_s
+        self._crashes.append(self._served_s)
         site.trouble = f"The worker of the release {worker.release_id} {worker.how_it_ended()}."
         await self._note("CRASHED", worker.release_id, site.trouble)
         await stop_quietly(worker)
@@ -73,15 +94,19 @@ class Supervisor:
         why = f"{release} failed {site.settings.crashes_allowed} times in a row. {site.trouble}"
         if self._machine.work is not None:  # that deployment may bring something better
             return site.settings.restart_delay_most_s
+        other = "There is no other release to go back to."
         if previous is not None and previous not in self._given_up:
-            await self._machine.roll_back(why)
-            return None  # the end of that deployment is the next thing to look at
-        site.trouble = f"{why} There is no other release to go back to."
+            try:
+                await self._machine.roll_back(why)
+                return None  # the end of that deployment is the next thing to look at
+            except EdgeoptError as error:
+                other = f"Going back to {previous} is not possible: {error.message}"
+        site.trouble = f"{why} {other}"
         await self._note("DEGRADED", release, site.trouble)
         return site.settings.restart_delay_most_s
 
     def _recent(self) -> bool:
-        return time.monotonic() - self._crashes[0] < self._site.settings.crash_window_s
+        return self._served_s - self._crashes[0] < self._site.settings.crash_window_s
 
     def _delay_s(self) -> float:
         settings = self._site.settings

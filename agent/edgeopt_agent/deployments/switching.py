@@ -41,6 +41,7 @@ async def roll_back(site: Site, work: Work) -> Outcome:
         back_to_standby(site)
     elif router.serving is not None and router.serving.release_id != record.old:
         router.switch(None, keep_old=False)  # wrong answers are worse than none
+        site.trouble = f"The release {record.old} is being started again." if record.old else ""
     old = existing(site.data, record.old)
     await point_links(site.data, old, existing(site.data, record.old_previous))
     await stop_quietly(work.candidate)

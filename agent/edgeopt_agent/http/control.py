@@ -1,8 +1,10 @@
 """The control of the agent under `/api/v1`: what the device is, what it serves, deployments and the way back."""
 
 import asyncio
+import ipaddress
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from urllib.parse import urlsplit
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -18,7 +20,7 @@ from edgeopt_agent.deployments.states import State
 from edgeopt_agent.http import control_documents as documents
 from edgeopt_agent.http.control_documents import Document
 from edgeopt_agent.releases import list_releases
-from edgeopt_agent.trust import Trust
+from edgeopt_agent.trust import Trust, is_loopback
 
 PREFIX = "/api/v1"
 LONGEST_WAIT_S = 30.0
@@ -32,19 +34,22 @@ def routes(site: Site, machine: Machine, started: float, trust: Callable[[], Tru
         ("GET", "/device", control.device),
         ("GET", "/status", control.status),
         ("GET", "/releases", control.releases),
-        ("GET", "/deployments/{number:int}", control.deployment),
+        ("GET", "/deployments/{number}", control.deployment),
         ("GET", "/events", control.events),
         ("POST", "/deploy", control.deploy),
         ("POST", "/rollback", control.rollback),
     )
-    return [Route(PREFIX + path, _endpoint(answer, trust), methods=[method]) for method, path, answer in table]
+    host = site.settings.host
+    return [
+        Route(PREFIX + path, _endpoint(answer, trust, host), methods=[method]) for method, path, answer in table
+    ]
 
 
-def _endpoint(answer: Answer, trust: Callable[[], Trust]) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(answer: Answer, trust: Callable[[], Trust], host: str) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         headers: dict[str, str] = {}
         try:
-            _refuse_browsers(request)
+            _refuse_browsers(request, host)
             status, document = await answer(request)
         except EdgeoptError as error:
             status = _status_of(error)
@@ -63,8 +68,19 @@ def _status_of(error: EdgeoptError) -> int:
     return 400 if isinstance(error, InputError) else 500
 
 
-def _refuse_browsers(request: Request) -> None:
-    """A web page must not command a device through the browser of someone who can reach it."""
+def _refuse_browsers(request: Request, host: str) -> None:
+    """A web page must not command a device, or read of it, through the browser of someone who can reach it.
+
+    A page whose own name leads to this device sends no Origin with what it reads; its name it cannot hide.
+    """
+    asked = request.headers.get("host", "")
+    if is_loopback(host) and not _is_own_name(asked):
+        raise RefusedError(
+            403,
+            "browser",
+            f"The agent listens on its own device alone and was asked for as '{asked[:80]}', as a web page could.",
+            "Ask for localhost; a proxy in front of it must do so too.",
+        )
     if "origin" in request.headers or request.headers.get("sec-fetch-site", "none") != "none":
         raise RefusedError(
             403,
@@ -72,6 +88,15 @@ def _refuse_browsers(request: Request) -> None:
             "The control of the agent takes no requests from web pages.",
             "Use edgeopt-agent, edgeopt fleet or curl.",
         )
+
+
+def _is_own_name(asked: str) -> bool:
+    """Whether a Host header is one that nobody else can let lead to this device: an address, or localhost."""
+    try:
+        name = urlsplit(f"//{asked}").hostname or ""
+        return name in {"", "localhost"} or bool(ipaddress.ip_address(name))
+    except ValueError:
+        return False
 
 
 class _Control:
@@ -91,10 +116,12 @@ class _Control:
         return 200, {"releases": await asyncio.to_thread(list_releases, self._site.data, failed)}
 
     async def deployment(self, request: Request) -> tuple[int, Document]:
-        number: int = request.path_params["number"]
-        record = await self._site.journal.deployment(number) if number < 1 << 63 else None
+        number: str = request.path_params["number"]
+        known = number.isascii() and number.isdecimal() and len(number) < 19
+        record = await self._site.journal.deployment(int(number)) if known else None
         if record is None:
-            raise RefusedError(404, "not-found", f"There is no deployment {number}.", "See /api/v1/events.")
+            sentence = f"There is no deployment '{number[:40]}'."
+            raise RefusedError(404, "not-found", sentence, "See /api/v1/events.")
         return 200, {"deployment": documents.deployment(self._machine, record)}
 
     async def events(self, request: Request) -> tuple[int, Document]:

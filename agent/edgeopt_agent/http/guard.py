@@ -1,4 +1,4 @@
-"""What uvicorn's protocols do not limit: how many connect, and how long and how large the head of a request is."""
+"""What uvicorn's protocols do not limit: how many connect, how large and slow a head is, how slowly one reads."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,6 +20,8 @@ else:
 MOST_CONNECTIONS = 512
 HEAD_TIMEOUT_S = 10.0
 MOST_HEAD_BYTES = 64 << 10
+READ_TIMEOUT_S = 30.0
+"""Who takes nothing of an answer for so long is cut off: the answer waits in memory."""
 
 
 def guarded(
@@ -37,6 +39,7 @@ class GuardedProtocol(Protocol):
         self._default_headers = headers
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
+        self._read_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         joined = JoinedTransport(cast(asyncio.Transport, transport), self.loop)
@@ -48,7 +51,16 @@ class GuardedProtocol(Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._head_is_there()
+        self._is_read()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._await_reader()
+
+    def resume_writing(self) -> None:
+        self._is_read()
+        super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
         self.server_state.default_headers = self._default_headers()
@@ -69,6 +81,21 @@ class GuardedProtocol(Protocol):
 
     def _await_head(self) -> None:
         self._head_timer = self.loop.call_later(HEAD_TIMEOUT_S, self.transport.abort)
+
+    def _await_reader(self) -> None:
+        unread_bytes = self.transport.get_write_buffer_size()
+        self._read_timer = self.loop.call_later(READ_TIMEOUT_S, self._look_at_reader, unread_bytes)
+
+    def _look_at_reader(self, unread_bytes: int) -> None:
+        if self.transport.get_write_buffer_size() < unread_bytes:
+            self._await_reader()
+        else:
+            self.transport.abort()
+
+    def _is_read(self) -> None:
+        if self._read_timer is not None:
+            self._read_timer.cancel()
+            self._read_timer = None
 
     def _head_is_there(self) -> None:
         if self._head_timer is not None:

@@ -6,7 +6,9 @@ from edgeopt_agent.http.plain import (
     JSON,
     App,
     ClientGoneError,
+    CrowdedError,
     Receive,
+    Room,
     Scope,
     Send,
     header,
@@ -23,6 +25,7 @@ _OCTETS = (b"content-type", b"application/octet-stream")
 _RETRY = (b"retry-after", b"1")
 _CLOSE = (b"connection", b"close")
 _MODELS = "/v2/models/"
+_LARGEST_ON_THEIR_WAY = 4
 _ENCODINGS = {b"": "", b"identity": "", b"gzip": "gzip", b"deflate": "deflate"}
 # Answered before the body is read to its end, so what follows on the connection is not a request.
 _BODY_UNREAD = frozenset({408, 413})
@@ -31,26 +34,30 @@ _BODY_UNREAD = frozenset({408, 413})
 def make_inference(router: Router, settings: Settings) -> App:
     """Everything under `/v2`."""
 
+    room = Room(_LARGEST_ON_THEIR_WAY * settings.max_body_bytes)
+
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         path, method = scope["path"], scope["method"]
         try:
             if method == "POST" and path.startswith(_MODELS) and path.endswith("/infer"):
-                await _infer(router, settings, scope, receive, send)
+                await _infer(router, settings, room, scope, receive, send)
             else:
                 await _documents(router, path, method, send)
         except ClientGoneError:
             return
         except RequestError as error:
-            more = [_RETRY] if isinstance(error, BusyError) else []
-            if error.status in _BODY_UNREAD:
+            more = [_RETRY] if isinstance(error, BusyError | CrowdedError) else []
+            if error.status in _BODY_UNREAD or isinstance(error, CrowdedError):
                 more.append(_CLOSE)
             await respond_json(send, error.status, {"error": error.sentence}, *more)
 
     return serve
 
 
-async def _infer(router: Router, settings: Settings, scope: Scope, receive: Receive, send: Send) -> None:
-    body = await read_body(scope, receive, settings)
+async def _infer(
+    router: Router, settings: Settings, room: Room, scope: Scope, receive: Receive, send: Send
+) -> None:
+    body = await read_body(scope, receive, settings, room)
     name, version = _model(scope["path"][len(_MODELS) : -len("/infer")])
     answer = await router.infer(name, version, body, _header_length(scope, body), _encoding(scope))
     if answer.header_length is None:

@@ -23,6 +23,25 @@ JSON = (b"content-type", b"application/json")
 _SLOWEST_BYTES_PER_S = 64 << 10
 
 
+class CrowdedError(RequestError):
+    """Too many bodies are on their way at once."""
+
+
+class Room:
+    """How much memory the bodies that are on their way may take, all together."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._left_bytes = most_bytes
+
+    def take(self, size: int) -> None:
+        if size > self._left_bytes:
+            raise CrowdedError(503, "Too many requests are on their way; try again in a moment.")
+        self._left_bytes -= size
+
+    def give_back(self, size: int) -> None:
+        self._left_bytes += size
+
+
 class ClientGoneError(Exception):
     """The client went away before it had sent its request."""
 
@@ -37,7 +56,7 @@ async def respond_json(send: Send, status: int, document: object, *headers: tupl
     await respond(send, status, msgspec.json.encode(document), JSON, *headers)
 
 
-async def read_body(scope: Scope, receive: Receive, settings: Settings) -> list[bytes]:
+async def read_body(scope: Scope, receive: Receive, settings: Settings, room: Room) -> list[bytes]:
     """The body in the pieces in which it came; raises RequestError when it is too long or too slow."""
     announced = header(scope, b"content-length")
     most = settings.max_body_bytes
@@ -46,18 +65,22 @@ async def read_body(scope: Scope, receive: Receive, settings: Settings) -> list[
     pieces: list[bytes] = []
     size = 0
     started = time.monotonic()
-    # A body that came together with its head is there already; the clock is for the others.
-    message = await _receive(receive, settings.body_timeout_s)
-    while True:
-        piece = message.get("body", b"")
-        pieces.append(piece)
-        size += len(piece)
-        if size > most:
-            raise RequestError(413, f"The body is longer than the {most} bytes that are taken.")
-        if not message.get("more_body", False):
-            return pieces
-        limit_s = settings.body_timeout_s + size / _SLOWEST_BYTES_PER_S
-        message = await _receive(receive, started + limit_s - time.monotonic())
+    try:
+        # A body that came together with its head is there already; the clock is for the others.
+        message = await _receive(receive, settings.body_timeout_s)
+        while True:
+            piece = message.get("body", b"")
+            room.take(len(piece))
+            pieces.append(piece)
+            size += len(piece)
+            if size > most:
+                raise RequestError(413, f"The body is longer than the {most} bytes that are taken.")
+            if not message.get("more_body", False):
+                return pieces
+            limit_s = settings.body_timeout_s + size / _SLOWEST_BYTES_PER_S
+            message = await _receive(receive, started + limit_s - time.monotonic())
+    finally:
+        room.give_back(size)
 
 
 async def _receive(receive: Receive, limit_s: float) -> Message:

@@ -138,13 +138,14 @@ def _elements(given: _Input, port: Port, most: int) -> int:
         raise RequestError(
             400, f"The input '{port.name}' has {len(shape)} dimensions, more than {MOST_DIMENSIONS}."
         )
-    elements = 1
+    room = 1  # as if no dimension were zero: nothing can be made of [0, 2**62] either
     for size in shape:
         if size < 0:
             raise RequestError(400, f"The input '{port.name}' has a negative dimension in its shape {shape}.")
-        elements *= size
-        if elements > most:
+        room *= max(size, 1)
+        if room > most:
             raise RequestError(400, f"The input '{port.name}' has more than the {most} values that are allowed.")
+    elements = 0 if 0 in shape else room
     if not port.rank_known:
         return elements
     if len(shape) != len(port.shape):

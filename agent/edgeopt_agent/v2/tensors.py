@@ -51,7 +51,8 @@ def from_json(data: msgspec.Raw, port: Port, shape: Sequence[int], elements: int
             400, f"The input '{port.name}' is of the datatype BF16, which goes as binary data only."
         )
     try:
-        found = np.array(msgspec.json.decode(data, type=list[Any]))
+        # As objects, or strings would lose the NULs at their ends.
+        found = np.array(msgspec.json.decode(data, type=list[Any]), object if port.dtype == "str" else None)
     except (msgspec.DecodeError, ValueError, OverflowError, RecursionError):
         raise RequestError(
             400, f"The data of the input '{port.name}' is not a list of values, flat or nested evenly."
@@ -65,18 +66,21 @@ def from_json(data: msgspec.Raw, port: Port, shape: Sequence[int], elements: int
     return _converted(found, port).reshape(shape)
 
 
-_FROM_KINDS = {"b": "b", "i": "iu", "u": "iu", "f": "fiu", "O": "U"}
+_FROM_KINDS = {"b": "b", "i": "iu", "u": "iu", "f": "fiu"}
 
 
 def _converted(found: NDArray[Any], port: Port) -> NDArray[Any]:
     dtype = array_type(port.dtype)
     if not found.size:
         return np.empty(0, dtype)
-    if found.dtype.kind in _FROM_KINDS[dtype.kind]:
+    if dtype.kind == "O":
+        if all(isinstance(value, str) for value in found.flat):
+            return found
+    elif found.dtype.kind in _FROM_KINDS[dtype.kind]:
         with np.errstate(over="ignore"):
             array = found.astype(dtype)
         # A value that the type cannot hold comes out as another one.
-        if dtype.kind in "bO" or (np.isfinite(array).all() if dtype.kind == "f" else (array == found).all()):
+        if dtype.kind == "b" or (np.isfinite(array).all() if dtype.kind == "f" else (array == found).all()):
             return array
     raise RequestError(
         400, f"The data of the input '{port.name}' holds values that {DATATYPES[port.dtype]} does not have."

@@ -68,6 +68,7 @@ class Golden(msgspec.Struct, frozen=True, tag=True):
     """Why these answers are not good enough, as a sentence."""
     latency_ms: float
     resident_bytes: int
+    samples: int = 1
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):

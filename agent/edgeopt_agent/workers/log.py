@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import BinaryIO
 
 MOST_BYTES = 1 << 20
 _TAIL_BYTES = 4096
@@ -11,15 +12,19 @@ class WorkerLog(asyncio.Protocol):
     """Reads the pipe to the end, whatever comes: a worker never waits for somebody to read its warnings."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("wb", buffering=0)
+        self._file: BinaryIO | None = None
         self._left = MOST_BYTES
         self._tail = b""
         self.complete = asyncio.Event()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("wb", buffering=0)
+        except OSError:
+            self._left = 0  # a disk that cannot be written is no reason not to serve
 
     def data_received(self, data: bytes) -> None:
         self._tail = (self._tail + data)[-_TAIL_BYTES:]
-        if self._left > 0:
+        if self._file is not None and self._left > 0:
             try:
                 self._file.write(data[: self._left])
             except OSError:
@@ -27,7 +32,8 @@ class WorkerLog(asyncio.Protocol):
         self._left -= len(data)
 
     def connection_lost(self, _error: Exception | None) -> None:
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
         self.complete.set()
 
     def last_line(self) -> str:

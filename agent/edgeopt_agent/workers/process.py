@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +62,8 @@ class Worker:
         self.slots = asyncio.Semaphore(_AT_ONCE)
         self.ended = asyncio.Event()
         self.stopping = False
+        self.loaded_s = 0.0
+        """When it was ready to serve, by the monotonic clock."""
         self._settings = settings
         self._process = launched.process
         self._channel = launched.channel
@@ -97,6 +100,7 @@ class Worker:
         self.backend = received.message.backend
         self.inputs = received.message.inputs
         self.outputs = received.message.outputs
+        self.loaded_s = time.monotonic()
 
     @property
     def pid(self) -> int:

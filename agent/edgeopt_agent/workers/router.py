@@ -32,6 +32,8 @@ class Router:
         self.standby: Worker | None = None
         self.watchers: list[Watcher] = []
         self.totals: dict[str, Totals] = {}
+        self.why_nothing: Callable[[], str] = lambda: ""
+        """Why nothing serves although something should and soon will."""
         self._settings = settings
         self._waiting = 0
         self._waiting_bytes = 0
@@ -78,6 +80,8 @@ class Router:
         """The worker that serves this model; raises RequestError with the status of the protocol."""
         worker = self.serving
         if worker is None:
+            if why := self.why_nothing():
+                raise BusyError(503, f"No model serves at the moment. {why}")
             raise RequestError(
                 404, f"There is no model '{model_name[:80]}': no release is deployed on this device."
             )
@@ -102,7 +106,11 @@ class Router:
             return answer
         other = self._other(worker, version)
         if other is not None:
-            await self._turn(other)
+            try:
+                await self._turn(other)
+            except BusyError:
+                self._tell(worker, started, None, reason)
+                raise
             second, second_reason = await self._ask(other, request)
             if second is not None and not second_reason:
                 self._tell(worker, started, None, reason)
@@ -176,5 +184,6 @@ class Router:
         if totals is None:
             totals = self.totals[worker.release_id] = Totals(worker.name, worker.release_id)
             if len(self.totals) > _RELEASES_COUNTED:
-                del self.totals[next(iter(self.totals))]
+                used = {each.release_id for each in (worker, self.serving, self.standby) if each is not None}
+                del self.totals[next(release for release in self.totals if release not in used)]
         return totals

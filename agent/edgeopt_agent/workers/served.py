@@ -114,7 +114,8 @@ class Served:
         else:
             times = _runs_ms(self.session, samples, asked.time_limit_s / 2)
         problem = found.sentence(f"The release {self.loaded.release_id}")
-        return Golden(found.accuracy_db, found.floor_db, problem, statistics.median(times), resident_bytes() or 0)
+        median_ms = statistics.median(times)
+        return Golden(found.accuracy_db, found.floor_db, problem, median_ms, resident_bytes() or 0, len(samples))
 
 
 def _split(body: bytes, header_length: int | None) -> tuple[memoryview, memoryview]:

@@ -381,3 +381,22 @@ def test_a_journal_that_cannot_be_written_stops_the_deployment_and_not_the_servi
         db.execute("DROP TRIGGER full")
         db.commit()
     assert agent.deploy(new_bundle)["state"] == "COMMITTED"
+
+
+def test_a_soak_that_gets_too_few_requests_goes_back_and_is_no_fault(start_agent, old_bundle, new_bundle):
+    agent = start_agent(soak_slack_s=0.5)
+    agent.deploy(old_bundle)
+    done = agent.deploy(new_bundle, soak_s=0, soak_requests=10**9)
+    assert done["state"] == "ROLLED_BACK"
+    assert "longer than its limit of 0.5 s" in done["reason"]
+    assert agent.deploy(new_bundle)["state"] == "COMMITTED"
+
+
+def test_a_way_back_that_fails_half_way_leaves_no_worker_behind(agent, old_bundle, new_bundle):
+    number = soaking(agent, new_bundle)
+    (agent.data_dir / ".previous.new").mkdir()
+    (agent.data_dir / ".current.new").mkdir()
+    agent.ask("POST", "/api/v1/rollback")
+    assert agent.ended(number)["state"] == "DEGRADED"
+    agent.until(lambda: len(psutil.Process(agent.process.pid).children()) == 1, "the end of the candidate")
+    assert agent.status()["serving"]["release"] == release_id(old_bundle)

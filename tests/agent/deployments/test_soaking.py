@@ -10,11 +10,14 @@ import pytest
 
 from edgeopt_agent.data_dir import open_data_dir
 from edgeopt_agent.deployments.observed import Observed
+from edgeopt_agent.deployments.probing import _quick_enough
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.refused import StepError
 from edgeopt_agent.deployments.site import Site, Work, first_of
-from edgeopt_agent.deployments.soaking import _Limits
+from edgeopt_agent.deployments.soaking import _Limits, _rest_s, soak
 from edgeopt_agent.settings import Settings
+from edgeopt_agent.workers.frames import Golden
+from edgeopt_agent.workers.router import Router
 
 
 @pytest.fixture
@@ -71,6 +74,17 @@ def test_without_enough_requests_before_there_is_nothing_to_hold_them_against(li
     judge.judge_requests(seen)
 
 
+@pytest.mark.parametrize(("count", "slow"), [(50, 2), (99, 2), (200, 2), (1000, 10)])
+def test_a_few_slow_requests_are_noise(limits, count, slow):
+    judge, seen, observed = limits(old_ms=[1.0] * 100)
+    for number in range(count):
+        observed.watch("new", True, 500.0 if number >= count - slow else 1.0, "")
+    judge.judge_requests(seen)
+    observed.watch("new", True, 500.0, "")
+    with pytest.raises(StepError, match="takes longer than 500 ms"):
+        judge.judge_requests(seen)
+
+
 def test_golden_inputs_that_get_slower_are_held_against_the_bundle_and_one_slow_run_is_not(limits):
     judge, _, _ = limits()
     judge.judge_own(deque([1.0, 1.0, 90.0, 1.0, 1.0]))
@@ -88,3 +102,68 @@ def test_waiting_ends_with_the_first_event():
         return one.is_set()
 
     assert asyncio.run(wait()) is False
+
+
+def test_a_slow_model_makes_up_for_requests_that_do_not_come():
+    settings = Settings(data_dir=None)
+    assert _rest_s(settings, golden_s=0.01, left_s=600, rounds=25) == 1.0
+    assert _rest_s(settings, golden_s=5.0, left_s=600, rounds=25) == 600 / 25 - 5.0
+    assert _rest_s(settings, golden_s=5.0, left_s=600, rounds=0) == 50.0
+    assert _rest_s(settings, golden_s=5.0, left_s=20, rounds=0) == 20
+    assert _rest_s(settings, golden_s=5.0, left_s=-3, rounds=9) == 5.0
+
+
+class Stub:
+    """A worker that answers its golden inputs with these latencies, one after the other."""
+
+    def __init__(self, *latencies_ms, release_id="old", meanwhile=lambda: None):
+        self.pid, self.release_id, self.alive, self.ended = os.getpid(), release_id, True, asyncio.Event()
+        self._latencies_ms = iter(latencies_ms)
+        self._meanwhile = meanwhile
+
+    async def golden(self, _timeout_s, **_how):
+        self._meanwhile()
+        return Golden(200.0, 30.0, None, next(self._latencies_ms), 1, 2)
+
+
+@pytest.fixture
+def site(tmp_path, old_bundle):
+    with open_data_dir(tmp_path / "data") as data:
+        for name in ("old", "new"):
+            data.release(name).symlink_to(old_bundle)
+        settings = Settings(data_dir=data.root, self_request_s=0.0)
+        yield Site(settings, data, None, Router(settings), None)
+
+
+def soaked(site, worker, **asked):
+    record = Record(id=1, release="new", old="old", **asked)
+    return asyncio.run(soak(site, Work(record, candidate=worker)))
+
+
+def test_each_golden_sample_counts_as_a_request(site):
+    outcome = soaked(site, Stub(*[1.0] * 50), soak_requests=100)
+    assert outcome.changes["detail"]["soak_requests"] == 100
+
+
+def test_when_the_predecessor_is_slow_too_it_is_the_machine(site):
+    site.router.standby = Stub(*[90.0] * 9)
+    soaked(site, Stub(*[90.0] * 9, *[1.0] * 9), soak_requests=20)
+    site.router.standby = Stub(*[1.0] * 9)
+    with pytest.raises(StepError, match="take 90 ms while it soaks"):
+        soaked(site, Stub(*[90.0] * 9), soak_requests=20)
+
+
+def test_a_failure_in_the_last_moment_counts(site):
+    def fail():
+        site.observed.watch("new", False, 1.0, "the model failed")
+
+    with pytest.raises(StepError, match="1 of 1 requests failed"):
+        soaked(site, Stub(1.0, meanwhile=fail), soak_requests=1)
+
+
+def test_a_candidate_is_too_slow_only_when_it_stays_so(site, old_bundle):
+    slow, quick = (Golden(200.0, 30.0, None, latency_ms, 1) for latency_ms in (90.0, 2.0))
+    found = asyncio.run(_quick_enough(site, Stub(80.0, 2.0), old_bundle, slow))
+    assert found.latency_ms == quick.latency_ms
+    with pytest.raises(StepError, match="takes 70 ms here"):
+        asyncio.run(_quick_enough(site, Stub(80.0, 70.0), old_bundle, slow))

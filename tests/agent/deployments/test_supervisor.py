@@ -52,3 +52,38 @@ def test_with_nothing_to_go_back_to_it_is_degraded_and_goes_on_trying(agent, old
     agent.until(lambda: "no other release to go back to" in agent.status()["reason"], "the end of its patience")
     agent.serves(old_bundle)
     assert agent.status()["reason"] == ""
+
+
+def test_a_way_back_that_is_barred_is_told_and_the_agent_goes_on(agent, old_bundle, new_bundle):
+    assert agent.deploy(new_bundle)["state"] == "COMMITTED"
+    (agent.data_dir / "releases" / release_id(old_bundle) / "deployment.toml").write_text("name = ")
+    for _ in range(3):
+        kill_worker(agent)
+    reason = agent.until(
+        lambda: (r := agent.status()["reason"]) and "Going back" in r and r, "the end of its patience"
+    )
+    assert f"Going back to {release_id(old_bundle)} is not possible" in reason
+    agent.serves(new_bundle)
+
+
+def test_a_slow_start_does_not_hide_that_a_release_keeps_dying(start_agent, old_bundle, make_null_bundle):
+    agent = start_agent(crash_window_s=1.5)
+    agent.deploy(old_bundle)
+    assert agent.deploy(make_null_bundle(load_ms=1000.0))["state"] == "COMMITTED"
+    for _ in range(3):
+        kill_worker(agent)
+    agent.until(lambda: agent.status()["deployment"]["kind"] == "rollback", "the way back")
+    agent.serves(old_bundle)
+
+
+@pytest.mark.slow
+def test_a_deployment_that_is_ready_does_not_wait_for_what_it_replaces(start_agent, make_null_bundle, new_bundle):
+    agent = start_agent()
+    slow = make_null_bundle(load_ms=4000.0)
+    agent.deploy(slow)
+    os.kill(agent.settled()["serving"]["pid"], signal.SIGKILL)
+    done = agent.deploy(new_bundle)
+    assert done["state"] == "COMMITTED", done["reason"]
+    told = [e["state"] for e in agent.ask("GET", "/api/v1/events")[2]["events"] if e["kind"] == "worker"]
+    assert told == ["CRASHED"]
+    agent.serves(new_bundle)

@@ -11,6 +11,7 @@ import time
 import msgspec
 import pytest
 
+from edgeopt.bundle.manifest import write_manifest
 from edgeopt.bundle.sign import new_key, sign_bundle
 from edgeopt.errors import ConstraintError, VerificationError
 from edgeopt.events import ignore
@@ -79,7 +80,15 @@ def test_events_can_be_waited_for(agent, old_bundle):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("headers", [{"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Host": "evil.example:8080"},  # whose name was made to lead here
+        {"Host": "[evil"},
+    ],
+)
 @pytest.mark.parametrize(("method", "path"), [("POST", "/api/v1/rollback"), ("GET", "/api/v1/status")])
 def test_web_pages_are_refused(agent, method, path, headers):
     status, _, answer = agent.ask(method, path, headers=headers)
@@ -93,6 +102,7 @@ def test_web_pages_are_refused(agent, method, path, headers):
         ("GET", "/api/v1/deployments/7", 404),
         ("GET", "/api/v1/deployments/99999999999999999999999", 404),
         ("GET", "/api/v1/deployments/-1", 404),
+        ("GET", f"/api/v1/deployments/{'9' * 5000}", 404),
         ("GET", "/api/v1/deploy", 405),
         ("POST", "/api/v1/status", 405),
         ("GET", "/api/v1/events?after=x", 400),
@@ -117,7 +127,7 @@ def raw(agent, head, body=b""):
 
 
 def test_a_bundle_without_a_length_is_refused(agent):
-    head = "POST /api/v1/deploy HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = "POST /api/v1/deploy HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     assert raw(agent, head, b"3\r\nabc\r\n0\r\n\r\n").startswith(b"HTTP/1.1 411")
 
 
@@ -132,7 +142,7 @@ def test_a_connection_that_ends_early_fails_the_deployment_and_nothing_else(agen
     agent.deploy(old_bundle)
     content = pack(old_bundle)
     with socket.create_connection(("127.0.0.1", agent.port), timeout=10) as connection:
-        head = f"POST /api/v1/deploy HTTP/1.1\r\nHost: x\r\nContent-Length: {len(content)}\r\n\r\n"
+        head = f"POST /api/v1/deploy HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(content)}\r\n\r\n"
         connection.sendall(head.encode() + content[:500])
     agent.until(lambda: agent.status()["deployment"]["id"] == 2, "the deployment")
     done = agent.ended(2)
@@ -155,3 +165,50 @@ def test_with_a_trusted_key_only_signed_bundles_serve(agent, old_bundle, tmp_pat
     assert done["detail"]["signed_by"]
     assert agent.ask("GET", "/api/v1/status")[1]["edgeopt-trust"] == "signed"
     assert json.dumps(agent.status()).count('"signed"') >= 1
+
+
+@pytest.mark.parametrize("host", ["localhost:8080", "127.0.0.1:1", "[::1]:8080", "192.168.1.7"])
+def test_its_own_names_are_answered(agent, host):
+    assert agent.ask("GET", "/api/v1/status", headers={"Host": host})[0] == 200
+
+
+def test_a_sender_that_falls_silent_does_not_keep_the_next_one_waiting(start_agent, old_bundle, pack):
+    agent = start_agent(body_timeout_s=0.3)
+    content = pack(old_bundle)
+    with socket.create_connection(("127.0.0.1", agent.port), timeout=10) as connection:
+        head = f"POST /api/v1/deploy HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(content)}\r\n\r\n"
+        connection.sendall(head.encode() + content[:500])
+        agent.until(lambda: agent.status()["deployment"], "the deployment")
+        assert agent.ended(1)["reason"] == "Nothing came for 0.3 s after 500 bytes."
+        assert agent.deploy(old_bundle)["state"] == "COMMITTED"
+
+
+def test_nobody_goes_back_to_what_is_not_trusted_any_more(agent, old_bundle, new_bundle, tmp_path):
+    agent.deploy(old_bundle)
+    agent.deploy(new_bundle)
+    new_key(tmp_path / "key")
+    shutil.copyfile(tmp_path / "key.pub", agent.data_dir / "trust" / "one.pub")
+    status, _, answer = agent.ask("POST", "/api/v1/rollback")
+    assert (status, answer["error"]["code"]) == (403, "untrusted")
+    assert "is not signed" in answer["error"]["message"]
+    agent.serves(new_bundle)
+
+
+def test_who_can_be_reached_by_others_takes_nothing_without_a_trusted_key(start_agent, old_bundle, tmp_path):
+    data_dir = tmp_path / "reached"
+    (data_dir / "trust").mkdir(parents=True)
+    new_key(tmp_path / "key")
+    shutil.copyfile(tmp_path / "key.pub", data_dir / "trust" / "one.pub")
+    agent = start_agent(data_dir, host="0.0.0.0")  # noqa: S104 - that is the point
+    (data_dir / "trust" / "one.pub").unlink()
+    done = agent.deploy(old_bundle)
+    assert done["state"] == "FAILED"
+    assert "No key is trusted any more" in done["reason"]
+
+
+def test_a_name_that_would_write_all_over_a_terminal_is_refused(agent, make_null_bundle, tmp_path):
+    bundle = shutil.copytree(make_null_bundle(), tmp_path / "odd.edgeopt")
+    file = bundle / "deployment.toml"
+    file.write_text(file.read_text().replace('name = "null"', 'name = "\\u001b[2J"', 1))
+    write_manifest(bundle)
+    assert "name and summary" in agent.deploy(bundle)["reason"]

@@ -6,6 +6,8 @@ import threading
 
 import pytest
 
+from edgeopt_agent.http.guard import GuardedProtocol
+
 ROW = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}
 REQUEST = json.dumps({"inputs": [ROW]}).encode()
 HEAD = b"POST /v2/models/null/infer HTTP/1.1\r\nHost: here\r\n"
@@ -149,3 +151,38 @@ def test_a_full_queue_says_when_to_come_again(serving, null_bundle):
         thread.join()
     assert sorted(status for status, _, _ in got) == [200, 503, 503]
     assert all(fields[b"retry-after"] == b"1" for status, _, fields in got if status == 503)
+
+
+def test_bodies_on_their_way_are_bounded_together(served):
+    server = served(max_body_bytes=100_000)
+    part = HEAD + b"Content-Length: 100000\r\n\r\n" + b" " * 90_000
+    held = [connected(server) for _ in range(4)]
+    try:
+        for connection in held:
+            connection.sendall(part)
+        with connected(server) as fifth:
+            fifth.sendall(part)
+            status, body, fields = answer_of(fifth)
+        assert (status, fields[b"retry-after"], fields[b"connection"]) == (503, b"1", b"close")
+        assert "on their way" in json.loads(body)["error"]
+    finally:
+        for connection in held:
+            connection.close()
+    assert talk(server, HEAD + b"Content-Length: %d\r\n\r\n" % len(REQUEST), REQUEST)[0] == 200
+
+
+def test_an_answer_that_nobody_reads_is_not_kept(served, monkeypatch):
+    monkeypatch.setattr("edgeopt_agent.http.guard.READ_TIMEOUT_S", 0.3)
+    lost, gone = GuardedProtocol.connection_lost, threading.Event()
+    monkeypatch.setattr(GuardedProtocol, "connection_lost", lambda *given: (lost(*given), gone.set()))
+    server = served()
+    row = {"name": "x", "datatype": "FP32", "shape": [400_000, 4], "parameters": {"binary_data_size": 6_400_000}}
+    text = json.dumps({"inputs": [row]}).encode()
+    lengths = b"Inference-Header-Content-Length: %d\r\nContent-Length: %d\r\n\r\n"
+    request = HEAD + lengths % (len(text), len(text) + 6_400_000) + text + bytes(6_400_000)
+    with socket.socket() as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.connect(("127.0.0.1", server.port))
+        deaf.sendall(request)
+        assert gone.wait(15)
+    assert talk(server, HEAD + b"Content-Length: %d\r\n\r\n" % len(REQUEST), REQUEST)[0] == 200

@@ -168,3 +168,17 @@ def test_strings_are_read_as_they_were_written(array, binary):
 def test_no_bytes_at_all_bring_it_down(text, data):
     with pytest.raises(RequestError):
         read(text, data)
+
+
+@pytest.mark.parametrize("shape", [(0, 1 << 62), (1 << 62, 0), (0, 1 << 80)])
+@pytest.mark.parametrize("how", [{"data": []}, {"parameters": {"binary_data_size": 0}}])
+def test_a_tensor_without_values_may_not_be_huge_either(shape, how):
+    with pytest.raises(RequestError, match=r"more than the \d+ values"):
+        read({"inputs": [tensor("b", "BOOL", shape, **how)]}, inputs=(B,))
+
+
+def test_a_string_keeps_the_nul_at_its_end():
+    found = read({"inputs": [tensor("s", "BYTES", (2,), data=["a\0", "\0"])]}, inputs=(S,))
+    assert found.feeds["s"].tolist() == ["a\0", "\0"]
+    with pytest.raises(RequestError, match="values that BYTES does not have"):
+        read({"inputs": [tensor("s", "BYTES", (2,), data=["a", 7])]}, inputs=(S,))

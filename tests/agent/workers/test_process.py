@@ -192,3 +192,13 @@ def test_a_worker_ends_with_its_agent_even_inside_a_call_that_never_returns(null
         agent.kill()
     assert select.select([watched], [], [], 10)[0], "the worker outlived its agent"
     os.close(watched)
+
+
+def test_a_log_that_cannot_be_written_is_no_reason_not_to_serve(null_bundle, settings):
+    settings.data_dir.mkdir()
+    (settings.data_dir / "logs").write_text("in its place")
+
+    async def use(worker):
+        return (await worker.infer(REQUEST)).status
+
+    assert with_worker(null_bundle(flood_stderr_bytes=100_000), settings, use) == 200

@@ -157,3 +157,42 @@ def test_only_what_is_deployed_has_a_name(watched, null_bundle):
         ask(server, version=NEW)
     assert caught.value.status == 404
     assert ask(server, version=OLD).status == 200
+
+
+def test_while_a_release_is_being_started_the_client_is_told_to_come_again(watched):
+    server, _ = watched()
+    server.router.why_nothing = lambda: "It is being started."
+    with pytest.raises(BusyError, match="It is being started") as caught:
+        ask(server)
+    assert caught.value.status == 503
+
+
+def test_a_failure_counts_when_the_standby_has_no_time_either(watched, null_bundle):
+    server, seen = watched(request_timeout_s=0.5)
+    old = server.deploy(null_bundle(), OLD)
+    server.deploy(null_bundle(fail="run"), NEW, keep_old=True)
+
+    async def without_slots():
+        for _ in range(2):
+            await old.slots.acquire()
+        return await server.router.infer("null", None, REQUEST)
+
+    with pytest.raises(BusyError, match="for its turn"):
+        server.do(without_slots())
+    assert [(release, ok) for release, ok, _, _ in seen] == [(NEW, False)]
+
+
+def test_what_serves_stays_counted_however_many_come_and_go(watched, null_bundle):
+    server, _ = watched()
+    bundle = null_bundle()
+    serving = server.deploy(bundle, OLD)
+    ask(server)
+    for number in range(10):
+        other = server.start(bundle, f"{number:012}")
+        server.router.serving = other
+        server.router.standby = serving
+        ask(server)
+        server.do(other.stop(1.0))
+    server.router.serving, server.router.standby = serving, None
+    assert OLD in server.router.totals
+    assert len(server.router.totals) <= 9
