@@ -9,6 +9,8 @@ from edgeopt.errors import ModelError
 # protobuf classes carry no types; these are onnx's ModelProto, GraphProto, NodeProto and TensorProto.
 Proto = Any
 EXTERNAL = 1  # TensorProto.EXTERNAL
+# ONNX Runtime marks weights that it holds in memory so; in a file the offset would be taken for an address.
+IN_MEMORY = "_ORT_MEM_ADDR_"
 
 
 def external_files(model: Proto, path: Path) -> tuple[Path, ...]:
@@ -57,6 +59,11 @@ def _inside(path: Path, tensor: str, location: str) -> Path:
         raise ModelError(
             f"The weight '{tensor}' of '{path.name}' lies outside the model's folder ('{location}').",
             "Only files beside the model are read, for safety; save it again with its data there.",
+        )
+    if IN_MEMORY in parts.parts:
+        raise ModelError(
+            f"The weight '{tensor}' of '{path.name}' names ONNX Runtime's own memory as its place ('{location}').",
+            "No file can lie there, and runtimes crash on it; export the model again.",
         )
     file = path.parent
     for part in parts.parts:

@@ -58,6 +58,7 @@ BAD = (
     (lambda path: relocate(path, location="/etc/hostname"), "lies outside the model's folder"),
     (lambda path: relocate(path, location="..\\weights.bin"), "lies outside the model's folder"),
     (lambda path: relocate(path, location=""), "lies outside the model's folder"),
+    (lambda path: relocate(path, location="*/_ORT_MEM_ADDR_/*"), "names ONNX Runtime's own memory"),
     (lambda path: relocate(path, offset="-8"), "is too short"),
     (lambda path: relocate(path, length="many"), "says no valid place"),
 )
