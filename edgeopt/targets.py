@@ -1,20 +1,42 @@
-"""Which target fits a device, and why the others do not."""
+"""Which target fits a device, why the others do not, and which profile a search follows."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
-from edgeopt.errors import MissingError
+from edgeopt.errors import MissingError, ProfileError, UsageError
+from edgeopt.fitting import DoesNotFit, Fits, fit
 from edgeopt.hw.device import Device
-from edgeopt.profiles import TargetProfile, Value
+from edgeopt.profiles import (
+    BACKENDS,
+    PLANNED_BACKENDS,
+    PLANNED_VARIANTS,
+    Resolved,
+    TargetProfile,
+    Value,
+    nearest,
+    resolve,
+    shipped_path,
+    shipped_profiles,
+    shipped_uses,
+)
 
-
-class Fits(msgspec.Struct, frozen=True):
-    reason: str
-
-
-class DoesNotFit(msgspec.Struct, frozen=True):
-    reason: str
+__all__ = [
+    "Choice",
+    "DoesNotFit",
+    "Fits",
+    "Verdict",
+    "choose",
+    "find",
+    "fit",
+    "lacking_backend",
+    "planned_names",
+    "profile_for",
+    "runtime_space",
+    "settled_options",
+    "without_planned",
+]
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -25,40 +47,103 @@ class Verdict(msgspec.Struct, frozen=True):
     fits: bool
     chosen: bool
     reason: str
+    usable: bool = True
+    """This version of edgeopt has the backend that the target is about."""
 
 
 class Choice(msgspec.Struct, frozen=True):
     profile: TargetProfile
     verdicts: tuple[Verdict, ...]
     """Every target: the chosen one first, then those that fit, then the others."""
+    would_choose: TargetProfile | None = None
+    """The better one that fits, where this version of edgeopt lacks the backend for it."""
 
 
-def fit(device: Device, profile: TargetProfile) -> Fits | DoesNotFit:
-    wanted = profile.match
-    if wanted.architectures and device.host.architecture not in wanted.architectures:
-        return DoesNotFit(
-            f"it is for {' or '.join(wanted.architectures)}, and this device is {device.host.architecture}"
-        )
-    missing = [name for name in wanted.simd if name not in device.cpu.simd]
-    if missing:
-        return DoesNotFit(f"the CPU lacks {', '.join(missing)}")
-    if not wanted.architectures and not wanted.simd:
-        return Fits("fits every device")
-    return Fits(f"{device.host.architecture} with {', '.join(wanted.simd) or 'any instruction set'}")
+def lacking_backend(profile: TargetProfile) -> str | None:
+    """The backend that a profile is about, the first of its order, where this version does not have it."""
+    first = profile.backends.order[0]
+    return None if first in BACKENDS else first
 
 
 def choose(device: Device, profiles: Sequence[TargetProfile]) -> Choice:
-    """The target of the highest rank that fits; MissingError where none does."""
+    """The target of the highest rank that fits and that can be used; MissingError where none does."""
     answers = [(profile, fit(device, profile)) for profile in profiles]
     fitting = [profile for profile, answer in answers if isinstance(answer, Fits)]
-    if not fitting:
+    usable = [profile for profile in fitting if lacking_backend(profile) is None]
+    if not usable:
         reasons = "; ".join(f"{profile.name}: {answer.reason}" for profile, answer in answers)
         raise MissingError("No target profile fits this device.", reasons or "No profile was given.")
-    best = max(fitting, key=lambda profile: profile.match.rank)
+    best, better = (max(group, key=lambda profile: profile.match.rank) for group in (usable, fitting))
     verdicts = [_verdict(profile, answer, best) for profile, answer in answers]
     ranks = {profile.name: profile.match.rank for profile in profiles}
     verdicts.sort(key=lambda v: (not v.chosen, not v.fits, -ranks[v.name], v.name))
-    return Choice(best, tuple(verdicts))
+    return Choice(best, tuple(verdicts), better if better is not best else None)
+
+
+def find(named: str | Path, device: Device | None = None, target: str | None = None) -> Resolved:
+    """The profile in this file, or the shipped one of this name.
+
+    What extends `auto` is filled in with `target`, else with what is chosen for the device.
+    """
+    path = Path(named)
+    file = path if path.is_file() else shipped_path(str(named)) or path
+    if not file.is_file() and path.name == str(named) and not path.suffix:
+        names = tuple(profile.name for profile in (*shipped_profiles(), *shipped_uses()))
+        raise ProfileError(
+            f"There is no profile '{named}', neither a file nor a shipped one.", nearest(path.name, names)
+        )
+    resolved = resolve(file)
+    if resolved.automatic and target is not None:
+        return resolve(file, _target(target).name)
+    if resolved.automatic and device is not None:
+        return resolve(file, choose(device, shipped_profiles()).profile.name)
+    return resolved
+
+
+def profile_for(device: Device, target: str | None = None, named: str | Path | None = None) -> TargetProfile:
+    """The profile that a search on this device follows: the one named, the target named, or the one that fits.
+
+    MissingError where this version of edgeopt lacks the backend that the profile is about.
+    """
+    if named is not None:
+        resolved = find(named, device, target)
+        if target is not None and not resolved.automatic:
+            raise UsageError(
+                f"The profile '{named}' says itself what it is for, so it takes no target beside it.",
+                'Leave --target out, or write extends = "auto" in the profile.',
+            )
+        profile = resolved.profile
+    elif target is not None:
+        profile = _target(target)
+    else:
+        profile = choose(device, shipped_profiles()).profile
+    lacking = lacking_backend(profile)
+    if lacking is not None:
+        raise MissingError(
+            f"This version of edgeopt has no backend {lacking} yet, which {profile.name} is about.",
+            f"Use the target {choose(device, shipped_profiles()).profile.name}, which `edgeopt targets` chooses.",
+        )
+    return profile
+
+
+def planned_names(profile: TargetProfile) -> tuple[str, ...]:
+    """The backends and variants in it that this version knows by name only."""
+    return tuple(
+        name
+        for name in (*profile.backends.order, *profile.precision.ladder)
+        if name in PLANNED_BACKENDS or name in PLANNED_VARIANTS
+    )
+
+
+def without_planned(profile: TargetProfile) -> TargetProfile:
+    """The profile without those."""
+    ladder = tuple(name for name in profile.precision.ladder if name not in PLANNED_VARIANTS)
+    order = tuple(name for name in profile.backends.order if name in BACKENDS)
+    return msgspec.structs.replace(
+        profile,
+        precision=msgspec.structs.replace(profile.precision, ladder=ladder),
+        backends=msgspec.structs.replace(profile.backends, order=order),
+    )
 
 
 def runtime_space(profile: TargetProfile, device: Device) -> dict[str, dict[str, tuple[Value, ...]]]:
@@ -78,7 +163,40 @@ def runtime_space(profile: TargetProfile, device: Device) -> dict[str, dict[str,
     }
 
 
+def settled_options(profile: TargetProfile, device: Device) -> dict[str, dict[str, Value]]:
+    """Backend, option, value, where the profile names a single one: nothing to try, so every candidate has it.
+
+    Not so for all usable cores, which is what the runtimes take by themselves.
+    """
+    space = runtime_space(profile, device)
+    return {
+        backend: {
+            option: space[backend][option][0]
+            for option, values in options.items()
+            if len(values) == 1 and space[backend][option] and not (option == "threads" and values[0] == 0)
+        }
+        for backend, options in profile.runtime.items()
+    }
+
+
+def _target(name: str) -> TargetProfile:
+    shipped = shipped_profiles()
+    for profile in shipped:
+        if profile.name == name:
+            return profile
+    if any(use.name == name for use in shipped_uses()):
+        raise UsageError(f"'{name}' is no target but a profile for a use.", f"Give it as: --profile {name}")
+    raise UsageError(f"There is no target '{name}'.", nearest(name, tuple(profile.name for profile in shipped)))
+
+
 def _verdict(profile: TargetProfile, answer: Fits | DoesNotFit, best: TargetProfile) -> Verdict:
-    fits, chosen = isinstance(answer, Fits), profile is best
-    reason = answer.reason if chosen or not fits else f"fits, but {best.name} is more exact"
-    return Verdict(profile.name, profile.title, fits, chosen, reason)
+    fits, chosen, lacking = isinstance(answer, Fits), profile is best, lacking_backend(profile)
+    reason = answer.reason
+    if fits and lacking:
+        reason = (
+            f"fits this device; this version of edgeopt has no backend for it yet ({lacking}), "
+            f"so {best.name} is used"
+        )
+    elif fits and not chosen:
+        reason = f"fits, but {best.name} is more exact"
+    return Verdict(profile.name, profile.title, fits, chosen, reason, lacking is None)

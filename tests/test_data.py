@@ -163,7 +163,7 @@ def put_broken_folder(path):
     ("put", "sentence"),
     [
         (lambda _: None, "There is no data at '"),
-        (lambda path: path.mkdir(), "holds no .npy file."),
+        (lambda path: path.mkdir(), "holds no .npy file and no picture."),
         (put_broken_folder, "x.npy' cannot be read as an array: "),
         (put_single_array, "'data.npz' is a single array, not an archive of named arrays."),
         (

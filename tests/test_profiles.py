@@ -1,10 +1,21 @@
+import re
 from pathlib import Path
 
 import pytest
 
 from edgeopt import profiles
 from edgeopt.errors import ProfileError
-from edgeopt.profiles import load_profile, profiles_folder, shipped_profiles
+from edgeopt.profiles import (
+    load,
+    load_profile,
+    profiles_folder,
+    resolve,
+    schema,
+    shipped_path,
+    shipped_profiles,
+    shipped_uses,
+    words,
+)
 
 CHILD = 'name = "mine"\ntitle = "Mine"\nextends = "cpu-avx2"\n'
 
@@ -21,45 +32,95 @@ def write(tmp_path):
 
 def test_the_shipped_profiles():
     found = {profile.name: profile for profile in shipped_profiles()}
-    assert list(found) == [
-        "arm-dotprod",
-        "cpu-avx2",
-        "cpu-avx512",
-        "cpu-avx512-vnni",
-        "generic-cpu",
-        "mobile-cpu",
-    ]
-    assert found["cpu-avx512-vnni"].quantization.reduce_range is False
-    assert found["cpu-avx512"].quantization.reduce_range is True
-    assert found["arm-dotprod"].quantization.activation_type == "int8"
-    assert found["arm-dotprod"].quantization.per_channel is True
+    assert set(found) == {
+        "generic-cpu", "cpu-avx", "cpu-avx2", "cpu-avx-vnni", "cpu-avx512", "cpu-avx512-vnni", "cpu-amx",
+        "mobile-cpu", "arm-dotprod", "arm-i8mm", "riscv-rvv",
+        "gpu-cuda", "gpu-tensorrt", "gpu-mps", "gpu-directml", "gpu-openvino", "mobile-gpu",
+        "npu-openvino", "npu-qnn", "npu-coreml",
+    }  # fmt: skip
+    narrow = {name for name, profile in found.items() if profile.quantization.reduce_range}
+    assert {"generic-cpu", "cpu-avx", "cpu-avx2", "cpu-avx512"} <= narrow
+    assert not narrow & {"cpu-avx-vnni", "cpu-avx512-vnni", "cpu-amx", "mobile-cpu", "arm-dotprod", "arm-i8mm"}
+    assert found["arm-i8mm"].quantization.activation_type == "int8"
+    assert found["cpu-avx512-vnni"].search.time_limit_s == found["generic-cpu"].search.time_limit_s
     for profile in found.values():
         assert profile.precision.ladder[0] == "source"
-        assert set(profile.precision.ladder) == set(profiles.VARIANTS)
+        assert profile.backends.order[0] in profile.runtime
+        if profile.backends.order[0] in profiles.BACKENDS:
+            assert set(profile.precision.ladder) == set(profiles.VARIANTS)
 
 
 def test_names_are_files_and_ranks_leave_no_tie():
     for path in profiles_folder().glob("*.toml"):
         assert load_profile(path).name == path.stem
-    ranks = [p.match.rank for p in shipped_profiles() if "x86_64" in p.match.architectures]
-    assert len(set(ranks)) == len(ranks)
+    targets = shipped_profiles()
+    for one in targets:
+        for other in targets:
+            if one is not other and one.match.rank == other.match.rank:
+                # The same rank only where no device can be of both.
+                assert one.match.architectures
+                assert not set(one.match.architectures) & set(other.match.architectures)
+
+
+def test_a_use_extends_whatever_fits():
+    for use in shipped_uses():
+        assert resolve(shipped_path(use.name)).automatic
+        for target in ("arm-dotprod", "cpu-amx"):
+            resolved = resolve(shipped_path(use.name), target)
+            assert resolved.names[:2] == (use.name, target)
+            assert resolved.profile.match == load_profile(shipped_path(target)).match
 
 
 def test_every_value_of_a_shipped_profile_says_why():
-    for path in profiles_folder().glob("*.toml"):
-        for line in path.read_text().splitlines():
-            key = line.partition("=")[0].strip()
-            if "=" in line and key not in {"schema", "name", "title", "extends"} and not line.endswith("["):
-                above = path.read_text().partition(line)[0].splitlines()[-1]
-                assert "#" in line or above.startswith("#"), f"{path.name}: {line}"
+    from edgeopt.profiles.notes import notes
+
+    paths = list(profiles_folder().glob("*.toml"))
+    for path in paths:
+        said = notes(path)
+        for key in resolve(path).origins:
+            if resolve(path).origins[key] == path and len(key) > 1:
+                note = said[key]
+                assert note.why or (note.items and all(note.items)), f"{path.name}: {key}"
+                assert all(note.items), f"{path.name}: {key}"
+    assert len(paths) > 20
 
 
 def test_the_words_are_those_of_the_other_parts():
     from edgeopt.backends import BACKENDS
+    from edgeopt.graph.passes import PASSES
     from edgeopt.search.recipes import RECIPES
 
     assert set(profiles.BACKENDS) == {backend.name for backend in BACKENDS} - {"null"}
     assert set(profiles.VARIANTS) == {recipe.name for recipe in RECIPES}
+    assert tuple(p.name for p in PASSES) == words.PASSES
+    assert not set(words.PLANNED_BACKENDS) & set(words.BACKENDS)
+    assert not set(words.PLANNED_VARIANTS) & set(words.VARIANTS)
+
+
+@pytest.mark.parametrize("backend", ["onnxruntime-cpu", "openvino-cpu"])
+def test_the_runtime_options_are_those_of_the_backends(backend):
+    from typing import Literal, get_args, get_origin, get_type_hints
+
+    from edgeopt.backends.onnxruntime.options import OrtOptions
+    from edgeopt.backends.openvino.options import OpenVinoOptions
+
+    hints = get_type_hints({"onnxruntime-cpu": OrtOptions, "openvino-cpu": OpenVinoOptions}[backend])
+    hints.pop("shapes", None)  # taken from the data, not from a profile
+
+    def kind(hint):
+        if get_origin(hint) is Literal:
+            return get_args(hint)
+        return next(t for t in (hint, *get_args(hint)) if t in {int, bool})
+
+    assert words.RUNTIME_OPTIONS[backend] == {name: kind(hint) for name, hint in hints.items()}
+
+
+def test_the_page_names_every_key_and_every_word():
+    text = (profiles_folder().parent / "docs" / "profiles.md").read_text()
+    structs = (profiles.TargetProfile, *schema.TABLES.values())
+    keys = {name for struct in structs for name in struct.__struct_fields__}
+    known = keys | {*words.VARIANTS, *words.PLANNED_BACKENDS, *words.CALIBRATIONS, *words.COLOUR_ORDERS}
+    assert [name for name in sorted(known) if not re.search(rf"[`\[.\"]{name}[`\].\"]", text)] == []
 
 
 def test_extending_replaces_values_and_keeps_the_rest(write):
@@ -135,13 +196,79 @@ def test_a_profile_that_extends_itself(write):
             "'avx512-bf16'",
         ),
         (CHILD + '[graph]\npasses = "all"', "passes in [graph] must be \"default\" or a list, not 'all'", ""),
+        (CHILD + '[graph]\npasses = ["identity"]', "passes in [graph] does not know 'identity'", "'identities'"),
+        (CHILD + '[graph]\nlayout = "nhcw"', "layout in [graph] does not know 'nhcw'", "source"),
+        (CHILD + '[match]\nos = ["Linus"]', "os in [match] does not know 'Linus'", "'Linux'"),
+        (
+            CHILD + '[match]\nruntimes = ["CudaExecutionProvider"]',
+            "runtimes in [match] does not know 'CudaExecutionProvider'",
+            "'CUDAExecutionProvider'",
+        ),
+        (
+            CHILD + '[match.accelerator]\nknid = "gpu"',
+            "the table [match.accelerator] has no key 'knid'",
+            "'kind'",
+        ),
+        (
+            CHILD + '[match.accelerator]\nkind = "gpus"',
+            "kind in [match.accelerator] does not know 'gpus'",
+            "'gpu'",
+        ),
+        (CHILD + "match = 1", "'match' must be a table, not a whole number", ""),
+        (
+            CHILD + '[quantization]\ncalibration = "percent"',
+            "calibration in [quantization] does not know 'percent'",
+            "'percentile'",
+        ),
+        (
+            CHILD + "[runtime.onnxruntime-cpu]\nspining = [true]",
+            "the table [runtime.onnxruntime-cpu] has no key 'spining'",
+            "'spinning'",
+        ),
+        (
+            CHILD + "[runtime.onnxruntime-cpu]\nspinning = [1]",
+            "spinning in [runtime.onnxruntime-cpu] takes true or false, not 1",
+            "",
+        ),
+        (
+            CHILD + "[runtime.onnxruntime-cpu]\nthreads = [true]",
+            "threads in [runtime.onnxruntime-cpu] takes whole numbers from 0 on, not true",
+            "",
+        ),
+        (
+            CHILD + '[runtime.openvino-cpu]\nperformance_hint = ["througput"]',
+            "performance_hint in [runtime.openvino-cpu] does not know 'througput'",
+            "'throughput'",
+        ),
+        (
+            CHILD + "[runtime]\nopenvino-cpu = 1",
+            "openvino-cpu in [runtime] must be a table",
+            "[runtime.openvino-cpu]",
+        ),
+        (CHILD + '[needs]\nbf16 = "avx512-bf16"', "bf16 in [needs] must be a list", '["avx512-bf16"]'),
+        (CHILD + "[data]\nresise = [8]", "the table [data] has no key 'resise'", "'resize'"),
+        (CHILD + "[data]\nresize = 8", "resize in [data] must be a list, not a whole number", ""),
+        (CHILD + "[data]\nresize = [8, 8, 8]", "resize in [data] must be a list of length <= 2", ""),
+        (CHILD + "[data]\nresize = [8]\ncrop = [9]", "crop in [data] keeps more than resize leaves", "larger"),
+        (CHILD + "[data]\nresize = [20, 8]\ncrop = [8, 9]", "crop in [data] keeps more than", "larger"),
+        (CHILD + "[data]\nmean = [1.0, 2.0]", "mean in [data] has 2 numbers for 3 channels", '"rgb"'),
+        (CHILD + "[data]\nstd = [0.0]", "std in [data] must be a number > 0.0", ""),
+        (CHILD + '[data]\ncolour_order = "grb"', "colour_order in [data] does not know 'grb'", "'rgb'"),
+        (CHILD + "[match]\nsimd = 3", "simd in [match] must be a list, not a whole number", ""),
+        ('name = "a"\ntitle = "A"\nextends = 3', "'extends' must be text, not a whole number", ""),
+        (
+            CHILD.replace('"cpu-avx2"', '"../cpu-avx2"'),
+            "the profile '../cpu-avx2' that it extends is not there",
+            "'cpu-avx2'",
+        ),
+        (CHILD + f"x = {'[' * 3000}", "is nested too deeply", ""),
         (CHILD + "schema = 2", "schema 2 is not known", "written for"),
         (CHILD.replace('name = "mine"\n', ""), "the profile lacks the key 'name'", ""),
         ('name = "x"\ntitle = "X"', "the profile lacks the key", ""),
         (
-            CHILD.replace("cpu-avx2", "cpu-avx3"),
-            "the profile 'cpu-avx3' that it extends is not there",
-            "'cpu-avx2'",
+            CHILD.replace("cpu-avx2", "cpu-avx51"),
+            "the profile 'cpu-avx51' that it extends is not there",
+            "'cpu-avx512'",
         ),
         ("name = ", "is not valid TOML", ""),
     ],
@@ -167,7 +294,7 @@ def test_files_that_cannot_be_read(tmp_path):
 def test_an_installed_package_brings_its_own_folder(tmp_path, monkeypatch):
     package = tmp_path / "edgeopt"
     (package / "_profiles").mkdir(parents=True)
-    monkeypatch.setattr(profiles, "__file__", str(package / "profiles.py"))
+    monkeypatch.setattr(load, "__file__", str(package / "profiles" / "load.py"))
     with pytest.raises(ProfileError, match="are missing"):
         profiles_folder()
     (package / "_profiles" / "generic-cpu.toml").write_text("")
@@ -179,4 +306,27 @@ def test_an_installed_package_brings_its_own_folder(tmp_path, monkeypatch):
 
 
 def test_this_is_a_checkout():
-    assert profiles_folder() == Path(profiles.__file__).parents[1] / "profiles"
+    assert profiles_folder() == Path(profiles.__file__).parents[2] / "profiles"
+
+
+def test_a_file_that_changes_is_read_again(write):
+    assert load_profile(write(CHILD)).search.time_limit_s == 60
+    assert load_profile(write(CHILD + "[search]\ntime_limit_s = 7\n")).search.time_limit_s == 7
+
+
+def test_a_circle_of_profiles_through_a_use(write):
+    write('name = "cpu-avx"\ntitle = "A"\nextends = "realtime"\n', "cpu-avx")
+    path = write('name = "mine"\ntitle = "M"\nextends = "cpu-avx"\n')
+    # `auto` is always a shipped target, whatever lies beside the file.
+    assert resolve(path, "cpu-avx2").names == (
+        "mine", "cpu-avx", "realtime", "cpu-avx2", "cpu-avx", "generic-cpu",
+    )  # fmt: skip
+
+
+def test_where_each_value_comes_from(write):
+    path = write(CHILD + "[search]\ntime_limit_s = 7\n")
+    origins = {".".join(key): file.stem for key, file in resolve(path).origins.items()}
+    assert origins["search.time_limit_s"] == "mine"
+    assert origins["search.max_candidates"] == "generic-cpu"
+    assert origins["match.simd"] == "cpu-avx2"
+    assert origins["match.architectures"] == "cpu-avx"

@@ -3,18 +3,30 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from edgeopt.errors import MissingError
+from edgeopt.errors import MissingError, ProfileError, UsageError
 from edgeopt.hw.host import RecordedHost
 from edgeopt.hw.probe import probe
-from edgeopt.profiles import shipped_profiles
-from edgeopt.targets import DoesNotFit, Fits, choose, fit, runtime_space
+from edgeopt.profiles import shipped_profiles, shipped_uses
+from edgeopt.targets import (
+    DoesNotFit,
+    Fits,
+    choose,
+    find,
+    fit,
+    planned_names,
+    profile_for,
+    runtime_space,
+    settled_options,
+    without_planned,
+)
 
 FAKEROOTS = Path(__file__).parent / "fakeroots"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def device():
-    return lambda board: probe(RecordedHost(FAKEROOTS / board))
+    known = {}
+    return lambda board: known.setdefault(board, probe(RecordedHost(FAKEROOTS / board)))
 
 
 @pytest.fixture(scope="module")
@@ -23,21 +35,54 @@ def shipped():
 
 
 @pytest.mark.parametrize(
-    ("board", "target"),
+    ("board", "target", "better"),
     [
-        ("amd-zen4", "cpu-avx512-vnni"),
-        ("intel-avx2", "cpu-avx2"),
-        ("raspberry-pi-4", "mobile-cpu"),
-        ("raspberry-pi-5", "arm-dotprod"),
-        ("container-cgroup2", "cpu-avx512-vnni"),
+        ("amd-zen2", "cpu-avx2", None),
+        ("amd-zen4", "cpu-avx512-vnni", None),
+        ("intel-avx2", "cpu-avx2", None),
+        ("intel-hybrid", "cpu-avx-vnni", None),
+        ("xeon-amx", "cpu-amx", None),
+        ("raspberry-pi-2", "mobile-cpu", None),
+        ("raspberry-pi-4", "mobile-cpu", None),
+        ("raspberry-pi-5", "arm-dotprod", None),
+        ("arm-sve2", "arm-i8mm", None),
+        ("riscv-rvv", "riscv-rvv", None),
+        ("rockchip-rk3588", "arm-dotprod", None),
+        ("container-cgroup1", "cpu-avx512", None),
+        ("container-cgroup2", "cpu-avx512-vnni", None),
+        ("intel-arc-desktop", "cpu-avx2", "gpu-openvino"),
+        ("intel-core-ultra", "cpu-avx-vnni", "gpu-openvino"),
+        ("jetson-orin", "arm-dotprod", "gpu-tensorrt"),
+        ("macos-m2", "arm-i8mm", "gpu-mps"),
+        ("windows-11", "cpu-avx-vnni", "gpu-directml"),
+        ("qualcomm-qcs6490", "arm-dotprod", "npu-qnn"),
     ],
 )
-def test_the_target_of_each_board(device, shipped, board, target):
+def test_the_target_of_each_board(device, shipped, board, target, better):
     choice = choose(device(board), tuple(shipped.values()))
     assert choice.profile.name == target
+    assert (choice.would_choose and choice.would_choose.name) == better
     assert [v.name for v in choice.verdicts if v.chosen] == [target]
     assert {v.name for v in choice.verdicts} == set(shipped)
     assert all(v.reason for v in choice.verdicts)
+
+
+def test_a_target_without_a_backend_fits_but_is_not_chosen(device, shipped):
+    choice = choose(device("jetson-orin"), tuple(shipped.values()))
+    verdict = next(v for v in choice.verdicts if v.name == "gpu-tensorrt")
+    assert (verdict.fits, verdict.usable, verdict.chosen) == (True, False, False)
+    assert verdict.reason == (
+        "fits this device; this version of edgeopt has no backend for it yet (onnxruntime-tensorrt), "
+        "so arm-dotprod is used"
+    )
+    assert choice.verdicts[0].chosen
+
+
+def test_by_runtime_it_is_cuda_where_tensorrt_lacks(device, shipped):
+    orin = device("jetson-orin")
+    kept = tuple(runtime for runtime in orin.runtimes if not runtime.name.startswith("tensorrt"))
+    choice = choose(msgspec.structs.replace(orin, runtimes=kept), tuple(shipped.values()))
+    assert choice.would_choose.name == "gpu-cuda"
 
 
 def test_reasons(device, shipped):
@@ -56,14 +101,86 @@ def test_a_target_that_fits_says_why_another_was_chosen(device, shipped):
 
 
 def test_any_order_of_the_profiles_gives_the_same_choice(device, shipped):
-    zen4, profiles = device("amd-zen4"), tuple(shipped.values())
-    assert choose(zen4, profiles) == choose(zen4, profiles[::-1])
+    orin, profiles = device("jetson-orin"), tuple(shipped.values())
+    assert choose(orin, profiles) == choose(orin, profiles[::-1])
 
 
 def test_no_target_at_all(device, shipped):
     with pytest.raises(MissingError) as caught:
         choose(device("raspberry-pi-4"), [shipped["cpu-avx2"]])
     assert "cpu-avx2: it is for x86_64" in caught.value.hint
+
+
+def test_a_use_takes_whatever_target_fits(device):
+    names = {use.name for use in shipped_uses()}
+    assert names == {"batch-server", "battery", "low-memory", "realtime"}
+    for board, target in (("raspberry-pi-5", "arm-dotprod"), ("xeon-amx", "cpu-amx")):
+        for name in names:
+            resolved = find(name, device(board))
+            assert resolved.names[:2] == (name, target)
+            assert resolved.profile.name == name
+    pi, xeon = (profile_for(device(board), named="realtime") for board in ("raspberry-pi-5", "xeon-amx"))
+    assert pi.quantization.activation_type == "int8"
+    assert xeon.quantization.activation_type == "uint8"
+    for profile in (pi, xeon):
+        assert profile.runtime["onnxruntime-cpu"]["flush_denormals"] == (True,)
+
+
+def test_a_use_on_a_target_that_is_named(device):
+    profile = profile_for(device("xeon-amx"), target="cpu-avx2", named="battery")
+    assert (profile.name, profile.match.rank) == ("battery", 20)
+
+
+def test_a_profile_is_found_by_file_before_by_name(device, tmp_path, monkeypatch):
+    (tmp_path / "mine.toml").write_text('name = "mine"\ntitle = "M"\nextends = "realtime"\n')
+    found = find(tmp_path / "mine.toml", device("raspberry-pi-5"))
+    assert found.names == ("mine", "realtime", "arm-dotprod", "mobile-cpu", "generic-cpu")
+    assert found.automatic
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "realtime").write_text('name = "other"\ntitle = "O"\nextends = "cpu-avx2"\n')
+    assert find("realtime").profile.name == "other"
+
+
+@pytest.mark.parametrize(
+    ("named", "says", "hint"),
+    [
+        ("realtim", "There is no profile 'realtim'", "Did you mean 'realtime'?"),
+        ("nowhere.toml", "nowhere.toml: the profile cannot be read", "comment"),
+    ],
+)
+def test_a_profile_that_is_not_there(device, named, says, hint):
+    with pytest.raises(ProfileError, match=says) as caught:
+        profile_for(device("amd-zen4"), named=named)
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "says", "hint"),
+    [
+        ({"target": "cpu-avx3"}, UsageError, "no target 'cpu-avx3'", "'cpu-avx'"),
+        ({"target": "realtime"}, UsageError, "no target but a profile for a use", "--profile realtime"),
+        ({"target": "gpu-cuda"}, MissingError, "no backend onnxruntime-cuda yet", "cpu-avx512-vnni"),
+        ({"named": "npu-qnn"}, MissingError, "no backend onnxruntime-qnn yet", "cpu-avx512-vnni"),
+        ({"named": "cpu-avx2", "target": "cpu-avx"}, UsageError, "takes no target beside it", "auto"),
+    ],
+)
+def test_what_cannot_be_followed_is_said(device, asked, error, says, hint):
+    with pytest.raises(error, match=says) as caught:
+        profile_for(device("amd-zen4"), **asked)
+    assert hint in caught.value.hint
+
+
+def test_what_is_only_planned_is_left_out(device, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'name = "mine"\ntitle = "M"\nextends = "generic-cpu"\n[precision]\nladder = ["source", "fp16"]\n'
+        '[backends]\norder = ["onnxruntime-cpu", "onnxruntime-cuda"]\n'
+    )
+    profile = profile_for(device("amd-zen4"), named=path)
+    assert planned_names(profile) == ("onnxruntime-cuda", "fp16")
+    left = without_planned(profile)
+    assert (left.backends.order, left.precision.ladder) == (("onnxruntime-cpu",), ("source",))
+    assert planned_names(left) == ()
 
 
 def test_bf16_is_tried_only_where_the_cpu_has_it(device, shipped):
@@ -84,3 +201,21 @@ def test_a_value_of_false_is_not_taken_for_no_threads(device, shipped):
     )
     space = runtime_space(profile, device("raspberry-pi-4"))
     assert space == {"onnxruntime-cpu": {"spinning": (False, True)}}
+
+
+def test_a_single_value_is_settled_but_for_all_cores(device, shipped):
+    options = {"arena": (False,), "threads": (0,), "spinning": (True, False)}
+    profile = msgspec.structs.replace(shipped["generic-cpu"], runtime={"onnxruntime-cpu": options})
+    assert settled_options(profile, device("raspberry-pi-4")) == {"onnxruntime-cpu": {"arena": False}}
+    fixed = msgspec.structs.replace(profile, runtime={"onnxruntime-cpu": {"threads": (3,)}})
+    assert settled_options(fixed, device("raspberry-pi-4")) == {"onnxruntime-cpu": {"threads": 3}}
+
+
+def test_what_the_cpu_lacks_is_not_settled(device, shipped):
+    profile = msgspec.structs.replace(
+        shipped["generic-cpu"],
+        runtime={"openvino-cpu": {"precision": ("bf16",)}},
+        needs={"bf16": ("avx512-bf16",)},
+    )
+    assert settled_options(profile, device("raspberry-pi-4")) == {"openvino-cpu": {}}
+    assert settled_options(profile, device("amd-zen4")) == {"openvino-cpu": {"precision": "bf16"}}

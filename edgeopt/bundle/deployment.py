@@ -10,6 +10,8 @@ from edgeopt.errors import BundleError
 
 SCHEMA = 1
 FILE = "deployment.toml"
+_LARGEST_BYTES = 4 << 20
+_HINT = "Restore the bundle from where it came."
 
 
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -85,18 +87,16 @@ def to_toml(deployment: Deployment) -> str:
 def read_deployment(path: Path) -> Deployment:
     """The deployment in a file; raises BundleError naming the key that is wrong."""
     try:
+        if path.stat().st_size > _LARGEST_BYTES:  # whoever sent it must not fill the memory with it
+            raise BundleError(f"{path} is too large for a deployment profile.", _HINT)
         plain = tomllib.loads(path.read_text(encoding="utf-8"))
         found = msgspec.convert(plain, Deployment)
     except FileNotFoundError:
         raise BundleError(f"'{path.parent}' has no {FILE}.", "It is not a bundle, or it is damaged.") from None
     except OSError as error:
-        raise BundleError(
-            f"{path} cannot be read: {error.strerror}.", "Restore the bundle from where it came."
-        ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BundleError(
-            f"{path} is not readable TOML: {error}.", "Restore the bundle from where it came."
-        ) from None
+        raise BundleError(f"{path} cannot be read: {error.strerror}.", _HINT) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BundleError(f"{path} is not readable TOML: {error}.", _HINT) from None
     except msgspec.ValidationError as error:
         raise BundleError(f"{path}: {error}.", "docs/bundles.md lists every key.") from None
     if found.schema != SCHEMA:

@@ -33,7 +33,7 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Runs one command and returns its exit code."""
-    return program.run("edgeopt", _application, arguments)
+    return program.run("edgeopt", _application, arguments, COMMANDS)
 
 
 def _application() -> typer.Typer:

@@ -29,7 +29,8 @@ def optimize(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Samples: an .npz with one array per input, or a folder of .npy. 12 or more; half calibrate."
+            help="Samples: an .npz with one array per input, or a folder of .npy, or of pictures with a profile "
+            "that says how to prepare them. 12 or more; half calibrate."
         ),
     ] = None,
     floor: Annotated[
@@ -41,7 +42,10 @@ def optimize(
         typer.Option(help="Seconds for the search (default 60, more above 10 MB); the proof comes on top.", min=5),
     ] = None,
     target: Annotated[str | None, typer.Option(help="A target by name instead of the one that fits best.")] = None,
-    profile: Annotated[Path | None, typer.Option(help="A target profile of your own (TOML).")] = None,
+    profile: Annotated[
+        Path | None,
+        typer.Option(help="A profile: a file of your own (TOML), or the name of a shipped one, such as realtime."),
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Find the fastest deployment of a model on this device, prove it, and write it as a bundle.
@@ -55,6 +59,7 @@ def optimize(
     Examples:
       edgeopt optimize model.onnx --data data.npz -o model.edgeopt
       edgeopt optimize model.onnx --data data.npz -o model.edgeopt --floor 20dB
+      edgeopt optimize model.onnx --data data.npz -o model.edgeopt --profile realtime
       edgeopt optimize model.onnx -o model.edgeopt              exact rewrites only, without data
       edgeopt optimize model.onnx --data d.npz -o m.edgeopt --json | tail -1 | jq .data.proof
     """

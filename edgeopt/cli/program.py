@@ -1,9 +1,10 @@
 """What `edgeopt` and `edgeopt-agent` share as programs: putting commands together, wrong usage, the way out."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import typer
+from typer.core import TyperGroup
 from typer.exceptions import TyperException as UsageProblem
 
 from edgeopt import events
@@ -22,13 +23,18 @@ def leave(run: Callable[[list[str]], int]) -> None:
     raise SystemExit(code)
 
 
-def run(name: str, build: Callable[[], typer.Typer], arguments: list[str]) -> int:
-    """Runs one command and returns its exit code; wrong usage is said as an error with a next step."""
+def run(name: str, build: Callable[[], typer.Typer], arguments: list[str], order: Sequence[str] = ()) -> int:
+    """Runs one command and returns its exit code; wrong usage is said as an error with a next step.
+
+    `order` is that of the commands in the help: typer itself puts those with commands of their own last.
+    """
     unreadable = next((a for a in arguments if not _is_text(a)), None)
     if unreadable is not None:
         fail(_not_text(unreadable), json="--json" in arguments)
         return 2
     command = typer.main.get_command(build())
+    if order and isinstance(command, TyperGroup):
+        command.commands = {each: command.commands[each] for each in sorted(command.commands, key=order.index)}
     try:
         code = command.main(args=arguments or ["--help"], prog_name=name, standalone_mode=False)
     except UsageProblem as problem:

@@ -22,7 +22,15 @@ def quantize_static(model: Path, samples: Samples, settings: QuantSettings, out:
             reduce_range=settings.reduce_range,
             activation_type=quant_type(settings.activation_type),
             weight_type=quant_type(settings.weight_type),
+            calibrate_method=_calibration(settings.calibration),
         )
+
+
+def _calibration(name: str) -> object:
+    """ONNX Runtime's enumeration for a calibration of the profile."""
+    from onnxruntime.quantization import CalibrationMethod
+
+    return {"minmax": CalibrationMethod.MinMax, "percentile": CalibrationMethod.Percentile}[name]
 
 
 def quant_type(name: str) -> object:

@@ -12,3 +12,5 @@ class QuantSettings(msgspec.Struct, frozen=True):
     per_channel: bool = True
     reduce_range: bool = False
     """7-bit weights: without VNNI or dotprod, pairs of 8-bit products overflow 16 bits and saturate."""
+    calibration: str = "minmax"
+    """How the ranges of activations are found: `minmax` or `percentile`."""

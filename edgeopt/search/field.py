@@ -16,10 +16,10 @@ from edgeopt.search.outcome import Candidate, VariantReport
 from edgeopt.search.prepare import Search
 from edgeopt.search.recipes import Recipe, recipe_named
 from edgeopt.search.screen import Entry, screen
-from edgeopt.search.space import Space, first_candidates, neighbours
+from edgeopt.search.space import Settled, Space, first_candidates, neighbours
 from edgeopt.search.standings import final, racing
 from edgeopt.search.variants import Maker, make_all
-from edgeopt.targets import runtime_space
+from edgeopt.targets import runtime_space, settled_options
 
 # Making may take this share of the time limit; racing needs the rest.
 _MAKING_SHARE = 0.6
@@ -34,6 +34,7 @@ class Field:
     def __init__(self, search: Search) -> None:
         self.search = search
         self.space: Space = runtime_space(search.profile, search.device)
+        self.settled: Settled = settled_options(search.profile, search.device)
         self.shapes = _static_shapes(search)
         limits, cpu = search.device.limits, search.device.cpu
         self.threads = limits.usable_cores if limits.usable_cores < cpu.logical_cores else None
@@ -67,6 +68,11 @@ class Field:
         self.entries.append(entry)
         self.search.emit(racing(entry) if entry.contender is not None else final(entry))
         return entry
+
+    @property
+    def full(self) -> bool:
+        """As many as the profile allows take part: no more are added but the first of each variant."""
+        return len(self.entries) >= self.search.profile.search.max_candidates
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -136,11 +142,11 @@ class Field:
         size = self.search.facts.size_bytes if name == "source" else sum(f.stat().st_size for f in files)
         self.variants.append(VariantReport(name, recipe_named(name).title, size, made.seconds, ledger=made.ledger))
         for candidate in first_candidates(
-            name, self.search.profile.backends.order, self.space, self.shapes, self.threads
+            name, self.search.profile.backends.order, self.space, self.shapes, self.threads, self.settled
         ):
             self.search.emit(Progress("screening", candidate.name, time_left_s=self._left()))
             entry = self.add(candidate)
-            if entry.contender is not None and self.small:
+            if entry.contender is not None and self.small and not self.full:
                 for other in neighbours(candidate, self.space, only="threads"):
                     self.add(other)
 

@@ -81,7 +81,8 @@ def _race(search: Search, field: Field) -> list[Entry]:
     search.emit(Progress("tuning", "runtime options of the best candidates"))
     for entry in alive[:_TUNED]:
         for candidate in neighbours(entry.candidate, field.space):
-            if candidate not in field.candidates and time.monotonic() < search.until(_TUNING_ENDS):
+            late = time.monotonic() >= search.until(_TUNING_ENDS)
+            if candidate not in field.candidates and not late and not field.full:
                 alive.append(field.add(candidate))
     alive = race.race(baseline, alive, race.TUNING, search.emit, "tuning", search.until(_TUNING_ENDS))
     return race.race(baseline, alive, race.FINAL, search.emit, "final", search.until(_FINAL_ENDS))

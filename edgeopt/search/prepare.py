@@ -11,12 +11,12 @@ from edgeopt.bench.contest import Contender, enter
 from edgeopt.bench.host import LocalHost
 from edgeopt.bench.messages import Load
 from edgeopt.data import Samples, load_data, open_samples, save_samples
-from edgeopt.errors import MissingExtraError, ModelError, TrialError, UsageError
+from edgeopt.errors import MissingExtraError, ModelError, TrialError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.graph.verify import compare_outputs
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
-from edgeopt.profiles import TargetProfile, load_profile, nearest, shipped_profiles
+from edgeopt.profiles import TargetProfile
 from edgeopt.search.messages import Inspected
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.screen import Course, outputs_of
@@ -24,7 +24,7 @@ from edgeopt.search.settings import Settings, time_limit_for
 from edgeopt.search.space import baseline
 from edgeopt.search.split import split
 from edgeopt.search.variants import Maker, inspect
-from edgeopt.targets import DoesNotFit, choose, fit
+from edgeopt.targets import DoesNotFit, fit, planned_names, profile_for, without_planned
 
 _GENERATED_SAMPLES = 16
 
@@ -63,14 +63,15 @@ def prepare(settings: Settings, folder: Path, stack: ExitStack, emit: Emit) -> S
     """Reads, checks and starts; raises the first thing that is wrong with what was given."""
     begin = time.monotonic()
     device = probe()
-    profile = _profile(device, settings)
+    asked = profile_for(device, settings.target, settings.profile)
+    profile = without_planned(asked)
     emit(Progress("reading the model", settings.model.name))
     maker = Maker(folder)
     stack.callback(maker.close)
     generated = folder / "generated"
     facts = inspect(maker, settings.model, generated, _GENERATED_SAMPLES)
     given = settings.data is not None
-    samples = load_data(settings.data, facts.inputs) if settings.data else open_samples(generated)
+    samples = load_data(settings.data, facts.inputs, profile.data) if settings.data else open_samples(generated)
     samples_path = folder / "samples" if given else generated
     if given:
         save_samples(samples, samples_path)
@@ -88,27 +89,15 @@ def prepare(settings: Settings, folder: Path, stack: ExitStack, emit: Emit) -> S
             "so no variant of it can be checked.",
             "Take the random operators out, or fix their seeds, and export it again.",
         )
-    limit = settings.time_limit_s or time_limit_for(facts.size_bytes)
+    limit = settings.time_limit_s or time_limit_for(facts.size_bytes, profile.search.time_limit_s)
     found = Search(
         settings, emit, folder, begin, limit, device, profile, facts, samples, given, course, candidate, contender,
         maker, [],
     )  # fmt: skip
+    if planned_names(asked):
+        found.warn(f"Left out, as this version of edgeopt has them not yet: {', '.join(planned_names(asked))}.")
     _warn_of_the_data(found)
     return found
-
-
-def _profile(device: Device, settings: Settings) -> TargetProfile:
-    if settings.profile is not None:
-        return load_profile(settings.profile)
-    shipped = shipped_profiles()
-    if settings.target is None:
-        return choose(device, shipped).profile
-    for profile in shipped:
-        if profile.name == settings.target:
-            return profile
-    raise UsageError(
-        f"There is no target '{settings.target}'.", nearest(settings.target, tuple(p.name for p in shipped))
-    )
 
 
 def _baseline(course: Course, model: Path, backends: tuple[str, ...]) -> tuple[Contender, Candidate]:

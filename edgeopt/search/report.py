@@ -99,6 +99,7 @@ def _steps(search: Search, candidate: Candidate) -> list[Step]:
                 "weight_type": quantization.weight_type,
                 "per_channel": quantization.per_channel,
                 "reduce_range": quantization.reduce_range,
+                "calibration": quantization.calibration,
             },
         ),
     ]

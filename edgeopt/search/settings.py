@@ -48,6 +48,6 @@ def checked_limit(seconds: float | None) -> float | None:
     return seconds
 
 
-def time_limit_for(size_bytes: int) -> float:
-    """A minute for small models, and a second more for each further megabyte, up to ten minutes."""
-    return min(60.0 + max(0.0, size_bytes / 1e6 - 10.0), 600.0)
+def time_limit_for(size_bytes: int, small_s: float = 60.0) -> float:
+    """The target's own limit for small models, and a second more for each further megabyte, up to ten minutes."""
+    return min(small_s + max(0.0, size_bytes / 1e6 - 10.0), max(small_s, 600.0))

@@ -11,6 +11,9 @@ _NUMERIC = frozenset(r.numeric for r in RECIPES)
 Space = Mapping[str, Mapping[str, Sequence[str | int | float | bool]]]
 """Backend, option, values; the first value is where the search starts."""
 
+Settled = Mapping[str, Mapping[str, str | int | float | bool]]
+"""Backend, option, value: what every candidate has."""
+
 
 def baseline(backend: str) -> Candidate:
     """What a user has today: the model as it came, in a runtime's defaults."""
@@ -23,6 +26,7 @@ def first_candidates(
     space: Space,
     shapes: dict[str, list[int]] | None,
     threads: int | None = None,
+    settled: Settled | None = None,
 ) -> list[Candidate]:
     """A variant on each backend that reads it, once for each value of the options that change the numbers.
 
@@ -36,6 +40,8 @@ def first_candidates(
         fixed: RuntimeOptions = {"shapes": shapes} if shapes and backend.startswith("openvino") else {}
         if threads is not None:
             fixed["threads"] = threads
+        chosen = (settled or {}).get(backend, {})
+        fixed |= {option: value for option, value in chosen.items() if option not in _NUMERIC}
         numeric = recipe_named(variant).numeric
         values = space.get(backend, {}).get(numeric, ())
         found += [Candidate(variant, backend, {**fixed, numeric: v}) for v in values] or [

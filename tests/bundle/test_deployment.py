@@ -82,3 +82,14 @@ def test_a_folder_in_its_place(tmp_path):
 def test_a_missing_one(tmp_path):
     with pytest.raises(BundleError, match=f"has no {FILE}"):
         read_deployment(tmp_path / FILE)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(b"a = " + b"[" * 5000, "is not readable TOML"), (b"#" * (5 << 20), "is too large for a deployment profile")],
+)
+def test_what_would_take_too_much_of_the_reader(tmp_path, content, says):
+    file = tmp_path / "deployment.toml"
+    file.write_bytes(content)
+    with pytest.raises(BundleError, match=says):
+        read_deployment(file)

@@ -1,6 +1,7 @@
 import onnx
 import pytest
 
+from edgeopt.data import Samples
 from edgeopt.quant.qdq import quant_type, quantize_static
 from edgeopt.quant.settings import QuantSettings
 
@@ -43,3 +44,17 @@ def test_every_type_of_a_profile_is_known():
     from edgeopt.profiles import INTEGER_TYPES
 
     assert all(quant_type(name) is not None for name in INTEGER_TYPES)
+
+
+def test_each_calibration_of_a_profile_gives_ranges_of_its_own(conv_model, conv_samples, sound, tmp_path):
+    from edgeopt.profiles.words import CALIBRATIONS
+
+    images = conv_samples.arrays["x"].copy()
+    images[-1] *= 10  # what minmax stretches over, and percentile cuts off
+    written = set()
+    for calibration in CALIBRATIONS:
+        out = tmp_path / f"{calibration}.onnx"
+        quantize_static(conv_model, Samples({"x": images}, {"x": 4}), QuantSettings(calibration=calibration), out)
+        assert sound(conv_model, out, conv_samples) > 10
+        written.add(out.read_bytes())
+    assert len(written) == len(CALIBRATIONS)

@@ -158,3 +158,12 @@ def test_types_that_numpy_does_not_know_are_refused(tmp_path):
 def test_a_time_limit_that_is_none(tmp_path, seconds):
     with pytest.raises(UsageError, match="no time limit"):
         optimize(tmp_path / "m.onnx", tmp_path / "out.edgeopt", time_limit_s=seconds)
+
+
+def test_a_profile_limits_how_many_take_part(relu_model, tmp_path, quick_profile):
+    few = tmp_path / "few.toml"
+    few.write_text(quick_profile.read_text() + "[search]\nmax_candidates = 1\ntime_limit_s = 3\n")
+    outcome = optimize(relu_model, tmp_path / "out.edgeopt", profile=few)
+    made = [variant.name for variant in outcome.variants if not variant.failure]
+    assert [report.candidate.variant for report in outcome.candidates] == made
+    assert all(report.candidate.options == {} for report in outcome.candidates)

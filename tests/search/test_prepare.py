@@ -90,3 +90,34 @@ def test_an_error_leaves_no_process_behind(tmp_path, quick_profile):
     with ExitStack() as stack, pytest.raises(EdgeoptError):
         prepare(settings, tmp_path, stack, lambda _: None)
     assert {p.pid for p in psutil.Process().children(recursive=True)} <= before
+
+
+def test_a_profile_says_how_pictures_become_the_input(prepared, conv_model, tmp_path):
+    profile = tmp_path / "camera.toml"
+    profile.write_text(
+        'name = "camera"\ntitle = "C"\nextends = "low-memory"\n'
+        '[backends]\norder = ["onnxruntime-cpu"]\n[data]\nresize = [16]\ncrop = [16]\nscale = 0.01\n'
+    )
+    pictures = np.random.default_rng(0).integers(0, 256, (12, 20, 24, 3), np.uint8)
+    np.savez(tmp_path / "d.npz", x=pictures)
+    found = prepared(conv_model, profile=profile, data=tmp_path / "d.npz")
+    assert (len(found.samples), found.samples.shapes()) == (12, {"x": [1, 3, 16, 16]})
+    assert found.samples.arrays["x"].max() < 2.56
+    assert found.profile.runtime["onnxruntime-cpu"]["arena"] == (False,)
+
+
+def test_what_this_version_does_not_have_is_left_out_and_told(prepared, conv_model, tmp_path):
+    profile = tmp_path / "mine.toml"
+    profile.write_text(
+        'name = "mine"\ntitle = "M"\nextends = "generic-cpu"\n[precision]\nladder = ["source", "fp16"]\n'
+        '[backends]\norder = ["onnxruntime-cpu", "onnxruntime-cuda"]\n[search]\ntime_limit_s = 33\n'
+    )
+    found = prepared(conv_model, profile=profile)
+    assert found.profile.backends.order == ("onnxruntime-cpu",)
+    assert any("onnxruntime-cuda, fp16" in warning for warning in found.warnings)
+    assert found.limit_s == 33
+
+
+def test_a_shipped_profile_by_name(prepared, conv_model):
+    found = prepared(conv_model, profile="realtime", target="generic-cpu")
+    assert (found.profile.name, found.profile.match.rank) == ("realtime", 0)

@@ -73,3 +73,14 @@ def test_a_container_that_allows_fewer_cores_sets_the_threads():
 
 def test_a_backend_without_options_has_no_neighbours():
     assert neighbours(baseline("onnxruntime-cpu"), {}) == []
+
+
+def test_a_settled_option_stands_in_every_candidate():
+    settled = {"onnxruntime-cpu": {"arena": False}, "openvino-cpu": {"threads": 4, "precision": "f32"}}
+    found = first_candidates("cleaned", BOTH, {"onnxruntime-cpu": {"threads": (2, 1)}}, None, 3, settled)
+    assert options(found) == [
+        ("onnxruntime-cpu", {"threads": 3, "arena": False}),
+        ("openvino-cpu", {"threads": 4}),
+    ]
+    (other,) = neighbours(found[0], {"onnxruntime-cpu": {"threads": (2, 1), "arena": (False,)}})
+    assert other.options == {"threads": 1, "arena": False}

@@ -1,0 +1,119 @@
+"""Makes a model's input of pixels: resize, crop, colour order, scale, mean and deviation, layout, type."""
+
+import numpy as np
+import numpy.typing as npt
+
+from edgeopt.backends.base import Array
+from edgeopt.errors import DataError
+from edgeopt.profiles.schema import Data
+
+_Floats = npt.NDArray[np.float32]
+# ITU-R 601, as every reader of pictures uses it.
+_GRAY = np.array([0.299, 0.587, 0.114], np.float32)
+
+
+def prepare(pictures: Array, preparation: Data, where: str) -> Array:
+    """Bytes of pictures, samples first and channels last (or none), as input of a model; raises DataError."""
+    chosen = evenly(len(pictures), preparation.most_samples)
+    return together([(prepare_one(pictures[k], preparation, where), f"{where}, sample {k}") for k in chosen])
+
+
+def evenly(there: int, most: int) -> list[int]:
+    """The places of at most so many, evenly spread."""
+    count = min(there, most)
+    return [k * there // count for k in range(count)]
+
+
+def prepare_one(pixels: Array, preparation: Data, where: str) -> Array:
+    """One picture; `where` names it in an error."""
+    values: _Floats = pixels.astype(np.float32)
+    values = values[:, :, None] if values.ndim == 2 else values[:, :, :3]
+    values = _cropped(_resized(values, preparation.resize), preparation.crop, where)
+    values = _coloured(values, preparation.colour_order)
+    mean, std = (
+        np.asarray(numbers, np.float32) for numbers in (preparation.mean or (0,), preparation.std or (1,))
+    )
+    scaled: _Floats = (values * np.float32(preparation.scale) - mean) / std
+    if preparation.layout == "nchw":
+        scaled = scaled.transpose(2, 0, 1)
+    return _typed(scaled, preparation.dtype, where)
+
+
+def together(prepared: list[tuple[Array, str]]) -> Array:
+    """Prepared pictures, each with its name, as one array; they must have one size."""
+    if not prepared:
+        raise DataError("The data holds no picture.", "Give a folder or an array with some.")
+    first, name = prepared[0]
+    for other, other_name in prepared:
+        if other.shape != first.shape:
+            raise DataError(
+                f"{name} becomes {list(first.shape)}, but {other_name} becomes {list(other.shape)}.",
+                "Write resize and crop into [data] of the profile, so that all become one size.",
+            )
+    return np.stack([picture for picture, _ in prepared])
+
+
+def _resized(values: _Floats, sizes: tuple[int, ...]) -> _Floats:
+    height, width = values.shape[:2]
+    if not sizes:
+        return values
+    if len(sizes) == 2:
+        to_height, to_width = sizes
+    else:
+        shorter = min(height, width)
+        # Halves go up, as in the common libraries; Python's own rounding takes the even neighbour.
+        to_height, to_width = (max(1, int(side * sizes[0] / shorter + 0.5)) for side in (height, width))
+    if (to_height, to_width) == (height, width):
+        return values
+    rows, columns = _weights(height, to_height), _weights(width, to_width)
+    resized: _Floats = np.einsum("yh,hwc,xw->yxc", rows, values, columns, optimize=True)
+    return resized
+
+
+def _weights(source: int, target: int) -> _Floats:
+    """How much each old line is worth in each new one: a triangle, widened where the picture shrinks.
+
+    This is the bilinear filter with antialiasing of Pillow and torchvision: without it a small picture is made of
+    single pixels of the large one.
+    """
+    scale = source / target
+    reach = max(scale, 1.0)
+    centres = (np.arange(target) + 0.5) * scale
+    distance = np.abs(np.arange(source) + 0.5 - centres[:, None]) / reach
+    weights = np.clip(1.0 - distance, 0.0, None)
+    normalized: _Floats = (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
+    return normalized
+
+
+def _cropped(values: _Floats, sizes: tuple[int, ...], where: str) -> _Floats:
+    if not sizes:
+        return values
+    height, width = sizes * 2 if len(sizes) == 1 else sizes
+    if height > values.shape[0] or width > values.shape[1]:
+        raise DataError(
+            f"{where} is {values.shape[0]}x{values.shape[1]} and cannot be cropped to {height}x{width}.",
+            "Write a resize that is large enough into [data] of the profile.",
+        )
+    top, left = (values.shape[0] - height) // 2, (values.shape[1] - width) // 2
+    return values[top : top + height, left : left + width]
+
+
+def _coloured(values: _Floats, order: str) -> _Floats:
+    channels = values.shape[2]
+    if order == "gray":
+        return values if channels == 1 else values @ _GRAY[:, None]
+    coloured = np.repeat(values, 3, axis=2) if channels == 1 else values
+    return coloured[:, :, ::-1] if order == "bgr" else coloured
+
+
+def _typed(values: _Floats, dtype: str, where: str) -> Array:
+    wanted = np.dtype(dtype)
+    if wanted.kind in "iu":
+        values = np.rint(values)
+        limits = np.iinfo(wanted)
+        if values.min() < limits.min or values.max() > limits.max:
+            raise DataError(
+                f"{where} has values from {values.min():g} to {values.max():g}, which do not fit into {dtype}.",
+                "Change scale, mean or dtype in [data] of the profile.",
+            )
+    return np.ascontiguousarray(values, dtype=wanted)

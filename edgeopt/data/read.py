@@ -1,0 +1,92 @@
+"""Reads data from where it lies: an .npz, a folder of .npy, or a folder of pictures."""
+
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from edgeopt.backends.base import Array, TensorInfo
+from edgeopt.data.pictures import picture_files, read_pictures
+from edgeopt.data.preparation import prepare
+from edgeopt.data.samples import HOW, Samples, check_samples
+from edgeopt.errors import DataError, said_by
+from edgeopt.profiles.schema import Data
+
+
+def load_data(path: Path, inputs: tuple[TensorInfo, ...], preparation: Data | None = None) -> Samples:
+    """The data in a file or folder, checked against the model's inputs; raises DataError.
+
+    Pictures, and arrays of bytes that hold pictures, are prepared as the profile's [data] table says.
+    """
+    pictures = picture_files(path)
+    if pictures:
+        if preparation is None:
+            raise DataError(
+                f"The folder '{path}' holds pictures, and nothing says how they become the model's input.",
+                "Say it in the [data] table of a profile (see docs/profiles.md), and give that with --profile.",
+            )
+        return check_samples(
+            {_target(inputs, preparation): read_pictures(pictures, preparation)}, inputs, path.name
+        )
+    arrays = _read(path)
+    if preparation is not None:
+        name = _target(inputs, preparation)
+        if name in arrays and _holds_pictures(arrays[name]):
+            arrays = {**arrays, name: prepare(arrays[name], preparation, f"the array '{name}' in {path.name}")}
+    return check_samples(arrays, inputs, path.name)
+
+
+def _target(inputs: tuple[TensorInfo, ...], preparation: Data) -> str:
+    """The input that takes the pictures."""
+    names = [info.name for info in inputs]
+    if preparation.input in names:
+        return preparation.input
+    if preparation.input:
+        raise DataError(
+            f"The model has no input '{preparation.input}', which [data] in the profile names.",
+            f"The model's inputs are: {', '.join(names)}.",
+        )
+    if len(names) == 1:
+        return names[0]
+    raise DataError(
+        f"The model has {len(names)} inputs, and [data] in the profile does not say which takes the pictures.",
+        f'Write one of them there: input = "{names[0]}". The inputs are: {", ".join(names)}.',
+    )
+
+
+def _holds_pictures(array: Array) -> bool:
+    """Bytes, channels last or none; floats were prepared by whoever made them."""
+    return array.dtype == np.uint8 and (array.ndim == 3 or (array.ndim == 4 and array.shape[-1] in {1, 3, 4}))
+
+
+def _read(path: Path) -> dict[str, Array]:
+    if not path.exists():
+        raise DataError(f"There is no data at '{path}'.", "Check the path given to --data.")
+    if path.is_dir():
+        files = sorted(path.glob("*.npy"))
+        if not files:
+            raise DataError(f"The folder '{path}' holds no .npy file and no picture.", HOW)
+        return {file.stem: _read_array(file) for file in files}
+    try:
+        # Opened here: numpy leaves a damaged archive open.
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise DataError(f"'{path.name}' is a single array, not an archive of named arrays.", HOW)
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
+        raise DataError(f"'{path.name}' cannot be read as data: {_why(error)}", HOW) from error
+
+
+def _read_array(file: Path) -> Array:
+    try:
+        array: Array = np.load(file, allow_pickle=False, mmap_mode="r")
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"'{file}' cannot be read as an array: {said_by(error)}", HOW) from error
+    return array
+
+
+def _why(error: BaseException) -> str:
+    """numpy takes whatever it does not know for a pickle, and advises to open it unsafely."""
+    said = said_by(error)
+    return "it is no .npz archive, or one that holds Python objects" if "pickle" in said else said

@@ -1,0 +1,163 @@
+"""Samples: arrays by input name, checked against the model's inputs; written and read back for trials."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from zipfile import ZipFile, ZipInfo
+
+import numpy as np
+
+from edgeopt.backends.base import Array, TensorInfo
+from edgeopt.errors import DataError
+
+HOW = (
+    "Data is an .npz file (or a folder of .npy files) with one array per model input, "
+    "samples along the first axis; or a folder of pictures, with a profile that has a [data] table."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Arrays by input name, samples along the first axis; a sample may leave out a batch axis of 1."""
+
+    arrays: Mapping[str, Array]
+    ranks: Mapping[str, int]
+    ignored: tuple[str, ...] = ()
+    """Arrays in the data that are no input of the model (labels, say)."""
+
+    def __len__(self) -> int:
+        return len(next(iter(self.arrays.values())))
+
+    def feeds(self, index: int) -> dict[str, Array]:
+        """The inputs of one run."""
+        return {name: self._one(name, index) for name in self.arrays}
+
+    def _one(self, name: str, index: int) -> Array:
+        array = self.arrays[name]
+        one = array[index]
+        # array[index] of a 1-d array is a numpy scalar, which runtimes reject.
+        return np.asarray(one[None] if array.ndim == self.ranks[name] else one)
+
+    def shapes(self) -> dict[str, list[int]]:
+        """The shape of each input in every run."""
+        return {name: list(array.shape) for name, array in self.feeds(0).items()}
+
+    def __getitem__(self, indices: range) -> "Samples":
+        """Some of the samples, without copying them."""
+        part = slice(indices.start, indices.stop)
+        return Samples({n: a[part] for n, a in self.arrays.items()}, self.ranks, self.ignored)
+
+
+def check_samples(arrays: Mapping[str, Array], inputs: tuple[TensorInfo, ...], what: str = "the data") -> Samples:
+    """The arrays as samples of these inputs; raises DataError with one sentence for the first thing wrong."""
+    names = [i.name for i in inputs]
+    missing = [n for n in names if n not in arrays]
+    if missing:
+        raise DataError(
+            f"{what} has no array for the model's input '{missing[0]}'; it has: {', '.join(arrays) or 'nothing'}.",
+            f"The model's inputs are: {', '.join(names)}. {HOW}",
+        )
+    kept = {info.name: _checked(arrays[info.name], info, what) for info in inputs}
+    counts = {n: len(a) for n, a in kept.items()}
+    if len(set(counts.values())) > 1:
+        told = ", ".join(f"{n}: {c}" for n, c in counts.items())
+        raise DataError(f"The arrays in {what} hold different numbers of samples ({told}).", HOW)
+    ignored = tuple(n for n in arrays if n not in kept)
+    return Samples(kept, {i.name: _rank(arrays[i.name], i) for i in inputs}, ignored)
+
+
+def from_feeds(feeds: Iterable[Mapping[str, Array]]) -> dict[str, Array]:
+    """Single runs' inputs, stacked into arrays with samples along the first axis."""
+    runs = list(feeds)
+    if not runs:
+        raise DataError("The data holds no sample.", HOW)
+    return {name: _stacked(name, runs) for name in runs[0]}
+
+
+def _stacked(name: str, runs: list[Mapping[str, Array]]) -> Array:
+    lacking = next((k for k, run in enumerate(runs) if name not in run), None)
+    if lacking is not None:
+        raise DataError(f"Sample {lacking} of the data lacks the input '{name}', which sample 0 has.", HOW)
+    arrays = [np.asarray(run[name]) for run in runs]
+    odd = next((k for k, array in enumerate(arrays) if array.shape != arrays[0].shape), None)
+    if odd is not None:
+        shapes = f"{list(arrays[0].shape)} in sample 0 and {list(arrays[odd].shape)} in sample {odd}"
+        raise DataError(f"The input '{name}' has the shape {shapes}.", "Give every sample the same shape.")
+    return np.stack(arrays)
+
+
+def save_samples(samples: Samples, folder: Path) -> None:
+    """Writes the samples as plain .npy files, which trials map into memory without copying."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for position, array in enumerate(samples.arrays.values()):
+        np.save(folder / f"{position}.npy", np.ascontiguousarray(array), allow_pickle=False)
+    rows = [f"{samples.ranks[name]} {name}" for name in samples.arrays]
+    (folder / "names").write_text("\n".join(rows), encoding="utf-8")
+
+
+def open_samples(folder: Path) -> Samples:
+    """The samples that `save_samples` wrote."""
+    rows = [line.split(" ", 1) for line in (folder / "names").read_text(encoding="utf-8").split("\n")]
+    arrays = {name: np.load(folder / f"{k}.npy", mmap_mode="r") for k, (_, name) in enumerate(rows)}
+    return Samples(arrays, {name: int(rank) for rank, name in rows})
+
+
+def write_archive(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Writes an .npz; `np.savez` takes an input called "file" for its own argument, and stamps the time."""
+    with ZipFile(path, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:
+                plain = np.asarray(array, np.str_) if array.dtype.kind == "O" else np.asarray(array)
+                np.lib.format.write_array(file, plain, allow_pickle=False)
+
+
+def _checked(array: Array, info: TensorInfo, what: str) -> Array:
+    rank = _rank(array, info)
+    name = f"The array '{info.name}' in {what}"
+    if array.ndim not in (rank, rank + 1) or array.ndim == 0:
+        raise DataError(
+            f"{name} has {array.ndim} dimensions {list(array.shape)}; the input has {rank} {_shape(info)}, "
+            f"so the array needs {rank + 1} (samples first){f', or {rank} where the batch is 1' if rank else ''}.",
+            HOW,
+        )
+    if len(array) == 0:
+        raise DataError(f"{name} holds no sample.", HOW)
+    if info.rank_known:
+        _check_sizes(array, info, name)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        bad = int(np.argmin(np.isfinite(array.reshape(len(array), -1)).all(axis=1)))
+        raise DataError(f"{name} holds NaN or infinity (first in sample {bad}).", "Leave such samples out.")
+    if array.dtype.name == info.dtype and array.dtype.isnative:
+        return array
+    return _cast(array, info.dtype, name)
+
+
+def _rank(array: Array, info: TensorInfo) -> int:
+    """How many dimensions one run's input has; where the model does not say, what the samples have."""
+    return len(info.shape) if info.rank_known else max(array.ndim - 1, 0)
+
+
+def _cast(array: Array, dtype: str, name: str) -> Array:
+    """The array in the input's type, where every value fits in it."""
+    if dtype == "str":
+        if array.dtype.kind == "U" or (array.dtype.kind == "O" and all(isinstance(t, str) for t in array.flat)):
+            return array.astype(np.str_)
+    elif array.dtype.kind in "iuf" and dtype in np.sctypeDict and np.can_cast(array.dtype, dtype, "same_kind"):
+        with np.errstate(over="ignore"):
+            cast = array.astype(dtype)
+        if not np.isfinite(cast).all() or (cast.dtype.kind in "iu" and not np.array_equal(cast, array)):
+            raise DataError(f"{name} holds numbers that do not fit into {dtype}.", "Scale or clip them first.")
+        return cast
+    raise DataError(f"{name} is of type {array.dtype.name}; the input takes {dtype}.", HOW)
+
+
+def _check_sizes(array: Array, info: TensorInfo, name: str) -> None:
+    """A fixed dimension of the input must be met by every sample."""
+    one = array.shape[1:] if array.ndim == len(info.shape) + 1 else (1, *array.shape[1:])
+    for want, got in zip(info.shape, one, strict=True):
+        if isinstance(want, int) and want != got:
+            raise DataError(f"{name} holds samples of shape {list(one)}; the input takes {_shape(info)}.", HOW)
+
+
+def _shape(info: TensorInfo) -> str:
+    return "[" + ", ".join("?" if d is None else str(d) for d in info.shape) + "]"

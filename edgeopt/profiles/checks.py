@@ -1,0 +1,199 @@
+"""Checks a profile's tables: every mistake is one sentence with the file, the table, the key and what is right."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from edgeopt.errors import ProfileError
+from edgeopt.profiles import words
+from edgeopt.profiles.schema import SCHEMA, TABLES, Data, Match, TargetProfile
+
+Tables = dict[str, Any]
+SHIPPED_HINT = "The profiles that come with edgeopt show every key, each with a comment."
+
+
+def check_keys(own: Tables, path: Path) -> None:
+    """No table holds a key that there is not, and no runtime option a value that it does not take."""
+    _known_keys(own, TargetProfile, path, "")
+    for table, kind in TABLES.items():
+        _known_keys(_table(own, *table.split(".")), kind, path, table)
+    # msgspec does not name the keys of free tables, so these two are looked at here.
+    for value, simd in _table(own, "needs").items():
+        if not isinstance(simd, list):
+            raise ProfileError(
+                f"{path}: {value} in [needs] must be a list of instruction sets.",
+                f'For a single one, write: {value} = ["{simd}"]',
+            )
+    for backend, options in _table(own, "runtime").items():
+        if not isinstance(options, dict):
+            raise ProfileError(
+                f"{path}: {backend} in [runtime] must be a table of options.", f"Begin it with [runtime.{backend}]"
+            )
+        for option, values in options.items():
+            _check_option(path, backend, option, values)
+
+
+def converted(tables: Tables, path: Path) -> TargetProfile:
+    """The tables as a profile in which every word is known."""
+    try:
+        profile = msgspec.convert(tables, TargetProfile)
+    except msgspec.ValidationError as error:
+        raise ProfileError(f"{path}: {_sentence(str(error))}", SHIPPED_HINT) from error
+    if profile.schema != SCHEMA:
+        message = f"{path}: schema {profile.schema} is not known; this edgeopt reads schema {SCHEMA}."
+        raise ProfileError(message, "Install the edgeopt that the profile was written for.")
+    for where, names, known in _words(profile):
+        for name in names:
+            if name not in known:
+                raise ProfileError(f"{path}: {where} does not know '{name}'.", nearest(name, known))
+    if isinstance(profile.graph.passes, str) and profile.graph.passes != "default":
+        message = f"{path}: passes in [graph] must be \"default\" or a list, not '{profile.graph.passes}'."
+        raise ProfileError(message, 'Write a single pass as a list: passes = ["name"].')
+    if profile.data is not None:
+        _check_data(profile.data, path)
+    return profile
+
+
+def _words(profile: TargetProfile) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+    """Where words stand, which, and which are known there."""
+    backends = (*words.BACKENDS, *words.PLANNED_BACKENDS)
+    yield from _match_words(profile.match)
+    if not isinstance(profile.graph.passes, str):
+        yield "passes in [graph]", profile.graph.passes, words.PASSES
+    yield "layout in [graph]", (profile.graph.layout,), words.LAYOUTS
+    yield "ladder in [precision]", profile.precision.ladder, (*words.VARIANTS, *words.PLANNED_VARIANTS)
+    quantization = profile.quantization
+    yield "activation_type in [quantization]", (quantization.activation_type,), words.INTEGER_TYPES
+    yield "weight_type in [quantization]", (quantization.weight_type,), words.INTEGER_TYPES
+    yield "calibration in [quantization]", (quantization.calibration,), words.CALIBRATIONS
+    yield "order in [backends]", profile.backends.order, backends
+    yield "[runtime]", tuple(profile.runtime), backends
+    for value, simd in profile.needs.items():
+        yield f"{value} in [needs]", simd, words.SIMD_NAMES
+    if profile.data is not None:
+        yield "colour_order in [data]", (profile.data.colour_order,), words.COLOUR_ORDERS
+        yield "layout in [data]", (profile.data.layout,), words.PICTURE_LAYOUTS
+        yield "dtype in [data]", (profile.data.dtype,), words.PICTURE_TYPES
+
+
+def _match_words(match: Match) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+    yield "architectures in [match]", match.architectures, words.ARCHITECTURES
+    yield "simd in [match]", match.simd, words.SIMD_NAMES
+    yield "os in [match]", match.os, words.SYSTEMS
+    yield "runtimes in [match]", match.runtimes, tuple(words.RUNTIME_NEEDS)
+    if match.accelerator is not None:
+        yield "kind in [match.accelerator]", (match.accelerator.kind,), words.ACCELERATORS
+
+
+def _table(tables: Tables, *steps: str) -> Tables:
+    """A table within tables; empty where there is none, or something else."""
+    content: object = tables
+    for step in steps:
+        content = content.get(step) if isinstance(content, dict) else None
+    return content if isinstance(content, dict) else {}
+
+
+def _known_keys(content: Tables, kind: type[msgspec.Struct], path: Path, table: str) -> None:
+    for key in content:
+        if key not in kind.__struct_fields__:
+            where = f"the table [{table}]" if table else "the top level"
+            message = f"{path}: {where} has no key '{key}'."
+            raise ProfileError(message, nearest(key, kind.__struct_fields__))
+
+
+def _check_option(path: Path, backend: str, option: str, values: object) -> None:
+    where = f"{path}: {option} in [runtime.{backend}]"
+    if not isinstance(values, list) or not values:
+        raise ProfileError(
+            f"{where} must be a list with at least one value.",
+            f"For a single value, write: {option} = [{as_toml(values) if values else 0}]",
+        )
+    known = words.RUNTIME_OPTIONS.get(backend)
+    if known is None:
+        return
+    if option not in known:
+        message = f"{path}: the table [runtime.{backend}] has no key '{option}'."
+        raise ProfileError(message, nearest(option, tuple(known)))
+    allowed = known[option]
+    for value in values:
+        if isinstance(allowed, tuple):
+            if value not in allowed:
+                raise ProfileError(f"{where} does not know '{value}'.", nearest(str(value), allowed))
+        # `true` is an int to Python, and not to anybody else.
+        elif type(value) is not allowed or (isinstance(value, int) and value < 0):
+            right = "true or false" if allowed is bool else "whole numbers from 0 on"
+            raise ProfileError(f"{where} takes {right}, not {as_toml(value)}.", SHIPPED_HINT)
+
+
+def _check_data(data: Data, path: Path) -> None:
+    channels = 1 if data.colour_order == "gray" else 3
+    for key, values in (("mean", data.mean), ("std", data.std)):
+        if len(values) not in {0, 1, channels}:
+            raise ProfileError(
+                f"{path}: {key} in [data] has {len(values)} numbers for {channels} channels.",
+                f'Give one number, or one a channel in the order of colour_order = "{data.colour_order}".',
+            )
+    # A single number to resize to is the shorter side, so the longer one may still be long enough.
+    if (data.resize and min(data.crop, default=0) > min(data.resize)) or _beyond(data):
+        raise ProfileError(
+            f"{path}: crop in [data] keeps more than resize leaves.", "Make resize as large as crop, or larger."
+        )
+
+
+def _beyond(data: Data) -> bool:
+    """The crop is larger than a size that is given in full."""
+    crop = data.crop * 2 if len(data.crop) == 1 else data.crop
+    return len(data.resize) == 2 and any(cut > side for cut, side in zip(crop, data.resize, strict=False))
+
+
+def as_toml(value: object) -> str:
+    """A value as it stands in a profile."""
+    import json
+
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(as_toml, value))}]"
+    # Text and truth are written alike in both; JSON leaves no character in it that TOML would not read.
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (str, bool)) else f"{value}"
+
+
+def _sentence(problem: str) -> str:
+    """msgspec's "Expected `bool`, got `str` - at `$.quantization.reduce_range`" in the words of the file."""
+    what, _, place = problem.partition(" - at ")
+    keys = place.strip("`").removeprefix("$").removeprefix(".")
+    missing = re.fullmatch(r"Object missing required field `(.+)`", what)
+    if missing:
+        return f"{'the table [' + keys + ']' if keys else 'the profile'} lacks the key '{missing[1]}'."
+    table, _, key = re.sub(r"\[(\.\.\.|\d+)\]", "", keys).rpartition(".")
+    where = f"{key} in [{table}]" if table else f"'{key}'"
+    expected, _, got = what.removeprefix("Expected ").partition(", got ")
+    for word, plain in _PLAIN_WORDS:
+        expected, got = (re.sub(rf"`{word}`", plain, text) for text in (expected, got))
+    return f"{where} must be {expected}{', not ' + got if got else ''}."
+
+
+def nearest(word: str, known: tuple[str, ...]) -> str:
+    """A hint that names the nearest right word, or all of them."""
+    from difflib import get_close_matches
+
+    # Before what looks alike comes what differs in capitals alone, or was not written to the end.
+    same = [name for name in known if name.lower() == word.lower()]
+    begun = [name for name in known if len(word) > 2 and name.startswith(word)]
+    near = same or begun or get_close_matches(word, known, 1, 0.5)
+    return f"Did you mean '{near[0]}'?" if near else f"Known are: {', '.join(known)}."
+
+
+_PLAIN_WORDS = (
+    (r"bool", "true or false"),
+    (r"str", "text"),
+    (r"int", "a whole number"),
+    (r"float", "a number"),
+    (r"array", "a list"),
+    (r"object", "a table"),
+    (r"object \| null", "a table"),
+    (r"str \| array", "text or a list"),
+    (r"str \| null", "text"),
+    (r"bool \| int \| float \| str", "a single value"),
+)

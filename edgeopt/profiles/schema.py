@@ -1,0 +1,121 @@
+"""What a target profile holds, table by table."""
+
+from typing import Annotated
+
+import msgspec
+
+SCHEMA = 1
+
+Value = str | bool | int | float
+Values = Annotated[tuple[Value, ...], msgspec.Meta(min_length=1)]
+Names = Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
+Pixels = Annotated[int, msgspec.Meta(ge=1, le=65536)]
+# Not `int | tuple[...]`: msgspec 0.22 crashes on a number with limits beside a tuple.
+Size = Annotated[tuple[Pixels, ...], msgspec.Meta(max_length=2)]
+
+
+class AcceleratorNeed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An accelerator that the device must have, and that nothing stands in the way of using."""
+
+    kind: str
+    vendors: tuple[str, ...] = ()
+    """One of them made it; an empty list is any."""
+    api: str = ""
+    """What it can be driven by, as the probe names it; empty: no matter."""
+
+
+class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which devices a target fits; an empty list asks for nothing."""
+
+    architectures: tuple[str, ...]
+    simd: tuple[str, ...]
+    """All of them are needed."""
+    rank: int
+    """Of the targets that fit a device, the one with the highest rank is chosen."""
+    os: tuple[str, ...] = ()
+    runtimes: tuple[str, ...] = ()
+    """All of them are needed: distributions, execution providers, or `openvino:DEVICE`."""
+    accelerator: AcceleratorNeed | None = None
+
+
+class Graph(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    passes: str | Names
+    """`default`, or the passes by name."""
+    layout: str = "source"
+    """`source`: the model's own; the runtimes re-order in blocks of their own when they load it."""
+
+
+class Precision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    ladder: Names
+    """The variants to try, in this order."""
+
+
+class Quantization(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    activation_type: str
+    weight_type: str
+    reduce_range: bool
+    per_channel: bool
+    calibration: str = "minmax"
+    """How ONNX Runtime finds the ranges of activations; NNCF has its own way."""
+
+
+class BackendOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    order: Names
+    """The first is what the target is about."""
+
+
+class Search(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    time_limit_s: Annotated[float, msgspec.Meta(gt=0)]
+    max_candidates: Annotated[int, msgspec.Meta(ge=1)]
+
+
+class Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How pictures become a model's input; the steps stand in the order in which they are done."""
+
+    input: str = ""
+    """The input that takes the pictures; empty: the model's only one."""
+    most_samples: Annotated[int, msgspec.Meta(ge=1)] = 256
+    """Of a larger folder so many are taken, evenly spread over the sorted names."""
+    resize: Size = ()
+    """One number: the shorter side, the other in proportion; two: height and width; none: as they are."""
+    crop: Size = ()
+    """What is kept of the middle. One number: a square; two: height and width; none: everything."""
+    colour_order: str = "rgb"
+    scale: float = 1.0
+    """Each value, 0 to 255, is multiplied by this ..."""
+    mean: tuple[float, ...] = ()
+    """... then this is taken off, one number or one a channel ..."""
+    std: tuple[Annotated[float, msgspec.Meta(gt=0)], ...] = ()
+    """... and the rest is divided by this."""
+    layout: str = "nchw"
+    dtype: str = "float32"
+
+
+class TargetProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: str
+    title: str
+    match: Match
+    graph: Graph
+    precision: Precision
+    quantization: Quantization
+    backends: BackendOrder
+    runtime: dict[str, dict[str, Values]]
+    """Backend, option, values to try; a `threads` of 0 means all usable cores."""
+    search: Search
+    needs: dict[str, tuple[str, ...]] = {}
+    """Runtime values that are only tried on a CPU that has all of these: `{"bf16": ("avx512-bf16",)}`."""
+    data: Data | None = None
+    extends: str | None = None
+    schema: int = SCHEMA
+
+
+TABLES: dict[str, type[msgspec.Struct]] = {
+    "match": Match,
+    "match.accelerator": AcceleratorNeed,
+    "graph": Graph,
+    "precision": Precision,
+    "quantization": Quantization,
+    "backends": BackendOrder,
+    "search": Search,
+    "data": Data,
+}

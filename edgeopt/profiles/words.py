@@ -1,0 +1,147 @@
+"""The words that a profile may use where it names something; those of other parts are repeated here.
+
+Importing the other parts is slow; tests compare the two.
+"""
+
+from typing import NamedTuple
+
+from edgeopt.hw.simd import NAMES as SIMD_NAMES
+
+AUTO = "auto"
+"""As `extends`: whatever target fits the device."""
+
+ARCHITECTURES = ("x86_64", "i686", "aarch64", "armv7l", "riscv64", "ppc64le", "s390x")
+SYSTEMS = ("Linux", "Darwin", "Windows")
+"""As `HostFacts.os` spells them; Darwin is macOS."""
+ACCELERATORS = ("gpu", "npu")
+
+PASSES = (
+    "weights-out-of-inputs",
+    "inline-functions",
+    "raise-opset",
+    "fold-constants",
+    "batchnorm-into-conv",
+    "rewrite-patterns",
+    "global-pooling",
+    "equal-subexpressions",
+    "identities",
+    "dead-nodes",
+    "deduplicate-weights",
+    "strip-metadata",
+)
+LAYOUTS = ("source",)
+
+VARIANTS = (
+    "source",
+    "cleaned",
+    "transformer-fused",
+    "nncf-w8",
+    "ort-dynamic-int8",
+    "nncf-int8",
+    "ort-static-int8",
+)
+# Known, so that profiles for such devices can be written and read; this version makes none of them.
+PLANNED_VARIANTS = ("fp16",)
+
+INTEGER_TYPES = ("uint8", "int8")
+# Not `entropy`: quantize_static gives it as many bins as there are steps, which finds the ranges of minmax.
+CALIBRATIONS = ("minmax", "percentile")
+
+BACKENDS = ("onnxruntime-cpu", "openvino-cpu")
+# Likewise: this version runs nothing on them.
+PLANNED_BACKENDS = (
+    "onnxruntime-cuda",
+    "onnxruntime-tensorrt",
+    "onnxruntime-coreml",
+    "onnxruntime-directml",
+    "onnxruntime-qnn",
+    "onnxruntime-webgpu",
+    "openvino-gpu",
+    "openvino-npu",
+)
+
+# What each value of an option must be: a type, or one of these words. Planned backends have no such table yet.
+RUNTIME_OPTIONS: dict[str, dict[str, type | tuple[str, ...]]] = {
+    "onnxruntime-cpu": {
+        "threads": int,
+        "inter_threads": int,
+        "graph_level": ("none", "basic", "extended", "layout", "all"),
+        "execution_mode": ("sequential", "parallel"),
+        "spinning": bool,
+        "spin_duration_us": int,
+        "dynamic_block_base": int,
+        "arena": bool,
+        "memory_pattern": bool,
+        "prepacking": bool,
+        "flush_denormals": bool,
+        "deterministic": bool,
+        "gelu_approximation": bool,
+    },
+    "openvino-cpu": {
+        "threads": int,
+        "performance_hint": ("latency", "throughput"),
+        "precision": ("", "f32", "bf16", "f16"),
+        "dynamic_quantization_group_size": int,
+        "pinning": bool,
+    },
+}
+
+PICTURE_LAYOUTS = ("nchw", "nhwc")
+COLOUR_ORDERS = ("rgb", "bgr", "gray")
+PICTURE_TYPES = ("float32", "float16", "float64", "uint8", "int8", "int32")
+
+
+class RuntimeNeed(NamedTuple):
+    said: str
+    """What it is called in a sentence."""
+    hint: str
+    """How to get it."""
+
+
+RUNTIME_NEEDS = {
+    "onnxruntime": RuntimeNeed("ONNX Runtime", "pip install 'edgeopt[cpu]'"),
+    "openvino": RuntimeNeed("OpenVINO", "pip install 'edgeopt[openvino]'"),
+    "nncf": RuntimeNeed("NNCF", "pip install 'edgeopt[optimize]'"),
+    "tensorrt": RuntimeNeed("TensorRT", "it comes from NVIDIA, with JetPack on a Jetson"),
+    "CPUExecutionProvider": RuntimeNeed("ONNX Runtime's CPUExecutionProvider", "pip install 'edgeopt[cpu]'"),
+    "CUDAExecutionProvider": RuntimeNeed("ONNX Runtime's CUDAExecutionProvider", "pip install 'edgeopt[cuda]'"),
+    "TensorrtExecutionProvider": RuntimeNeed(
+        "ONNX Runtime's TensorrtExecutionProvider", "pip install 'edgeopt[cuda]'"
+    ),
+    "CoreMLExecutionProvider": RuntimeNeed(
+        "ONNX Runtime's CoreMLExecutionProvider", "on macOS, pip install 'edgeopt[cpu]'"
+    ),
+    "DmlExecutionProvider": RuntimeNeed(
+        "ONNX Runtime's DmlExecutionProvider", "on Windows, pip install 'edgeopt[directml]'"
+    ),
+    "QNNExecutionProvider": RuntimeNeed("ONNX Runtime's QNNExecutionProvider", "pip install onnxruntime-qnn"),
+    "WebGpuExecutionProvider": RuntimeNeed(
+        "ONNX Runtime's WebGpuExecutionProvider", "build ONNX Runtime with --use_webgpu"
+    ),
+    "openvino:GPU": RuntimeNeed(
+        "OpenVINO's GPU device", "install OpenVINO and Intel's compute runtime (OpenCL driver)"
+    ),
+    "openvino:NPU": RuntimeNeed("OpenVINO's NPU device", "install OpenVINO and Intel's NPU driver"),
+}
+
+__all__ = [
+    "ACCELERATORS",
+    "ARCHITECTURES",
+    "AUTO",
+    "BACKENDS",
+    "CALIBRATIONS",
+    "COLOUR_ORDERS",
+    "INTEGER_TYPES",
+    "LAYOUTS",
+    "PASSES",
+    "PICTURE_LAYOUTS",
+    "PICTURE_TYPES",
+    "PLANNED_BACKENDS",
+    "PLANNED_VARIANTS",
+    "RUNTIME_NEEDS",
+    "RUNTIME_OPTIONS",
+    "SIMD_NAMES",
+    "SYSTEMS",
+    "VARIANTS",
+    "RuntimeNeed",
+]
