@@ -1,117 +1,150 @@
-"""`edgeopt probe`: what this device is."""
+"""`edgeopt probe`: what this device is, or another one that was recorded."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.hw.device import Device
+from edgeopt.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-
-class Row(NamedTuple):
-    title: str
-    value: str
-    facts: tuple[str, ...]
-    """Their keys in `Device.sources`, or the starts of several."""
+    from edgeopt.events import Emit
+    from edgeopt.hw.device import Device
 
 
 def probe(
     explain: Annotated[bool, typer.Option("--explain", help="Show where each fact comes from.")] = False,
+    record: Annotated[
+        Path | None, typer.Option("--record", metavar="DIR", help="Also write a recording of this machine there.")
+    ] = None,
+    root: Annotated[
+        Path | None,
+        typer.Option("--root", metavar="DIR", help="Read a recording, or an unpacked tree of /proc and /sys."),
+    ] = None,
+    device: Annotated[
+        Path | None, typer.Option("--device", metavar="FILE.json", help="Read a record that --json printed.")
+    ] = None,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Also measure peaks (10 s), or show those of an earlier time.")
+    ] = False,
+    again: Annotated[bool, typer.Option("--again", help="With --deep: measure anew.")] = False,
+    identify: Annotated[
+        bool, typer.Option("--identify", help="Add the host name and the machine id to the record.")
+    ] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Shows what this device is: CPU, limits, memory, accelerators, runtimes.
+    """Shows what this device is, and whether it is in a state worth measuring.
+
+    \b
+    Serial numbers, host names and network addresses are neither in the record nor in a recording.
 
     \b
     Examples:
       edgeopt probe
       edgeopt probe --explain                where each fact comes from
-      edgeopt probe --json | jq .data.cpu
+      edgeopt probe --json > device.json     the whole record
+      edgeopt probe --device device.json     read it elsewhere
+      edgeopt probe --record machine         all that was read, so that it can be probed again
+      edgeopt probe --root machine
+      edgeopt probe --deep                   what its runtimes and its memory reach, measured
     """
-    from edgeopt.hw.probe import probe as probe_device
+
+    def work(emit: "Emit") -> "Device":
+        if again and not deep:
+            raise UsageError("--again says how to do --deep, which is missing.", "Give both: --deep --again")
+        if deep and (record or root or device):
+            option = "--record" if record else "--root" if root else "--device"
+            raise UsageError(f"--deep and {option} exclude each other.", "Run them one after the other.")
+        found = find(record, root, device, identify, emit)
+        return _measured(found, again, emit) if deep else found
 
     execute(
         "probe",
-        work=lambda _: probe_device(),
-        show=lambda device, console: show(device, console, explain),
+        work=work,
+        show=_shown(explain),
         json=json,
     )
 
 
-def show(device: Device, console: "Console", explain: bool = False) -> None:
-    from rich.table import Table
-    from rich.text import Text
+def find(record: Path | None, root: Path | None, stored: Path | None, identify: bool, emit: "Emit") -> "Device":
+    """The device that these options mean."""
+    named = {"--record": record, "--root": root, "--device": stored}
+    given = [option for option, path in named.items() if path is not None]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} exclude each other.", "Give one of them.")
+    if identify and (root or stored):
+        raise UsageError(f"{given[0]} reads a machine without an identity, so --identify has nothing to ask.")
+    from edgeopt.hw.probe import probe as probe_device
 
-    table = Table(box=None, show_header=explain, pad_edge=False)
-    table.add_column("Fact", style="bold", no_wrap=True)
-    table.add_column("Value", overflow="fold")
-    if explain:
-        table.add_column("Source", style="dim", overflow="fold")
-    for row in rows(device):
-        cells = [Text(row.title), Text(row.value)]
-        if explain:
-            cells.append(Text(_source(device, row.facts)))
-        table.add_row(*cells)
-    console.print(table)
-    if device.unavailable:
-        console.print(Text("\nNot here", style="bold"))
-        absent = Table(box=None, show_header=False, pad_edge=False)
-        for name, reason in device.unavailable.items():
-            absent.add_row(Text(name), Text(reason, style="dim"))
-        console.print(absent)
+    if stored is not None:
+        from edgeopt.hw.stored import read_device
+
+        return read_device(stored)
+    if root is not None:
+        from edgeopt.hw.recording import open_recording
+
+        return probe_device(open_recording(root))
+    found = probe_device() if record is None else _recorded(record, emit)
+    return _identified(found) if identify else found
 
 
-def rows(device: Device) -> Iterator[Row]:
-    host, cpu, limits, memory = device.host, device.cpu, device.limits, device.memory
-    yield Row(
-        "System",
-        f"{host.os} {host.kernel}, {host.architecture}",
-        ("host.os", "host.kernel", "host.architecture"),
+def _recorded(folder: Path, emit: "Emit") -> "Device":
+    from edgeopt.events import Log
+    from edgeopt.hw.host import LocalHost
+    from edgeopt.hw.probe import probe as probe_device
+    from edgeopt.hw.recording import RecordingHost, check_folder
+
+    check_folder(folder)
+    # Without the cache, so that what the runtimes answer is in the recording as well.
+    machine = RecordingHost(LocalHost(cache_folder=None))
+    found = probe_device(machine)
+    files = machine.write(folder)
+    emit(Log("info", f"Recorded this machine in '{folder}' ({files} files); read it with --root {folder}"))
+    return found
+
+
+def _identified(device: "Device") -> "Device":
+    import msgspec
+
+    from edgeopt.hw.host import LocalHost
+    from edgeopt.hw.machine_identity import identity
+
+    found, sources, unavailable = identity(LocalHost(cache_folder=None))
+    return msgspec.structs.replace(
+        device,
+        identity=found,
+        sources=device.sources | sources,
+        unavailable=device.unavailable | unavailable,
     )
-    yield Row("Python", host.python, ("host.python",))
-    yield Row("CPU", cpu.model or "unknown", ("cpu.model",))
-    yield Row("Vendor", cpu.vendor or "unknown", ("cpu.vendor",))
-    yield Row("SIMD level", cpu.simd_level, ("cpu.simd_level",))
-    yield Row("SIMD sets", " ".join(cpu.simd) or "none found", ("cpu.simd",))
-    physical = "unknown" if cpu.physical_cores is None else str(cpu.physical_cores)
-    yield Row(
-        "Cores",
-        f"{physical} physical, {cpu.logical_cores} logical",
-        ("cpu.physical_cores", "cpu.logical_cores"),
-    )
-    yield Row("Usable cores", str(limits.usable_cores), ("limits.usable_cores",))
-    if limits.cgroup_cores is not None:
-        yield Row("CPU quota", f"{limits.cgroup_cores:g} cores", ("limits.cgroup_cores",))
-    if "memory" not in device.unavailable:
-        total, available, usable = memory.total_bytes, memory.available_bytes, memory.usable_bytes
-        yield Row(
-            "Memory",
-            f"{_size(total)}, {_size(available)} available",
-            ("memory.total_bytes", "memory.available_bytes"),
-        )
-        yield Row("Usable memory", _size(usable), ("memory.usable_bytes",))
-    if limits.cgroup_memory_bytes is not None:
-        yield Row("Memory limit", _size(limits.cgroup_memory_bytes), ("limits.cgroup_memory_bytes",))
-    for accelerator in device.accelerators:
-        driver = f" (driver {accelerator.driver})" if accelerator.driver else ""
-        yield Row(accelerator.kind.upper(), f"{accelerator.name}{driver}", (f"accelerators.{accelerator.kind}",))
-    for runtime in device.runtimes:
-        providers = f": {', '.join(runtime.providers)}" if runtime.providers else ""
-        yield Row(runtime.name, f"{runtime.version}{providers}", (f"runtimes.{runtime.name}",))
 
 
-def _source(device: Device, facts: tuple[str, ...]) -> str:
-    found = (
-        source
-        for name, source in device.sources.items()
-        if any(name == fact or name.startswith(f"{fact}.") for fact in facts)
-    )
-    return "; ".join(dict.fromkeys(found))
+def _measured(device: "Device", again: bool, emit: "Emit") -> "Device":
+    """The device with its peaks: those of an earlier time, unless there are none or they are wanted anew."""
+    from edgeopt.events import Log
+
+    if device.peaks is not None and not again:
+        return device
+    from edgeopt.bench.peaks import measure
+    from edgeopt.hw.host import user_cache_folder
+    from edgeopt.hw.peaks_kept import store, with_peaks
+
+    if device.state and not device.state.worth_measuring:
+        emit(Log("warning", "This device is not in a state worth measuring; peaks measured now may be too low."))
+    measured = measure(device, emit)
+    problem = store(user_cache_folder(), device, measured)
+    if problem:
+        emit(Log("warning", f"The peaks are not kept: {problem}."))
+    return with_peaks(device, measured)
 
 
-def _size(size_bytes: int) -> str:
-    gibibytes = size_bytes / 2**30
-    return f"{gibibytes:.1f} GiB" if gibibytes >= 1 else f"{size_bytes / 2**20:.0f} MiB"
+def _shown(explain: bool) -> "Callable[[Device, Console], None]":
+    def show_device(device: "Device", console: "Console") -> None:
+        from edgeopt.cli.probe_show import show
+
+        show(device, console, explain)
+
+    return show_device

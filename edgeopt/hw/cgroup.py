@@ -13,6 +13,7 @@ _NO_LIMIT_BYTES = 1 << 60
 _USUAL_MOUNTS = {
     "": ("/sys/fs/cgroup",),
     "cpu": ("/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"),
+    "cpuset": ("/sys/fs/cgroup/cpuset",),
     "memory": ("/sys/fs/cgroup/memory",),
 }
 
@@ -34,6 +35,30 @@ def cpu_quota(host: Host) -> tuple[float, str] | None:
         quota = host.read(f"{folder}/cpu.cfs_quota_us") or ""
         _add_quota(found, quota, host.read(f"{folder}/cpu.cfs_period_us") or "", f"{folder}/cpu.cfs_quota_us")
     return min(found, default=None)
+
+
+def cpuset(host: Host) -> tuple[int, ...]:
+    """The CPUs that the process's own group may use; empty where no group says."""
+    for controller, names in (
+        ("", ("cpuset.cpus.effective",)),
+        ("cpuset", ("cpuset.effective_cpus", "cpuset.cpus")),
+    ):
+        for folder in _folders(host, controller)[:1]:
+            for name in names:
+                if cpus := kernel_text.cpu_list(host.read(f"{folder}/{name}")):
+                    return cpus
+    return ()
+
+
+def version(host: Host) -> tuple[int, str] | None:
+    """Which version of control groups holds the limits of CPU time and memory; None where there are none."""
+    path = "/proc/self/mountinfo"
+    if host.read(path) is None:
+        return None
+    # A hybrid system mounts both; the controllers then are in version 1.
+    if _mounts(host, "cpu") or _mounts(host, "memory"):
+        return 1, path
+    return (2, path) if _mounts(host, "") else None
 
 
 def memory_limit(host: Host) -> MemoryLimit | None:

@@ -1,9 +1,11 @@
 """The record of a device: what the probe found, with the source of each fact."""
 
 import hashlib
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+
+from edgeopt.hw.kernel_text import cpu_list
 
 SCHEMA = 1
 
@@ -173,6 +175,63 @@ class State(msgspec.Struct, frozen=True):
     """Other processes that take much of a core: `python3 97 %`."""
 
 
+class Identity(msgspec.Struct, frozen=True):
+    """Which of many like machines this is; in the record only where it was asked for (`--identify`)."""
+
+    host_name: str | None = None
+    machine_id: str | None = None
+
+
+Rate = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class ComputePeak(msgspec.Struct, frozen=True):
+    """The fastest that a runtime here computed layers in one precision on so many cores."""
+
+    runtime: str
+    precision: Literal["fp32", "fp16", "bf16", "int8"]
+    threads: int
+    operations_per_s: Rate
+    """A multiplication and an addition are two."""
+    layer: str
+    """What it was reached with: `MatMul 384x512`."""
+    operators: dict[str, Rate] = {}
+    """The same by operator: `{"MatMul": 1.1e11, "Conv 3x3": 1.2e11}`."""
+
+
+class MemoryPeak(msgspec.Struct, frozen=True):
+    """How fast so many cores together read and copy memory at one level."""
+
+    level: str
+    """`L1`, `L2`, `L3`, or `memory`."""
+    threads: int
+    working_set_bytes: int
+    """Of each thread, while it copies."""
+    read_bytes_per_s: Rate | None = None
+    copy_bytes_per_s: Rate | None = None
+    """Bytes read and bytes written together."""
+
+
+class RunOverhead(msgspec.Struct, frozen=True):
+    """What one run of a model costs that computes next to nothing."""
+
+    runtime: str
+    overhead_us: Rate
+
+
+class Peaks(msgspec.Struct, frozen=True):
+    """The best that this device was seen to do (`edgeopt probe --deep`): what a model could reach."""
+
+    measured_at: str
+    """In UTC: `2026-05-04T10:00:00+00:00`."""
+    took_s: float
+    compute: tuple[ComputePeak, ...] = ()
+    memory: tuple[MemoryPeak, ...] = ()
+    overheads: tuple[RunOverhead, ...] = ()
+    disturbed_by: tuple[str, ...] = ()
+    """Why the device was not in a state worth measuring then."""
+
+
 class Device(msgspec.Struct, frozen=True):
     host: HostFacts
     cpu: Cpu
@@ -185,6 +244,8 @@ class Device(msgspec.Struct, frozen=True):
     numa: tuple[NumaNode, ...] = ()
     clock: Clock | None = None
     state: State | None = None
+    identity: Identity | None = None
+    peaks: Peaks | None = None
     unavailable: dict[str, str] = {}
     """What is not here, each with its reason: `{"gpu": "no NVIDIA driver: ..."}`."""
     sources: dict[str, str] = {}
@@ -200,36 +261,55 @@ class Unavailable(msgspec.Struct, frozen=True):
     """The edgeopt extra that would bring it, where one does."""
 
 
+TOOLS = frozenset({"nncf", "onnx", "onnxscript"})
+"""What makes models and does not run them."""
+
+
 def fingerprint(device: Device) -> dict[str, str]:
     """A digest for each named part, so that "stale" can say what changed.
 
-    Only what decides how a model runs goes in; what changes from minute to minute (free memory) does not.
+    Only what decides how a model runs goes in, value by value (docs/device.md has the list and its reasons): so it
+    stays the same across runs and reboots, and a field that a newer edgeopt adds to the record does not change it.
     """
+    host, cpu, limits = device.host, device.cpu, device.limits
     parts: dict[str, object] = {
-        "host": (device.host.os, device.host.architecture, device.host.board),
-        "cpu": (device.cpu, device.clusters, device.caches),
-        "limits": device.limits,
-        "memory": device.memory.total_bytes,
-        "accelerators": [_lasting(accelerator) for accelerator in device.accelerators],
-        "drivers": [(accelerator.name, accelerator.driver) for accelerator in device.accelerators],
-        "runtimes": [(runtime.name, runtime.version, runtime.providers) for runtime in device.runtimes],
+        "host": (host.os, host.architecture, host.board, host.virtual_machine),
+        "cpu": (
+            (cpu.vendor, cpu.model, cpu.simd, cpu.sockets, cpu.physical_cores, cpu.logical_cores),
+            [(cluster.cpus, cluster.cores, cluster.threads, cluster.model) for cluster in device.clusters],
+            [(cache.level, cache.kind, cache.size_bytes, cache.instances) for cache in device.caches],
+        ),
+        "limits": (
+            (limits.usable_cores, limits.affinity_cores, limits.cgroup_cores, limits.cgroup_memory_bytes),
+            [_allowed(limits, cluster) for cluster in device.clusters],
+        ),
+        "memory": (_installed_bytes(device.memory.total_bytes), len(device.numa)),
+        "accelerators": [
+            (each.kind, each.name, each.vendor, each.compute_capability, _own_bytes(each))
+            for each in device.accelerators
+        ],
+        "drivers": [(each.name, each.driver, each.cuda_version) for each in device.accelerators],
+        "runtimes": [
+            (runtime.name, runtime.version, runtime.providers, sorted(runtime.devices.items()))
+            for runtime in device.runtimes
+            if runtime.name not in TOOLS
+        ],
     }
     return {
         name: hashlib.sha256(msgspec.json.encode(part, order="sorted")).hexdigest() for name, part in parts.items()
     }
 
 
-def _lasting(accelerator: Accelerator) -> Accelerator:
-    """Without its driver, which is a part of its own, and without what changes from minute to minute."""
-    return msgspec.structs.replace(
-        accelerator,
-        driver=None,
-        cuda_version=None,
-        memory_free_bytes=None,
-        temperature_c=None,
-        utilization_percent=None,
-        clock_hz=None,
-        power_w=None,
-        runtime_installed=None,
-        note="",
-    )
+def _allowed(limits: Limits, cluster: Cluster) -> int:
+    """How many of its cores are allowed; which of equal ones is by chance where an orchestrator pins."""
+    return len(set(cpu_list(limits.affinity)) & set(cpu_list(cluster.cpus)))
+
+
+def _installed_bytes(total_bytes: int) -> int:
+    """Rounded up: what the kernel keeps for itself differs a little from boot to boot."""
+    step = 2**30 if total_bytes >= 2**32 else 2**28
+    return -(-total_bytes // step) * step
+
+
+def _own_bytes(accelerator: Accelerator) -> int | None:
+    return None if accelerator.memory_shared else accelerator.memory_total_bytes

@@ -12,6 +12,9 @@ from typing import Protocol
 from edgeopt.hw.device import Unavailable
 from edgeopt.hw.plain import plain
 
+CALLS = "calls.json"
+_IN_METADATA = ""
+"""The version where the folder's name does not tell it."""
 READ_LIMIT_BYTES = 4 * 1024 * 1024
 # Not blocking, so that a pipe cannot hold the probe up; Windows has no such flag.
 _READ_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)
@@ -64,6 +67,10 @@ class LocalHost:
     """The machine that this process runs on."""
 
     cache_folder: Path | None = field(default_factory=user_cache_folder)
+    _installed: dict[tuple[str, ...], dict[str, str]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """The distributions by the search path that they were found on."""
 
     def read(self, path: str) -> str | None:
         return _read(path)
@@ -101,38 +108,37 @@ class LocalHost:
         return call_in_child(library, function, timeout_s)
 
     def version(self, distribution: str) -> str | None:
-        # importlib.metadata reads the same folder names, but importing it costs 20 to 40 ms.
-        wanted = _normalized(distribution)
-        for folder in sys.path:
-            for entry in _list(folder or "."):
-                stem, dot, kind = entry.rpartition(".")
-                if not dot or kind not in {"dist-info", "egg-info"}:
-                    continue
-                name, _, version = stem.partition("-")
-                if _normalized(name) != wanted:
-                    continue
-                if kind == "dist-info" and version:
-                    return version
-                answer = self.call("importlib.metadata", "version", distribution)
-                return answer if isinstance(answer, str) else None
-        return None
+        searched = tuple(sys.path)
+        if searched not in self._installed:
+            self._installed[searched] = _distributions(searched)
+        version = self._installed[searched].get(_normalized(distribution))
+        if version == _IN_METADATA:
+            answer = self.call("importlib.metadata", "version", distribution)
+            return answer if isinstance(answer, str) else None
+        return version
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedHost:
     """A machine recorded in a folder: its /proc, /sys and /dev files, and `calls.json` for the rest.
 
-    `calls.json` has up to three tables: `calls` (see `call_key`), `run` (command line to output), `versions`.
+    `calls.json` has up to four tables: `calls` (see `call_key`), `run` (command line to output), `versions`,
+    and `lists` (the names in a folder of which not everything was recorded).
     """
 
     root: Path
     cache_folder: Path | None = None
+    _tables: dict[str, object] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """The contents of `calls.json`, once read."""
 
     def read(self, path: str) -> str | None:
         inside = self._inside(path)
         return None if inside is None else _read(inside)
 
     def list(self, path: str) -> tuple[str, ...]:
+        names = self._recorded("lists").get(path)
+        if isinstance(names, list):
+            return tuple(sorted(name for name in names if isinstance(name, str)))
         inside = self._inside(path)
         return () if inside is None else _list(inside)
 
@@ -146,6 +152,8 @@ class RecordedHost:
     def call_in_child(self, library: str, function: str, timeout_s: float = 30.0) -> object:  # noqa: ARG002 - contract
         key = call_key(library, function)
         answer = self._recorded("calls").get(key)
+        if isinstance(answer, dict) and answer.keys() == {"unavailable"}:
+            return Unavailable(str(answer["unavailable"]))
         return Unavailable(f"{key} was not recorded") if answer is None else answer
 
     def version(self, distribution: str) -> str | None:
@@ -162,12 +170,14 @@ class RecordedHost:
         return inside if inside == root or inside.startswith(root + os.sep) else None
 
     def _recorded(self, table: str) -> dict[str, object]:
-        text = self.read("calls.json")
-        try:
-            tables = json.loads(text) if text else {}
-        except (ValueError, RecursionError):
-            return {}
-        found = tables.get(table) if isinstance(tables, dict) else None
+        if not self._tables:
+            text = self.read(CALLS)
+            try:
+                tables = json.loads(text) if text else {}
+            except (ValueError, RecursionError):
+                tables = {}
+            self._tables.update(tables if isinstance(tables, dict) else {}, read=True)
+        found = self._tables.get(table)
         return found if isinstance(found, dict) else {}
 
 
@@ -195,6 +205,20 @@ def _list(path: str) -> tuple[str, ...]:
         return tuple(sorted(os.listdir(path)))  # noqa: PTH208 - names are what is wanted
     except (OSError, ValueError):
         return ()
+
+
+def _distributions(searched: tuple[str, ...]) -> dict[str, str]:
+    """The installed distributions with their versions, the first of two as an import would have it."""
+    # importlib.metadata reads the same folder names, but importing it costs 20 to 40 ms.
+    found: dict[str, str] = {}
+    for folder in searched:
+        for entry in _list(folder or "."):
+            if entry.endswith(".dist-info"):
+                name, _, version = entry[: -len(".dist-info")].partition("-")
+                found.setdefault(_normalized(name), version or _IN_METADATA)
+            elif entry.endswith(".egg-info"):
+                found.setdefault(_normalized(entry[: -len(".egg-info")].partition("-")[0]), _IN_METADATA)
+    return found
 
 
 def _normalized(distribution: str) -> str:

@@ -4,23 +4,12 @@ Where things lie is looked up once; a sample only reads a few small files (well 
 """
 
 import os
-import re
 
 import msgspec
 
-from edgeopt.hw import cgroup, kernel_text
+from edgeopt.hw import cgroup, kernel_text, sensors
 from edgeopt.hw.host import Host, LocalHost
 
-_CPUS = "/sys/devices/system/cpu"
-_ZONES = "/sys/class/thermal"
-_CHIPS = "/sys/class/hwmon"
-# Boards and vendors name the zone of the CPU or of the whole chip in their own ways.
-_CPU_ZONE = re.compile(r"cpu|soc|pkg|package|core|cluster|tsens", re.IGNORECASE)
-_CPU_CHIPS = frozenset({"coretemp", "k10temp", "zenpower", "cpu_thermal", "soc_thermal", "scpi_sensors"})
-# Some zones answer with an absurd number while their part of the chip is switched off.
-_COLDEST_C, _HOTTEST_C = -50.0, 200.0
-# On a server with hundreds of cores these speak for all: each file costs the kernel some microseconds.
-_MOST_FILES = 16
 _PSUTIL_MEMORY = ("total", "available")
 
 
@@ -44,8 +33,8 @@ class LoadSampler:
     def __init__(self, host: Host | None = None) -> None:
         self._host = host or LocalHost()
         self._limit = cgroup.memory_limit(self._host)
-        self._clocks = _spread(_clock_files(self._host))
-        self._sensors = _spread(_temperature_files(self._host))
+        self._clocks = sensors.clock_files(self._host)
+        self._sensors = sensors.temperature_files(self._host)
         self._times = self._busy_and_total()
         self._load_percent: float | None = None
 
@@ -88,12 +77,9 @@ class LoadSampler:
         return self._load_percent
 
     def _busy_and_total(self) -> tuple[float, float] | None:
-        first = (self._host.read("/proc/stat") or "").partition("\n")[0].split()
-        if first[:1] == ["cpu"] and len(first) >= 5 and all(word.isdigit() for word in first[1:]):
-            # user nice system idle iowait irq softirq steal; guests are counted under user already.
-            ticks = [int(word) for word in first[1:9]]
-            total, idle = sum(ticks), sum(ticks[3:5])
-            return total - idle, total
+        ticks = sensors.cpu_ticks(self._host)
+        if ticks is not None:
+            return ticks.total - ticks.idle, ticks.total
         answer = self._host.call("psutil", "cpu_times")
         if not isinstance(answer, dict) or not isinstance(answer.get("idle"), int | float):
             return None
@@ -114,10 +100,9 @@ class LoadSampler:
         return max(0, total - available), total
 
     def _clock_hz(self) -> float | None:
-        read = (kernel_text.whole(self._host.read(path)) for path in self._clocks)
-        clocks = [kilohertz * 1e3 for kilohertz in read if kilohertz and kilohertz > 0]
-        if clocks:
-            return sum(clocks) / len(clocks)
+        clock = sensors.mean_clock_hz(self._host, self._clocks)
+        if clock is not None:
+            return clock
         if self._host.read("/proc/stat") is not None:
             return None
         answer = self._host.call("psutil", "cpu_freq")
@@ -125,9 +110,8 @@ class LoadSampler:
         return current * 1e6 if isinstance(current, int | float) and current > 0 else None
 
     def _temperature_c(self) -> float | None:
-        read = (kernel_text.whole(self._host.read(path)) for path in self._sensors)
-        degrees = [milli / 1e3 for milli in read if milli is not None]
-        return max((d for d in degrees if _COLDEST_C < d < _HOTTEST_C), default=None)
+        read = (sensors.temperature_c(self._host, path) for path in self._sensors)
+        return max((degrees for degrees in read if degrees is not None), default=None)
 
 
 def process_memory_bytes(pid: int) -> int | None:
@@ -144,29 +128,3 @@ def process_memory_bytes(pid: int) -> int | None:
         return int(psutil.Process(pid).memory_info().rss)
     except psutil.Error:
         return None
-
-
-def _clock_files(host: Host) -> list[str]:
-    cpus = (name for name in host.list(_CPUS) if name.startswith("cpu") and name[3:].isdigit())
-    folders = (f"{_CPUS}/{name}/cpufreq" for name in sorted(cpus, key=lambda n: int(n[3:])))
-    return [f"{folder}/scaling_cur_freq" for folder in folders if "scaling_cur_freq" in host.list(folder)]
-
-
-def _temperature_files(host: Host) -> list[str]:
-    found = []
-    for name in host.list(_ZONES):
-        kind = host.read(f"{_ZONES}/{name}/type") if name.startswith("thermal_zone") else None
-        if kind and _CPU_ZONE.search(kind):
-            found.append(f"{_ZONES}/{name}/temp")
-    for name in host.list(_CHIPS):
-        if (host.read(f"{_CHIPS}/{name}/name") or "").strip() in _CPU_CHIPS:
-            inputs = [f for f in host.list(f"{_CHIPS}/{name}") if re.fullmatch(r"temp\d+_input", f)]
-            # The first one is that of the whole package.
-            found += [f"{_CHIPS}/{name}/{f}" for f in sorted(inputs, key=lambda f: (len(f), f))]
-    return found
-
-
-def _spread(files: list[str]) -> tuple[str, ...]:
-    """At most `_MOST_FILES` of them, the first among them, the rest evenly spread."""
-    step = max(1, -(-len(files) // _MOST_FILES))
-    return tuple(files[::step])

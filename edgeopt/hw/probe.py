@@ -1,5 +1,6 @@
 """Runs the probes and puts what they found into one device record."""
 
+from edgeopt.hw.agreement import agree
 from edgeopt.hw.device import (
     Accelerator,
     Cache,
@@ -16,12 +17,15 @@ from edgeopt.hw.device import (
     Unavailable,
 )
 from edgeopt.hw.host import Host, LocalHost
+from edgeopt.hw.peaks_kept import load, with_peaks
 from edgeopt.hw.probes import PROBES
+from edgeopt.hw.recording import RecordingHost
 
 
 def probe(host: Host | None = None) -> Device:
     """The device; never an exception: what cannot be found out stands in `unavailable` with the reason."""
-    machine = LocalHost() if host is None else host
+    # Each thing is asked once, so that all probes see one and the same machine.
+    machine = host if isinstance(host, RecordingHost) else RecordingHost(LocalHost() if host is None else host)
     rows: list[object] = []
     clock: Clock | None = None
     state: State | None = None
@@ -53,7 +57,7 @@ def probe(host: Host | None = None) -> Device:
                 pass
             case entries:
                 rows.extend(entries)
-    return Device(
+    device = Device(
         host=host_facts,
         cpu=cpu,
         limits=limits,
@@ -68,3 +72,5 @@ def probe(host: Host | None = None) -> Device:
         unavailable=unavailable,
         sources=sources,
     )
+    agreed = agree(device)
+    return with_peaks(agreed, load(machine.cache_folder, agreed))

@@ -5,7 +5,16 @@ from pathlib import Path
 
 import msgspec
 
-Answers = dict[str, tuple[str, ...]]
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a runtime can run on, as it says itself."""
+
+    providers: tuple[str, ...] = ()
+    devices: dict[str, str] = {}
+    capabilities: dict[str, tuple[str, ...]] = {}
+
+
+Answers = dict[str, Answer]
 
 
 def path(folder: Path | None, circumstances: list[object]) -> Path | None:
@@ -24,7 +33,7 @@ def load(file: Path | None) -> Answers:
         return {}
     try:
         return msgspec.json.decode(file.read_bytes(), type=Answers)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, RecursionError):
         return {}
 
 

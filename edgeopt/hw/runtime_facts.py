@@ -1,16 +1,23 @@
 """What only a runtime itself can tell; called in a child process (`hw/child.py`): importing one is slow."""
 
 
-def onnxruntime_providers() -> list[str]:
+def onnxruntime_providers() -> dict[str, object]:
     """The execution providers that this build of ONNX Runtime has."""
     import onnxruntime
 
-    return list(onnxruntime.get_available_providers())
+    return {"providers": list(onnxruntime.get_available_providers())}
 
 
-def openvino_devices() -> list[str]:
-    """`CPU: <full name>` for each device that OpenVINO sees."""
+def openvino_devices() -> dict[str, object]:
+    """The devices that OpenVINO sees, their full names, and what each can compute with."""
     import openvino
 
     core = openvino.Core()
-    return [f"{device}: {core.get_property(device, 'FULL_DEVICE_NAME')}" for device in core.available_devices]
+    names = {device: str(core.get_property(device, "FULL_DEVICE_NAME")) for device in core.available_devices}
+    return {
+        "providers": [f"{device}: {name}" for device, name in names.items()],
+        "devices": names,
+        "capabilities": {
+            device: sorted(core.get_property(device, "OPTIMIZATION_CAPABILITIES")) for device in names
+        },
+    }

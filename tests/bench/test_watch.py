@@ -11,7 +11,7 @@ from edgeopt.bench.watch import watch
 from edgeopt.errors import TrialError
 from edgeopt.events import Log, Metric, Progress
 
-OF_RUNS = {"latency_ms", "latency_p50_ms", "latency_p90_ms", "latency_p99_ms", "throughput_per_s"}
+OF_RUNS = {"latency_ms", "latency_p50_ms", "latency_p90_ms", "latency_p99_ms", "throughput_per_s", "runs"}
 OF_DEVICE = {"process_memory_bytes", "device_memory_bytes", "load_percent"}
 
 
@@ -63,6 +63,7 @@ def test_all_is_told_ten_times_a_second_with_its_time(watching):
     assert report.runs == pytest.approx(600, rel=0.6)
     assert 2 <= report.p50_ms <= report.p90_ms <= report.p99_ms
     assert report.seconds == pytest.approx(1.2, abs=0.5)
+    assert 0 < watching.metrics("runs")[-1].value <= report.runs
     assert watching.metrics("throughput_per_s")[-1].value == pytest.approx(report.throughput_per_s, rel=0.5)
     assert report.peak_memory_bytes > 10e6
     assert watching.metrics("process_memory_bytes")[-1].value <= report.peak_memory_bytes * 1.05

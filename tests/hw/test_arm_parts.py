@@ -12,8 +12,38 @@ from edgeopt.hw import arm_parts
         ("0x7f", "0x001", "implementer 0x7f", "implementer 0x7f part 0x001"),
         (None, None, None, None),
         ("nonsense", "nonsense", None, None),
+        ("0x41", "0xd4e", "ARM", "Cortex-X3"),
+        ("0x41", "0xd84", "ARM", "Neoverse-V3"),
+        ("0x51", "0x001", "Qualcomm", "Oryon"),
+        ("0x51", "0x804", "Qualcomm", "Kryo-4XX-Gold"),
+        ("0x4e", "0x004", "NVIDIA", "Carmel"),
+        ("0x61", "0x022", "Apple", "Icestorm"),
+        ("0xc0", "0xac3", "Ampere", "Ampere-1"),
+        ("0x46", "0x001", "Fujitsu", "A64FX"),
+        ("0x48", "0xd01", "HiSilicon", "TaiShan-v110"),
+        ("0x141", "0xd08", None, "Arm part 0xd08"),
+        ("0x41", "0x10000", "ARM", None),
+        ("-1", "-1", None, None),
     ],
 )
 def test_names(implementer, part, vendor, model):
     assert arm_parts.vendor(implementer) == vendor
     assert arm_parts.model(implementer, part) == model
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0x00000000411fd461\n", ("0x41", "0xd46")),
+        ("0x00000000410fd4e0", ("0x41", "0xd4e")),
+        ("0", None),
+        ("0xffffffffffffffff", None),
+        (None, None),
+    ],
+)
+def test_numbers_out_of_the_register(text, expected):
+    assert arm_parts.of_midr(text) == expected
+
+
+def test_every_little_core_is_one_with_a_name():
+    assert set(arm_parts.ARM_PARTS.values()) | set(arm_parts.OTHER_PARTS.values()) >= arm_parts.LITTLE

@@ -92,3 +92,30 @@ def test_more_used_than_allowed_leaves_nothing_and_not_less(machine):
     limit = cgroup.memory_limit(host)
     assert limit is not None
     assert limit.remaining_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("mounts", "version"),
+    [(V1, 1), (V2, 2), (V1 + V2, 1), ("30 24 0:26 / /proc rw - proc proc rw\n", None), ("", None)],
+)
+def test_versions(machine, mounts, version):
+    told = cgroup.version(machine({"/proc/self/mountinfo": mounts}))
+    assert (told[0] if told else None) == version
+
+
+def test_the_cpuset_of_the_group_itself_counts(machine):
+    """The kernel keeps it inside those of the groups above."""
+    host = machine(
+        {
+            "/proc/self/cgroup": "0::/a.slice\n",
+            "/proc/self/mountinfo": V2,
+            "/sys/fs/cgroup/cpuset.cpus.effective": "0-7\n",
+            "/sys/fs/cgroup/a.slice/cpuset.cpus.effective": "2-3\n",
+        }
+    )
+    assert cgroup.cpuset(host) == (2, 3)
+    assert cgroup.cpuset(machine({"/sys/fs/cgroup/cpuset/cpuset.cpus": "1\n", "/proc/self/mountinfo": ""})) == ()
+
+
+def test_the_cpuset_of_version_1(board):
+    assert cgroup.cpuset(board("container-cgroup1")) == (0, 1, 2, 3)

@@ -76,6 +76,25 @@ def test_a_recording_answers_from_its_files_and_calls(machine):
     assert host.call_in_child("a", "b") == Unavailable("a.b() was not recorded")
 
 
+def test_a_recording_can_name_more_than_it_holds(machine):
+    host = machine({"/dev/one": ""}, lists={"/dev": ["two", "one", 3], "/sys": "no list"})
+    assert host.list("/dev") == ("one", "two")
+    assert host.list("/sys") == ()
+    assert host.read("/dev/two") is None
+
+
+def test_a_child_that_failed_while_recording_fails_in_the_same_way(machine):
+    host = machine(calls={"a.b()": {"unavailable": "a.b() crashed: SIGSEGV"}})
+    assert host.call_in_child("a", "b") == Unavailable("a.b() crashed: SIGSEGV")
+
+
+def test_links_that_go_round_in_circles_are_absent(tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    assert RecordedHost(tmp_path).read("/a") is None
+    assert RecordedHost(tmp_path).list("/a") == ()
+
+
 def test_a_link_does_not_lead_out_of_a_recording(tmp_path):
     (tmp_path / "secret").write_text("outside")
     (tmp_path / "root").mkdir()

@@ -1,103 +1,152 @@
-"""The CPU: vendor, model, SIMD sets, cores; from the kernel's files, elsewhere from sysctl or py-cpuinfo."""
+"""The CPU: vendor, model, SIMD sets, cores; from the kernel's files, elsewhere from sysctl or the registry."""
 
-from typing import NamedTuple
-
-from edgeopt.hw import arm_parts, kernel_text, simd, topology
+from edgeopt.hw import cpu_identity, kernel_text, riscv, simd, sysctl, topology, windows_cpu, x86_models
+from edgeopt.hw.cpu_identity import CpuIdentity
 from edgeopt.hw.device import Cpu
 from edgeopt.hw.facts import Facts
 from edgeopt.hw.host import Host
 from edgeopt.hw.probes.host import architecture
 
-
-class _Identity(NamedTuple):
-    vendor: str | None
-    model: str | None
-    flags: frozenset[str]
-    sources: dict[str, str]
+SVE_LENGTH = "/proc/sys/abi/sve_default_vector_length"
+RVV_ALLOWED = "/proc/sys/abi/riscv_v_default_allow"
+_NUMBERS = ("family", "model", "stepping")
+# Why a fact is not there, unless a more exact reason is at hand.
+_REASONS = {
+    "vendor": "neither the kernel nor a library tells it",
+    "model": "neither the kernel nor a library tells it",
+    "microarchitecture": "the numbers of this CPU have no name in this version of edgeopt",
+    "sockets": "nothing here tells which CPUs share a socket",
+    "physical_cores": "nothing here tells which CPUs share a core",
+    "threads_per_core": "nothing here tells which CPUs share a core",
+    "vector_bits": "no vector instructions were found",
+}
 
 
 def probe(host: Host) -> Facts:
     name, _ = architecture(host)
-    found = kernel_text.blocks(host.read("/proc/cpuinfo") or "")
-    if found:
-        identity = _from_cpuinfo(found)
-    elif name == "aarch64" and host.call("platform", "system") == "Darwin":
-        identity = _from_sysctl(host)
-    else:
-        identity = _from_py_cpuinfo(host)
-    sets = simd.names(identity.flags, name)
-    sources = dict(identity.sources)
-    if not sets and name == "aarch64":
-        sets = ("neon",)  # every 64-bit Arm CPU has it
-        sources["cpu.simd"] = "the architecture, aarch64"
+    found = _identity(host)
+    sources, unavailable = dict(found.sources), dict[str, str]()
+    sets = _sets(host, name, found, sources, unavailable)
     if "cpu.simd" in sources:
         sources["cpu.simd_level"] = sources["cpu.simd"]
-    logical, physical = topology.logical_cores(host), topology.physical_cores(host)
-    if logical:
-        sources["cpu.logical_cores"] = logical[1]
-    if physical:
-        sources["cpu.physical_cores"] = physical[1]
-    return Facts(
-        Cpu(
-            vendor=identity.vendor,
-            model=identity.model,
-            simd_level=simd.level(sets),
-            simd=sets,
-            physical_cores=physical[0] if physical else None,
-            logical_cores=logical[0] if logical else 1,  # this code runs, so there is one
-        ),
-        sources,
+    bits = _vector_bits(host, sets, found.flags, sources, unavailable)
+    cores, sockets = topology.cores(host), topology.sockets(host)
+    logical, physical = topology.logical_cores(host), topology.physical_cores(host, cores)
+    if physical and physical[0] > (logical[0] if logical else 1):
+        physical = cores = None  # they contradict each other, and the program runs on logical ones
+    threads = topology.threads_per_core(cores) if cores else None
+    packages = len(sockets.cpus) if sockets else None
+    if cores:
+        sources["cpu.threads_per_core"] = cores.source
+    elif logical and physical and logical[0] % physical[0] == 0:
+        threads = logical[0] // physical[0]
+        sources["cpu.threads_per_core"] = f"{logical[1]} / {physical[1]}"
+    if sockets:
+        sources["cpu.sockets"] = sockets.source
+    elif packages := sysctl.count(sysctl.read(host), "hw.packages"):
+        sources["cpu.sockets"] = "sysctl hw.packages"
+    for fact, answer in (("logical_cores", logical), ("physical_cores", physical)):
+        if answer:
+            sources[f"cpu.{fact}"] = answer[1]
+    section = Cpu(
+        vendor=found.vendor,
+        model=found.model,
+        simd_level=simd.level(sets),
+        simd=sets,
+        physical_cores=physical[0] if physical else None,
+        logical_cores=logical[0] if logical else 1,  # this code runs, so there is one
+        microarchitecture=found.microarchitecture,
+        sockets=packages,
+        threads_per_core=threads,
+        vector_bits=bits,
     )
+    for fact, reason in _REASONS.items():
+        if getattr(section, fact) is None:
+            unavailable.setdefault(f"cpu.{fact}", reason)
+    return Facts(section, sources, unavailable)
 
 
-def _from_cpuinfo(found: tuple[kernel_text.Block, ...]) -> _Identity:
-    sources: dict[str, str] = {}
-    lists = kernel_text.values(found, "flags") or kernel_text.values(found, "Features")
-    # A thread may move to any core, so on a CPU with unlike cores only what all of them have counts.
-    flags = frozenset.intersection(*(frozenset(text.split()) for text in lists)) if lists else frozenset()
-    if lists:
-        sources["cpu.simd"] = "/proc/cpuinfo: flags" if "flags" in found[0] else "/proc/cpuinfo: Features"
-    implementers = kernel_text.values(found, "CPU implementer")
-    if implementers:
-        sources["cpu.vendor"] = "/proc/cpuinfo: CPU implementer"
-        sources["cpu.model"] = "/proc/cpuinfo: CPU part"
-        parts = dict.fromkeys(
-            arm_parts.model(b.get("CPU implementer"), b.get("CPU part")) for b in found if "CPU part" in b
-        )
-        model = " + ".join(part for part in parts if part) or None
-        return _Identity(arm_parts.vendor(implementers[0]), model, flags, sources)
-    vendors = kernel_text.values(found, "vendor_id")
-    if vendors:
-        sources["cpu.vendor"] = "/proc/cpuinfo: vendor_id"
-    for key in ("model name", "uarch", "cpu"):  # x86, RISC-V, POWER
-        if models := kernel_text.values(found, key):
-            sources["cpu.model"] = f"/proc/cpuinfo: {key}"
-            return _Identity(vendors[0] if vendors else None, " + ".join(models), flags, sources)
-    return _Identity(vendors[0] if vendors else None, None, flags, sources)
+def _identity(host: Host) -> CpuIdentity:
+    if found := kernel_text.blocks(host.read(cpu_identity.CPUINFO) or ""):
+        return cpu_identity.from_cpuinfo(host, found)
+    if values := sysctl.read(host):
+        return _from_sysctl(values)
+    if answer := windows_cpu.read(host):
+        return windows_cpu.identity(host, answer)
+    return _from_py_cpuinfo(host)
 
 
-def _from_sysctl(host: Host) -> _Identity:
-    lines = (host.run(("sysctl", "hw.optional")) or "").splitlines()
-    pairs = (line.partition(":") for line in lines)
-    flags = frozenset(name.rpartition(".")[2] for name, _, value in pairs if value.strip() == "1")
-    model = (host.run(("sysctl", "-n", "machdep.cpu.brand_string")) or "").strip() or None
-    sources = {"cpu.simd": "sysctl hw.optional"} if flags else {}
-    if model:
-        sources["cpu.model"] = "sysctl machdep.cpu.brand_string"
-    return _Identity("Apple", model, flags, sources)
+def _sets(
+    host: Host, architecture_name: str, found: CpuIdentity, sources: dict[str, str], unavailable: dict[str, str]
+) -> tuple[str, ...]:
+    flags = found.flags
+    if "avx_ifma" in flags and "avx_vnni" in flags and "hypervisor" not in flags:
+        flags |= {"avx_vnni_int8"}
+        sources["cpu.simd"] += " (avx_ifma stands for avx-vnni-int8, which the kernel does not print)"
+    if "v" in flags and (host.read(RVV_ALLOWED) or "").strip() == "0":
+        flags = frozenset(flag for flag in flags if flag != "v" and not flag.startswith("zv"))
+        unavailable["cpu.simd.rvv"] = f"the CPU has it, but the kernel keeps it off ({RVV_ALLOWED} is 0)"
+    sets = simd.names(flags, architecture_name)
+    for flag, cpus in found.flags_of_some.items():
+        for lacking in simd.names(frozenset({flag}), architecture_name):
+            if lacking not in sets:
+                where = f"CPUs {kernel_text.as_list(cpus)}" if cpus else "some cores"
+                unavailable[f"cpu.simd.{lacking}"] = f"only {where} have it, and a thread may move to any core"
+    if not sets and architecture_name == "aarch64":
+        sources["cpu.simd"] = "the architecture, aarch64"
+        return ("neon",)  # every 64-bit Arm CPU has it
+    return sets
 
 
-def _from_py_cpuinfo(host: Host) -> _Identity:
-    """Windows and older Macs; it takes more than a second, so it comes last."""
+def _vector_bits(
+    host: Host, sets: tuple[str, ...], flags: frozenset[str], sources: dict[str, str], unavailable: dict[str, str]
+) -> int | None:
+    if "sve" in sets:
+        length = kernel_text.whole(host.read(SVE_LENGTH))
+        if length and length % 16 == 0 and 16 <= length <= 256:
+            sources["cpu.vector_bits"] = SVE_LENGTH
+            return 8 * length
+        unavailable["cpu.vector_bits"] = f"SVE has no length of its own and {SVE_LENGTH} does not tell it"
+        return None
+    if "rvv" in sets:
+        bits = riscv.vector_bits(flags)
+        if bits is None:
+            unavailable["cpu.vector_bits"] = "RVV has no length of its own and the isa string names no zvl*b"
+        else:
+            sources["cpu.vector_bits"] = f"{cpu_identity.CPUINFO}: isa, zvl{bits}b (at least)"
+        return bits
+    fixed = simd.fixed_vector_bits(sets)
+    if fixed:
+        sources["cpu.vector_bits"] = f"the width of {sets[0] if fixed == 128 else f'{fixed}-bit sets'} in cpu.simd"
+    return fixed
+
+
+def _from_sysctl(values: sysctl.Values) -> CpuIdentity:
+    flags = sysctl.flags(values)
+    model = values.get("machdep.cpu.brand_string")
+    vendor = values.get("machdep.cpu.vendor") or ("Apple" if model and model.startswith("Apple") else None)
+    sources = {"cpu.simd": "sysctl hw.optional, machdep.cpu.features"} if flags else {}
+    for fact, value in (("vendor", vendor), ("model", model)):
+        if value:
+            sources[f"cpu.{fact}"] = "sysctl machdep.cpu"
+    family, number, stepping = (kernel_text.whole(values.get(f"machdep.cpu.{n}")) for n in _NUMBERS)
+    name = sysctl.apple_cores(values) or x86_models.name_of_all(vendor, family, number, stepping)
+    if name:
+        sources["cpu.microarchitecture"] = "sysctl hw.cpufamily" if vendor == "Apple" else "sysctl machdep.cpu"
+    return CpuIdentity(vendor, model, name, flags, sources=sources)
+
+
+def _from_py_cpuinfo(host: Host) -> CpuIdentity:
+    """Where nothing else tells; it takes more than a second, so it comes last."""
     answer = host.call("cpuinfo", "get_cpu_info")
     if not isinstance(answer, dict):
-        return _Identity(None, None, frozenset(), {})
+        return CpuIdentity()
     vendor, model, flags = (answer.get(key) for key in ("vendor_id_raw", "brand_raw", "flags"))
     known = frozenset(str(flag) for flag in flags) if isinstance(flags, list) else frozenset()
     facts = {"vendor": vendor, "model": model, "simd": known}
-    return _Identity(
-        vendor if isinstance(vendor, str) else None,
-        model if isinstance(model, str) else None,
-        known,
-        {f"cpu.{fact}": "py-cpuinfo" for fact, value in facts.items() if value},
+    return CpuIdentity(
+        vendor if isinstance(vendor, str) and vendor else None,
+        model if isinstance(model, str) and model else None,
+        flags=known,
+        sources={f"cpu.{fact}": "py-cpuinfo" for fact, value in facts.items() if value},
     )

@@ -2,29 +2,37 @@
 
 import math
 
-from edgeopt.hw import cgroup, topology
+from edgeopt.hw import cgroup, kernel_text, topology, windows_cpu
 from edgeopt.hw.device import Limits
 from edgeopt.hw.facts import Facts
 from edgeopt.hw.host import Host
 
+_STATUS = "/proc/self/status"
+
 
 def probe(host: Host) -> Facts:
     sources: dict[str, str] = {}
-    affinity, sources["limits.affinity_cores"] = _affinity(host)
-    quota, memory = cgroup.cpu_quota(host), cgroup.memory_limit(host)
+    count, cpus, sources["limits.affinity_cores"] = _affinity(host)
+    quota, memory, version = cgroup.cpu_quota(host), cgroup.memory_limit(host), cgroup.version(host)
     sources["limits.usable_cores"] = sources["limits.affinity_cores"]
+    if cpus:
+        sources["limits.affinity"] = sources["limits.affinity_cores"]
     if quota:
         sources["limits.cgroup_cores"] = quota[1]
-        if quota[0] < affinity:
+        if quota[0] < count:
             sources["limits.usable_cores"] = f"CPU quota, rounded down ({quota[1]})"
     if memory:
         sources["limits.cgroup_memory_bytes"] = memory.source
+    if version:
+        sources["limits.cgroup_version"] = version[1]
     return Facts(
         Limits(
-            affinity_cores=affinity,
+            affinity_cores=count,
             cgroup_cores=quota[0] if quota else None,
             cgroup_memory_bytes=memory.limit_bytes if memory else None,
-            usable_cores=usable_cores(affinity, quota[0] if quota else None),
+            usable_cores=usable_cores(count, quota[0] if quota else None),
+            affinity=kernel_text.as_list(cpus) or None,
+            cgroup_version=version[0] if version else None,
         ),
         sources,
     )
@@ -41,8 +49,40 @@ def usable_cores(affinity_cores: int, cgroup_cores: float | None) -> int:
     return max(1, allowed)
 
 
-def _affinity(host: Host) -> tuple[int, str]:
-    mask = host.call("os", "sched_getaffinity", 0)
-    if isinstance(mask, list) and mask:
-        return len(mask), "os.sched_getaffinity(0)"
-    return topology.logical_cores(host) or (1, "this process runs, so there is one")
+def _affinity(host: Host) -> tuple[int, tuple[int, ...], str]:
+    """How many CPUs, which ones where that is told, and what says so."""
+    online, online_source = topology.online(host)
+    for mask, source in (
+        (_numbers(host.call("os", "sched_getaffinity", 0)), "os.sched_getaffinity(0)"),
+        (_allowed(host), f"{_STATUS}: Cpus_allowed_list"),
+        (_numbers(_of_windows(host)), f"{windows_cpu.FACTS_MODULE}.affinity()"),
+        (cgroup.cpuset(host), "cpuset.cpus of the control group"),
+    ):
+        # The mask of a process may name CPUs that are off or not there.
+        on = tuple(cpu for cpu in mask if not online or cpu in frozenset(online))
+        if on:
+            return len(on), on, source
+    if online:
+        return len(online), online, online_source
+    counted = topology.logical_cores(host)
+    return (counted[0], (), counted[1]) if counted else (1, (), "this process runs, so there is one")
+
+
+def _allowed(host: Host) -> tuple[int, ...]:
+    for line in (host.read(_STATUS) or "").splitlines():
+        name, _, value = line.partition(":")
+        if name == "Cpus_allowed_list":
+            return kernel_text.cpu_list(value)
+    return ()
+
+
+def _of_windows(host: Host) -> object:
+    return (
+        host.call(windows_cpu.FACTS_MODULE, "affinity") if host.call("platform", "system") == "Windows" else None
+    )
+
+
+def _numbers(mask: object) -> tuple[int, ...]:
+    if not isinstance(mask, list):
+        return ()
+    return tuple(cpu for cpu in mask if isinstance(cpu, int) and 0 <= cpu < kernel_text.CPU_NUMBER_LIMIT)

@@ -1,37 +1,89 @@
 """Main memory: what there is, what is free, and what a container leaves of that."""
 
+import re
+from typing import NamedTuple
+
 from edgeopt.hw import cgroup, kernel_text
 from edgeopt.hw.device import Memory
 from edgeopt.hw.facts import Facts
 from edgeopt.hw.host import Host
 
+MEMINFO = "/proc/meminfo"
+THP = "/sys/kernel/mm/transparent_hugepage/enabled"
+_MOST_BYTES = 1 << 60
+_PAGES = (
+    ("huge_page_bytes", "Hugepagesize"),
+    ("huge_pages_total", "HugePages_Total"),
+    ("huge_pages_free", "HugePages_Free"),
+)
+_ABSENT = {
+    "swap_total_bytes": "neither /proc/meminfo nor psutil tells",
+    "huge_page_bytes": "/proc/meminfo tells of no huge pages",
+    "transparent_huge_pages": f"no {THP}",
+}
+
+
+class _Amount(NamedTuple):
+    total: int
+    free: int
+    source: str
+
 
 def probe(host: Host) -> Facts:
-    total, available, source = _read(host)
-    if total is None or available is None:
+    told = {key: n for key, n in kernel_text.counters(host.read(MEMINFO)).items() if 0 <= n < _MOST_BYTES}
+    main, swap = _main(host, told), _swap(host, told)
+    if main is None:
         reason = "neither /proc/meminfo nor psutil tells how much there is"
         return Facts(Memory(total_bytes=0, available_bytes=0, usable_bytes=0), {}, {"memory": reason})
     limit = cgroup.memory_limit(host)
-    usable = min(available, limit.remaining_bytes) if limit else available
+    pages = {name: told[key] for name, key in _PAGES if key in told}
+    mode = re.search(r"\[(always|madvise|never)\]", host.read(THP) or "")
+    sources = dict.fromkeys(("total_bytes", "available_bytes"), main.source)
+    sources["usable_bytes"] = _rule(main.source, limit.source if limit else None)
+    sources |= dict.fromkeys(("swap_total_bytes", "swap_free_bytes"), swap.source) if swap else {}
+    sources |= dict.fromkeys(pages, MEMINFO) | ({"transparent_huge_pages": THP} if mode else {})
     return Facts(
-        Memory(total_bytes=total, available_bytes=available, usable_bytes=usable),
-        {
-            "memory.total_bytes": source,
-            "memory.available_bytes": source,
-            "memory.usable_bytes": limit.source if limit and usable < available else source,
-        },
+        Memory(
+            total_bytes=main.total,
+            available_bytes=main.free,
+            usable_bytes=min(main.free, limit.remaining_bytes) if limit else main.free,
+            swap_total_bytes=swap.total if swap else None,
+            swap_free_bytes=swap.free if swap else None,
+            transparent_huge_pages=mode[1] if mode else None,
+            **pages,
+        ),
+        {f"memory.{name}": source for name, source in sources.items()},
+        {f"memory.{name}": reason for name, reason in _ABSENT.items() if name not in sources},
     )
 
 
-def _read(host: Host) -> tuple[int | None, int | None, str]:
-    found = kernel_text.counters(host.read("/proc/meminfo"))
-    total, free = found.get("MemTotal"), found.get("MemFree")
+def _rule(available: str, limit: str | None) -> str:
+    """How "usable for a model" comes about."""
+    if limit is None:
+        return f"what is available ({available}), as no container limits it"
+    return f"the smaller of what is available ({available}) and what the container still allows ({limit})"
+
+
+def _main(host: Host, told: dict[str, int]) -> _Amount | None:
     # MemAvailable came with Linux 3.14; what is free is the safe answer before that.
-    available = found.get("MemAvailable", free)
-    if total and total > 0 and available is not None and 0 <= available <= total:
-        return total, available, "/proc/meminfo"
-    answer = host.call("psutil", "virtual_memory")
-    if isinstance(answer, dict) and isinstance(answer.get("total"), int):
-        available = answer.get("available")
-        return answer["total"], available if isinstance(available, int) else None, "psutil.virtual_memory()"
-    return None, None, ""
+    total, available = told.get("MemTotal"), told.get("MemAvailable", told.get("MemFree"))
+    if total and available is not None and available <= total:
+        return _Amount(total, available, MEMINFO)
+    amount = _asked(host, "virtual_memory", "available")
+    return amount if amount and amount.total else None
+
+
+def _swap(host: Host, told: dict[str, int]) -> _Amount | None:
+    total, free = told.get("SwapTotal"), told.get("SwapFree")
+    if total is None and not told:
+        return _asked(host, "swap_memory", "free")
+    return None if total is None or free is None or free > total else _Amount(total, free, MEMINFO)
+
+
+def _asked(host: Host, function: str, free_key: str) -> _Amount | None:
+    """Where there is no /proc/meminfo: macOS, Windows."""
+    answer = host.call("psutil", function)
+    total, free = (answer.get("total"), answer.get(free_key)) if isinstance(answer, dict) else (None, None)
+    if not isinstance(total, int) or not isinstance(free, int) or not 0 <= free <= total < _MOST_BYTES:
+        return None
+    return _Amount(total, free, f"psutil.{function}()")

@@ -2,19 +2,24 @@
 
 from typing import NamedTuple
 
-from edgeopt.hw import kernel_text, runtime_cache
+import msgspec
+
+from edgeopt.hw import kernel_text, runtime_cache, runtime_rules
 from edgeopt.hw.device import Runtime, Unavailable
 from edgeopt.hw.facts import Facts
 from edgeopt.hw.host import Host
+from edgeopt.hw.runtime_cache import Answer
 
 FACTS_MODULE = "edgeopt.hw.runtime_facts"
+_INSTALLED = "installed Python distributions"
 
 
-class _Kind(NamedTuple):
+class Kind(NamedTuple):
     name: str
     distributions: tuple[str, ...]
-    """Each brings the runtime; they exclude each other."""
-    extra: str
+    """Each brings the runtime."""
+    extra: str | None = None
+    """The edgeopt extra that brings it."""
     question: str | None = None
     """The function of `runtime_facts` that asks the runtime what it can run on."""
 
@@ -29,16 +34,30 @@ class _Asked(NamedTuple):
 
 
 KINDS = (
-    _Kind(
+    Kind(
         "onnxruntime",
-        ("onnxruntime", "onnxruntime-gpu", "onnxruntime-directml", "onnxruntime-openvino"),
+        (
+            "onnxruntime",
+            "onnxruntime-gpu",
+            "onnxruntime-directml",
+            "onnxruntime-openvino",
+            "onnxruntime-qnn",
+            "onnxruntime-rocm",
+            "onnxruntime-migraphx",
+        ),
         "cpu",
         "onnxruntime_providers",
     ),
-    _Kind("openvino", ("openvino",), "openvino", "openvino_devices"),
-    _Kind("nncf", ("nncf",), "optimize"),
-    _Kind("onnx", ("onnx",), "optimize"),
-    _Kind("onnxscript", ("onnxscript",), "optimize"),
+    Kind("openvino", ("openvino",), "openvino", "openvino_devices"),
+    Kind("tensorrt", ("tensorrt", "tensorrt-cu13", "tensorrt-cu12", "tensorrt-cu11", "tensorrt-lean")),
+    Kind("coreml", ("coremltools",)),
+    Kind("hailo", ("hailort",)),
+    Kind("rockchip", ("rknn-toolkit-lite2", "rknn-toolkit2")),
+    Kind("edgetpu", ("pycoral",)),
+    Kind("litert", ("ai-edge-litert", "tflite-runtime")),
+    Kind("nncf", ("nncf",), "optimize"),
+    Kind("onnx", ("onnx",), "optimize"),
+    Kind("onnxscript", ("onnxscript",), "optimize"),
 )
 
 
@@ -51,27 +70,39 @@ def probe(host: Host) -> Facts:
     installed = _installed(host)
     here = {kind.name for kind, _, _ in installed}
     unavailable = {
-        kind.name: f"not installed; pip install 'edgeopt[{kind.extra}]' brings it"
-        for kind in KINDS
-        if kind.name not in here
+        kind.name: _not_here(host, kind.extra) for kind in KINDS if kind.extra and kind.name not in here
     }
     questions = tuple(dict.fromkeys(kind.question for kind, _, _ in installed if kind.question))
     asked = _ask(host, questions, tuple((name, version) for _, name, version in installed))
     sources: dict[str, str] = {}
     runtimes = []
     for kind, name, version in installed:
-        runtimes.append(Runtime(name, version, asked.answers.get(kind.question or "", ())))
-        sources[f"runtimes.{name}"] = "installed Python distributions"
+        answer = asked.answers.get(kind.question or "", Answer())
+        runtimes.append(Runtime(name, version, answer.providers, answer.devices, answer.capabilities))
+        sources[f"runtimes.{name}"] = _INSTALLED
         if kind.question in asked.answers:
-            sources[f"runtimes.{name}.providers"] = asked.sources[kind.question]
+            for part in ("providers", "devices", "capabilities"):
+                if getattr(answer, part):
+                    sources[f"runtimes.{name}.{part}"] = asked.sources[kind.question]
         elif kind.question:
             unavailable[f"{name}.providers"] = asked.failures[kind.question]
     if asked.cache_problem:
         unavailable["runtimes.cache"] = asked.cache_problem
+    library = None if "tensorrt" in here else runtime_rules.tensorrt_library(host)
+    if library:
+        runtimes.append(Runtime("tensorrt", library.version))
+        sources["runtimes.tensorrt"] = library.path
+    unavailable |= runtime_rules.absences(host, tuple(runtimes))
     return Facts(tuple(runtimes), sources, unavailable)
 
 
-def _installed(host: Host) -> tuple[tuple[_Kind, str, str], ...]:
+def _not_here(host: Host, extra: str) -> str:
+    if host.call("platform", "python_version") is None:
+        return "this recording does not say which Python packages there are"
+    return f"not installed; pip install 'edgeopt[{extra}]' brings it"
+
+
+def _installed(host: Host) -> tuple[tuple[Kind, str, str], ...]:
     return tuple(
         (kind, name, version) for kind in KINDS for name in kind.distributions if (version := host.version(name))
     )
@@ -82,24 +113,43 @@ def _ask(host: Host, questions: tuple[str, ...], versions: tuple[tuple[str, str]
     answers = {q: a for q, a in runtime_cache.load(path).items() if q in questions}
     sources = dict.fromkeys(answers, f"cached answer of {FACTS_MODULE}")
     failures: dict[str, str] = {}
-    for question in questions:
-        if question in answers:
-            continue
-        answer = host.call_in_child(FACTS_MODULE, question)
-        if isinstance(answer, list) and all(isinstance(item, str) for item in answer):
-            answers[question] = tuple(answer)
+    unknown = tuple(question for question in questions if question not in answers)
+    for question, answer in _answers(host, unknown):
+        if isinstance(answer, Answer):
+            answers[question] = answer
             sources[question] = f"{FACTS_MODULE}.{question}()"
         else:
-            failures[question] = answer.reason if isinstance(answer, Unavailable) else "the answer is no list"
+            failures[question] = answer
     fresh = any(not source.startswith("cached") for source in sources.values())
     problem = runtime_cache.store(path, answers) if path and fresh else None
     return _Asked(answers, sources, failures, problem)
+
+
+def _answers(host: Host, questions: tuple[str, ...]) -> list[tuple[str, Answer | str]]:
+    """Each runtime's answer or why there is none; all at once, as each takes its time to load."""
+    if len(questions) < 2:
+        return [(question, _answer(host, question)) for question in questions]
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(len(questions)) as pool:
+        return list(zip(questions, pool.map(lambda question: _answer(host, question), questions), strict=True))
+
+
+def _answer(host: Host, question: str) -> Answer | str:
+    told = host.call_in_child(FACTS_MODULE, question)
+    if isinstance(told, Unavailable):
+        return told.reason
+    try:
+        return msgspec.convert(told if isinstance(told, dict) else {"providers": told}, Answer)
+    except msgspec.ValidationError as error:
+        return f"the runtime's answer is not understood: {error}"
 
 
 def _circumstances(host: Host, versions: tuple[tuple[str, str], ...]) -> list[object]:
     """Whatever changes what a runtime answers: its version, Python, kernel, CPU, drivers, device nodes."""
     cpuinfo = kernel_text.blocks(host.read("/proc/cpuinfo") or "")
     return [
+        Answer.__struct_fields__,
         versions,
         host.call("sys", "executable"),
         host.read("/proc/sys/kernel/osrelease"),

@@ -1,3 +1,4 @@
+import threading
 from dataclasses import dataclass, field
 
 import pytest
@@ -22,9 +23,17 @@ class CountingHost(RecordedHost):
 @pytest.fixture
 def make(machine, tmp_path):
     def host(cache_folder=tmp_path / "cache", **changes):
-        answers = {"onnxruntime_providers": ["CPUExecutionProvider"], "openvino_devices": ["CPU: Some CPU"]}
+        answers = {
+            "onnxruntime_providers": {"providers": ["CPUExecutionProvider"]},
+            "openvino_devices": {
+                "providers": ["CPU: Some CPU"],
+                "devices": {"CPU": "Some CPU"},
+                "capabilities": {"CPU": ["FP32", "INT8"]},
+            },
+        }
         versions = {"onnxruntime": "1.31.1", "openvino": "2026.4.1"} | changes.pop("versions", {})
-        root = machine(changes.pop("files", None), versions=versions).root
+        calls = {"platform.python_version()": "3.12.8"}
+        root = machine(changes.pop("files", None), versions=versions, calls=calls).root
         return CountingHost(root, cache_folder, answers=answers | changes)
 
     return host
@@ -34,8 +43,9 @@ def test_versions_and_what_they_run_on(make):
     facts = probe(make())
     assert facts.section == (
         Runtime("onnxruntime", "1.31.1", ("CPUExecutionProvider",)),
-        Runtime("openvino", "2026.4.1", ("CPU: Some CPU",)),
+        Runtime("openvino", "2026.4.1", ("CPU: Some CPU",), {"CPU": "Some CPU"}, {"CPU": ("FP32", "INT8")}),
     )
+    assert facts.sources["runtimes.openvino.capabilities"] == "edgeopt.hw.runtime_facts.openvino_devices()"
     assert facts.unavailable["nncf"] == "not installed; pip install 'edgeopt[optimize]' brings it"
 
 
@@ -61,7 +71,7 @@ def test_what_changes_the_answer_asks_again(make, change):
     probe(make())
     host = make(**change)
     probe(host)
-    assert host.asked == ["onnxruntime_providers", "openvino_devices"]
+    assert sorted(host.asked) == ["onnxruntime_providers", "openvino_devices"]
 
 
 def test_a_damaged_cache_is_filled_again(make, tmp_path):
@@ -83,6 +93,39 @@ def test_a_runtime_that_crashes_keeps_its_version_and_gets_a_reason(make):
     host = make()
     probe(host)
     assert host.asked == ["openvino_devices"]
+
+
+@pytest.mark.parametrize("answer", [3, None, [1], {"providers": "CPU"}, {"devices": ["CPU"]}])
+def test_an_answer_of_another_shape_is_a_reason(make, answer):
+    facts = probe(make(openvino_devices=answer))
+    assert "not understood" in facts.unavailable["openvino.providers"]
+
+
+def test_runtimes_are_asked_at_the_same_time(make):
+    barrier = threading.Barrier(2, timeout=20)
+
+    class Waiting(CountingHost):
+        def call_in_child(self, library, function, timeout_s=30.0):
+            barrier.wait()
+            return super().call_in_child(library, function, timeout_s)
+
+    host = make(cache_folder=None)
+    assert len(probe(Waiting(host.root, None, answers=host.answers)).section) == 2
+
+
+def test_a_tree_of_files_alone_says_nothing_of_packages(machine):
+    assert "does not say" in probe(machine({"/proc/cpuinfo": "processor : 0"})).unavailable["onnxruntime"]
+
+
+def test_tensorrt_as_a_package_and_as_a_library(machine):
+    facts = probe(machine(versions={"tensorrt-cu12": "10.3.0"}))
+    assert facts.section == (Runtime("tensorrt-cu12", "10.3.0"),)
+    assert "tensorrt" not in facts.unavailable
+    path = "/usr/lib/x86_64-linux-gnu/libnvinfer.so.10"
+    driver = {"/proc/driver/nvidia/version": "NVRM version: 560"}
+    facts = probe(machine(driver, calls={f'os.path.exists("{path}")': True}))
+    assert facts.section == (Runtime("tensorrt", "10"),)
+    assert facts.sources["runtimes.tensorrt"] == path
 
 
 def test_a_cache_that_cannot_be_written_is_told(make, tmp_path):

@@ -1,0 +1,92 @@
+"""Measures tasks in a process of its own (`python -m edgeopt.bench.peaks_child`); see `peaks_tasks`."""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.bench.peaks_tasks import Answer, Dispatch, Failed, Layers, Ran, Run, Stream, Task, decode_run
+from edgeopt.bench.serve import serve
+from edgeopt.errors import EdgeoptError, said_by
+
+Rates = Callable[[float], tuple[float, ...]]
+"""Runs for so many milliseconds."""
+
+# numpy's own library would share a dot product among threads; here each thread is to go through its own memory.
+_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+_WARM_UP_RUNS = 3
+
+
+def open_task(task: Task) -> Rates:
+    """Loads what the task needs and warms it up."""
+    if isinstance(task, Stream):
+        os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
+        from edgeopt.bench.peaks_memory import StreamRunner
+
+        return StreamRunner(task).rates
+    return _open_model(task)
+
+
+def _open_model(task: Layers | Dispatch) -> Rates:
+    from edgeopt.backends import backend_named
+    from edgeopt.bench import peaks_layers
+
+    options: dict[str, str | int] = {"threads": 1}
+    units = 1
+    if isinstance(task, Layers):
+        model, given = peaks_layers.chain(task)
+        units = peaks_layers.operations(task)
+        options["threads"] = task.threads
+        if task.backend == "openvino-cpu" and task.precision != "int8":
+            options["precision"] = task.precision.replace("fp", "f")
+    else:
+        model, given = peaks_layers.nothing()
+    with tempfile.NamedTemporaryFile(suffix=".onnx", delete=False) as file:
+        file.write(model)  # the folder for temporary files goes away with the measuring
+    session = backend_named(task.backend).load(Path(file.name), options)
+    feeds = {"x": given}
+    for _ in range(_WARM_UP_RUNS):
+        session.run(feeds)
+
+    def rates(slice_ms: float) -> tuple[float, ...]:
+        clock = time.perf_counter_ns
+        taken: list[int] = []
+        now = clock()
+        end = now + int(slice_ms * 1e6)
+        while now < end or not taken:
+            session.run(feeds)
+            before, now = now, clock()
+            taken.append(max(1, now - before))
+        return tuple(units * 1e9 / each for each in taken)
+
+    return rates
+
+
+def main() -> None:
+    """Answers requests until the parent ends."""
+    opened: dict[Task, Rates] = {}
+
+    def answer(line: bytes) -> bytes:
+        return msgspec.json.encode(_guarded(decode_run(line), opened))
+
+    serve(answer)
+
+
+def _guarded(request: Run, opened: dict[Task, Rates]) -> Answer:
+    try:
+        if request.task not in opened:
+            opened[request.task] = open_task(request.task)
+        return Ran(opened[request.task](request.slice_ms))
+    except EdgeoptError as error:
+        return Failed(error.message)
+    except MemoryError:
+        return Failed("there is not enough memory")
+    except Exception as error:  # noqa: BLE001 - the process's edge: whatever a runtime raises is a result
+        return Failed(f"{type(error).__name__}: {said_by(error)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,193 @@
+"""What the probes of GPUs and NPUs share: each fact with its source, or with the reason why it is absent."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import msgspec
+
+from edgeopt.hw.device import Accelerator, Unavailable
+from edgeopt.hw.facts import Facts
+from edgeopt.hw.host import Host
+
+TABLE = "edgeopt's own table"
+INSTALLED = "installed Python distributions"
+_READ_AND_WRITE = 6
+_LONGEST_NAME = 120
+
+_TEXTS = frozenset({"name", "vendor", "driver", "compute_capability", "cuda_version", "runtime"})
+_WHOLE = frozenset({"memory_total_bytes", "memory_free_bytes", "clock_max_hz", "clock_hz", "numa_node"})
+
+# What lies outside is a counter that is switched off, broken or of another unit.
+PLAUSIBLE: dict[str, tuple[float, float]] = {
+    "memory_total_bytes": (2**20, 2**46),
+    "memory_free_bytes": (0, 2**46),
+    "clock_max_hz": (10**6, 10**10),
+    "clock_hz": (10**6, 10**10),
+    "power_limit_w": (0.1, 10_000),
+    "power_w": (0.001, 10_000),
+    "temperature_c": (-50, 200),
+    "utilization_percent": (0, 100),
+    "numa_node": (0, 4095),
+}
+
+
+@dataclass(slots=True)
+class Sheet:
+    """The facts of one accelerator while they are gathered."""
+
+    kind: Literal["gpu", "npu"]
+    slot: str | None = None
+    """Its place on the PCI bus, where it has one."""
+    values: dict[str, object] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def put(self, name: str, value: object, source: str, otherwise: str = "") -> None:
+        """Keeps a fact that is known and plausible, else the reason, where one is given; the first fact counts."""
+        if name in self.values:
+            return
+        if value is None or value == "":
+            if otherwise:
+                self.absent[name] = otherwise
+        elif not _plausible(name, value):
+            self.absent[name] = f"{source} tells {str(value)[:40]!r}, which cannot be"
+        else:
+            self.values[name] = _clean(value) if isinstance(value, str) else value
+            self.sources[name] = source
+            self.absent.pop(name, None)
+
+    def driven_by(self, host: Host, apis: tuple[str, ...], runtimes: Sequence[str]) -> None:
+        """What can drive it; of several runtimes the one that is installed, or else the first."""
+        if apis:
+            self.put("apis", apis, TABLE)
+        if runtimes:
+            installed = next((name for name in runtimes if host.version(name)), None)
+            self.put("runtime", installed or runtimes[0], TABLE)
+            # A plain tree of files says nothing about Python.
+            known = installed is not None or host.call("platform", "python_version") is not None
+            unknown = "this recording does not say which Python packages there are"
+            self.put("runtime_installed", installed is not None if known else None, INSTALLED, unknown)
+        else:
+            self.absent.setdefault("runtime", "edgeopt knows no runtime of ONNX models for it")
+
+    def record(self, index: int) -> Accelerator | None:
+        """None where it has not even a name."""
+        if "name" not in self.values:
+            return None
+        total, free = self.values.get("memory_total_bytes"), self.values.get("memory_free_bytes")
+        if isinstance(total, int) and isinstance(free, int) and free > total:
+            del self.values["memory_free_bytes"]
+            self.absent["memory_free_bytes"] = f"{self.sources.pop('memory_free_bytes')} tells more than there is"
+        facts = {
+            **self.values,
+            "kind": self.kind,
+            "index": index,
+            "note": _text(" ".join(dict.fromkeys(self.notes))),
+        }
+        return msgspec.convert(facts, Accelerator)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one way of looking found; `unavailable` says by name what it did not and why."""
+
+    sheets: tuple[Sheet, ...] = ()
+    unavailable: dict[str, str] = field(default_factory=dict)
+    places: tuple[str, ...] = ()
+    """Where it was found: the source of the list as a whole."""
+
+
+def gather(kind: Literal["gpu", "npu"], findings: Iterable[Finding], nothing: str) -> Facts | Unavailable:
+    """One section out of all findings, numbered in their order; `nothing` is the reason where there is none."""
+    found: list[Accelerator] = []
+    sources: dict[str, str] = {}
+    unavailable: dict[str, str] = {}
+    places: list[str] = []
+    for finding in findings:
+        places.extend(finding.places)
+        unavailable |= finding.unavailable
+        for sheet in finding.sheets:
+            index = len(found)
+            record = sheet.record(index)
+            if record is None:
+                continue
+            found.append(record)
+            sources |= {f"accelerators.{kind}.{index}.{name}": source for name, source in sheet.sources.items()}
+            unavailable |= {f"{kind}.{index}.{name}": reason for name, reason in sheet.absent.items()}
+    if not found:
+        return Unavailable("; ".join(dict.fromkeys((*_encodable(unavailable).values(), nothing))))
+    summary = {f"accelerators.{kind}": ", ".join(dict.fromkeys(places))}
+    return Facts(tuple(found), _encodable(summary | sources), _encodable(unavailable))
+
+
+def blocked(host: Host, node: str, what: str) -> str:
+    """Why a device node cannot be used, as a sentence; empty where it can, or where nothing tells."""
+    folder, _, name = node.rpartition("/")
+    names = host.list(folder)
+    # A recording of /proc and /sys alone has no /dev: that says nothing about the machine.
+    if name not in names and (names or host.list("/dev")):
+        return f"There is no {node}: inside a container, {what} must be given to it (--device {node})."
+    if name in names and host.call("os", "access", node, _READ_AND_WRITE) is False:
+        usual = ", as a rule `render`" if folder in {"/dev/dri", "/dev/accel"} else ""
+        return f"This user may not open {node}: add it to the group that owns it (ls -l {node}){usual}."
+    return ""
+
+
+def scaled(value: object, unit: float) -> int | float | None:
+    """A number of a library's answer, whole where its unit is."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 2**63:
+        return None
+    return value if unit == 1 else int(value * unit) if unit > 1 else value * unit
+
+
+def number(text: str | None, scale: float = 1.0) -> int | float | None:
+    """A number of a file; whole where the scale is whole."""
+    try:
+        value = int(text.strip(), 10) if text else None
+    except ValueError:
+        return None
+    if value is None or abs(value) > 2**63:
+        return None
+    return value * int(scale) if scale == int(scale) else value * scale
+
+
+def json_of(text: str | None) -> object:
+    """What a command answered as JSON, or None."""
+    try:
+        answer: object = json.loads(text) if text else None
+    except (ValueError, RecursionError):
+        return None
+    return answer
+
+
+def rows(answer: object) -> tuple[dict[str, object], ...]:
+    """The objects in a JSON list; PowerShell leaves the list out where it has one object."""
+    entries = answer if isinstance(answer, list) else [answer]
+    return tuple(entry for entry in entries if isinstance(entry, dict))
+
+
+def _plausible(name: str, value: object) -> bool:
+    if name in _TEXTS:
+        text = _clean(value) if isinstance(value, str) else ""
+        return bool(text) and "\ufffd" not in text and text.isprintable()
+    if name not in PLAUSIBLE:
+        return True
+    low, high = PLAUSIBLE[name]
+    kinds = (int,) if name in _WHOLE else (int, float)
+    return isinstance(value, kinds) and not isinstance(value, bool) and low <= value <= high
+
+
+def _encodable(texts: dict[str, str]) -> dict[str, str]:
+    return {_text(name): _text(text) for name, text in texts.items()}
+
+
+def _text(text: str) -> str:
+    """A file's name need not be UTF-8; a record must."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _clean(text: str) -> str:
+    return " ".join(text.split())[:_LONGEST_NAME]

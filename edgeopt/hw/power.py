@@ -1,0 +1,144 @@
+"""Where the device's power comes from, and how much it draws where that is told."""
+
+import re
+from typing import NamedTuple
+
+from edgeopt.hw import kernel_text, sensors
+from edgeopt.hw.host import Host, LocalHost
+
+SUPPLIES = "/sys/class/power_supply"
+RAPL = "/sys/class/powercap"
+_MODULE = "edgeopt.hw.power"
+_MOST_W = 100_000.0
+_LOOK_S = 0.005
+
+
+class Supply(NamedTuple):
+    source: str | None
+    """`mains` or `battery`."""
+    battery_percent: float | None
+    file: str
+
+
+class Draw(NamedTuple):
+    power_w: float
+    source: str
+
+
+def supply(host: Host) -> Supply | None:
+    """None where nothing tells, as on most boards and servers: they have no battery."""
+    online = False
+    batteries: list[tuple[str, str]] = []
+    for name in host.list(SUPPLIES)[:64]:
+        folder = f"{SUPPLIES}/{name}"
+        kind = _word(host, f"{folder}/type")
+        if kind in {"Mains", "USB", "Wireless"}:
+            online = online or _word(host, f"{folder}/online") == "1"
+        elif kind == "Battery" and _word(host, f"{folder}/scope") != "Device":  # that of a mouse
+            batteries.append((folder, _word(host, f"{folder}/status")))
+    if batteries:
+        folder, status = next((b for b in batteries if b[1] == "Discharging"), batteries[0])
+        told = kernel_text.whole(host.read(f"{folder}/capacity"))
+        percent = float(told) if told is not None and 0 <= told <= 100 else None
+        if status == "Discharging" and not online:
+            return Supply("battery", percent, folder)
+        on_mains = online or status in {"Charging", "Full", "Not charging"}
+        return Supply("mains" if on_mains else None, percent, folder)
+    if online:
+        return Supply("mains", None, SUPPLIES)
+    if str(host.call("platform", "system")) in {"Darwin", "Windows"}:
+        return _from_psutil(host)
+    return None
+
+
+def draw(host: Host) -> Draw | None:
+    """What the whole device, its board or its CPU draws just now; the source says which of these it is."""
+    return _of_battery(host) or _of_board(host) or _of_packages(host)
+
+
+def package_power_w() -> float | None:
+    """What the CPU packages of this machine draw, from two looks at the kernel's RAPL counters."""
+    import time
+
+    host = LocalHost(cache_folder=None)
+    folders = _packages(host)
+    before, start_s = _energies(host, folders), time.monotonic()
+    if not before:
+        return None
+    time.sleep(_LOOK_S)
+    after, end_s = _energies(host, folders), time.monotonic()
+    used = sum(after[f] - energy for f, energy in before.items() if f in after and after[f] >= energy)
+    return used / 1e6 / (end_s - start_s)
+
+
+def _of_battery(host: Host) -> Draw | None:
+    for name in host.list(SUPPLIES)[:64]:
+        folder = f"{SUPPLIES}/{name}"
+        if _word(host, f"{folder}/type") != "Battery" or _word(host, f"{folder}/status") != "Discharging":
+            continue
+        if _word(host, f"{folder}/scope") == "Device":
+            continue
+        microwatts = kernel_text.whole(host.read(f"{folder}/power_now"))
+        if microwatts is None:
+            current, voltage = (kernel_text.whole(host.read(f"{folder}/{f}_now")) for f in ("current", "voltage"))
+            microwatts = None if current is None or voltage is None else abs(current) * voltage // 10**6
+        if (drawn := _plausible(microwatts, 1e6)) is not None:
+            return Draw(drawn, f"{folder} (the whole device, from its battery)")
+    return None
+
+
+def _of_board(host: Host) -> Draw | None:
+    """The board's own meter: an INA chip at the input, as Jetson boards have."""
+    for chip in host.list(sensors.CHIPS):
+        folder = f"{sensors.CHIPS}/{chip}"
+        if not re.fullmatch(r"ina\d\w*", _word(host, f"{folder}/name")):
+            continue
+        microwatts = kernel_text.whole(host.read(f"{folder}/power1_input"))
+        if microwatts is None:
+            volts, amperes = (kernel_text.whole(host.read(f"{folder}/{f}1_input")) for f in ("in", "curr"))
+            microwatts = None if volts is None or amperes is None else volts * amperes  # millis of both
+        if (drawn := _plausible(microwatts, 1e6)) is not None:
+            label = _word(host, f"{folder}/in1_label") or "its first channel"
+            return Draw(drawn, f"{folder} (the board: {label})")
+    return None
+
+
+def _of_packages(host: Host) -> Draw | None:
+    if not _packages(host):
+        return None
+    told = host.call(_MODULE, "package_power_w")
+    drawn = _plausible(told, 1) if isinstance(told, int | float) else None
+    return None if drawn is None else Draw(drawn, f"{RAPL}/intel-rapl:* (the CPU packages)")
+
+
+def _packages(host: Host) -> tuple[str, ...]:
+    names = (name for name in host.list(RAPL) if re.fullmatch(r"intel-rapl:\d+", name))
+    # The zone psys is the whole platform, the packages in it counted again.
+    return tuple(f"{RAPL}/{n}" for n in names if _word(host, f"{RAPL}/{n}/name").startswith("package"))
+
+
+def _energies(host: Host, folders: tuple[str, ...]) -> dict[str, int]:
+    read = {folder: kernel_text.whole(host.read(f"{folder}/energy_uj")) for folder in folders}
+    return {folder: energy for folder, energy in read.items() if energy is not None}
+
+
+def _from_psutil(host: Host) -> Supply | None:
+    answer = host.call("psutil", "sensors_battery")
+    if not isinstance(answer, dict):
+        return None
+    percent, plugged = answer.get("percent"), answer.get("power_plugged")
+    known = float(percent) if isinstance(percent, int | float) and 0 <= percent <= 100 else None
+    source = ("mains" if plugged else "battery") if isinstance(plugged, bool) else None
+    return Supply(source, known, "psutil.sensors_battery()")
+
+
+def _plausible(value: float | None, scale: float) -> float | None:
+    """Rounded to milliwatts; None where it can be no power of a device, or a meter that stands still."""
+    if value is None or not 0 < value <= _MOST_W * scale:
+        return None
+    return round(value / scale, 3) or None
+
+
+def _word(host: Host, path: str) -> str:
+    word = (host.read(path) or "").strip()[:40]
+    return word if word.isprintable() else ""

@@ -1,0 +1,79 @@
+"""Which other processes keep the cores busy: one look at /proc, with this process and its parents left out."""
+
+import os
+import time
+
+from edgeopt.hw.host import Host, LocalHost
+from edgeopt.hw.sensors import is_count
+
+_LONGEST_S = 0.012
+_MUCH_PERCENT = 50.0
+_OLD_ENOUGH_S = 2.0
+_MOST_NAMED = 8
+_KERNEL_THREAD = 0x00200000  # PF_KTHREAD of include/linux/sched.h
+
+
+def busiest() -> list[str] | None:
+    """`python3 97 %`, the busiest first, for this machine; None where there is no /proc."""
+    return look(LocalHost(cache_folder=None), os.getpid(), os.sysconf("SC_CLK_TCK"))
+
+
+def cores_busy_percent() -> float:
+    """How busy all cores together are, over a tenth of a second; for systems that tell no load average."""
+    import psutil
+
+    return float(psutil.cpu_percent(interval=0.1))
+
+
+def look(host: Host, own: int, ticks_a_second: int) -> list[str] | None:
+    """A process is busy when it runs just now, or took half of a core or more since it began."""
+    uptime_s = _seconds(host.read("/proc/uptime"))
+    if uptime_s is None:
+        return None
+    end_s = time.monotonic() + _LONGEST_S
+    parents: dict[int, int] = {}
+    found: dict[int, tuple[float, str]] = {}
+    # The newest first: of very many processes not all can be looked at.
+    for pid in sorted((int(name) for name in host.list("/proc") if is_count(name)), reverse=True):
+        name, fields = _stat(host.read(f"/proc/{pid}/stat"))
+        if len(fields) < 20 or not all(is_count(fields[index]) for index in (1, 6, 11, 12, 19)):
+            continue
+        # Of proc_pid_stat(5), less the two before: state, parent, flags, time in user and system mode, start.
+        parents[pid] = int(fields[1])
+        lived_s = uptime_s - int(fields[19]) / ticks_a_second
+        used_s = (int(fields[11]) + int(fields[12])) / ticks_a_second
+        percent = 100 * used_s / lived_s if lived_s > 0 else 0.0
+        runs = fields[0] == "R" and not int(fields[6]) & _KERNEL_THREAD
+        if (percent >= _MUCH_PERCENT and lived_s >= _OLD_ENOUGH_S) or runs:
+            found[pid] = (
+                percent,
+                f"{name} {percent:.0f} %" if percent >= _MUCH_PERCENT else f"{name} running now",
+            )
+        if time.monotonic() > end_s:
+            break
+    for pid in _with_parents(own, parents):
+        found.pop(pid, None)
+    return [words for _, words in sorted(found.values(), reverse=True)][:_MOST_NAMED]
+
+
+def _stat(text: str | None) -> tuple[str, list[str]]:
+    # The name stands in brackets and may hold brackets and spaces itself.
+    head, _, rest = (text or "").rpartition(")")
+    return head.partition("(")[2][:15], rest.split()
+
+
+def _with_parents(pid: int, parents: dict[int, int]) -> set[int]:
+    """They wait for this process, so what they did before takes nothing away from a measurement."""
+    family: set[int] = set()
+    while pid and pid not in family:
+        family.add(pid)
+        pid = parents.get(pid, 0)
+    return family
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        seconds = float((text or "").split()[0])
+    except (IndexError, ValueError):
+        return None
+    return seconds if 0 < seconds < 1e12 else None

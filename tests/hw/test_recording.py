@@ -1,0 +1,139 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from edgeopt.errors import InputError, UsageError
+from edgeopt.hw.device import Unavailable
+from edgeopt.hw.host import LocalHost, RecordedHost
+from edgeopt.hw.probe import probe
+from edgeopt.hw.recording import RecordingHost, open_recording
+
+BOARDS = sorted(folder.name for folder in (Path(__file__).parents[1] / "fakeroots").iterdir())
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_a_recording_of_a_machine_gives_the_same_record(board, tmp_path, name):
+    machine = RecordingHost(board(name))
+    found = probe(machine)
+    machine.write(tmp_path / "new" / "recording")
+    assert probe(open_recording(tmp_path / "new" / "recording")) == found
+
+
+def test_a_recording_of_this_machine_gives_the_same_record(tmp_path):
+    class Alone(LocalHost):
+        def call_in_child(self, library, function, timeout_s=30.0):  # noqa: ARG002 - contract
+            return Unavailable("no child here")
+
+    machine = RecordingHost(Alone(cache_folder=None))
+    found = probe(machine)
+    assert found.cpu.logical_cores >= 1
+    machine.write(tmp_path / "recording")
+    again = probe(RecordedHost(tmp_path / "recording"))
+    assert again == found
+    assert again.unavailable.get("openvino.providers") in {None, "no child here"}
+
+
+def test_everything_is_asked_once(machine):
+    class Counting(RecordedHost):
+        asked: list = []  # noqa: RUF012 - one test's own class
+
+        def read(self, path):
+            self.asked.append(path)
+            return super().read(path)
+
+    host = Counting(machine({"/proc/loadavg": "0.1 0.1 0.1 1/9 9"}).root)
+    recording = RecordingHost(host)
+    assert recording.read("/proc/loadavg") == recording.read("/proc/loadavg") == "0.1 0.1 0.1 1/9 9"
+    assert recording.read("/no") is None
+    assert recording.read("/no") is None
+    assert host.asked.count("/proc/loadavg") == host.asked.count("/no") == 1
+
+
+def test_what_was_absent_stays_absent(machine, tmp_path):
+    recording = RecordingHost(machine({"/dev/one": "x", "/proc/empty": ""}, run={"tool": "said"}))
+    assert recording.list("/dev") == ("one",)
+    assert recording.read("/proc/empty") == ""
+    assert recording.run(("tool",)) == "said"
+    assert recording.version("onnx") is recording.call("os", "getpid") is None
+    recording.write(tmp_path / "recording")
+    again = RecordedHost(tmp_path / "recording")
+    # The name was seen and the contents were not.
+    assert (again.list("/dev"), again.read("/dev/one")) == (("one",), None)
+    assert (again.read("/proc/empty"), again.read("/proc/other")) == ("", None)
+    assert again.run(("tool",)) == "said"
+    assert again.version("onnx") is again.call("os", "getpid") is None
+
+
+def test_nothing_private_is_written(machine, tmp_path):
+    recording = RecordingHost(
+        machine(
+            {
+                "/proc/cpuinfo": "processor\t: 0\nSerial\t\t: 10000000deadbeef\nModel\t\t: Raspberry Pi\n",
+                "/proc/self/mountinfo": "1 2 0:3 / /home/anna rw - nfs server:/anna rw\n"
+                "4 2 0:5 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+                "/sys/class/dmi/id/product_serial": "PF3XYZ",
+                "/sys/class/net/eth0/address": "dc:a6:32:01:02:03",
+                "/dev/mapper/annasbox-vg": "",
+                "/dev/mapper/control": "",
+            },
+            calls={"platform.node()": "annasbox", "a.b()": {"serial_number": "C02", "id": "dc-a6-32-01-02-03"}},
+            run={"gpu": '{"uuid": "GPU-1", "name": "X"}'},
+        )
+    )
+    paths = (
+        "/proc/cpuinfo",
+        "/proc/self/mountinfo",
+        "/sys/class/dmi/id/product_serial",
+        "/sys/class/net/eth0/address",
+    )
+    assert all(recording.read(path) for path in paths)
+    assert recording.list("/dev/mapper") == ("annasbox-vg", "control")
+    assert recording.call("a", "b")
+    assert recording.run(("gpu",))
+    recording.write(tmp_path / "recording")
+    files = [file for file in (tmp_path / "recording").rglob("*") if file.is_file()]
+    text = "\n".join(file.read_text() for file in files)
+    for private in ("deadbeef", "anna", "PF3XYZ", "dc:a6", "dc-a6", "C02", "GPU-1"):
+        assert private not in text
+    assert "Raspberry Pi" in text
+    assert "cgroup2 cgroup2 rw" in text
+    assert not (tmp_path / "recording/sys/class/dmi").exists()
+    assert json.loads((tmp_path / "recording/calls.json").read_text())["run"] == {
+        "gpu": '{"uuid": "", "name": "X"}'
+    }
+
+
+def test_nothing_is_written_outside_of_the_folder(machine, tmp_path):
+    class Anything(RecordedHost):
+        def read(self, path):  # noqa: ARG002 - contract
+            return "text"
+
+    recording = RecordingHost(Anything(machine().root))
+    recording.read("/../../escaped")
+    recording.write(tmp_path / "recording")
+    assert not list(tmp_path.glob("escaped"))
+    assert (tmp_path / "recording" / "escaped").read_text() == "text"
+
+
+def test_a_recording_does_not_mix_with_something_else(machine, tmp_path):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    for place in (tmp_path / "full", tmp_path / "full" / "file"):
+        with pytest.raises(UsageError, match="no empty folder"):
+            RecordingHost(machine()).write(place)
+    (tmp_path / "empty").mkdir()
+    assert RecordingHost(machine()).write(tmp_path / "empty") == 1
+
+
+def test_a_folder_that_is_no_recording_says_what_would_be(tmp_path):
+    with pytest.raises(InputError, match="no folder"):
+        open_recording(tmp_path / "nothing")
+    with pytest.raises(InputError, match="holds no recorded machine") as caught:
+        open_recording(tmp_path)
+    assert "edgeopt probe --record" in caught.value.hint
+    (tmp_path / "board" / "proc").mkdir(parents=True)
+    with pytest.raises(InputError) as caught:
+        open_recording(tmp_path)
+    assert str(tmp_path / "board") in caught.value.hint
+    assert open_recording(tmp_path / "board").root == tmp_path / "board"
