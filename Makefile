@@ -60,7 +60,7 @@ screenshots: .venv/.dev
 
 .venv/.dev: .venv/.gui
 	@echo 'Installing the agent and the tools for tests and checks into .venv ...'
-	@$(INSTALL) --editable '.[agent,fleet]' --group dev
+	@$(INSTALL) --editable '.[agent,fleet,images]' --group dev
 	@touch $@
 
 .venv/.gui: .venv/.demo

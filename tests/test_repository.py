@@ -20,6 +20,7 @@ DOCUMENTS = (
     "docs/architecture.md",
     "docs/profiles.md",
     "docs/bundles.md",
+    "docs/device.md",
     "docs/agent.md",
     "docs/gui.md",
 )
