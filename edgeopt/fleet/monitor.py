@@ -53,6 +53,7 @@ def _with_traffic(traffic: Traffic, emit: Emit) -> Emit:
         sent = traffic.sent()
         for name, value in (
             ("sent_per_s", (sent.requests - told) / (now - told_at)),
+            ("sent_requests", float(sent.requests)),
             ("failed_requests", float(sent.failures)),
         ):
             emit(Metric(name, value, time_s=time.time()))

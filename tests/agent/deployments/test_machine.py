@@ -323,34 +323,6 @@ def test_a_bundle_that_does_not_fit_the_disk_is_refused_before_it_is_sent(start_
     full.serves(old_bundle)
 
 
-def test_no_request_fails_while_releases_come_and_go(agent, old_bundle, new_bundle):
-    failed, stop = [], threading.Event()
-    body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]})
-    answered = []
-
-    def ask():
-        while not stop.is_set():
-            status, _, answer = agent.ask("POST", "/v2/models/null/infer", body)
-            (answered if status == 200 else failed).append(answer)
-
-    clients = [threading.Thread(target=ask) for _ in range(3)]
-    for client in clients:
-        client.start()
-    try:
-        for bundle in (new_bundle, old_bundle):
-            done = agent.deploy(bundle)
-            assert done["state"] == "COMMITTED", done["reason"]
-            done = agent.roll_back()
-            assert done["state"] == "COMMITTED", done["reason"]
-    finally:
-        stop.set()
-        for client in clients:
-            client.join()
-    assert not failed
-    assert len({json.dumps(answer["outputs"][0]["data"]) for answer in answered}) == 2
-    agent.serves(new_bundle if agent.status()["serving"]["release"] == release_id(new_bundle) else old_bundle)
-
-
 def test_when_the_way_back_fails_it_is_degraded_and_still_reachable(agent, old_bundle, new_bundle):
     number = soaking(agent, new_bundle)
     shutil.rmtree(agent.data_dir / "releases" / release_id(old_bundle))
