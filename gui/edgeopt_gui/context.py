@@ -20,6 +20,8 @@ class Context(QObject):
     changed = Signal()
     """Something that decides which actions can be done; the window asks all of them again."""
     page_wanted = Signal(str)
+    watch_wanted = Signal(object)
+    """The path of a model or bundle that is to be watched at once."""
     said = Signal(str)
     """A short sentence for the status bar."""
     failed = Signal(object)
@@ -61,6 +63,11 @@ class Context(QObject):
 
     def go(self, page: str) -> None:
         self.page_wanted.emit(page)
+
+    def watch(self, path: Path) -> None:
+        """Shows the page Live, and runs the open model or the latest bundle there."""
+        self.go("live")
+        self.watch_wanted.emit(path)
 
     def say(self, sentence: str) -> None:
         self.said.emit(sentence)

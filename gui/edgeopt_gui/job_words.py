@@ -5,7 +5,8 @@ from edgeopt_gui.jobs.command import Command
 
 
 def status(command: Command, progress: events.Progress | None) -> str:
-    if progress is None:
+    # What happens at an agent is told beside the curves: it is not how far watching it has come.
+    if progress is None or command.arguments[:2] == ("fleet", "watch"):
         return command.title
     parts = [command.title, progress.phase]
     if progress.done is not None and progress.total:

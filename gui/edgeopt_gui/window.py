@@ -30,7 +30,6 @@ from edgeopt_gui.widgets.rail import Rail
 from edgeopt_gui.widgets.settings_dialog import SettingsDialog
 
 _SAID_MS = 12_000
-_NARROWEST, _LOWEST = 1000, 640
 
 
 class Window(QMainWindow):
@@ -40,6 +39,7 @@ class Window(QMainWindow):
         self._entries = {entry.key: entry for entry in entries}
         self._pages: dict[str, Page] = {}
         self._shown = ""
+        self.log = LogDock(context.jobs, self)
         self.book = ActionBook(self)
         self.book.add(of_the_window(entries), self)
         self.rail = Rail(entries)
@@ -47,14 +47,13 @@ class Window(QMainWindow):
         self._stack = QStackedWidget()
         self._recent = QMenu("Recent files", self)
         self._menus = Menus(self.menuBar(), self.book, [entry.title for entry in entries], self._recent)
-        self.log = LogDock(context.jobs, self)
         self.jobs_bar = JobsBar(context.jobs)
         self._failure = FailureDialog(self)
         self._quitting = Quitting(self, context.jobs, context.settings)
         self._lay_out()
         self._hint = DropHint(self)
         self.setAcceptDrops(True)
-        self.setMinimumSize(_NARROWEST, _LOWEST)
+        self.setMinimumSize(window_state.least(self))
         self._connect()
         self._dress()
         self._subject_changed()
@@ -135,7 +134,7 @@ class Window(QMainWindow):
             self.show_page("model")
         if dropped.data is not None:
             self.context.use_data(dropped.data)
-            self.context.say(f"{dropped.data.name} is the data now.")
+            self.context.say(f"The data is {dropped.data.name}.")
             if dropped.subject is None:
                 self.show_page("optimize")
 
@@ -155,8 +154,8 @@ class Window(QMainWindow):
         Palette(self.book, self).show()
 
     def toggle_log(self) -> None:
-        self.log.setVisible(not self.log.isVisible())
-        if self.log.isVisible():
+        self.log.setVisible(self.log.isHidden())
+        if not self.log.isHidden():
             self.log.filter.setFocus()
 
     def reset_layout(self) -> None:
@@ -226,6 +225,8 @@ class Window(QMainWindow):
         self.rail.chosen.connect(self.show_page)
         self.book.about_to_run.connect(self._show_owner)
         self.book.refreshed.connect(self._offer_in_header)
+        self.book.refaced.connect(self._reface)
+        self.log.visibilityChanged.connect(self.book.refresh)
         context.page_wanted.connect(self.show_page)
         context.subject_changed.connect(self._subject_changed)
         for signal in (context.changed, context.jobs.started, context.jobs.ended):
@@ -239,7 +240,10 @@ class Window(QMainWindow):
 
     def _offer_in_header(self) -> None:
         if self._shown:
-            self.header.offer(self._entries[self._shown], self.shown_page.in_content())
+            page = self.shown_page
+            # An empty page says in its middle what can be done, and buttons that cannot be pressed say nothing.
+            has_own = page.state == "empty"
+            self.header.offer(self._entries[self._shown], page.in_content(), nothing=has_own)
 
     def _show_owner(self, bound: Bound) -> None:
         """A page's action happens where it is seen."""
@@ -268,8 +272,11 @@ class Window(QMainWindow):
     def _dress(self) -> None:
         self.setWindowIcon(icon("optimize"))
         for bound in self.book:
-            bound.shown.setIcon(icon(bound.action.icon))
+            self._reface(bound)
         self.book.refresh()
+
+    def _reface(self, bound: Bound) -> None:
+        bound.shown.setIcon(icon(bound.icon))
 
     def _open_chosen(self, path: Path | None) -> None:
         if path is not None:

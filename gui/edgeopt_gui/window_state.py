@@ -1,5 +1,6 @@
 """Where the window stood and what it showed, kept from one start to the next."""
 
+from PySide6.QtCore import QSize
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMainWindow
 
@@ -9,6 +10,8 @@ GEOMETRY, STATE, PAGE = "window.geometry", "window.state", "window.page"
 # Another layout of docks and bars must not be put over this one.
 _VERSION = 1
 _LETTERS_WIDE, _LINES_HIGH = 170, 50
+# 1000 by 640 in the font that desktops begin with.
+_LEAST_LETTERS, _LEAST_LINES = 166, 45
 
 
 def keep(window: QMainWindow, settings: Settings, page: str) -> None:
@@ -23,6 +26,13 @@ def restore(window: QMainWindow, settings: Settings) -> None:
     window.restoreState(settings.state(STATE), _VERSION)
     if window.restoreGeometry(settings.state(GEOMETRY)) and not _is_seen(window):
         arrange(window)
+
+
+def least(window: QMainWindow) -> QSize:
+    """Smaller, the pages would be cut off; a screen that is smaller still has to do."""
+    metrics = window.fontMetrics()
+    wanted = QSize(metrics.averageCharWidth() * _LEAST_LETTERS, metrics.height() * _LEAST_LINES)
+    return wanted.boundedTo(QGuiApplication.primaryScreen().availableSize())
 
 
 def arrange(window: QMainWindow) -> None:

@@ -24,3 +24,8 @@ def test_the_share_that_is_done_is_not_invented():
     assert percent(Progress("racing", done=1, total=0)) is None
     assert percent(Progress("racing", done=3, total=4)) == 75
     assert percent(Progress("racing", done=9, total=4)) == 100
+
+
+def test_what_happens_at_an_agent_is_not_how_far_watching_it_has_come():
+    watching = Command("Watching the agent", ("fleet", "watch", "--url", "pi"))
+    assert status(watching, Progress("failed", subject="deployment 3")) == "Watching the agent"

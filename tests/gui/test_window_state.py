@@ -6,8 +6,8 @@ from edgeopt_gui import window_state
 
 def test_the_window_comes_back_as_it_was_left(open_window, context, qtbot):
     window = open_window()
-    window.resize(1000, 720)
-    window.move(30, 20)
+    window.resize(800, 720)
+    window.move(0, 20)
     window.show_page("optimize")
     window.toggle_log()
     qtbot.waitUntil(lambda: not context.jobs.jobs, timeout=30_000)
@@ -15,7 +15,7 @@ def test_the_window_comes_back_as_it_was_left(open_window, context, qtbot):
     again = type(window)(context, tuple(window._entries.values()))
     qtbot.addWidget(again)
     again.show()
-    assert again.size().toTuple() == (1000, 720)
+    assert again.size().toTuple() == (800, 720)
     assert again.log.isVisible()
     assert context.settings.text(window_state.PAGE) == "optimize"
 
@@ -39,3 +39,16 @@ def test_the_layout_can_be_reset(open_window):
     window.book["app.reset-layout"].shown.trigger()
     assert not window.log.isVisible()
     assert window.size() != before or QGuiApplication.primaryScreen().availableGeometry().width() <= 1000
+
+
+def test_a_larger_font_needs_a_larger_window(open_window, monkeypatch):
+    window = open_window()
+    screen = QGuiApplication.primaryScreen().availableSize()
+    small = window_state.least(window)
+    font = window.font()
+    font.setPointSizeF(font.pointSizeF() * 1.1)
+    window.setFont(font)
+    assert window_state.least(window).height() > small.height()
+    font.setPointSizeF(font.pointSizeF() * 5)
+    window.setFont(font)
+    assert window_state.least(window) == screen, "but never larger than the screen"

@@ -16,6 +16,19 @@ def _no_command(_: object) -> Command | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Face:
+    """How an action looks while it would do something else than usual: go on where it has stopped before."""
+
+    title: str
+    icon: str = ""
+    """"" is the usual one."""
+
+
+def _usual(_: object) -> Face | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
 class Action:
     """The functions take what owns the action: a page, or the window; give them as `OptimizePage.start`."""
 
@@ -34,3 +47,5 @@ class Action:
     """The command line that does the same, where there is one."""
     primary: bool = False
     """The one button of its page that stands out."""
+    face: Callable[[Any], Face | None] = _usual
+    """Another title and icon, where they depend on the state; None for those above."""

@@ -19,6 +19,17 @@ class Bound:
     owner: Any
     shown: QAction
 
+    @property
+    def title(self) -> str:
+        """As it is called just now."""
+        face = self.action.face(self.owner)
+        return face.title if face is not None else self.action.title
+
+    @property
+    def icon(self) -> str:
+        face = self.action.face(self.owner)
+        return (face.icon if face is not None else "") or self.action.icon
+
     def why_not(self) -> str:
         return self.action.why_not(self.owner)
 
@@ -30,6 +41,8 @@ class ActionBook(QObject):
     refreshed = Signal()
     about_to_run = Signal(object)
     """The `Bound` that is done next."""
+    refaced = Signal(object)
+    """A `Bound` that has another title or icon now."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -57,12 +70,15 @@ class ActionBook(QObject):
     def refresh(self) -> None:
         """Asks every action whether it can be done, and tells why not in its tip."""
         for bound in self:
-            reason = bound.why_not()
+            reason, title = bound.why_not(), bound.title
+            if bound.shown.text() != title:
+                bound.shown.setText(title)
+                self.refaced.emit(bound)
             bound.shown.setEnabled(not reason)
             shortcut = bound.shown.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
-            tip = f"{bound.action.title} ({shortcut})" if shortcut else bound.action.title
+            tip = f"{title} ({shortcut})" if shortcut else title
             bound.shown.setToolTip(f"{tip}\n{reason}" if reason else tip)
-            bound.shown.setStatusTip(reason or bound.action.title)
+            bound.shown.setStatusTip(reason or title)
         self.refreshed.emit()
 
     def _trigger(self, bound: Bound) -> None:

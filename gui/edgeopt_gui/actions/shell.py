@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from edgeopt_gui.actions.action import Action
+from edgeopt_gui.actions.action import Action, Face
 from edgeopt_gui.pages.base import Entry
 
 FILE, VIEW, HELP = "File", "View", "Help"
@@ -18,15 +18,30 @@ SHELL: tuple[Action, ...] = (
         icon="bundle",
     ),
     Action("app.open-sample", "Open the built-in sample", FILE, lambda w: w.open_sample(), icon="sample"),
-    Action("app.close", "Close the model", FILE, lambda w: w.close_subject(), lambda w: w.why_not_close()),
+    Action(
+        "app.close",
+        "Close the model",
+        FILE,
+        lambda w: w.close_subject(),
+        lambda w: w.why_not_close(),
+        icon="close",
+    ),
     Action("app.settings", "Settings…", FILE, lambda w: w.show_settings(), shortcut="Ctrl+,", icon="settings"),
     Action("app.quit", "Quit", FILE, lambda w: w.close(), shortcut="Ctrl+Q", icon="quit"),
     Action("app.palette", "Find an action…", VIEW, lambda w: w.show_palette(), shortcut="Ctrl+K", icon="palette"),
-    Action("app.log", "Show or hide the log", VIEW, lambda w: w.toggle_log(), shortcut="Ctrl+Shift+L", icon="log"),
-    Action("app.reset-layout", "Reset the layout of the window", VIEW, lambda w: w.reset_layout(), icon="reset"),
+    Action(
+        "app.log",
+        "Show the log",
+        VIEW,
+        lambda w: w.toggle_log(),
+        shortcut="Ctrl+Shift+L",
+        icon="log",
+        face=lambda w: Face("Hide the log") if not w.log.isHidden() else None,
+    ),
+    Action("app.reset-layout", "Reset the window layout", VIEW, lambda w: w.reset_layout(), icon="reset"),
     Action(
         "app.copy-command",
-        "Copy the command line of this page",
+        "Copy command line",
         VIEW,
         lambda w: w.copy_command(),
         lambda w: w.why_not_copy_command(),

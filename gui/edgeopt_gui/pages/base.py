@@ -46,9 +46,9 @@ class Page(QWidget):
         names = {id(self._empty): "empty", id(self._busy): "busy", id(self._error): "error"}
         return names.get(id(self._stack.currentWidget()), "content")
 
-    def show_empty(self, sentence: str, action: str = "") -> None:
-        """One sentence, and the button of one action."""
-        self._empty.set(sentence, action)
+    def show_empty(self, sentence: str, action: str = "", other: str = "") -> None:
+        """One sentence, the button of one action, and where there is another way, that of another."""
+        self._empty.set(sentence, action, other)
         self._offer_recent()
         self._stack.setCurrentWidget(self._empty)
 
@@ -75,7 +75,8 @@ class Page(QWidget):
 
     def in_content(self) -> frozenset[str]:
         """The keys of the actions that have a button in the content: the header need not repeat them."""
-        return frozenset(button.key for button in self._content.findChildren(ActionButton))
+        buttons = self._content.findChildren(ActionButton)
+        return frozenset(b.key for b in buttons if b.always or b.isVisibleTo(self._content))
 
     def entered(self) -> None:
         """The page became visible: what draws by a timer may begin."""

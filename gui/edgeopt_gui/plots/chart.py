@@ -18,6 +18,7 @@ FRAME_MS = 16
 _STEP = 0.2
 _ZOOM = 0.7
 _POINTER_STEP = 0.01
+_NO_SAMPLES = (0.0, 0.0)
 
 
 class Chart(QWidget):
@@ -34,7 +35,7 @@ class Chart(QWidget):
         """Nothing new is drawn, but the user may still look around."""
         self.markers: tuple[Marker, ...] = ()
         self._rings = rings
-        self._ends = (0.0, 0.0)
+        self._ends = _NO_SAMPLES
         self._pointer: float | None = None
         self._timer = QTimer(self, interval=FRAME_MS, singleShot=True)
         self._timer.timeout.connect(self.redraw)
@@ -63,7 +64,8 @@ class Chart(QWidget):
     @property
     def shown(self) -> tuple[float, float]:
         """The times at both edges."""
-        return span.shown(self.span, *self._ends)
+        now = time.time()
+        return span.shown(self.span, *(self._ends if self._ends != _NO_SAMPLES else (now, now)))
 
     @property
     def waiting(self) -> bool:
@@ -78,8 +80,10 @@ class Chart(QWidget):
     def redraw(self) -> None:
         """One frame."""
         self._timer.stop()
-        if not self.frozen or self._ends == (0.0, 0.0):
+        if not self.frozen or self._ends == _NO_SAMPLES:
             self._ends = self._first_and_last()
+            for panel in self.panels:
+                panel.fit_axis(self._rings)
         self._lay_out()
         begin, end = self.shown
         for panel in self.panels:
@@ -97,7 +101,7 @@ class Chart(QWidget):
 
     def clear(self) -> None:
         """The samples are gone: frozen or not, nothing of them is left on the screen."""
-        self._ends = (0.0, 0.0)
+        self._ends = _NO_SAMPLES
         self.follow()
 
     def follow(self) -> None:
@@ -180,7 +184,7 @@ class Chart(QWidget):
     def _first_and_last(self) -> tuple[float, float]:
         known = [ring.all()[0] for ring in self._rings.values() if len(ring)]
         if not known:
-            return (0.0, 0.0)
+            return _NO_SAMPLES
         return min(float(times[0]) for times in known), max(float(times[-1]) for times in known)
 
     def _lay_out(self) -> None:

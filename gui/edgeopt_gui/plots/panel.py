@@ -8,8 +8,14 @@ from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QVBoxLayout, QWidg
 
 from edgeopt_gui.plots.plot import Plot, colour_of
 from edgeopt_gui.plots.ring import Ring
+from edgeopt_gui.plots.scale import far_apart
 from edgeopt_gui.plots.spec import CurveSpec, PanelSpec
 from edgeopt_gui.plots.ticks import significant
+
+_ABOUT_LOG = (
+    "A logarithmic axis: equal steps are equal factors.\n"
+    "It comes by itself while the highest curve is more than 5 times the lowest, which would lie flat otherwise."
+)
 
 
 class Panel(QWidget):
@@ -28,6 +34,14 @@ class Panel(QWidget):
         head.setContentsMargins(line // 2, 0, line // 2, 0)
         head.setSpacing(line // 2)
         head.addWidget(title)
+        self._chose = False
+        self.logarithm = QCheckBox("Log")
+        self.logarithm.setAccessibleName(f"{spec.title}: logarithmic axis")
+        self.logarithm.setToolTip(_ABOUT_LOG)
+        if spec.spread is None:
+            self.logarithm.hide()
+        self.logarithm.clicked.connect(self._choose_axis)
+        head.addWidget(self.logarithm)
         head.addStretch()
         self._only = QLabel()
         head.addWidget(self._only)
@@ -49,6 +63,16 @@ class Panel(QWidget):
             button.setVisible(key in known and len(self.keys) > 1)
         return bool(known)
 
+    def fit_axis(self, rings: Mapping[str, Ring]) -> None:
+        """Logarithmic while the curves of the panel lie far apart, unless the user chose the axis."""
+        if self.spec.spread is None or self._chose:
+            return
+        shown = (rings[key] for key in self.spec.spread if key in rings and key not in self.hidden)
+        values = [ring.last for ring in shown if ring.last is not None]
+        far = len(values) == 2 and far_apart(*values, before=self.logarithm.isChecked())
+        self.logarithm.setChecked(far)
+        self.plot.use_logarithm(far)
+
     def read(self, rings: Mapping[str, Ring], time_s: float | None) -> None:
         """Shows each curve's value at a time beside its name; None: only the names."""
         for curve in self.spec.curves:
@@ -68,6 +92,11 @@ class Panel(QWidget):
         self.plot.dress()
         for button in self.keys.values():
             button.dress()
+
+    def _choose_axis(self, on: bool) -> None:
+        self._chose = True
+        self.plot.use_logarithm(on)
+        self.toggled.emit()
 
     def _hide(self, key: str, hide: bool) -> None:
         (self.hidden.add if hide else self.hidden.discard)(key)

@@ -9,15 +9,17 @@ from PySide6.QtGui import QColor, QEnterEvent, QGuiApplication, QMouseEvent, QPa
 from PySide6.QtWidgets import QFrame, QGraphicsLinearLayout
 
 from edgeopt_gui.plots.ring import Floats, Ring
-from edgeopt_gui.plots.scale import around, from_zero
+from edgeopt_gui.plots.scale import around, factors, from_zero
 from edgeopt_gui.plots.scene import Axes, Notes, Shown
 from edgeopt_gui.plots.spec import CurveSpec, Level, Marker, PanelSpec
-from edgeopt_gui.plots.ticks import clock_ticks, value_ticks
+from edgeopt_gui.plots.ticks import clock_ticks, factor_ticks, value_ticks
 from edgeopt_gui.theme import colours
 
 _ZOOM_A_NOTCH = 0.8
 _NOTCH = 120
 _MOST_LINES = 7
+# In the plot's unit: what is not above 0 stands at the foot of a logarithmic axis.
+_SMALLEST = 1e-9
 
 
 class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
@@ -54,6 +56,7 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         self._layers = (Axes(middle, area, self.shown, -200), Notes(area, area, self.shown, 10))
         self._curves = {curve.key: self._curve() for curve in spec.curves}
         self._range: tuple[float, float] | None = None
+        self._logarithmic = False
         self._dragged_from: float | None = None
         self.show_times(False)
         self.dress()
@@ -91,16 +94,21 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
                 continue
             curve = ring.window(begin_s, end_s, self.area_width)
             values = curve.values * self.spec.factor
+            if self._logarithmic:
+                values = np.log10(np.maximum(values, _SMALLEST))
             # Ends where the pixels are; what lies far outside would only cost time.
             joined = "all" if curve.joined is None else curve.joined
             item.setData(curve.times - begin_s, values, connect=joined, skipFiniteCheck=True)
             lowest, highest = min(lowest, float(values.min())), max(highest, float(values.max()))
+        if self._logarithmic:
+            lowest, highest = 10.0**lowest, 10.0**highest
         if self.shown.level is not None:
-            highest = max(highest, self.shown.level[0])
+            lowest, highest = min(lowest, self.shown.level[0]), max(highest, self.shown.level[0])
         if highest >= lowest:
             self._show_values(lowest, highest)
         self._show_span(begin_s, end_s)
-        box = QRectF(0.0, self.shown.low, end_s - begin_s, self.shown.high - self.shown.low)
+        low, high = self.shown.on_axis(self.shown.low), self.shown.on_axis(self.shown.high)
+        box = QRectF(0.0, low, end_s - begin_s, high - low)
         for item in self._curves.values():
             if item.box != box:
                 item.prepareGeometryChange()
@@ -108,13 +116,19 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         # Otherwise pyqtgraph does it while it paints, and paints a second time.
         self.scene().prepareForPaint()
 
+    def use_logarithm(self, on: bool) -> None:
+        """From the next frame on."""
+        self._logarithmic = on
+
     def is_drawn(self, key: str) -> bool:
         return bool(self._curves[key].isVisible())
 
     def curve(self, key: str) -> Floats:
         """The values that are drawn, in the plot's unit."""
         values: Floats | None = self._curves[key].yData
-        return np.empty(0) if values is None else values
+        if values is None:
+            return np.empty(0)
+        return 10.0**values if self.shown.logarithmic else values
 
     def mark(self, markers: Sequence[Marker], named: bool) -> None:
         self.shown.markers, self.shown.named = tuple(markers), named
@@ -171,8 +185,13 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         return item
 
     def _show_values(self, lowest: float, highest: float) -> None:
+        if self.shown.logarithmic != self._logarithmic:
+            # Only with the range that goes with it: what is painted between two frames needs both.
+            self.shown.logarithmic, self._range = self._logarithmic, None
         before = self._range
-        if self.spec.highest is not None:
+        if self.shown.logarithmic:
+            self._range = factors(max(lowest, _SMALLEST), max(highest, _SMALLEST), before)
+        elif self.spec.highest is not None:
             self._range = (0.0, self.spec.highest)
         elif self.spec.least is not None:
             self._range = around(lowest, highest, before, self.spec.least)
@@ -182,8 +201,9 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         if self._range == before and (len(self.shown.values) or 2) <= most:
             return
         self.shown.low, self.shown.high = self._range
-        self.shown.values = value_ticks(*self._range, most)
-        self._area.setYRange(*self._range, padding=0)
+        ticks = factor_ticks if self.shown.logarithmic else value_ticks
+        self.shown.values = ticks(*self._range, most)
+        self._area.setYRange(*map(self.shown.on_axis, self._range), padding=0)
 
     def _show_span(self, begin_s: float, end_s: float) -> None:
         shown = self.shown

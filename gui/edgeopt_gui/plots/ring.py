@@ -72,6 +72,11 @@ class Ring:
         levels = sum(level.lows.nbytes + level.highs.nbytes for level in self._levels)
         return self._times.nbytes + self._values.nbytes + levels
 
+    @property
+    def last(self) -> float | None:
+        """The newest value."""
+        return float(self._values[(self._count - 1) % self.capacity]) if self._count else None
+
     def append(self, time_s: float, value: float, after_gap: bool = False) -> None:
         """`after_gap`: nothing is known of the time since the sample before, and no line is drawn over it."""
         at = self._count % self.capacity

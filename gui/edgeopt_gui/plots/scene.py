@@ -1,5 +1,6 @@
 """What is painted below and above the curves: lines of the axes, markers, a level, the line under the pointer."""
 
+import math
 from dataclasses import dataclass, field
 
 import pyqtgraph as pg
@@ -24,6 +25,7 @@ class Shown:
     end_s: float = 1.0
     low: float = 0.0
     high: float = 1.0
+    logarithmic: bool = False
     times: Ticks = field(default_factory=list)
     values: Ticks = field(default_factory=list)
     markers: tuple[Marker, ...] = ()
@@ -33,6 +35,10 @@ class Shown:
     """Whether the markers' labels stand here."""
     level: tuple[float, str] | None = None
     pointer_s: float | None = None
+
+    def on_axis(self, value: float) -> float:
+        """What is drawn for a value; both ends of a logarithmic axis are above 0."""
+        return math.log10(max(value, self.low)) if self.logarithmic else value
 
 
 class _Layer(QGraphicsItem):
@@ -64,8 +70,9 @@ class _Layer(QGraphicsItem):
         )
 
     def _y(self, value: float) -> float:
-        rect = self.area
-        return rect.bottom() - rect.height() * (value - self._shown.low) / (self._shown.high - self._shown.low)
+        rect, shown = self.area, self._shown
+        low, high = shown.on_axis(shown.low), shown.on_axis(shown.high)
+        return rect.bottom() - rect.height() * (shown.on_axis(value) - low) / (high - low)
 
 
 class Axes(_Layer):
@@ -152,5 +159,5 @@ class Notes(_Layer):
 def _veiled() -> QColor:
     """Lets curves shine through below letters, and the letters stay readable."""
     veil = QColor(QGuiApplication.palette().color(_Role.Base))
-    veil.setAlpha(215)
+    veil.setAlpha(130)
     return veil

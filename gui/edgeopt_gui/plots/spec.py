@@ -25,6 +25,8 @@ class PanelSpec:
     """The end of the axis where that is known, as for percents."""
     least: float | None = None
     """For an axis that does not begin at 0: how much it spans at least."""
+    spread: tuple[str, str] | None = None
+    """A low and a high curve: the axis can be logarithmic, and is so by itself while they lie far apart."""
 
 
 @dataclass(frozen=True, slots=True)

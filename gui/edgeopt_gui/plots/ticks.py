@@ -4,6 +4,7 @@ import math
 import time
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+_FACTOR_STEPS = ((1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))
 _CLOCK_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200)
 _DAY_S = 86400
 
@@ -21,6 +22,21 @@ def value_ticks(low: float, high: float, most: int) -> Ticks:
     first = math.ceil(low / step - 1e-9)
     count = math.floor(high / step + 1e-9) - first + 1
     return [((first + k) * step, f"{(first + k) * step:,.{digits}f}") for k in range(count)]
+
+
+def factor_ticks(low: float, high: float, most: int) -> Ticks:
+    """Round values on a logarithmic axis, at most `most` of them (but always two where two fit)."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    for steps in _FACTOR_STEPS:
+        values = [step * 10.0**power for power in range(first, last + 1) for step in steps]
+        found = [value for value in values if low * (1 - 1e-9) <= value <= high * (1 + 1e-9)]
+        if len(found) <= most:
+            break
+    else:
+        found = found[:: -(-len(found) // max(most, 2))]
+    if len(found) < 2:
+        found = [low, high]
+    return [(value, f"{value:,.{max(0, -math.floor(math.log10(value) + 1e-9))}f}") for value in found]
 
 
 def clock_ticks(begin_s: float, end_s: float, most: int) -> Ticks:

@@ -10,7 +10,7 @@ from edgeopt_gui.actions.book import ActionBook
 _STEPS = (
     ("Device", "See what this device is, and for which target edgeopt optimizes on it."),
     ("Model", "Open a model, or drop it on the window, and look into it."),
-    ("Optimize", "Choose data and an accuracy budget, start the search, and save the bundle that won."),
+    ("Optimize", "Choose data and an accuracy floor, start the search, and save the bundle that won."),
     ("Live", "Watch a model, a bundle or a device's agent at work, and deploy to it."),
 )
 
@@ -56,15 +56,21 @@ class HelpDialog(_Dialog):
         browser = QTextBrowser()
         browser.setAccessibleName("How to use edgeopt")
         browser.setTabChangesFocus(True)
-        steps = "".join(f"<li><b>{title}</b>: {text}</li>" for title, text in _STEPS)
-        rows = "".join(
-            f"<tr><td>{bound.action.title}&nbsp;&nbsp;</td><td><b>{_keys(bound.shown.shortcut())}</b></td></tr>"
-            for bound in book
-            if bound.action.shortcut
+        steps = "".join(_row(f"<b>{title}</b>", text) for title, text in _STEPS)
+        shortcuts = "".join(
+            _row(_keys(bound.shown.shortcut()), bound.action.title) for bound in book if bound.action.shortcut
         )
-        browser.setHtml(f"<ol>{steps}</ol><table cellpadding='3'>{rows}</table>")
+        browser.setHtml(f"<h3>The pages</h3>{_table(steps)}<h3>Shortcuts</h3>{_table(shortcuts)}")
         self._finish(browser)
         self.resize(self.fontMetrics().averageCharWidth() * 84, self.fontMetrics().height() * 36)
+
+
+def _table(rows: str) -> str:
+    return f"<table cellpadding='3'>{rows}</table>"
+
+
+def _row(name: str, text: str) -> str:
+    return f"<tr><td style='white-space: pre'>{name}  </td><td>{text}</td></tr>"
 
 
 def _keys(shortcut: QKeySequence) -> str:

@@ -12,6 +12,8 @@ class ActionButton(QPushButton):
         self._key = key
         self._own_text = text
         self._book: ActionBook | None = None
+        self.always = bool(key)
+        """It is for one action, and not lent to one after the other."""
         self.stands_out = False
         """As a primary action does, where it is the first thing to do: in an empty page."""
         self.clicked.connect(self._trigger)
@@ -42,9 +44,9 @@ class ActionButton(QPushButton):
         if self._book is None or not self._key:
             return
         bound = self._book[self._key]
-        self.setText(self._own_text or bound.action.title)
-        self.setAccessibleName(bound.action.title)
-        self.setIcon(icon(bound.action.icon, on_accent=bound.action.primary or self.stands_out))
+        self.setText(self._own_text or bound.title)
+        self.setAccessibleName(bound.title)
+        self.setIcon(icon(bound.icon, on_accent=bound.action.primary or self.stands_out))
         self.setEnabled(bound.shown.isEnabled())
         self.setToolTip(bound.shown.toolTip())
         primary = bound.action.primary or self.stands_out

@@ -11,7 +11,8 @@ class AskText(QDialog):
 
     given = Signal(str)
 
-    def __init__(self, parent: QWidget, title: str, question: str, text: str) -> None:
+    def __init__(self, parent: QWidget, title: str, question: str, text: str, does: str) -> None:
+        """`does` is what the button says."""
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(title)
@@ -22,11 +23,14 @@ class AskText(QDialog):
         label.setBuddy(self.field)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel)
         self._ok = buttons.button(QDialogButtonBox.StandardButton.Ok)
+        self._ok.setText(does)
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
         self.field.textChanged.connect(lambda text: self._ok.setEnabled(bool(text.strip())))
         rows = QVBoxLayout(self)
-        rows.setSpacing(self.fontMetrics().height())
+        line = self.fontMetrics().height()
+        rows.setContentsMargins(line, line, line, line)
+        rows.setSpacing(line)
         for widget in (label, self.field, buttons):
             rows.addWidget(widget)
 

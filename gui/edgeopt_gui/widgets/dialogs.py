@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 from edgeopt_gui.settings import Settings
 
 MODELS = "Models (*.onnx *.ort *.pb);;All files (*)"
+TABLES = "Comma-separated values (*.csv)"
 DATA = "Data (*.npz);;All files (*)"
 
 

@@ -69,10 +69,12 @@ class FactsView(QWidget):
         value.setAccessibleName(f"{fact.name}: {', '.join(fact.words) or fact.value}")
         for widget in (name, value):
             widget.setToolTip(f"Source: {fact.source}" if fact.source else "")
-        grid.addWidget(name, line, 0, Qt.AlignmentFlag.AlignTop)
-        grid.addWidget(value, line, 1, 1, 1 if fact.copy else 2, Qt.AlignmentFlag.AlignTop)
+        # Beside a button, which is higher than a line of text, all stand in the middle.
+        upright = Qt.AlignmentFlag.AlignVCenter if fact.copy else Qt.AlignmentFlag.AlignTop
+        grid.addWidget(name, line, 0, upright)
+        grid.addWidget(value, line, 1, 1, 1 if fact.copy else 2, upright)
         if fact.copy:
-            grid.addWidget(self._copy_button(fact), line, 2, Qt.AlignmentFlag.AlignTop)
+            grid.addWidget(self._copy_button(fact), line, 2, upright)
         if fact.source:
             source = quiet(f"from {fact.source}")
             source.setVisible(self._sources_shown)

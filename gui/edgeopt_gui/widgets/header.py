@@ -61,9 +61,9 @@ class Header(QWidget):
         for action in shared:
             self._menu.addAction(self._book[action.key].shown)
 
-    def offer(self, entry: Entry, in_page: Collection[str]) -> None:
-        """Buttons for the first actions, but for those that have one in the page."""
-        mine = [action for action in entry.actions if action.icon and action.key not in in_page]
+    def offer(self, entry: Entry, in_page: Collection[str], *, nothing: bool = False) -> None:
+        """Buttons for the first actions, but for those that have one in the page; `nothing`: for none."""
+        mine = [a for a in entry.actions if a.icon and a.key not in in_page and not nothing]
         primary = next((action.key for action in mine if action.primary), "")
         others = [action.key for action in mine if not action.primary]
         self._primary.set_key(primary)

@@ -75,11 +75,7 @@ class LogDock(QDockWidget):
         """Puts what waits into the table."""
         lines, self._waiting = self._waiting, []
         if lines:
-            bar = self._table.verticalScrollBar()
-            at_end = bar.value() >= bar.maximum()
             self.model.add(lines)
-            if at_end:
-                self._table.scrollToBottom()
 
     def _follow(self, job: Job) -> None:
         story = JobStory(job.command)
@@ -117,9 +113,21 @@ class _LogTable(QTableView):
         self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         self.verticalHeader().setDefaultSectionSize(round(self.fontMetrics().height() * 1.5))
         self.horizontalHeader().setStretchLastSection(True)
+        # At its end it stays there, whatever comes and whatever size it gets; moved by the user it stays too.
+        self._at_end = True
+        bar = self.verticalScrollBar()
+        bar.valueChanged.connect(self._moved)
+        bar.rangeChanged.connect(self._follow)
         letter = self.fontMetrics().averageCharWidth()
         for column, letters in enumerate((12, 11, 36)):
             self.setColumnWidth(column, letters * letter)
+
+    def _moved(self, value: int) -> None:
+        self._at_end = value >= self.verticalScrollBar().maximum()
+
+    def _follow(self, _lowest: int, highest: int) -> None:
+        if self._at_end:
+            self.verticalScrollBar().setValue(highest)
 
     def copy(self) -> None:
         rows = sorted({index.row() for index in self.selectionModel().selectedRows()})

@@ -35,11 +35,12 @@ class Choice:
 
     @property
     def title(self) -> str:
-        return self.bound.action.title
+        return self.bound.title
 
     @property
     def searched(self) -> str:
-        return f"{self.title} {self.bound.action.menu}"
+        usual = self.bound.action.title
+        return f"{self.title} {self.bound.action.menu} {usual if usual != self.title else ''}"
 
     @property
     def shortcut(self) -> str:
@@ -177,7 +178,7 @@ class _Delegate(QStyledItemDelegate):
         quiet = QPalette.ColorRole.HighlightedText if chosen else QPalette.ColorRole.PlaceholderText
         em = option.fontMetrics.height()
         area = option.rect.adjusted(em // 2, 0, -em // 2, 0)
-        picture = icon(choice.bound.action.icon, on_accent=chosen)
+        picture = icon(choice.bound.icon, on_accent=chosen)
         picture.paint(painter, QRect(area.left(), area.top(), em, area.height()))
         area.adjust(em + em // 2, 0, 0, 0)
         shortcut_width = option.fontMetrics.horizontalAdvance(choice.shortcut)

@@ -40,10 +40,13 @@ class SettingsDialog(QDialog):
         self.setWindowTitle("Settings")
         self._settings = settings
         self.theme = self._choice(SETTING, [(name.title(), name) for name in CHOICES], CHOICES[0])
-        budgets = [(budget.title, budget.key) for budget in BUDGETS if budget.key != OWN]
+        kept = settings.text(BUDGET, Choices().budget)
+        # An own floor has its number on the page Optimize, and is not chosen here.
+        budgets = [(budget.title, budget.key) for budget in BUDGETS if budget.key != OWN or kept == OWN]
         self.budget = self._choice(BUDGET, budgets, Choices().budget)
         self.limit = QSpinBox(minimum=_BY_SIZE_S, maximum=LONGEST_LIMIT_S, singleStep=5, suffix=" s")
-        self.limit.setSpecialValueText("By the model's size")
+        self.limit.setSpecialValueText("Automatic")
+        self.limit.setToolTip("Automatic goes by the model's size")
         self.limit.setValue(int(settings.number(TIME_LIMIT_S, 0)))
         self.limit.valueChanged.connect(self._keep_limit)
         self.url = QLineEdit(settings.text(AGENT_URL, DEFAULT_URL), placeholderText=DEFAULT_URL)
@@ -56,14 +59,14 @@ class SettingsDialog(QDialog):
         form.setSpacing(self.fontMetrics().height() // 2)
         for title, field in (
             ("&Theme", self.theme),
-            ("Accuracy &budget", self.budget),
+            ("Accuracy &floor", self.budget),
             ("Time &limit of a search", self.limit),
-            ("&Agent", self.url),
+            ("&Address of the agent", self.url),
         ):
             form.addRow(title, field)
             field.setAccessibleName(title.replace("&", ""))
         form.addRow("", self.confirm)
-        note = QLabel("Changes are kept at once.")
+        note = QLabel("Changes count at once.")
         note.setProperty("role", "muted")
         form.addRow("", note)
         buttons = QDialogButtonBox(

@@ -64,13 +64,15 @@ class EmptyState(_State):
         super().__init__()
         self.button.stands_out = True
         self.sample = ActionButton()
+        self.other = ActionButton()
         self.recent = RecentFiles()
-        self.middle.addWidget(self.sample, 0, Qt.AlignmentFlag.AlignHCenter)
-        self.middle.addWidget(self.recent, 0, Qt.AlignmentFlag.AlignHCenter)
+        for widget in (self.sample, self.other, self.recent):
+            self.middle.addWidget(widget, 0, Qt.AlignmentFlag.AlignHCenter)
 
-    def set(self, sentence: str, action: str) -> None:
+    def set(self, sentence: str, action: str, other: str = "") -> None:
         self.sentence.setText(sentence)
         self.button.set_key(action)
+        self.other.set_key(other)
         self.sample.set_key("app.open-sample" if action == OPENS_A_MODEL else "")
 
     def offer(self, paths: Sequence[Path]) -> None:

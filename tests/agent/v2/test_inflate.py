@@ -12,7 +12,7 @@ from edgeopt_agent.v2.inflate import inflate
 
 @given(st.binary(max_size=5000))
 def test_what_was_compressed_comes_back(body):
-    assert inflate(memoryview(gzip.compress(body)), "gzip", 5000) == body
+    assert inflate(memoryview(gzip.compress(body, mtime=0)), "gzip", 5000) == body
     assert inflate(memoryview(zlib.compress(body)), "deflate", 5000) == body
 
 
@@ -31,7 +31,9 @@ def test_a_bomb_takes_no_more_memory_than_is_allowed():
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 << 10
 
 
-@pytest.mark.parametrize("body", [b"", b"plain", gzip.compress(b"a")[:-1], gzip.compress(b"a") + b"more"])
+@pytest.mark.parametrize(
+    "body", [b"", b"plain", gzip.compress(b"a", mtime=0)[:-1], gzip.compress(b"a", mtime=0) + b"more"]
+)
 def test_what_is_not_one_whole_stream_is_refused(body):
     with pytest.raises(RequestError) as caught:
         inflate(memoryview(body), "gzip", 1000)

@@ -1,7 +1,7 @@
 import pytest
 from PySide6.QtCore import QObject
 
-from edgeopt_gui.actions.action import Action
+from edgeopt_gui.actions.action import Action, Face
 from edgeopt_gui.actions.book import ActionBook
 from edgeopt_gui.jobs.command import Command
 
@@ -66,3 +66,26 @@ def test_a_change_that_nobody_told_yet_is_still_heeded(book, owner):
 def test_two_actions_cannot_share_a_key(book, owner):
     with pytest.raises(ValueError, match=r"page\.do"):
         book.add([DO], owner)
+
+
+def test_an_action_that_would_do_something_else_now_looks_so(qapp):
+    class Player(QObject):
+        on = False
+
+        def toggle(self):
+            self.on = not self.on
+
+        def face(self):
+            return Face("Stop", "stop") if self.on else None
+
+    book, player, told = ActionBook(), Player(), []
+    book.add([Action("page.play", "Play", "Page", Player.toggle, icon="play", face=Player.face)], player)
+    book.refaced.connect(told.append)
+    bound = book["page.play"]
+    assert (bound.title, bound.icon, bound.shown.text()) == ("Play", "play", "Play")
+    bound.shown.trigger()
+    assert (bound.title, bound.icon, bound.shown.text()) == ("Stop", "stop", "Stop")
+    assert bound.shown.toolTip() == bound.shown.statusTip() == "Stop"
+    assert told == [bound]
+    bound.shown.trigger()
+    assert bound.shown.text() == "Play"

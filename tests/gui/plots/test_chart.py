@@ -1,5 +1,7 @@
 """The chart as a user meets it: what is drawn, moved by keys and mouse, hidden, frozen."""
 
+import time
+
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
@@ -219,3 +221,64 @@ def test_dark_and_light_are_both_drawn(chart, rings, settings):
     settings.keep("theme", "dark")
     dark = grabbed(chart)
     assert light.pixelColor(400, 250).lightness() > 150 > dark.pixelColor(400, 250).lightness()
+
+
+SPREAD = PanelSpec("Wait", "ms", (CurveSpec("high", "p99", 1), CurveSpec("low", "p50", 0)), spread=("low", "high"))
+
+
+@pytest.fixture
+def spread(qtbot, context):
+    rings = {"high": Ring(), "low": Ring()}
+    made = Chart((SPREAD,), rings)
+    qtbot.addWidget(made)
+    made.resize(800, 500)
+    made.show()
+    qtbot.waitExposed(made)
+
+    def show(low, high):
+        for key, value in (("low", low), ("high", high)):
+            begin = rings[key].all()[0][-1] + 0.1 if len(rings[key]) else BEGIN_S
+            for place in range(50):
+                rings[key].append(begin + place / 10, value)
+        made.redraw()
+        return made.panels[0]
+
+    return show
+
+
+def test_curves_far_apart_bring_a_logarithmic_axis_and_curves_side_by_side_take_it_away(spread):
+    panel = spread(0.06, 0.09)
+    assert not panel.logarithm.isChecked()
+    panel = spread(0.06, 3.3)
+    shown = panel.plot.shown
+    assert panel.logarithm.isChecked()
+    assert 0 < shown.low <= 0.06
+    assert shown.high >= 3.3
+    share = (shown.on_axis(0.06) - shown.on_axis(shown.low)) / (
+        shown.on_axis(shown.high) - shown.on_axis(shown.low)
+    )
+    assert drawn_values(panel, "low") == pytest.approx(0.06)
+    assert share > 0.02, "the low curve would lie on the axis"
+    assert not spread(0.06, 0.07).logarithm.isChecked()
+
+
+def test_the_axis_that_the_user_chose_stays(qtbot, spread):
+    panel = spread(0.06, 3.3)
+    qtbot.mouseClick(panel.logarithm, Qt.MouseButton.LeftButton)
+    panel = spread(0.06, 9.0)
+    assert not panel.logarithm.isChecked()
+    assert panel.plot.shown.low == 0
+    panel.logarithm.setFocus()
+    qtbot.keyClick(panel.logarithm, Qt.Key.Key_Space)
+    panel = spread(0.0, 0.07)
+    assert panel.logarithm.isChecked()
+    assert panel.plot.shown.low > 0, "what is 0 stands at the foot of the axis"
+
+
+def drawn_values(panel, key):
+    return panel.plot.curve(key)[-10:]
+
+
+def test_without_samples_the_clock_shows_the_present(chart):
+    chart.redraw()
+    assert abs(chart.shown[1] - time.time()) < 60

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeopt_gui.plots.ticks import clock_ticks, significant, value_ticks
+from edgeopt_gui.plots.ticks import clock_ticks, factor_ticks, significant, value_ticks
 
 
 @given(st.floats(-1e4, 1e4), st.floats(1e-3, 1e9), st.integers(2, 12))
@@ -61,3 +61,23 @@ def test_numbers_keep_the_digits_that_mean_something():
         "1,234",
         "-0.0500",
     ]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "most", "labels"),
+    [
+        (0.05, 5, 7, ["0.05", "0.1", "0.2", "0.5", "1", "2", "5"]),
+        (0.05, 5, 4, ["0.1", "0.3", "1", "3"]),
+        (0.1, 1000, 5, ["0.1", "1", "10", "100", "1,000"]),
+        (0.2, 1, 2, ["0.3", "1"]),
+    ],
+)
+def test_steps_of_a_logarithmic_axis_are_equal_factors(low, high, most, labels):
+    assert [label for _, label in factor_ticks(low, high, most)] == labels
+
+
+@given(st.floats(1e-6, 1e6), st.floats(5, 1e6), st.integers(2, 12))
+def test_factors_lie_within_and_are_not_too_many(low, times, most):
+    found = factor_ticks(low, low * times, most)
+    assert 2 <= len(found) <= most
+    assert all(low * (1 - 1e-6) <= at <= low * times * (1 + 1e-6) for at, _ in found)

@@ -1,7 +1,7 @@
 import pytest
 from PySide6.QtCore import Qt
 
-from edgeopt_gui.actions.action import Action
+from edgeopt_gui.actions.action import Action, Face
 from edgeopt_gui.actions.book import ActionBook
 from edgeopt_gui.widgets.action_button import ActionButton
 
@@ -49,3 +49,15 @@ def test_it_is_disabled_with_the_reason_where_the_action_is(button):
 def test_without_an_action_it_is_not_seen(button):
     button.set_key("")
     assert not button.isVisible()
+
+
+def test_it_is_called_as_the_action_is_called_now(qtbot, book, done):
+    paused = []
+    face = lambda _: Face("Resume") if paused else None  # noqa: E731 - as an action has it
+    book.add([Action("page.pause", "Pause", "Page", lambda _: paused.append(1), face=face)], book)
+    button = ActionButton("page.pause")
+    qtbot.addWidget(button)
+    button.use(book)
+    assert button.text() == "Pause"
+    button.click()
+    assert button.text() == button.accessibleName() == "Resume"

@@ -45,7 +45,16 @@ def shown(window):
     return [b.key for b in window.header.findChildren(ActionButton) if b.isVisible()]
 
 
-def test_it_offers_the_first_actions_that_have_no_button_in_the_page(window):
+def test_an_empty_page_has_its_button_in_its_middle_and_none_above(window, context):
+    assert shown(window) == []
+    window.page("bakery").show_content()
+    context.changed.emit()
+    assert len(shown(window)) == 3
+
+
+def test_it_offers_the_first_actions_that_have_no_button_in_the_page(window, context):
+    window.page("bakery").show_content()
+    context.changed.emit()
     assert sorted(shown(window)) == ["bakery.bake", "bakery.sell", "bakery.wrap"]
     primary = next(b for b in window.header.findChildren(ActionButton) if b.key == "bakery.bake")
     assert primary.property("primary") is True
@@ -53,6 +62,7 @@ def test_it_offers_the_first_actions_that_have_no_button_in_the_page(window):
 
 def test_a_button_that_comes_into_the_page_later_leaves_the_header(window, context):
     page = window.page("bakery")
+    page.show_content()
     button = ActionButton("bakery.sell")
     page.set_content(holding(button))
     button.use(window.book)
@@ -60,7 +70,21 @@ def test_a_button_that_comes_into_the_page_later_leaves_the_header(window, conte
     assert sorted(shown(window)) == ["bakery.bake", "bakery.eat", "bakery.wrap"]
 
 
+def test_a_button_that_was_lent_to_an_action_and_is_gone_takes_none_away(window, context):
+    page = window.page("bakery")
+    lent = ActionButton()
+    page.set_content(holding(lent))
+    lent.use(window.book)
+    page.show_content()
+    lent.set_key("bakery.bake")
+    context.changed.emit()
+    assert "bakery.bake" not in shown(window)
+    lent.hide()
+    context.changed.emit()
+    assert "bakery.bake" in shown(window)
+
+
 def test_its_menu_has_all_of_them_and_the_command_line(window):
     titles = [a.text() for a in window.header.findChild(QToolButton, "more").menu().actions()]
     assert titles[:5] == ["Bake it", "Eat it", "Sell it", "Wrap it", "Burn it"]
-    assert titles[-1] == "Copy the command line of this page"
+    assert titles[-1] == "Copy command line"

@@ -66,3 +66,30 @@ def test_it_is_filtered_and_copied_by_the_user(qtbot, open_window):
     copy = next(button for button in dock.findChildren(QPushButton) if button.text() == "Copy")
     copy.click()
     assert QGuiApplication.clipboard().text().endswith("error\tProbing\tthe disk is full")
+
+
+def test_opened_it_shows_the_newest_lines(qtbot, open_window):
+    window = open_window()
+    for line in lines(300):
+        window.log.say(line.level, line.job, line.text)
+    window.log.flush()
+    window.book["app.log"].shown.trigger()
+    bar = window.log._table.verticalScrollBar()
+    qtbot.waitUntil(lambda: bar.maximum() > 0 and bar.value() == bar.maximum())
+    assert window.book["app.log"].title == "Hide the log"
+    window.log.close()
+    assert window.book["app.log"].shown.text() == "Show the log"
+
+
+def test_who_reads_further_up_is_left_there(qtbot, open_window):
+    window = open_window()
+    window.toggle_log()
+    bar = window.log._table.verticalScrollBar()
+    window.log.model.add(lines(300))
+    qtbot.waitUntil(lambda: bar.maximum() > 0 and bar.value() == bar.maximum())
+    bar.setValue(40)
+    window.log.model.add(lines(50))
+    assert bar.value() == 40
+    bar.setValue(bar.maximum())
+    window.log.model.add(lines(50))
+    assert bar.value() == bar.maximum()

@@ -57,3 +57,10 @@ def test_everything_can_be_reset(window, settings):
     assert settings.recent() == ()
     assert not is_dark()
     assert not dialog.isVisible()
+
+
+def test_an_own_floor_is_not_passed_off_as_another_one(window, settings):
+    assert SettingsDialog(settings, window).budget.findData("own") == -1
+    settings.keep(BUDGET, "own")
+    dialog = SettingsDialog(settings, window)
+    assert dialog.budget.currentText() == "Your own floor"

@@ -9,7 +9,7 @@ from PySide6.QtGui import QGuiApplication
 from edgeopt.hw.device import Device
 from edgeopt.hw.load import LoadSample
 from edgeopt.targets import Verdict
-from edgeopt_gui.actions.action import Action
+from edgeopt_gui.actions.action import Action, Face
 from edgeopt_gui.context import Context
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
@@ -66,6 +66,9 @@ class DevicePage(Page):
     def why_not_known(self) -> str:
         return "" if self.device is not None else "The device has not been read yet."
 
+    def face_of_sources(self) -> Face | None:
+        return Face("Hide sources") if self.context.settings.flag(_SOURCES) else None
+
     def command_of_sources(self) -> Command:
         return _EXPLAIN
 
@@ -99,6 +102,8 @@ class DevicePage(Page):
         return msgspec.json.format(msgspec.json.encode(self._record), indent=2).decode()
 
     def _probed(self, ending: Ending) -> None:
+        if ending.how == "cancelled" and self.device is not None:
+            return  # what was read before still holds
         if not ending.good:
             self.show_error(ending, "device.probe")
             return
@@ -108,6 +113,8 @@ class DevicePage(Page):
         self.show_content()
 
     def _targeted(self, ending: Ending) -> None:
+        if ending.how == "cancelled" and self.view.targets.rows:
+            return
         if ending.good:
             self.view.show_targets(msgspec.convert(ending.data["targets"], tuple[Verdict, ...]))
         else:
@@ -143,12 +150,13 @@ ENTRY = Entry(
         ),
         Action(
             "device.sources",
-            "Show or hide the sources",
+            "Show sources",
             "Device",
             DevicePage.toggle_sources,
             why_not=DevicePage.why_not_known,
             icon="eye",
             command=DevicePage.command_of_sources,
+            face=DevicePage.face_of_sources,
         ),
         Action(
             "device.copy",

@@ -1,5 +1,6 @@
 """What the Live page knows of an agent: what it serves, and how its deployments went."""
 
+import textwrap
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from edgeopt.fleet.records import FINAL, Status
 
 _SUBJECT = "deployment "
 _MOST_STEPS = 200
+_REASON_LETTERS = 90
 # A state as the agent tells it, in the user's words.
 WORDS = {
     "accepted": "accepted",
@@ -40,7 +42,7 @@ class Step:
 
     @property
     def words(self) -> str:
-        return WORDS.get(self.state, self.state.replace("_", " "))
+        return words(self.state)
 
     @property
     def marker(self) -> str:
@@ -50,6 +52,11 @@ class Step:
     @property
     def final(self) -> bool:
         return self.state.upper() in FINAL
+
+
+def words(state: str) -> str:
+    """A state in the user's words; one that only a newer agent knows stands as it is."""
+    return WORDS.get(state, state.replace("_", " "))
 
 
 class AgentRecord:
@@ -76,8 +83,10 @@ class AgentRecord:
         """A deployment is under way."""
         return bool(self.steps) and not self.steps[-1].final
 
-    def serves(self) -> str:
+    def serves(self, *, watched: bool = True) -> str:
         """A sentence."""
+        if not watched:
+            return "It is not watched just now."
         if self.away:
             return "The agent went away; it is looked for until it is back."
         if self.status is None:
@@ -90,12 +99,16 @@ class AgentRecord:
         return f"{said} {self.status.reason}".strip()
 
     def latest(self) -> str:
-        """How the last deployment stands, with the reason."""
+        """How the last deployment stands, with the head of the reason."""
         if not self.steps:
             return ""
         step = self.steps[-1]
-        reason = f" ({step.reason.rstrip('.')})" if step.reason else ""
-        return f"Deployment {step.deployment}: {step.words}{reason}."
+        reason = f": {textwrap.shorten(step.reason, _REASON_LETTERS, placeholder='…')}" if step.reason else "."
+        return f"Deployment {step.deployment} {step.words}{reason}"
+
+    def reason(self) -> str:
+        """The whole reason of how the last deployment stands."""
+        return self.steps[-1].reason if self.steps else ""
 
     def take_status(self, data: dict[str, Any]) -> None:
         """The result of `edgeopt fleet status`; one of another version is not understood and says nothing."""
@@ -117,6 +130,17 @@ class AgentRecord:
         self.steps.append(step)
         del self.steps[:-_MOST_STEPS]
         return step
+
+
+def why_no_change(agent: AgentRecord | None, *, connected: bool, changing: bool) -> str:
+    """Why nothing can be deployed or taken back just now; `changing`: something of the kind was asked for."""
+    if not connected:
+        return "Connect to an agent first."
+    if agent is not None and agent.away:
+        return "The agent went away; wait until it is back."
+    if changing or (agent is not None and agent.busy):
+        return "A deployment is under way."
+    return ""
 
 
 def says_it_went_away(event: Log) -> bool:

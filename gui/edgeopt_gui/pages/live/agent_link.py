@@ -9,6 +9,7 @@ from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.jobs.runner import JobRunner
 from edgeopt_gui.pages.live import commands
+from edgeopt_gui.pages.live.agent import words
 
 
 class AgentLink(QObject):
@@ -50,7 +51,7 @@ class AgentLink(QObject):
     def _told(self, command: Command, event: Event) -> None:
         if isinstance(event, Progress):
             share = f" {100 * (event.done or 0) // event.total} %" if event.total else ""
-            self.doing.emit(f"{command.title}: {event.phase.replace('_', ' ')}{share}")
+            self.doing.emit(f"{command.title}: {words(event.phase)}{share}")
 
     def _status_known(self, ending: Ending) -> None:
         url, self._asking = self._asking, None

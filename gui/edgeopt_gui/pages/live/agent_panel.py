@@ -1,6 +1,6 @@
 """The agent that is watched: what it serves, how deployments go, and what can be done about it."""
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QDoubleSpinBox, QGridLayout, QLabel, QVBoxLayout, QWidget
 
 from edgeopt_gui.pages.live.agent import AgentRecord, Step
@@ -34,6 +34,9 @@ class AgentPanel(QWidget):
         self.serves, self.trust, self.latest, self.doing = (QLabel() for _ in range(4))
         for label in (self.serves, self.trust, self.latest, self.doing):
             label.setWordWrap(True)
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        for label in (self.trust, self.latest, self.doing):
+            label.hide()
         self.trust.setProperty("role", "muted")
         self.steps: RecordsModel[Step] = RecordsModel(
             COLUMNS, lambda step: (step.deployment, step.state, step.time_s), _look
@@ -62,17 +65,20 @@ class AgentPanel(QWidget):
         rows = QVBoxLayout(self)
         rows.setContentsMargins(0, 0, 0, 0)
         rows.setSpacing(line // 3)
-        for widget in (self._title, self.serves, self.trust, self.latest, self.doing, self.table):
+        for widget in (self._title, self.serves, self.trust):
             rows.addWidget(widget)
         rows.addLayout(grid)
+        for label in (self.doing, self.latest):
+            rows.addWidget(label)
+        rows.addWidget(self.table)
 
     @property
     def send_per_s(self) -> float | None:
         return self.rate.value() if self.traffic.isChecked() else None
 
-    def show_agent(self, agent: AgentRecord) -> None:
+    def show_agent(self, agent: AgentRecord, *, watched: bool) -> None:
         self._title.setText(f"Agent at {agent.url}")
-        self.serves.setText(agent.serves())
+        self.serves.setText(agent.serves(watched=watched))
         trust = {
             "unsigned": "Unsigned: it takes bundles from anyone on its own device.",
             "signed": "It takes only bundles signed by a key that it trusts.",
@@ -81,6 +87,7 @@ class AgentPanel(QWidget):
         self.trust.setVisible(bool(agent.trust))
         self.traffic.setEnabled(self.traffic.isChecked() or agent.serves_something)
         self.latest.setText(agent.latest())
+        self.latest.setToolTip(agent.reason())
         self.latest.setVisible(bool(agent.steps))
         newest_first = tuple(reversed(agent.steps))
         if newest_first != self.steps.rows:

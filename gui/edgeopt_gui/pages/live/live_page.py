@@ -13,14 +13,17 @@ from shiboken6 import isValid
 
 from edgeopt.events import Event
 from edgeopt.fleet.address import DEFAULT_URL
+from edgeopt_gui.actions.action import Face
 from edgeopt_gui.actions.book import ActionBook
 from edgeopt_gui.context import Context
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.base import Page
 from edgeopt_gui.pages.live import commands
+from edgeopt_gui.pages.live.absent import awaited, nothing_of
+from edgeopt_gui.pages.live.agent import why_no_change
 from edgeopt_gui.pages.live.agent_link import AgentLink
-from edgeopt_gui.pages.live.choices import BUNDLE, choices, chosen
+from edgeopt_gui.pages.live.choices import BUNDLE, MODEL, choices, chosen
 from edgeopt_gui.pages.live.stepwise import import_in_steps
 from edgeopt_gui.pages.live.watcher import Watcher
 from edgeopt_gui.subject import Subject
@@ -49,7 +52,7 @@ class LivePage(Page):
         """How many moments there were when drawing was paused."""
         self.url = ""
         """Of the agent that is watched; "" for this machine."""
-        self._choice = ""
+        self._choice = BUNDLE
         self._watched: Command | None = None
         self._failure: Ending | None = None
         self._connected = False
@@ -63,12 +66,21 @@ class LivePage(Page):
         self._link.doing.connect(self._show_doing)
         self._link.failed.connect(self._show_failure)
         self._link.answered.connect(self._answered)
-        for changed in (context.subject_changed, context.bundle_changed, context.data_changed):
-            changed.connect(self._settle)
+        context.subject_changed.connect(self._prefer_what_was_opened)
+        context.bundle_changed.connect(self._prefer)
+        context.data_changed.connect(self._settle)
+        context.watch_wanted.connect(self.watch)
         self._settle()
 
     def start(self) -> None:
         self._with_charts(self._start)
+
+    def watch(self, path: Path) -> None:
+        """The open model or the latest bundle, on this machine, at once."""
+        self.url = ""
+        self._prefer(BUNDLE if path == self.context.bundle else MODEL)
+        if not self.why_not_start():
+            self.start()
 
     def stop(self) -> None:
         self._watcher.stop()
@@ -84,6 +96,9 @@ class LivePage(Page):
         self.view.chart.freeze(self.paused_at is not None)
         self._settle()
 
+    def face_of_pause(self) -> Face | None:
+        return Face("Resume", "play") if self.paused_at is not None else None
+
     def clear(self) -> None:
         if self.session is None or self.view is None:
             return
@@ -98,7 +113,7 @@ class LivePage(Page):
             self.view.chart.follow()
 
     def export_csv(self) -> None:
-        path = dialogs.choose_save(self, "Export all samples", "Comma-separated values (*.csv)", "csv", "live.csv")
+        path = dialogs.choose_save(self, "Export all samples", dialogs.TABLES, "csv", "live.csv")
         if path is not None:
             self.save_csv(path)
 
@@ -120,7 +135,8 @@ class LivePage(Page):
     def ask_for_agent(self) -> None:
         """Asks for the address; `connect_to` is what follows."""
         known = self.url or self.context.settings.text(AGENT_URL, DEFAULT_URL)
-        dialog = AskText(self, "Connect to an agent", "Address of the agent, for instance device:8080", known)
+        question = "Address of the agent, for instance device:8080"
+        dialog = AskText(self, "Connect to an agent", question, known, "Connect")
         dialog.given.connect(self.connect_to)
         dialog.open()
 
@@ -131,7 +147,7 @@ class LivePage(Page):
 
     def leave_agent(self) -> None:
         """Back to what can be watched on this machine; the curves stay."""
-        self.url = ""
+        self.url, self._failure = "", None
         self._connected = False
         self._watcher.stop()
         self._settle()
@@ -235,7 +251,7 @@ class LivePage(Page):
         view.agent.traffic_changed.connect(self._restart)
         view.choice_changed.connect(self._choose)
         view.chart.span_changed.connect(self.context.changed)
-        view.message.details.clicked.connect(self._show_details)
+        view.message.details_wanted.connect(self.context.report)
         if self._book is not None:
             for button in view.findChildren(ActionButton):
                 button.use(self._book)
@@ -250,7 +266,7 @@ class LivePage(Page):
         if command is None or self.session is None or self.view is None:
             return
         subject = self._subject()
-        name = f"the agent at {self.url}" if subject is None or self.url else subject.name
+        name = f"the agent at {self.url}" if self.url or subject is None else subject.name
         self._failure = None
         self._connected = False
         self.view.message.hide()
@@ -270,6 +286,15 @@ class LivePage(Page):
     def _choose(self, key: str) -> None:
         self._choice = key
         self._restart()
+
+    def _prefer_what_was_opened(self) -> None:
+        subject = self.context.subject
+        self._prefer(MODEL if subject is not None and subject.kind == "model" else BUNDLE)
+
+    def _prefer(self, choice: str = BUNDLE) -> None:
+        """What came last is what the user means, and what failed before was something else."""
+        self._choice, self._failure = choice, None
+        self._settle()
 
     def _subject(self) -> Subject | None:
         return chosen(self.context.subject, self.context.bundle, self._choice)
@@ -324,25 +349,18 @@ class LivePage(Page):
             self.view.message.show_ending(ending, retry)
 
     def _why_no_change(self) -> str:
-        if not self.url or not self._connected:
-            return "Connect to an agent first."
-        agent = self.session.agent if self.session is not None else None
-        if agent is not None and agent.away:
-            return "The agent went away; wait until it is back."
-        if self._link.changing or (agent is not None and agent.busy):
-            return "A deployment is under way."
-        return ""
-
-    def _show_details(self) -> None:
-        if self.view is not None and self.view.message.ending is not None:
-            self.context.report(self.view.message.ending)
+        known = self.session.agent if self.session is not None else None
+        connected = bool(self.url) and self._connected
+        return why_no_change(known, connected=connected, changing=self._link.changing)
 
     def _show_figures(self) -> None:
         if self.view is None or self.session is None:
             return
         self.view.show_readouts(self.session.readouts(), self.session.comparison())
         state = self.session.state(self._watcher.running, self._watcher.stopping, self.paused_at)
-        self.view.show_state(state, self.session.name, self.session.said)
+        # Of an agent that went away the message tells.
+        away = self.session.agent is not None and self.session.agent.away
+        self.view.show_state(state, self.session.name, "" if away else self.session.said)
 
     def _show_marks(self) -> None:
         if self.view is not None and self.session is not None:
@@ -360,38 +378,21 @@ class LivePage(Page):
             if self._loading:
                 self.show_busy("The charts are made ready.")
             else:
-                self._show_nothing()
+                self.show_empty(*nothing_of(self.url, self._subject()))
             return
         known = () if self.url else choices(self.context.subject, self.context.bundle)
-        view.show_choices(known, self._choice or BUNDLE)
+        view.show_choices(known, self._choice)
         view.show_agent_panel(on=bool(self.url))
         if self.url and session.agent is not None:
-            view.agent.show_agent(session.agent)
+            view.agent.show_agent(session.agent, watched=self._watcher.running)
         self._show_figures()
         if self._failure is not None and not self._watcher.running:
             self.show_error(self._failure, "live.start")
         elif session.history.moments:
             self.show_content()
         elif self._watcher.running and not session.sampled and not self._connected:
-            what = (
-                f"Connecting to the agent at {self.url}"
-                if self.url
-                else session.phase or f"Starting {session.name}"
-            )
-            self.show_busy(f"{what}…", "live.stop")
+            self.show_busy(awaited(self.url, session.phase, session.name), "live.stop")
         elif self._watcher.running:
             self.show_content()
         else:
-            self._show_nothing()
-
-    def _show_nothing(self) -> None:
-        subject = self._subject()
-        if self.url:
-            self.show_empty(f"The agent at {self.url} is not watched.", "live.start")
-        elif subject is not None:
-            self.show_empty(
-                f"Run {subject.name} over and over, and see its latency, memory and load as they are.",
-                "live.start",
-            )
-        else:
-            self.show_empty("Open a model or a bundle to see it at work, or connect to an agent.", "live.connect")
+            self.show_empty(*nothing_of(self.url, self._subject()))

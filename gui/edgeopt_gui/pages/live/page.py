@@ -28,12 +28,13 @@ ACTIONS = (
     ),
     Action(
         "live.pause",
-        "Pause or resume drawing",
+        "Pause",
         _MENU,
         LivePage.pause,
         LivePage.why_not_draw,
         shortcut="Ctrl+P",
         icon="pause",
+        face=LivePage.face_of_pause,
     ),
     Action(
         "live.follow", "Follow the newest sample", _MENU, LivePage.follow, LivePage.why_not_follow, icon="follow"

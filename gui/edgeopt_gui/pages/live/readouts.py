@@ -29,25 +29,30 @@ class Readout:
 def read(history: History, missing: Mapping[str, str]) -> tuple[Readout, ...]:
     """In the order in which they are shown; `missing` says of a metric why it is not told."""
     latest, peaks = history.latest, history.peaks
+
+    def why_not(key: str) -> str:
+        reason = missing.get(key, "")
+        return f"{reason[:1].upper()}{reason[1:]}"
+
     rows = [
         Readout(label, significant(latest[key]) if key in latest else NOTHING, "ms", large=True)
         for key, label in PERCENTILES
     ]
     throughput = latest.get(panels.THROUGHPUT)
-    rows.append(Readout("Runs a second", NOTHING if throughput is None else significant(throughput)))
+    so_far = f"{units.count(int(latest[panels.RUNS]), 'run')} so far" if panels.RUNS in latest else ""
+    rate = NOTHING if throughput is None else significant(throughput)
+    rows.append(Readout("Runs a second", rate, note=so_far))
     for key, name in ((panels.PROCESS_MEMORY, "Process memory"), (panels.DEVICE_MEMORY, "Device memory")):
-        peak = f"at most {units.size(peaks[key])}" if key in peaks else missing.get(key, "")
+        peak = f"peak {units.size(peaks[key])}" if key in peaks else why_not(key)
         rows.append(Readout(name, units.size(latest[key]) if key in latest else NOTHING, note=peak))
-    rows.append(_plain("Load", latest.get(panels.LOAD), "%", missing.get(panels.LOAD, "")))
-    rows.append(_plain("Temperature", latest.get(panels.TEMPERATURE), "°C", missing.get(panels.TEMPERATURE, "")))
+    rows.append(_plain("Load", latest.get(panels.LOAD), "%", why_not(panels.LOAD)))
+    rows.append(_plain("Temperature", latest.get(panels.TEMPERATURE), "°C", why_not(panels.TEMPERATURE)))
     clock = latest.get(panels.CLOCK)
-    rows.append(
-        Readout("Clock", NOTHING if clock is None else units.clock(clock), note=missing.get(panels.CLOCK, ""))
-    )
+    rows.append(Readout("Clock", NOTHING if clock is None else units.clock(clock), note=why_not(panels.CLOCK)))
     if "failed_requests" in latest:
-        failed = units.count(int(latest["failed_requests"]), "request")
-        sent = significant(latest.get("sent_per_s", 0.0))
-        rows.append(Readout("Test requests a second", sent, note=f"{failed} failed"))
+        failed, sent = (units.count(int(latest.get(f"{each}_requests", 0.0))) for each in ("failed", "sent"))
+        sending = significant(latest.get("sent_per_s", 0.0))
+        rows.append(Readout("Test requests a second", sending, note=f"{sent} sent, {failed} failed"))
     return tuple(rows)
 
 

@@ -177,6 +177,9 @@ class LiveView(QWidget):
 class _Message(QFrame):
     """What went wrong while the curves stay: what happened, what next."""
 
+    details_wanted = Signal(object)
+    """The `Ending` that is shown."""
+
     def __init__(self) -> None:
         super().__init__()
         self.setProperty("role", "card")
@@ -186,6 +189,7 @@ class _Message(QFrame):
         self.details = QPushButton("Details…")
         self.dismiss = QPushButton("Dismiss")
         self.dismiss.clicked.connect(self.hide)
+        self.details.clicked.connect(lambda: self.details_wanted.emit(self.ending))
         self.ending: Ending | None = None
         line = self.fontMetrics().height()
         row = QHBoxLayout(self)

@@ -83,7 +83,8 @@ class ModelContent(QWidget):
         self._left.setWidget(self._summary)
         self.operators.moved.connect(self._follow)
         self._tabs.setDocumentMode(True)
-        self._tabs.setAccessibleName("Nodes, weights, inputs and outputs")
+        for part in (self._tabs, self._tabs.tabBar()):
+            part.setAccessibleName("Nodes, weights, inputs and outputs")
         self._tabs.addTab(self.nodes, "Nodes")
         self._tabs.addTab(self._in_tab(self.weights_table), "Weights")
         self._tabs.addTab(self._in_tab(self.ports_table), "Inputs and outputs")

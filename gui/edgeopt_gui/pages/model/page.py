@@ -73,7 +73,8 @@ class ModelPage(Page):
         return self.why_not_known()
 
     def watch(self) -> None:
-        self.context.go("live")
+        if self.context.subject is not None:
+            self.context.watch(self.context.subject.path)
 
     def _subject_changed(self) -> None:
         self._forget()

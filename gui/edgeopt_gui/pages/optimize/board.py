@@ -3,11 +3,13 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from edgeopt import events
 from edgeopt_gui.pages.optimize.phases import place_of
-from edgeopt_gui.pages.optimize.result import Report, Result
+
+if TYPE_CHECKING:
+    from edgeopt_gui.pages.optimize.result import Report, Result
 
 Status = Literal[
     "racing", "winner", "baseline", "kept", "lost", "below the floor", "failed", "not tried", "not made"
@@ -48,6 +50,16 @@ class Row:
         return f"{word}: {self.reason}" if self.reason else word
 
     @property
+    def short(self) -> str:
+        """The same for a narrow column; what was measured stands in the others."""
+        share, of_speed, _ = self.reason.partition(_SHARE)
+        if of_speed:
+            return f"{100 * float(share):.0f} % of the best"
+        if self.status == "below the floor":
+            return _MARKS[self.status]
+        return self.outcome.partition(";")[0]
+
+    @property
     def leads(self) -> bool:
         return self.status in {"winner", "kept"}
 
@@ -80,10 +92,10 @@ class Board:
             return row
         return None
 
-    def finish(self, result: Result) -> None:
+    def finish(self, result: "Result") -> None:
         """Puts what was found in the place of what was told on the way."""
         rows = [_reported(report, result) for report in result.candidates]
-        rows += [Row(v.name, "not made", v.failure) for v in result.variants if v.failure]
+        rows += [Row(v.name, "not made", _in_the_app(v.failure)) for v in result.variants if v.failure]
         self.rows = {row.name: row for row in rows}
         self.warnings = list(result.warnings)
 
@@ -121,7 +133,7 @@ def _row_of(standing: events.Standing, before: Row | None) -> Row:
     return replace(
         row,
         status=standing.status,
-        reason=standing.reason,
+        reason=_in_the_app(standing.reason),
         latency_ms=_known(standing.latency_ms, row.latency_ms),
         speedup=_known(standing.speedup, row.speedup),
         low=standing.speedup_low if measured else row.low,
@@ -130,7 +142,7 @@ def _row_of(standing: events.Standing, before: Row | None) -> Row:
     )
 
 
-def _reported(report: Report, result: Result) -> Row:
+def _reported(report: "Report", result: "Result") -> Row:
     status: Status = report.status
     if report.candidate == result.baseline:
         status = "baseline" if result.faster else "kept"
@@ -140,13 +152,18 @@ def _reported(report: Report, result: Result) -> Row:
     return Row(
         report.candidate.name,
         status,
-        "" if status in {"baseline", "kept", "winner"} else report.reason,
+        "" if status in {"baseline", "kept", "winner"} else _in_the_app(report.reason),
         report.latency_ms,
         speedup.median if speedup else None,
         speedup.low if speedup else None,
         speedup.high if speedup else None,
         report.accuracy_db,
     )
+
+
+def _in_the_app(reason: str) -> str:
+    """The search speaks of the option of its command line, which is a field here."""
+    return reason.replace("--time-limit", "time limit")
 
 
 def _known(new: float | None, old: float | None) -> float | None:

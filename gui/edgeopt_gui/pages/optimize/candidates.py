@@ -1,7 +1,7 @@
 """The table of candidates: the fastest first, each with its interval and what became of it."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QResizeEvent
+from PySide6.QtGui import QFont, QFontMetrics, QResizeEvent
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from edgeopt_gui import theme
@@ -12,7 +12,7 @@ from edgeopt_gui.widgets.records import Column, Look, RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
 
 _SPEED, _INTERVAL = 1, 2
-_BAR_LETTERS, _NAME_LETTERS, _REASON_LETTERS = 18, 32, 20
+_BAR_LETTERS, _NAME_LETTERS, _OUTCOME_LETTERS = 15, 26, 26
 
 
 def _interval(row: Row) -> str:
@@ -48,20 +48,23 @@ COLUMNS: tuple[Column[Row], ...] = (
         title_tip="Signal-to-noise ratio of the outputs against your model's; more is better",
     ),
     Column("Latency", lambda r: r.latency_ms, lambda r: milliseconds(r.latency_ms), "right"),
-    Column("What became of it", lambda r: r.outcome, tip=lambda r: r.outcome, stretch=True),
+    Column("Outcome", lambda r: r.short, tip=lambda r: r.outcome, stretch=True),
 )
 
 
 class _Table(RecordsTable):
-    """Names get what they need where there is room, and the reasons the rest."""
+    """Names get what they need where there is room beside the outcomes, and the outcomes the rest."""
 
     def fit(self) -> None:
         super().fit()
         letter = self.fontMetrics().averageCharWidth()
         self.setColumnWidth(_INTERVAL, letter * _BAR_LETTERS)
-        wanted, least = self.columnWidth(0), letter * _NAME_LETTERS
+        bold = QFont(self.font())
+        bold.setBold(True)
+        names = (QFontMetrics(bold).horizontalAdvance(short_name(row.name)) for row in self.records.rows)
+        wanted, least = max(names, default=0) + 3 * letter, letter * _NAME_LETTERS
         others = sum(self.columnWidth(place) for place in range(1, len(COLUMNS) - 1))
-        room = self.viewport().width() - others - letter * _REASON_LETTERS
+        room = self.viewport().width() - others - letter * _OUTCOME_LETTERS
         self.setColumnWidth(0, max(least, min(wanted, room)))
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 from PySide6.QtCore import QObject, Signal
 
@@ -9,7 +10,6 @@ from edgeopt.errors import EdgeoptError
 from edgeopt_gui.background import Background
 from edgeopt_gui.context import Context
 from edgeopt_gui.pages.optimize.run import Run
-from edgeopt_gui.pages.optimize.saving import export_deployment, save_bundle
 
 
 class Keeper(QObject):
@@ -25,12 +25,12 @@ class Keeper(QObject):
     def save(self, run: Run, target: Path) -> None:
         bundle = run.bundle
         if bundle is not None:
-            self._do(run, lambda: save_bundle(bundle, target), self._saved)
+            self._do(run, lambda: _saving().save_bundle(bundle, target), self._saved)
 
     def export(self, run: Run, target: Path) -> None:
         bundle = run.bundle
         if bundle is not None:
-            self._do(run, lambda: export_deployment(bundle, target), self._exported)
+            self._do(run, lambda: _saving().export_deployment(bundle, target), self._exported)
 
     def _do(self, run: Run, work: Callable[[], Path], then: Callable[[Run, Path], None]) -> None:
         self.busy = True
@@ -58,3 +58,10 @@ class Keeper(QObject):
     def _say(self, run: Run, sentence: str) -> None:
         run.note = sentence
         self.told.emit(run)
+
+
+def _saving() -> ModuleType:
+    """Imported beside the GUI's thread, by whoever saves first."""
+    from edgeopt_gui.pages.optimize import saving
+
+    return saving

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from edgeopt.graph.ledger import LedgerEntry
-from edgeopt_gui.pages.optimize.result import Result
+
+if TYPE_CHECKING:
+    from edgeopt_gui.pages.optimize.result import Result
 
 Did = Literal["applied", "refused", "rolled back", "nothing to do"]
 _MOST_NODES_TOLD = 12
@@ -37,7 +39,7 @@ class LedgerRow:
         )
 
 
-def ledger_rows(result: Result) -> tuple[LedgerRow, ...]:
+def ledger_rows(result: "Result") -> tuple[LedgerRow, ...]:
     """The passes behind the winner: its own, after those of the cleaned model that it started from."""
     variant = result.winner.variant
     wanted = {variant} | ({"cleaned"} if variant != "source" else set())

@@ -1,6 +1,7 @@
 """The page itself: settings on the left, the search and what it found on the right."""
 
 from pathlib import Path
+from types import ModuleType
 
 import msgspec
 from PySide6.QtCore import QStandardPaths, QTimer
@@ -9,6 +10,7 @@ from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 from edgeopt import events
 from edgeopt.errors import EdgeoptError
 from edgeopt.targets import Verdict as TargetVerdict
+from edgeopt_gui.actions.action import Face
 from edgeopt_gui.background import Background
 from edgeopt_gui.context import Context
 from edgeopt_gui.jobs.command import Command
@@ -17,7 +19,6 @@ from edgeopt_gui.pages.base import Page
 from edgeopt_gui.pages.optimize.board import Row
 from edgeopt_gui.pages.optimize.keeper import Keeper
 from edgeopt_gui.pages.optimize.places import fresh_place, give_back, sweep
-from edgeopt_gui.pages.optimize.result import headline, read_result
 from edgeopt_gui.pages.optimize.run import Run
 from edgeopt_gui.pages.optimize.run_view import RunView
 from edgeopt_gui.pages.optimize.settings_panel import SettingsPanel
@@ -68,11 +69,14 @@ class OptimizePage(Page):
             self._show_failure(Ending("failed", {}, error.message, error.hint))
             return
         job = self.context.jobs.run(choices.command(model, data, place))
-        run = Run(model, place, self._command(), job)
+        last = self._runs.get(model)
+        before = last if last is None or last.result is not None else last.before
+        run = Run(model, place, self._command(), job, before=before)
         job.told.connect(lambda event: self._hear(run, event))
         job.ended.connect(lambda ending: self._ended(run, ending))
         self._runs[model] = self._run = run
-        in_use = [r.place for r in self._runs.values()] + [p for p in (self.context.bundle,) if p is not None]
+        runs = (*self._runs.values(), before)
+        in_use = [r.place for r in runs if r is not None] + [p for p in (self.context.bundle,) if p is not None]
         self._background.do(lambda: sweep(_root(), in_use), lambda _: None)
         self._show_run()
         self.context.changed.emit()
@@ -87,6 +91,10 @@ class OptimizePage(Page):
         if self.panel.data.problem:
             return f"The data cannot be used: {self.panel.data.problem}"
         return ""
+
+    def face_of_start(self) -> Face | None:
+        run = self._run
+        return Face("Search again") if run is not None and not run.running and not run.cancelled else None
 
     def command_of_start(self) -> Command | None:
         return self._command() if self._model is not None else None
@@ -151,7 +159,7 @@ class OptimizePage(Page):
     def watch_live(self) -> None:
         if self._run is not None and self._run.bundle is not None:
             self.context.use_bundle(self._run.bundle)
-            self.context.go("live")
+            self.context.watch(self._run.bundle)
 
     def why_not_watch(self) -> str:
         return "" if self._run is not None and self._run.result is not None else "There is no bundle yet."
@@ -175,6 +183,8 @@ class OptimizePage(Page):
         return self._shown
 
     def entered(self) -> None:
+        # Beside this thread, long before a search has an outcome.
+        self._background.do(_result, lambda _: None)
         if not self._targets_asked:
             self._targets_asked = True
             job = self.context.jobs.run(Command("Listing the targets", ("targets",)))
@@ -195,17 +205,24 @@ class OptimizePage(Page):
             ending = self._read(run, ending)
         if ending.good:
             self.context.use_bundle(run.place)
-            self.context.say(f"{run.model.name}: {headline(run.result)}." if run.result else "")
+            self.context.say(f"{run.model.name}: {_result().headline(run.result)}." if run.result else "")
         else:
             run.failure = ending
             self._background.do(lambda: give_back(run.place), lambda _: None)
-        if run is self._run:
+        shown = run is self._run
+        if run.cancelled and run.before is not None:
+            self._runs[run.model] = run.before
+            run.before.note = "The new search was cancelled; this is what the one before found."
+            self._run = run.before if shown else self._run
+        if run.result is not None:
+            run.before = None
+        if shown:
             self._show_run()
         self.context.changed.emit()
 
     def _read(self, run: Run, ending: Ending) -> Ending:
         try:
-            run.result = read_result(ending.data)
+            run.result = _result().read_result(ending.data)
         except msgspec.ValidationError as error:
             what = "The result of the search cannot be read."
             return Ending("failed", {}, what, "Install one version of edgeopt.", f"{ending.details}\n{error}")
@@ -264,7 +281,7 @@ class OptimizePage(Page):
         self.show_content()
         self.panel.setEnabled(not self._searching)
         self._show_command(run.shown if run is not None else self.command_of_start())
-        if run is None or (run.failure is not None and run.failure.how == "cancelled"):
+        if run is None or run.cancelled:
             self.welcome.set(model.name if model else "", run.failure.what if run and run.failure else "")
             self._right.setCurrentWidget(self.welcome)
         elif run.failure is not None:
@@ -313,3 +330,10 @@ class OptimizePage(Page):
 def _root() -> Path:
     cache = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.GenericCacheLocation)
     return Path(cache) / "edgeopt" / "searches"
+
+
+def _result() -> ModuleType:
+    """The slow part of the page: with it come numpy and the search, which the first window does not wait for."""
+    from edgeopt_gui.pages.optimize import result
+
+    return result

@@ -16,6 +16,7 @@ ACTIONS = (
         icon="play",
         command=OptimizePage.command_of_start,
         primary=True,
+        face=OptimizePage.face_of_start,
     ),
     Action(
         "optimize.cancel",

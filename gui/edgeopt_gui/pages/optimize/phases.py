@@ -12,16 +12,53 @@ class Phase:
     """As `events.Progress.phase` has it."""
     short: str
     sentence: str
+    plan: str
+    """What will happen in it, for whoever has not started yet."""
 
 
 PHASES = (
-    Phase("reading the model", "Read", "Reading the model"),
-    Phase("making variants", "Vary", "Making variants of the model"),
-    Phase("screening", "Screen", "Screening: does it run, is it inside the accuracy floor?"),
-    Phase("racing", "Race", "Racing in turns against your model"),
-    Phase("tuning", "Tune", "Tuning the runtime options of the best"),
-    Phase("final", "Final", "Racing the best once more, for longer"),
-    Phase("proving", "Prove", "Proving the winner from the written bundle"),
+    Phase(
+        "reading the model",
+        "Read",
+        "Reading the model",
+        "The model is read and run as it is: that is the yardstick.",
+    ),
+    Phase(
+        "making variants",
+        "Vary",
+        "Making variants of the model",
+        "Variants of it are made: rewritten, fused, and with data in 8 bits too.",
+    ),
+    Phase(
+        "screening",
+        "Screen",
+        "Screening: does it run, is it inside the accuracy floor?",
+        "Each runs once; what fails or falls below the accuracy floor is out.",
+    ),
+    Phase(
+        "racing",
+        "Race",
+        "Racing in turns against your model",
+        "The others race in turns against your model; the slow ones leave.",
+    ),
+    Phase(
+        "tuning",
+        "Tune",
+        "Tuning the runtime options of the best",
+        "The best are tried with other threads and runtime options.",
+    ),
+    Phase(
+        "final",
+        "Final",
+        "Racing the best once more, for longer",
+        "The best of all race once more, for longer.",
+    ),
+    Phase(
+        "proving",
+        "Prove",
+        "Proving the winner from the written bundle",
+        "The winner is written as a bundle and measured from there, on samples kept aside until then.",
+    ),
 )
 
 

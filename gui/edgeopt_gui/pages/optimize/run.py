@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.jobs.job import Job
 from edgeopt_gui.pages.optimize.board import Board
-from edgeopt_gui.pages.optimize.result import Result
+
+if TYPE_CHECKING:
+    from edgeopt_gui.pages.optimize.result import Result
 
 
 @dataclass(slots=True)
@@ -19,15 +22,21 @@ class Run:
     """The command line that does the same, with a plain name for the bundle."""
     job: Job
     board: Board = field(default_factory=Board)
-    result: Result | None = None
+    result: "Result | None" = None
     failure: Ending | None = None
     saved: Path | None = None
     note: str = ""
     """What came of saving it."""
+    before: "Run | None" = None
+    """The last one of this model that has a result: a search that is cancelled does not take it away."""
 
     @property
     def running(self) -> bool:
         return self.result is None and self.failure is None
+
+    @property
+    def cancelled(self) -> bool:
+        return self.failure is not None and self.failure.how == "cancelled"
 
     @property
     def bundle(self) -> Path | None:

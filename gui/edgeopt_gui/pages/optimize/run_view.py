@@ -27,6 +27,7 @@ class RunView(QWidget):
         self.warnings.setMargin(height // 2)
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
+        self.tabs.tabBar().setAccessibleName("Candidates, ledger and warnings")
         for page, title in ((self.candidates, "Candidates"), (self.ledger, "Ledger"), (self.warnings, "Warnings")):
             self.tabs.addTab(page, title)
         layout = QVBoxLayout(self)

@@ -5,9 +5,6 @@ from pathlib import Path
 from typing import IO, Any
 from zipfile import BadZipFile, ZipFile
 
-import numpy as np
-
-from edgeopt.data import HOW
 from edgeopt.errors import DataError, said_by
 from edgeopt.search.split import split
 
@@ -19,6 +16,8 @@ NO_DATA = (
 
 def count_samples(path: Path) -> int:
     """How many samples an .npz or a folder of .npy holds; raises DataError where it holds none."""
+    from edgeopt.data import HOW  # with it comes numpy, after the first window
+
     if not path.exists():
         raise DataError(f"There is no data at '{path}'.", "Choose it again, or another file.")
     try:
@@ -60,6 +59,8 @@ def _shapes_in_archive(path: Path) -> Iterator[tuple[int, ...]]:
 
 
 def _shape(file: IO[bytes]) -> tuple[int, ...]:
+    import numpy as np
+
     version = np.lib.format.read_magic(file)
     read: Any = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape: tuple[int, ...] = read(file)[0]

@@ -1,11 +1,15 @@
 """The head of a finished search: the verdict, what it rests on, before and after."""
 
+from typing import TYPE_CHECKING
+
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
-from edgeopt_gui.pages.optimize.result import Compared, Result, comparison, explanation, headline, proof_line
 from edgeopt_gui.pages.optimize.texts import large, quiet, selectable
 from edgeopt_gui.widgets.action_button import ActionButton
+
+if TYPE_CHECKING:
+    from edgeopt_gui.pages.optimize.result import Compared, Result
 
 
 class Verdict(QWidget):
@@ -25,8 +29,12 @@ class Verdict(QWidget):
             tiles.addLayout(tile)
         tiles.addStretch()
         buttons = QHBoxLayout()
-        for key in ("optimize.save", "optimize.export", "optimize.live"):
-            buttons.addWidget(ActionButton(key))
+        for key, text in (
+            ("optimize.save", "Save as…"),
+            ("optimize.export", "Export deployment.toml…"),
+            ("optimize.live", "Watch live"),
+        ):
+            buttons.addWidget(ActionButton(key, text=text))
         buttons.addStretch()
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -39,7 +47,9 @@ class Verdict(QWidget):
         layout.addWidget(self.note)
         self.say("")
 
-    def set(self, result: Result) -> None:
+    def set(self, result: "Result") -> None:
+        from edgeopt_gui.pages.optimize.result import comparison, explanation, headline, proof_line
+
         self.headline.setText(headline(result))
         self.explanation.setText(explanation(result))
         self.proof.setText(proof_line(result))
@@ -62,7 +72,7 @@ class _Tile(QGridLayout):
         for place, label in enumerate((self._caption, self._value, self._was)):
             self.addWidget(label, place, 0, Qt.AlignmentFlag.AlignLeft)
 
-    def set(self, compared: Compared) -> None:
+    def set(self, compared: "Compared") -> None:
         self._caption.setText(compared.what)
         self._value.setText(compared.after)
         was = [] if compared.before == "reference" else [f"was {compared.before}"]

@@ -1,6 +1,5 @@
 """Numbers as people read them: sensible digits, a unit, a dash for what is not known."""
 
-from edgeopt.graph.accuracy import decibels
 from edgeopt_gui.units import size
 
 NOTHING = "–"  # noqa: RUF001 - the dash of a table's empty cell
@@ -27,7 +26,11 @@ def memory(value: int | None) -> str:
 
 
 def accuracy(value: float | None) -> str:
-    return NOTHING if value is None else decibels(value)
+    if value is None:
+        return NOTHING
+    from edgeopt.graph.accuracy import decibels  # with it comes numpy, after the first window
+
+    return decibels(value)
 
 
 def change(before: float | None, after: float | None) -> str:

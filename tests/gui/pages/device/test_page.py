@@ -99,3 +99,19 @@ def test_sources_come_and_go_and_are_remembered(context, page):
 def test_the_command_line_of_the_page(page):
     assert page.command().line == "edgeopt probe"
     assert page.command_of_sources().line == "edgeopt probe --explain"
+
+
+def test_cancelled_reading_again_keeps_what_is_shown(qtbot, context, page):
+    page.probe()
+    for job in context.jobs.jobs:
+        job.cancel()
+    qtbot.waitUntil(lambda: not context.jobs.jobs, timeout=20_000)
+    assert page.state == "content"
+    assert page.view.why.text().startswith("The most exact")
+
+
+def test_the_action_of_the_sources_says_what_it_would_do(page):
+    action = next(each for each in ENTRY.actions if each.key == "device.sources")
+    assert action.face(page) is None
+    page.toggle_sources()
+    assert action.face(page).title == "Hide sources"

@@ -49,7 +49,7 @@ def test_the_states_of_a_deployment_are_kept_in_order(agent):
         taken = agent.take_progress(step(state, 3, "a reason"), 100.0 + place)
         assert (taken.deployment, taken.state, taken.time_s) == (3, state, 100.0 + place)
     assert agent.busy
-    assert agent.latest() == "Deployment 3: on probation (a reason)."
+    assert agent.latest() == "Deployment 3 on probation: a reason"
     agent.take_progress(step("committed", 3), 200.0)
     assert not agent.busy
     assert [each.words for each in agent.steps] == ["accepted", "trying it out", "on probation", "serves for good"]
@@ -83,3 +83,12 @@ def test_the_sentence_by_which_it_goes_away_is_known():
     assert says_it_went_away(Log("warning", "The agent at x went away; waiting for it to come back."))
     assert not says_it_went_away(Log("info", "The agent at x is back."))
     assert not says_it_went_away(Log("warning", "The device is hot."))
+
+
+def test_a_long_reason_is_told_in_short_and_whole(agent):
+    reason = "The bundle was proved on another device, so nothing of its proof holds here. " * 3
+    agent.take_progress(step("failed", 2, reason), 1.0)
+    assert agent.latest().startswith("Deployment 2 refused: The bundle was proved")
+    assert len(agent.latest()) < 130
+    assert agent.reason() == reason
+    assert agent.serves(watched=False) == "It is not watched just now."

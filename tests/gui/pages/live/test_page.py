@@ -260,3 +260,40 @@ def test_the_length_of_time_is_chosen(qtbot, filled):
 def test_every_widget_has_a_name_for_screen_readers(page):
     for kind in (QComboBox, QAbstractSpinBox):
         assert all(each.accessibleName() for each in page.view.findChildren(kind))
+
+
+def test_what_was_opened_last_is_what_is_watched(context, page, sample, conv_bundle, tmp_path):
+    context.open(Subject(conv_bundle, "bundle"))
+    context.open(Subject(sample, "model"))
+    assert page.command_of_start().arguments == ("watch", str(sample))
+    context.use_bundle(conv_bundle)
+    assert page.command_of_start().arguments == ("watch", str(conv_bundle))
+
+
+def test_asked_for_from_another_page_it_begins_at_once(qtbot, context, page, sample):
+    page.url = "http://127.0.0.1:9"
+    context.open(Subject(sample, "model"))
+    context.watch(sample)
+    assert page.command().arguments == ("watch", str(sample))
+    qtbot.waitUntil(lambda: page.session.history.moments > 2, timeout=LONG_MS)
+    context.watch(sample)
+    assert len(context.jobs.jobs) == 1
+
+
+def test_a_failure_goes_with_what_failed(qtbot, context, page, sample, tmp_path):
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(b"no model")
+    context.open(Subject(broken, "model"))
+    page.start()
+    qtbot.waitUntil(lambda: page.state == "error", timeout=LONG_MS)
+    context.open(Subject(sample, "model"))
+    assert page.state == "empty"
+
+
+def test_paused_the_action_is_called_resume(filled):
+    action = next(each for each in live.ACTIONS if each.key == "live.pause")
+    assert action.face(filled) is None
+    filled.pause()
+    assert action.face(filled).title == "Resume"
+    filled.pause()
+    assert action.face(filled) is None

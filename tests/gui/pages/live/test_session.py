@@ -59,7 +59,7 @@ def test_why_a_metric_is_missing_is_kept(session):
     session.begin("model.onnx", "", NOW_S)
     session.take(Log("info", "No clock_hz: the kernel shows no cpufreq."), NOW_S)
     clock = next(each for each in session.readouts() if each.name == "Clock")
-    assert clock.note == "the kernel shows no cpufreq"
+    assert clock.note == "The kernel shows no cpufreq"
 
 
 def test_a_session_with_an_agent(session):

@@ -35,7 +35,7 @@ def test_a_variant_that_could_not_be_made_says_why(result):
     board = Board()
     board.finish(result)
     row = board.rows["transformer-fused"]
-    assert row.outcome == "not made: the model has no attention"
+    assert row.outcome == row.short == "not made: the model has no attention"
     assert row.out
 
 
@@ -62,6 +62,7 @@ def test_a_later_standing_keeps_what_it_does_not_say():
     row = board.hear(events.Standing("a", "lost", "0.70 of the speed of b"))
     assert row == Row("a", "lost", "0.70 of the speed of b", 2.0, 1.5, 1.4, 1.6, 40.0)
     assert row.outcome == "slower: 0.70 of the speed of b"
+    assert row.short == "70 % of the best"
 
 
 def test_the_best_is_in_the_race_and_faster_than_the_model():

@@ -59,7 +59,15 @@ def test_another_board_replaces_the_rows(shown):
     assert names(shown) == ["new"]
 
 
-def test_the_names_are_readable_in_a_narrow_window(shown):
-    shown.put([Row("cleaned · onnxruntime-cpu · threads=1", "racing", speedup=1.5)])
-    shown.resize(560, 300)
-    assert shown.table.columnWidth(0) >= shown.fontMetrics().averageCharWidth() * 30
+def test_names_and_outcomes_are_readable_in_a_narrow_window(shown):
+    shown.put([Row("cleaned · onnxruntime-cpu · threads=1", "lost", "0.97 of the speed of another", speedup=1.5)])
+    shown.resize(600, 300)
+    assert shown.table.columnWidth(0) >= shown.fontMetrics().averageCharWidth() * 26
+    assert shown.table.columnWidth(5) > shown.fontMetrics().horizontalAdvance("97 % of the best")
+
+
+def test_names_are_whole_where_there_is_room(shown):
+    name = "source · openvino-cpu · precision=bf16 · threads=1 · group=128"
+    shown.put([Row(name, "winner", speedup=1.5)])
+    shown.resize(1400, 300)
+    assert shown.table.columnWidth(0) > shown.fontMetrics().horizontalAdvance(name)

@@ -4,6 +4,8 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
+import sys
 
 import numpy as np
 import psutil
@@ -15,6 +17,7 @@ from edgeopt.samples import DATA, MODEL
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.optimize.page import ENTRY
 from edgeopt_gui.pages.optimize.result import headline
+from edgeopt_gui.pages.optimize.run import Run
 from edgeopt_gui.subject import Subject
 
 SEARCH_MS = 60_000
@@ -198,3 +201,27 @@ def test_a_missing_extra_says_how_to_install_it(ready, qtbot, context):
     assert ready.failure.sentence.text() == what
     assert ready.failure.next_step.text() == hint
     job.cancel()
+
+
+def test_a_search_that_is_cancelled_does_not_take_the_result_before_away(qtbot, ready, context, result, tmp_path):
+    before = Run(MODEL, tmp_path / "before.edgeopt", ready.command(), job=None, result=result)
+    ready._runs[MODEL] = before
+    context.open(Subject(MODEL, "model"))
+    assert ready.view.verdict.headline.text() == headline(result)
+    face = next(action for action in ENTRY.actions if action.key == "optimize.start").face
+    assert face(ready).title == "Search again"
+    job = start(ready, context, qtbot)
+    assert ready.state == "busy"
+    assert face(ready) is None
+    with qtbot.waitSignal(job.ended, timeout=10_000):
+        ready.cancel()
+    assert ready.state == "content"
+    assert ready.view.verdict.isVisible()
+    assert "cancelled" in ready.view.verdict.note.text()
+
+
+def test_neither_numpy_nor_the_search_is_imported_before_the_first_window():
+    slow = ("numpy", "edgeopt.backends", "edgeopt.bundle", "edgeopt_gui.pages.optimize.result")
+    check = f"import sys, edgeopt_gui.application; print([m for m in {slow} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,7 +1,11 @@
 """The phases against what a real search tells."""
 
+from PySide6.QtWidgets import QLabel
+
 from edgeopt import events
 from edgeopt_gui.pages.optimize import phases
+from edgeopt_gui.pages.optimize.phases import PHASES
+from edgeopt_gui.pages.optimize.welcome import Welcome
 
 
 def test_every_phase_of_a_real_search_has_its_step(recorded):
@@ -26,3 +30,10 @@ def test_the_share_of_a_phase():
     assert phases.share_done(events.Progress("racing", done=3, total=9)) == 1 / 3
     assert phases.share_done(events.Progress("racing")) == 0
     assert phases.share_done(None) == 0
+
+
+def test_each_phase_says_beforehand_what_will_happen_in_it(qtbot, context):
+    welcome = Welcome()
+    qtbot.addWidget(welcome)
+    texts = [label.text() for label in welcome.findChildren(QLabel)]
+    assert all(phase.plan.endswith(".") and phase.plan in texts and phase.short in texts for phase in PHASES)

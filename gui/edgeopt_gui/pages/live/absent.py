@@ -1,0 +1,34 @@
+"""What the Live page says while it has no curves to show."""
+
+from typing import NamedTuple
+
+from edgeopt_gui.subject import Subject
+
+
+class Nothing(NamedTuple):
+    sentence: str
+    action: str
+    """The key of what to do about it."""
+    other: str = ""
+    """And of another way."""
+
+
+def nothing_of(url: str, subject: Subject | None) -> Nothing:
+    """Why there is nothing, given the agent's address ("" for this machine) and what is to be watched."""
+    if url:
+        return Nothing(f"The agent at {url} is not watched.", "live.start", "live.disconnect")
+    if subject is not None:
+        return Nothing(
+            f"Run {subject.name} over and over, and see its latency, memory and load as they are.",
+            "live.start",
+            "live.connect",
+        )
+    return Nothing(
+        "Open a model or a bundle to see it at work, or connect to an agent.", "app.open-model", "live.connect"
+    )
+
+
+def awaited(url: str, phase: str, name: str) -> str:
+    """What is done before the first sample comes."""
+    what = f"Connecting to the agent at {url}" if url else phase or f"Starting {name}"
+    return f"{what}…"
