@@ -26,11 +26,15 @@ help:
 demo: .venv/.demo
 	@$(PYTHON) -m edgeopt demo
 
+# Two at a time, a file at a time; what measures time comes after that, by itself.
+TOGETHER := -n 2 --dist loadfile
+
 test: .venv/.dev
-	@$(PYTHON) -m pytest
+	@$(PYTHON) -m pytest $(TOGETHER) -m 'not alone'
+	@$(PYTHON) -m pytest -m alone
 
 test-fast: .venv/.dev
-	@$(PYTHON) -m pytest -m 'not slow'
+	@$(PYTHON) -m pytest $(TOGETHER) -m 'not slow and not alone'
 
 check: .venv/.dev
 	@$(PYTHON) -m ruff check .

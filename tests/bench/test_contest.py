@@ -11,6 +11,8 @@ from edgeopt.bench.stats import verdict
 from edgeopt.bench.trial import read_outputs
 from edgeopt.errors import TrialError
 
+pytestmark = pytest.mark.alone
+
 
 class Listed:
     """A child that needs no process: writes down when it is its turn, and answers with the next latency."""

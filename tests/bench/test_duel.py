@@ -4,6 +4,8 @@ from edgeopt import events
 from edgeopt.bench.duel import Side, duel
 from edgeopt.errors import TrialError
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture
 def side(load_null):

@@ -7,6 +7,8 @@ import pytest
 from edgeopt_gui.gaps import GapMonitor
 from edgeopt_gui.pages import PAGES
 
+pytestmark = pytest.mark.alone
+
 PATIENCE_MS = 120_000
 IDLE_MS = 5000
 

@@ -5,6 +5,8 @@ from edgeopt.errors import BundleError, DataError, EdgeoptError, ModelError
 from edgeopt.events import Metric, ignore
 from edgeopt.search.comparison import bench
 
+pytestmark = pytest.mark.alone
+
 
 def test_a_bundle_against_its_model(conv_bundle, conv_model):
     said = []

@@ -10,6 +10,8 @@ from edgeopt.events import ignore
 from edgeopt.runtime.check import check
 from edgeopt.search.optimize import optimize
 
+pytestmark = pytest.mark.alone
+
 
 def test_the_model_is_never_touched_and_nothing_is_left_beside_the_bundle(with_data, without_data, nothing_wins):
     for found in (with_data, without_data, nothing_wins):

@@ -8,6 +8,8 @@ from edgeopt.errors import TrialError
 from edgeopt.events import Progress, Standing, ignore
 from edgeopt.search.race import Heat, race, ranked
 
+pytestmark = pytest.mark.alone
+
 SHORT = (Heat(3, 0.5), Heat(2, 0.5))
 
 

@@ -5,6 +5,10 @@ import statistics
 import sys
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.alone
+
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "live_curves.py"
 
 
