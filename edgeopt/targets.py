@@ -46,17 +46,21 @@ class Verdict(msgspec.Struct, frozen=True):
     title: str
     fits: bool
     chosen: bool
+    """Of those that fit the device, the most exact one."""
     reason: str
     usable: bool = True
     """This version of edgeopt has the backend that the target is about."""
+    used: bool = False
+    """What a search follows: the chosen one, or the next where this version cannot use that."""
 
 
 class Choice(msgspec.Struct, frozen=True):
+    target: TargetProfile
+    """The most exact one that fits the device."""
     profile: TargetProfile
+    """What a search follows: the same, or the best that this version of edgeopt has a backend for."""
     verdicts: tuple[Verdict, ...]
-    """Every target: the chosen one first, then those that fit, then the others."""
-    would_choose: TargetProfile | None = None
-    """The better one that fits, where this version of edgeopt lacks the backend for it."""
+    """Every target: the chosen one first, then the used one, then those that fit, then the others."""
 
 
 def lacking_backend(profile: TargetProfile) -> str | None:
@@ -66,18 +70,18 @@ def lacking_backend(profile: TargetProfile) -> str | None:
 
 
 def choose(device: Device, profiles: Sequence[TargetProfile]) -> Choice:
-    """The target of the highest rank that fits and that can be used; MissingError where none does."""
+    """The target of the highest rank that fits, and the one that can be used; MissingError where none does."""
     answers = [(profile, fit(device, profile)) for profile in profiles]
     fitting = [profile for profile, answer in answers if isinstance(answer, Fits)]
     usable = [profile for profile in fitting if lacking_backend(profile) is None]
     if not usable:
         reasons = "; ".join(f"{profile.name}: {answer.reason}" for profile, answer in answers)
         raise MissingError("No target profile fits this device.", reasons or "No profile was given.")
-    best, better = (max(group, key=lambda profile: profile.match.rank) for group in (usable, fitting))
-    verdicts = [_verdict(profile, answer, best) for profile, answer in answers]
+    target, used = (max(group, key=lambda profile: profile.match.rank) for group in (fitting, usable))
+    verdicts = [_verdict(profile, answer, target, used) for profile, answer in answers]
     ranks = {profile.name: profile.match.rank for profile in profiles}
-    verdicts.sort(key=lambda v: (not v.chosen, not v.fits, -ranks[v.name], v.name))
-    return Choice(best, tuple(verdicts), better if better is not best else None)
+    verdicts.sort(key=lambda v: (not v.chosen, not v.used, not v.fits, -ranks[v.name], v.name))
+    return Choice(target, used, tuple(verdicts))
 
 
 def find(named: str | Path, device: Device | None = None, target: str | None = None) -> Resolved:
@@ -121,7 +125,7 @@ def profile_for(device: Device, target: str | None = None, named: str | Path | N
     if lacking is not None:
         raise MissingError(
             f"This version of edgeopt has no backend {lacking} yet, which {profile.name} is about.",
-            f"Use the target {choose(device, shipped_profiles()).profile.name}, which `edgeopt targets` chooses.",
+            f"Use the target {choose(device, shipped_profiles()).profile.name}, which a search uses by itself.",
         )
     return profile
 
@@ -189,14 +193,15 @@ def _target(name: str) -> TargetProfile:
     raise UsageError(f"There is no target '{name}'.", nearest(name, tuple(profile.name for profile in shipped)))
 
 
-def _verdict(profile: TargetProfile, answer: Fits | DoesNotFit, best: TargetProfile) -> Verdict:
-    fits, chosen, lacking = isinstance(answer, Fits), profile is best, lacking_backend(profile)
+def _verdict(
+    profile: TargetProfile, answer: Fits | DoesNotFit, target: TargetProfile, used: TargetProfile
+) -> Verdict:
+    fits, lacking = isinstance(answer, Fits), lacking_backend(profile)
     reason = answer.reason
     if fits and lacking:
-        reason = (
-            f"fits this device; this version of edgeopt has no backend for it yet ({lacking}), "
-            f"so {best.name} is used"
-        )
-    elif fits and not chosen:
-        reason = f"fits, but {best.name} is more exact"
-    return Verdict(profile.name, profile.title, fits, chosen, reason, lacking is None)
+        reason = f"{reason}; this version of edgeopt has no backend for it yet ({lacking}), so {used.name} is used"
+    elif fits and profile is used and used is not target:
+        reason = f"{reason}; used in the place of {target.name}"
+    elif fits and profile is not target:
+        reason = f"fits, but {used.name} is more exact"
+    return Verdict(profile.name, profile.title, fits, profile is target, reason, lacking is None, profile is used)

@@ -61,28 +61,30 @@ def shipped():
 def test_the_target_of_each_board(device, shipped, board, target, better):
     choice = choose(device(board), tuple(shipped.values()))
     assert choice.profile.name == target
-    assert (choice.would_choose and choice.would_choose.name) == better
-    assert [v.name for v in choice.verdicts if v.chosen] == [target]
+    assert choice.target.name == (better or target)
+    assert [v.name for v in choice.verdicts if v.used] == [target]
+    assert [v.name for v in choice.verdicts if v.chosen] == [better or target]
     assert {v.name for v in choice.verdicts} == set(shipped)
     assert all(v.reason for v in choice.verdicts)
 
 
-def test_a_target_without_a_backend_fits_but_is_not_chosen(device, shipped):
+def test_a_target_without_a_backend_is_chosen_and_says_what_is_used_instead(device, shipped):
     choice = choose(device("jetson-orin"), tuple(shipped.values()))
     verdict = next(v for v in choice.verdicts if v.name == "gpu-tensorrt")
-    assert (verdict.fits, verdict.usable, verdict.chosen) == (True, False, False)
-    assert verdict.reason == (
-        "fits this device; this version of edgeopt has no backend for it yet (onnxruntime-tensorrt), "
-        "so arm-dotprod is used"
+    assert (verdict.fits, verdict.usable, verdict.chosen) == (True, False, True)
+    assert verdict.reason.endswith(
+        "; this version of edgeopt has no backend for it yet (onnxruntime-tensorrt), so arm-dotprod is used"
     )
-    assert choice.verdicts[0].chosen
+    first, second = choice.verdicts[:2]
+    assert (first.name, second.name) == ("gpu-tensorrt", "arm-dotprod")
+    assert second.reason.endswith("; used in the place of gpu-tensorrt")
 
 
 def test_by_runtime_it_is_cuda_where_tensorrt_lacks(device, shipped):
     orin = device("jetson-orin")
     kept = tuple(runtime for runtime in orin.runtimes if not runtime.name.startswith("tensorrt"))
     choice = choose(msgspec.structs.replace(orin, runtimes=kept), tuple(shipped.values()))
-    assert choice.would_choose.name == "gpu-cuda"
+    assert choice.target.name == "gpu-cuda"
 
 
 def test_reasons(device, shipped):

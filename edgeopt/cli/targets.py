@@ -67,8 +67,7 @@ def list_targets(device: Path | None = None, root: Path | None = None) -> Target
 
     choice = choose(_device(device, root), shipped_profiles())
     uses = tuple(Use(use.name, use.title) for use in shipped_uses())
-    better = choice.would_choose.name if choice.would_choose else None
-    return TargetList(choice.profile.name, choice.verdicts, better, uses)
+    return TargetList(choice.target.name, choice.profile.name, choice.verdicts, uses)
 
 
 def show(

@@ -21,9 +21,10 @@ class Use(msgspec.Struct, frozen=True):
 
 class TargetList(msgspec.Struct, frozen=True):
     chosen: str
+    """The most exact target that fits the device."""
+    used: str
+    """What a search follows: the same, or the best that this version of edgeopt has a backend for."""
     targets: tuple[Verdict, ...]
-    would_choose: str | None = None
-    """The better target that fits, where this version of edgeopt lacks the backend for it."""
     uses: tuple[Use, ...] = ()
 
 
@@ -64,8 +65,8 @@ def show_list(result: TargetList, console: "Console") -> None:
 
     table = _table("Target", "", "What it is", "Why")
     for verdict in result.targets:
-        state = "chosen" if verdict.chosen else "fits" if verdict.fits else "no"
-        style = "bold" if verdict.chosen else "" if verdict.fits else "dim"
+        state = "chosen" if verdict.chosen else "used" if verdict.used else "fits" if verdict.fits else "no"
+        style = "bold" if verdict.chosen or verdict.used else "" if verdict.fits else "dim"
         cells = (verdict.name, state, verdict.title, verdict.reason)
         table.add_row(*(Text(cell) for cell in cells), style=style)
     console.print(table)

@@ -55,14 +55,14 @@ def test_programs_get_one_record(told):
     code, event = told("targets")
     assert (code, event["kind"]) == (0, "targets")
     assert event["data"]["chosen"] == "mobile-cpu"
-    assert event["data"]["would_choose"] is None
+    assert event["data"]["used"] == event["data"]["chosen"]
     assert len(event["data"]["targets"]) == 20
     assert [use["name"] for use in event["data"]["uses"]] == ["batch-server", "battery", "low-memory", "realtime"]
 
 
 def test_for_a_machine_that_is_not_here(told, capsys, tmp_path):
     code, event = told("targets", "--root", str(ORIN))
-    assert (code, event["data"]["chosen"], event["data"]["would_choose"]) == (0, "arm-dotprod", "gpu-tensorrt")
+    assert (code, event["data"]["used"], event["data"]["chosen"]) == (0, "arm-dotprod", "gpu-tensorrt")
     assert run(["probe", "--root", str(ORIN), "--json"]) == 0
     (tmp_path / "orin.json").write_text(capsys.readouterr().out)
     stored = told("targets", "--device", str(tmp_path / "orin.json"))[1]["data"]

@@ -55,7 +55,9 @@ def test_it_starts_a_command_that_exists(service):
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 def test_systemd_understands_it(service, tmp_path):
     # The program must exist for the check, and here it does not.
-    text = UNIT.read_text().replace(service["ExecStart"].split()[0], sys.executable)
+    program = tmp_path / "program"
+    program.symlink_to(sys.executable)  # its own path may hold spaces, which the unit would have to quote
+    text = UNIT.read_text().replace(service["ExecStart"].split()[0], str(program))
     (tmp_path / UNIT.name).write_text(text)
     command = ["systemd-analyze", "verify", "--man=no", str(tmp_path / UNIT.name)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

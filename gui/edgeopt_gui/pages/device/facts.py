@@ -2,6 +2,7 @@
 
 import re
 
+from edgeopt.cli.probe_rows import rows
 from edgeopt.hw.device import Device
 from edgeopt_gui import units
 from edgeopt_gui.pages.device.instruction_sets import by_purpose, level_words
@@ -22,7 +23,7 @@ _NAMES = {
     "onnxscript": "ONNX Script",
 }
 _PIP = re.compile(r"pip install '[^']+'")
-_UNKNOWN = "unknown"
+_SETS = ("cpu.simd",)
 
 
 def headline(device: Device) -> tuple[str, str]:
@@ -35,8 +36,20 @@ def headline(device: Device) -> tuple[str, str]:
 
 
 def groups(device: Device) -> tuple[FactGroup, ...]:
-    found = (_system(device), _cpu(device), _memory(device), _limits(device))
-    return (*found, _accelerators(device), _runtimes(device))
+    """What `edgeopt probe` prints, in its words; the instruction sets by what they are for."""
+    found: dict[str, list[Fact]] = {}
+    for row in rows(device):
+        facts = found.setdefault(row.group, [])
+        if row.facts != _SETS:
+            facts.append(Fact(_title(row.title), row.value, _source(device, *row.facts)))
+        elif not any(fact.words for fact in facts):
+            source = _source(device, *_SETS)
+            facts += (Fact(purpose, " ".join(n), source, words=n) for purpose, n in by_purpose(device.cpu.simd))
+    if device.state is not None:
+        words = "yes" if device.state.worth_measuring else "not now"
+        said = " ".join((f"{words}.", *device.state.reasons)) if device.state.reasons else words
+        found.setdefault("State", []).append(Fact("Worth measuring", said, _source(device, "state")))
+    return tuple(FactGroup(title, tuple(facts)) for title, facts in found.items())
 
 
 def absent(device: Device) -> FactGroup:
@@ -49,93 +62,9 @@ def absent(device: Device) -> FactGroup:
     return FactGroup("", tuple(facts))
 
 
-def _system(device: Device) -> FactGroup:
-    host = device.host
-    return FactGroup(
-        "Operating system",
-        (
-            Fact("System", f"{host.os} {host.kernel}", _source(device, "host.os", "host.kernel")),
-            Fact("Architecture", host.architecture, _source(device, "host.architecture")),
-            Fact("Python", host.python, _source(device, "host.python")),
-        ),
-    )
-
-
-def _cpu(device: Device) -> FactGroup:
-    cpu = device.cpu
-    physical = _UNKNOWN if cpu.physical_cores is None else str(cpu.physical_cores)
-    sets = _source(device, "cpu.simd")
-    return FactGroup(
-        "CPU",
-        (
-            Fact("Model", cpu.model or _UNKNOWN, _source(device, "cpu.model")),
-            Fact("Vendor", cpu.vendor or _UNKNOWN, _source(device, "cpu.vendor")),
-            Fact(
-                "Cores",
-                f"{physical} physical, {cpu.logical_cores} logical",
-                _source(device, "cpu.physical_cores", "cpu.logical_cores"),
-            ),
-            Fact("Level", f"{cpu.simd_level}: {level_words(cpu.simd_level)}", _source(device, "cpu.simd_level")),
-            *(Fact(title, " ".join(names), sets, words=names) for title, names in by_purpose(cpu.simd)),
-        ),
-    )
-
-
-def _memory(device: Device) -> FactGroup:
-    memory = device.memory
-    if not memory.total_bytes:
-        return FactGroup("Memory", (Fact("Total", _UNKNOWN),))
-    rows = (
-        ("Total", "total_bytes", memory.total_bytes),
-        ("Available", "available_bytes", memory.available_bytes),
-        ("Usable", "usable_bytes", memory.usable_bytes),
-    )
-    return FactGroup(
-        "Memory", tuple(Fact(title, units.size(n), _source(device, f"memory.{key}")) for title, key, n in rows)
-    )
-
-
-def _limits(device: Device) -> FactGroup:
-    limits = device.limits
-    quota = "none" if limits.cgroup_cores is None else units.count(1, "core")
-    if limits.cgroup_cores is not None:
-        quota = f"{limits.cgroup_cores:g} cores"
-    memory = "none" if limits.cgroup_memory_bytes is None else units.size(limits.cgroup_memory_bytes)
-    return FactGroup(
-        "Limits",
-        (
-            Fact("Usable cores", str(limits.usable_cores), _source(device, "limits.usable_cores")),
-            Fact(
-                "Allowed cores",
-                f"{limits.affinity_cores} of {device.cpu.logical_cores}",
-                _source(device, "limits.affinity_cores"),
-            ),
-            Fact("CPU quota", quota, _source(device, "limits.cgroup_cores")),
-            Fact("Memory limit", memory, _source(device, "limits.cgroup_memory_bytes")),
-        ),
-    )
-
-
-def _accelerators(device: Device) -> FactGroup:
-    facts = []
-    for each in device.accelerators:
-        parts = [each.name]
-        if each.memory_total_bytes:
-            parts.append(units.size(each.memory_total_bytes))
-        if each.driver:
-            parts.append(f"driver {each.driver}")
-        facts.append(Fact(each.kind.upper(), ", ".join(parts), _source(device, f"accelerators.{each.kind}")))
-    return FactGroup("Accelerators", tuple(facts) or (Fact("None found", "the reasons stand under “Not here”"),))
-
-
-def _runtimes(device: Device) -> FactGroup:
-    facts = []
-    for each in device.runtimes:
-        providers = f", runs on {', '.join(each.providers)}" if each.providers else ""
-        source = _source(device, f"runtimes.{each.name}")
-        facts.append(Fact(_NAMES.get(each.name, each.name), f"{each.version}{providers}", source))
-    nothing = Fact("None installed", "what would bring one stands under “Not here”")
-    return FactGroup("Runtimes", tuple(facts) or (nothing,))
+def _title(name: str) -> str:
+    name = name.strip()
+    return _NAMES.get(name, f"{name[:1].upper()}{name[1:]}")
 
 
 def _source(device: Device, *facts: str) -> str:

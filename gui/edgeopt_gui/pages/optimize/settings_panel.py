@@ -77,7 +77,7 @@ class SettingsPanel(QScrollArea):
         chosen = str(self.target.currentData() or "")
         self.target.blockSignals(True)
         self.target.clear()
-        best = next((v.name for v in verdicts if v.chosen), "")
+        best = next((v.name for v in verdicts if v.used), "")
         self.target.addItem(f"Automatic ({best})" if best else "Automatic", "")
         for verdict in verdicts:
             self.target.addItem(verdict.name if verdict.fits else f"{verdict.name} (does not fit)", verdict.name)

@@ -1,4 +1,5 @@
 import os
+import shlex
 import signal
 import time
 from itertools import pairwise
@@ -50,7 +51,7 @@ def test_shows_what_the_sample_is_made_of(read):
     assert len(page.view.nodes.records.rows) == 95
     assert len(page.view.weights.rows) == 49
     assert [port.tensor.name for port in page.view.ports.rows] == ["image", "logits"]
-    assert page.command().line == f"edgeopt analyze {MODEL}"
+    assert page.command().line == f"edgeopt analyze {shlex.quote(str(MODEL))}"
     assert page.why_not_optimize() == ""
 
 

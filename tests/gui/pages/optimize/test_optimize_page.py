@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -69,7 +70,7 @@ def test_a_bundle_is_not_optimized_again(page, context, bundle):
 
 
 def test_the_command_line_follows_the_settings(ready, context):
-    assert f"--data {DATA}" in ready.command_line.text()
+    assert f"--data {shlex.quote(str(DATA))}" in ready.command_line.text()
     ready.panel.budgets["balanced"].click()
     assert "--floor balanced" in ready.command_line.text()
     assert ready.command().line == ready.command_line.text()

@@ -9,7 +9,7 @@ from edgeopt_gui.pages.optimize.choices import Choices
 from edgeopt_gui.pages.optimize.settings_panel import SettingsPanel
 
 TARGETS = (
-    Verdict("cpu-avx2", "x86 CPU with AVX2", True, True, "x86_64 with avx2"),
+    Verdict("cpu-avx2", "x86 CPU with AVX2", True, True, "x86_64 with avx2", used=True),
     Verdict("arm-dotprod", "Arm CPU", False, False, "it is for aarch64, and this device is x86_64"),
 )
 
