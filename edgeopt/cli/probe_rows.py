@@ -12,6 +12,19 @@ _FAMILIES = (
     ("AMX", "amx", ("amx-",)),
     ("SVE and SME", "s", ()),
 )
+# Facts of these sections are shown where they are known; that one is not is for those who ask.
+_SECTIONS = (
+    "host.",
+    "cpu.",
+    "memory.",
+    "limits.",
+    "clock",
+    "clusters.",
+    "caches.",
+    "numa.",
+    "state.",
+    "identity.",
+)
 _UNKNOWN = "unknown"
 _PROVIDER = "ExecutionProvider"
 
@@ -51,6 +64,11 @@ def rows(device: Device) -> Iterator[Row]:
         for title, value in peak_rows(device.peaks):
             yield Row("Peaks", title, value, ("peaks",))
     yield from _state(device)
+
+
+def is_detail(name: str) -> bool:
+    """Whether it is a single fact of something that is here (`memory.swap_total_bytes`, `gpu.0.clock_hz`)."""
+    return name.startswith(_SECTIONS) or any(part.isdigit() for part in name.split("."))
 
 
 def size(size_bytes: int) -> str:

@@ -2,25 +2,11 @@
 
 from typing import TYPE_CHECKING
 
-from edgeopt.cli.probe_rows import headline, rows
+from edgeopt.cli.probe_rows import headline, is_detail, rows
 from edgeopt.hw.device import Device
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-# Facts of these sections are shown where they are known; that one is not is for --explain and --json.
-_SECTIONS = (
-    "host.",
-    "cpu.",
-    "memory.",
-    "limits.",
-    "clock",
-    "clusters.",
-    "caches.",
-    "numa.",
-    "state.",
-    "identity.",
-)
 
 
 def show(device: Device, console: "Console", explain: bool = False) -> None:
@@ -65,7 +51,7 @@ def _absent(device: Device, console: "Console", explain: bool) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    found = {n: reason for n, reason in device.unavailable.items() if explain or not _is_detail(n)}
+    found = {n: reason for n, reason in device.unavailable.items() if explain or not is_detail(n)}
     if not found:
         return
     console.print(Text("\nNot here", style="bold dim"))
@@ -76,11 +62,6 @@ def _absent(device: Device, console: "Console", explain: bool) -> None:
     for reason, same in names.items():
         table.add_row(Text(", ".join(same), style="dim"), Text(reason, style="dim", overflow="fold"))
     console.print(table)
-
-
-def _is_detail(name: str) -> bool:
-    """Whether it is a single fact of something that is here (`memory.swap_total_bytes`, `gpu.0.clock_hz`)."""
-    return name.startswith(_SECTIONS) or any(part.isdigit() for part in name.split("."))
 
 
 def _source(device: Device, facts: tuple[str, ...]) -> str:

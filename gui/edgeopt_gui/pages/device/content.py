@@ -1,7 +1,7 @@
 """What the page Device shows when the device is known."""
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QScrollArea, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QScrollArea, QWidget
 
 from edgeopt.hw.device import Device
 from edgeopt.hw.load import LoadSample
@@ -12,6 +12,7 @@ from edgeopt_gui.widgets.gauge import Gauge
 from edgeopt_gui.widgets.heading import heading, quiet
 from edgeopt_gui.widgets.records import RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
+from edgeopt_gui.widgets.scrolled import Scrolled
 
 _LEFT_GROUPS = 2
 """System and CPU stand at the left, the others at the right."""
@@ -33,6 +34,7 @@ class DeviceContent(QScrollArea):
         self.left, self.right, self.absent = FactsView(), FactsView(), FactsView()
         self.absent.copied.connect(self.copied)
         self._absent_title = heading("Not here")
+        self._others_title = heading("Other targets")
         self.setWidget(self._page())
 
     def show_device(self, device: Device) -> None:
@@ -51,10 +53,12 @@ class DeviceContent(QScrollArea):
         self.targets.set_rows(targets.others(verdicts))
         self.table.fit()
         self.table.show_all_rows()
-        self.table.setVisible(bool(self.targets.rows))
+        for widget in (self._others_title, self.table):
+            widget.setVisible(bool(self.targets.rows))
 
     def show_no_targets(self, what: str, next_step: str) -> None:
         self._say(what, next_step)
+        self._others_title.hide()
         self.table.hide()
 
     def show_load(self, sample: LoadSample) -> None:
@@ -70,8 +74,8 @@ class DeviceContent(QScrollArea):
         self.why.setText(why)
 
     def _page(self) -> QWidget:
-        page = QWidget()
-        column = QVBoxLayout(page)
+        page = Scrolled()
+        column = page.column
         line = self.fontMetrics().height()
         column.setContentsMargins(line, line, line, line)
         column.setSpacing(line // 2)
@@ -83,13 +87,15 @@ class DeviceContent(QScrollArea):
         column.addWidget(heading("Target"))
         column.addWidget(self.chosen)
         column.addWidget(self.why)
-        column.addWidget(self.table)
         column.addSpacing(line)
         column.addWidget(heading("Facts"))
         column.addLayout(self._facts())
         column.addSpacing(line)
         column.addWidget(self._absent_title)
         column.addWidget(self.absent)
+        column.addSpacing(line)
+        column.addWidget(self._others_title)
+        column.addWidget(self.table)
         column.addStretch()
         return page
 

@@ -2,7 +2,7 @@
 
 import re
 
-from edgeopt.cli.probe_rows import rows
+from edgeopt.cli.probe_rows import is_detail, rows
 from edgeopt.hw.device import Device
 from edgeopt_gui import units
 from edgeopt_gui.pages.device.instruction_sets import by_purpose, level_words
@@ -21,6 +21,10 @@ _NAMES = {
     "nncf": "NNCF",
     "onnx": "ONNX",
     "onnxscript": "ONNX Script",
+    "tensorrt": "TensorRT",
+    "coreml": "CoreML",
+    "directml": "DirectML",
+    "qnn": "QNN",
 }
 _PIP = re.compile(r"pip install '[^']+'")
 _SETS = ("cpu.simd",)
@@ -56,6 +60,8 @@ def absent(device: Device) -> FactGroup:
     """What is not here, each with its reason, and with a command to copy where one would bring it."""
     facts = []
     for name, reason in device.unavailable.items():
+        if is_detail(name):
+            continue
         found = _PIP.search(reason)
         shown = _NAMES.get(name, name)
         facts.append(Fact(shown, _sentence(reason), copy=found.group() if found else ""))

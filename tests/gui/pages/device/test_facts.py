@@ -91,6 +91,7 @@ def test_what_is_not_here_says_why_and_what_would_bring_it(board):
         unavailable={
             "openvino": "not installed; pip install 'edgeopt[openvino]' brings it",
             "npu": "no compute accelerator",
+            "state.power_w": "no meter",
         },
     )
     openvino, npu = absent(device).facts
