@@ -28,16 +28,14 @@ print("probe:", record["cpu"]["simd_level"], [r["name"] for r in record["runtime
   for command in \
     "edgeopt optimize digits_cnn.onnx --data digits_cnn.npz -o $extra.edgeopt --time-limit 30" \
     "edgeopt simplify digits_cnn.onnx -o $extra.onnx" \
-    "edgeopt_gui --version" \
-    "edgeopt_gui" \
-    "edgeopt_agent"; do
+    "edgeopt_gui.main --version" \
+    "edgeopt_gui.main" \
+    "edgeopt_agent.main --version" \
+    "edgeopt_agent.main status" \
+    "edgeopt_agent.main trust list --data-dir agent-$extra"; do
     code=0
     # shellcheck disable=SC2086 # the words of a command
-    case "$command" in
-      edgeopt\ *) said=$("$python" -m $command 2>&1 </dev/null | tail -2) || code=$? ;;
-      *) module=${command%% *}; rest=${command#"$module"}
-         said=$("$python" -c "import sys; from $module.main import main; sys.exit(main(sys.argv[1:]))" $rest 2>&1 </dev/null | tail -2) || code=$? ;;
-    esac
+    said=$("$python" -m $command 2>&1 </dev/null | tail -2) || code=$?
     echo "-- $command: exit $code: $(echo "$said" | tr '\n' ' ' | cut -c1-220)"
   done
   cd "$root"
