@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import edgeopt
-from edgeopt.bench.peaks import measure
+from edgeopt.bench.peaks.measure import measure
 from edgeopt.hw.device import ComputePeak
 
 if TYPE_CHECKING:

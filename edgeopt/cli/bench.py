@@ -33,7 +33,7 @@ def bench(
       edgeopt bench model.edgeopt --against model.onnx --data data.npz
       edgeopt bench model.onnx --json
     """
-    from edgeopt.search.comparison import bench as measure
+    from edgeopt.measuring.sides import bench as measure
 
     execute("bench", lambda emit: measure(subject, against, data, rounds, emit), show, json)
 

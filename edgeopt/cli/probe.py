@@ -128,7 +128,7 @@ def _measured(device: "Device", again: bool, emit: "Emit") -> "Device":
 
     if device.peaks is not None and not again:
         return device
-    from edgeopt.bench.peaks import measure
+    from edgeopt.bench.peaks.measure import measure
     from edgeopt.hw.host import user_cache_folder
     from edgeopt.hw.peaks_kept import store, with_peaks
 

@@ -38,7 +38,7 @@ def watch(
       edgeopt watch model.onnx --data data.npz --rate 30 --seconds 60
       edgeopt watch model.edgeopt --json | jq 'select(.name == "latency_p99_ms").value'
     """
-    from edgeopt.search.comparison import watch as watch_subject
+    from edgeopt.measuring.sides import watch as watch_subject
 
     if json:
         execute("watch", lambda emit: watch_subject(subject, data, rate, seconds, emit), show, json)

@@ -3,7 +3,7 @@ import pytest
 
 from edgeopt.errors import BundleError, DataError, EdgeoptError, ModelError
 from edgeopt.events import Metric, ignore
-from edgeopt.search.comparison import bench
+from edgeopt.measuring.sides import bench
 
 pytestmark = pytest.mark.alone
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeopt.bench import peaks_onnx
-from edgeopt.bench.peaks_tasks import Layers
+from edgeopt.bench.peaks import onnx
+from edgeopt.bench.peaks.tasks import Layers
 
 _ZERO_POINT = 128
 _ACTIVATION_SCALE = np.float32(0.02)
@@ -26,9 +26,9 @@ def operations(task: Layers) -> int:
 
 def nothing() -> tuple[bytes, NDArray[Any]]:
     """A model that takes eight numbers and gives back those above zero."""
-    nodes = [peaks_onnx.node("Relu", ["x"], "y")]
-    given, result = (peaks_onnx.port(name, "float32", (1, 8)) for name in "xy")
-    return peaks_onnx.model(nodes, {}, given, result), np.ones((1, 8), np.float32)
+    nodes = [onnx.node("Relu", ["x"], "y")]
+    given, result = (onnx.port(name, "float32", (1, 8)) for name in "xy")
+    return onnx.model(nodes, {}, given, result), np.ones((1, 8), np.float32)
 
 
 def _float_chain(task: Layers) -> tuple[bytes, NDArray[Any]]:
@@ -58,10 +58,10 @@ def _int8_chain(task: Layers) -> tuple[bytes, NDArray[Any]]:
     for layer in range(task.depth):
         constants[f"w{layer}"] = draw.integers(-120, 121, _weight_shape(task), np.int8)
         nodes += [
-            peaks_onnx.node("DequantizeLinear", [values[layer], "s", "z"], f"d{layer}"),
-            peaks_onnx.node("DequantizeLinear", [f"w{layer}", "ws", "wz"], f"dw{layer}"),
+            onnx.node("DequantizeLinear", [values[layer], "s", "z"], f"d{layer}"),
+            onnx.node("DequantizeLinear", [f"w{layer}", "ws", "wz"], f"dw{layer}"),
             _layer(task, [f"d{layer}", f"dw{layer}"], f"r{layer}"),
-            peaks_onnx.node("QuantizeLinear", [f"r{layer}", "s", "z"], values[layer + 1]),
+            onnx.node("QuantizeLinear", [f"r{layer}", "s", "z"], values[layer + 1]),
         ]
     given = draw.integers(64, 192, _input_shape(task), np.uint8)
     return _model(task, nodes, constants, "uint8"), given
@@ -69,14 +69,14 @@ def _int8_chain(task: Layers) -> tuple[bytes, NDArray[Any]]:
 
 def _layer(task: Layers, inputs: list[str], output: str) -> bytes:
     if task.operator == "MatMul":
-        return peaks_onnx.node("MatMul", inputs, output)
+        return onnx.node("MatMul", inputs, output)
     side = _kernel(task)
-    return peaks_onnx.node("Conv", inputs, output, kernel_shape=(side, side), pads=(side // 2,) * 4)
+    return onnx.node("Conv", inputs, output, kernel_shape=(side, side), pads=(side // 2,) * 4)
 
 
 def _model(task: Layers, nodes: list[bytes], constants: dict[str, NDArray[Any]], dtype: str) -> bytes:
-    given, result = (peaks_onnx.port(name, dtype, _input_shape(task)) for name in "xy")
-    return peaks_onnx.model(nodes, constants, given, result)
+    given, result = (onnx.port(name, dtype, _input_shape(task)) for name in "xy")
+    return onnx.model(nodes, constants, given, result)
 
 
 def _names(depth: int) -> list[str]:

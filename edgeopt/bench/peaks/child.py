@@ -1,4 +1,4 @@
-"""Measures tasks in a process of its own (`python -m edgeopt.bench.peaks_child`); see `peaks_tasks`."""
+"""Measures tasks in a process of its own (`python -m edgeopt.bench.peaks.child`); see `tasks`."""
 
 import os
 import tempfile
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.bench.peaks_tasks import Answer, Dispatch, Failed, Layers, Ran, Run, Stream, Task, decode_run
+from edgeopt.bench.peaks.tasks import Answer, Dispatch, Failed, Layers, Ran, Run, Stream, Task, decode_run
 from edgeopt.bench.serve import serve
 from edgeopt.errors import EdgeoptError, said_by
 
@@ -24,7 +24,7 @@ def open_task(task: Task) -> Rates:
     """Loads what the task needs and warms it up."""
     if isinstance(task, Stream):
         os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
-        from edgeopt.bench.peaks_memory import StreamRunner
+        from edgeopt.bench.peaks.memory import StreamRunner
 
         return StreamRunner(task).rates
     return _open_model(task)
@@ -32,18 +32,18 @@ def open_task(task: Task) -> Rates:
 
 def _open_model(task: Layers | Dispatch) -> Rates:
     from edgeopt.backends import backend_named
-    from edgeopt.bench import peaks_layers
+    from edgeopt.bench.peaks import layers
 
     options: dict[str, str | int] = {"threads": 1}
     units = 1
     if isinstance(task, Layers):
-        model, given = peaks_layers.chain(task)
-        units = peaks_layers.operations(task)
+        model, given = layers.chain(task)
+        units = layers.operations(task)
         options["threads"] = task.threads
         if task.backend == "openvino-cpu" and task.precision != "int8":
             options["precision"] = task.precision.replace("fp", "f")
     else:
-        model, given = peaks_layers.nothing()
+        model, given = layers.nothing()
     with tempfile.NamedTemporaryFile(suffix=".onnx", delete=False) as file:
         file.write(model)  # the folder for temporary files goes away with the measuring
     session = backend_named(task.backend).load(Path(file.name), options)

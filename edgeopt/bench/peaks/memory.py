@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from edgeopt.bench.peaks_tasks import Stream
+from edgeopt.bench.peaks.tasks import Stream
 
 # A call must take long next to what calling costs, and next to what threads that want Python's lock cost each
 # other. A cache is gone through in microseconds: so there a call goes over a window that moves on by a line from

@@ -1,7 +1,7 @@
 import pytest
 
-from edgeopt.bench.peaks_result import best, compute_peaks, memory_peaks, run_overheads
-from edgeopt.bench.peaks_tasks import Dispatch, Layers, Stream
+from edgeopt.bench.peaks.result import best, compute_peaks, memory_peaks, run_overheads
+from edgeopt.bench.peaks.tasks import Dispatch, Layers, Stream
 
 ORT = "onnxruntime-cpu"
 

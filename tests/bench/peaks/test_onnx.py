@@ -1,7 +1,7 @@
 import numpy as np
 import onnx
 
-from edgeopt.bench import peaks_onnx
+from edgeopt.bench.peaks import onnx as peaks_onnx
 
 
 def test_a_model_of_bytes_is_one_that_onnx_accepts():

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from edgeopt.bench.peaks_plan import RUNTIMES
-from edgeopt.bench.peaks_tasks import PRECISIONS, Dispatch, Layers, Precision, Stream, Task
+from edgeopt.bench.peaks.plan import RUNTIMES
+from edgeopt.bench.peaks.tasks import PRECISIONS, Dispatch, Layers, Precision, Stream, Task
 from edgeopt.hw.device import ComputePeak, MemoryPeak, RunOverhead
 
 Slices = dict[Task, list[tuple[float, ...]]]

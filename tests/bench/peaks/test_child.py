@@ -1,8 +1,8 @@
 import msgspec
 import pytest
 
-from edgeopt.bench.peaks_lane import CHILD_MODULE
-from edgeopt.bench.peaks_tasks import Dispatch, Failed, Layers, Ran, Run, Stream, decode_answer
+from edgeopt.bench.peaks.lane import CHILD_MODULE
+from edgeopt.bench.peaks.tasks import Dispatch, Failed, Layers, Ran, Run, Stream, decode_answer
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 
 import msgspec
 
-from edgeopt.bench.peaks_tasks import Dispatch, Layers, Operator, Precision, Stream, Task
+from edgeopt.bench.peaks.tasks import Dispatch, Layers, Operator, Precision, Stream, Task
 from edgeopt.hw.device import Device
 
 RUNTIMES = {"onnxruntime-cpu": "onnxruntime", "openvino-cpu": "openvino"}

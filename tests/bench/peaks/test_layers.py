@@ -3,8 +3,8 @@ import onnx
 import onnxruntime
 import pytest
 
-from edgeopt.bench import peaks_layers
-from edgeopt.bench.peaks_tasks import Layers
+from edgeopt.bench.peaks import layers as peaks_layers
+from edgeopt.bench.peaks.tasks import Layers
 
 SHAPES = (("MatMul", (4, 32)), ("Conv 1x1", (2, 16, 6)), ("Conv 3x3", (1, 16, 5)))
 

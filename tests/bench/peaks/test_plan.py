@@ -3,13 +3,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from edgeopt.bench.peaks_plan import alone, plan
-from edgeopt.bench.peaks_tasks import Dispatch, Layers, Stream
+from edgeopt.bench.peaks.plan import alone, plan
+from edgeopt.bench.peaks.tasks import Dispatch, Layers, Stream
 from edgeopt.hw.device import Cache, Runtime
 from edgeopt.hw.host import RecordedHost
 from edgeopt.hw.probe import probe
 
-FAKEROOTS = Path(__file__).parents[1] / "fakeroots"
+FAKEROOTS = Path(__file__).parents[2] / "fakeroots"
 BACKENDS = ("onnxruntime-cpu", "openvino-cpu")
 KIB, MIB = 2**10, 2**20
 

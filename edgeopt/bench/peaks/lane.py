@@ -5,10 +5,10 @@ import time
 import msgspec
 
 from edgeopt.bench.host import LocalChild, LocalHost
-from edgeopt.bench.peaks_tasks import Failed, Run, Task, decode_answer
+from edgeopt.bench.peaks.tasks import Failed, Run, Task, decode_answer
 from edgeopt.errors import TrialError
 
-CHILD_MODULE = "edgeopt.bench.peaks_child"
+CHILD_MODULE = "edgeopt.bench.peaks.child"
 _MOST_STARTS = 3
 
 

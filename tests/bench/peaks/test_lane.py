@@ -2,15 +2,15 @@ import time
 
 import pytest
 
-from edgeopt.bench import peaks_lane
 from edgeopt.bench.host import LocalHost
-from edgeopt.bench.peaks_lane import Lane
-from edgeopt.bench.peaks_tasks import Dispatch
+from edgeopt.bench.peaks import lane as peaks_lane
+from edgeopt.bench.peaks.lane import Lane
+from edgeopt.bench.peaks.tasks import Dispatch
 
 CHILD = """
 import os, signal, time
 import msgspec
-from edgeopt.bench.peaks_tasks import Failed, Ran, decode_run
+from edgeopt.bench.peaks.tasks import Failed, Ran, decode_run
 from edgeopt.bench.serve import serve
 
 def answer(line):

@@ -3,8 +3,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from edgeopt.bench import peaks
-from edgeopt.bench.peaks_tasks import Dispatch, Layers, Stream
+from edgeopt.bench.peaks import measure as peaks
+from edgeopt.bench.peaks.tasks import Dispatch, Layers, Stream
 from edgeopt.events import Progress
 from edgeopt.hw.device import Cpu, Device, HostFacts, Limits, Memory, State, Unavailable
 
@@ -52,7 +52,7 @@ def test_it_ends_before_its_time_when_nothing_new_is_to_be_learnt(measure):
 def test_it_ends_in_time_when_something_hangs(measure, monkeypatch, tmp_path):
     (tmp_path / "planted_hanging_child.py").write_text("import time; time.sleep(600)")
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("edgeopt.bench.peaks_lane.CHILD_MODULE", "planted_hanging_child")
+    monkeypatch.setattr("edgeopt.bench.peaks.lane.CHILD_MODULE", "planted_hanging_child")
     begin = time.monotonic()
     measured, _ = measure(SMALL, STREAM, limit_s=2.0)
     assert time.monotonic() - begin < 4.5

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from edgeopt.backends import backend_named
 from edgeopt.bench.host import LocalHost
-from edgeopt.bench.peaks_lane import Lane
-from edgeopt.bench.peaks_plan import RUNTIMES, alone, plan
-from edgeopt.bench.peaks_result import Slices, best, compute_peaks, memory_peaks, run_overheads
-from edgeopt.bench.peaks_tasks import Stream, Task
+from edgeopt.bench.peaks.lane import Lane
+from edgeopt.bench.peaks.plan import RUNTIMES, alone, plan
+from edgeopt.bench.peaks.result import Slices, best, compute_peaks, memory_peaks, run_overheads
+from edgeopt.bench.peaks.tasks import Stream, Task
 from edgeopt.events import Emit, Progress
 from edgeopt.hw.device import Device, Peaks, Unavailable
 from edgeopt.hw.peaks_kept import Measured

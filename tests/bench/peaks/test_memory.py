@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from edgeopt.bench import peaks_memory
-from edgeopt.bench.peaks_memory import StreamRunner
-from edgeopt.bench.peaks_tasks import Stream
+from edgeopt.bench.peaks import memory as peaks_memory
+from edgeopt.bench.peaks.memory import StreamRunner
+from edgeopt.bench.peaks.tasks import Stream
 
 
 @pytest.fixture(autouse=True)
