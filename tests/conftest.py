@@ -1,5 +1,6 @@
 """What tests of several folders share: tiny models with seeded weights, data for them, and bundles."""
 
+import json
 import shutil
 
 import numpy as np
@@ -40,6 +41,20 @@ def write_onnx(path, nodes, weights, inputs, outputs, opset=17):
 def seeded(*shape, seed=0):
     spread = np.sqrt(np.prod(shape[1:])) if len(shape) > 1 else 1.0
     return (np.random.default_rng(seed).standard_normal(shape) / spread).astype(np.float32)
+
+
+@pytest.fixture
+def null_model(tmp_path):
+    """Writes a null model: what it answers depends on its input, and it may have planted faults."""
+
+    def write(name, **faults):
+        port = {"dtype": "float32", "shape": ["batch", 8]}
+        model = {"inputs": [{"name": "x", **port}], "outputs": [{"name": "y", **port}], "behaviour": "mix"}
+        path = tmp_path / f"{name}.null.json"
+        path.write_text(json.dumps({**model, **faults}))
+        return path
+
+    return write
 
 
 @pytest.fixture(scope="session")

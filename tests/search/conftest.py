@@ -1,6 +1,5 @@
 """A course of null models for the screen and the race, and searches that several tests look at."""
 
-import json
 import shutil
 from contextlib import ExitStack
 from types import SimpleNamespace
@@ -17,20 +16,6 @@ from edgeopt.search.optimize import optimize
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.screen import Course, Entry, outputs_of, screen
 from edgeopt.search.split import split
-
-
-@pytest.fixture
-def null_model(tmp_path):
-    """Writes a null model: what it answers depends on its input, and it may have planted faults."""
-
-    def write(name, **faults):
-        port = {"dtype": "float32", "shape": ["batch", 8]}
-        model = {"inputs": [{"name": "x", **port}], "outputs": [{"name": "y", **port}], "behaviour": "mix"}
-        path = tmp_path / f"{name}.null.json"
-        path.write_text(json.dumps({**model, **faults}))
-        return path
-
-    return write
 
 
 class Track:
