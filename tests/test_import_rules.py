@@ -23,7 +23,17 @@ LAYERS = (
         ("edgeopt.errors", "edgeopt.events", "edgeopt.graph", "edgeopt.hw.device", "edgeopt.backends.base"),
     ),
     ("edgeopt.graph", ("edgeopt.errors", "edgeopt.events", "edgeopt.graph", "edgeopt.hw.device")),
-    ("edgeopt.backends", ("edgeopt.errors", "edgeopt.events", "edgeopt.backends", "edgeopt.hw.device")),
+    (
+        "edgeopt.backends",
+        ("edgeopt.errors", "edgeopt.events", "edgeopt.backends", "edgeopt.hw.device", "edgeopt.hw.cache_folder"),
+    ),
+    (
+        "edgeopt.ops",
+        (
+            *("edgeopt.errors", "edgeopt.events", "edgeopt.version", "edgeopt.hw"),
+            *("edgeopt.graph", "edgeopt.backends", "edgeopt.bench", "edgeopt.ops"),
+        ),
+    ),
 )
 
 QT = ("PySide6", "PySide2", "PyQt6", "PyQt5", "shiboken6", "qtpy", "pyqtgraph")
@@ -235,6 +245,7 @@ REGISTRIES = (
     ("edgeopt/graph/passes/__init__.py", "PASSES"),
     ("edgeopt/backends/__init__.py", "BACKENDS"),
     ("edgeopt/search/recipes.py", "RECIPES"),
+    ("edgeopt/ops/cases/__init__.py", "FAMILIES"),
     ("edgeopt/cli/main.py", "COMMANDS"),
     ("gui/edgeopt_gui/pages/__init__.py", "PAGES"),
     ("agent/edgeopt_agent/deployments/states.py", "TABLE"),

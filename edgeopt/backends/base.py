@@ -39,6 +39,21 @@ class Coverage(msgspec.Struct, frozen=True):
     """`<operator type>: <node name>` for each node that it does not run."""
 
 
+class Placement(msgspec.Struct, frozen=True):
+    """Where the nodes of a model run, as its runtime says."""
+
+    wanted: str
+    """The provider or device that was asked for."""
+    nodes: dict[str, int] = {}
+    """How many nodes each provider or device runs, after the runtime's own rewriting where only that is told."""
+    fallen: tuple[str, ...] = ()
+    """`<operator type>: <node name>` for each node that fell back."""
+    boundaries: int = 0
+    """Places where data goes from one provider or device to another."""
+    time_ms: dict[str, float] = {}
+    """Time in one run by provider or device, where it was measured."""
+
+
 class Session(Protocol):
     """A model loaded by a backend. Results stay valid after the next `run`."""
 
@@ -46,8 +61,30 @@ class Session(Protocol):
     def inputs(self) -> tuple[TensorInfo, ...]: ...
     @property
     def outputs(self) -> tuple[TensorInfo, ...]: ...
+    @property
+    def placement(self) -> Placement | None:
+        """None where there is only one place to run, or the runtime does not tell."""
+
     def run(self, feeds: Feeds) -> dict[str, Array]: ...
     def close(self) -> None: ...
+
+
+class Loader(Protocol):
+    def __call__(
+        self, path: Path, options: Options, *, strict: bool = False, custom_ops: tuple[str, ...] = ()
+    ) -> Session:
+        """Raises ModelError, UsageError (unknown option) or MissingExtraError, each with a sentence.
+
+        Strict: a ModelError where a node would run elsewhere than on what the backend is named after.
+        `custom_ops` are the paths of libraries with operators of the user's own.
+        """
+
+
+class Timer(Protocol):
+    def __call__(
+        self, path: Path, options: Options, feeds: Feeds, custom_ops: tuple[str, ...] = ()
+    ) -> dict[str, float]:
+        """Milliseconds of one run by provider or device, as `Placement.time_ms` holds them; it loads anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +97,11 @@ class Backend:
     """File suffixes that it loads: `.onnx`, `.xml`."""
     available: Callable[[], Available | Unavailable]
     supports: Callable[[Path], Coverage]
-    load: Callable[[Path, Options], Session]
-    """Raises ModelError, UsageError (unknown option) or MissingExtraError, each with a sentence."""
+    load: Loader
+    options: type[msgspec.Struct]
+    """What it takes as options; `edgeopt.backends.options.described` lists them."""
+    times: Timer | None = None
+    """None where the runtime does not tell."""
     package: str | None = None
     """The Python package behind it, so that a trial can time loading a model net of importing the runtime."""
 

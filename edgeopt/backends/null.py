@@ -9,12 +9,16 @@ A `NAME.null.json` says what the model takes and gives, and may plant faults:
      "latency_ms": 0.0,          how long a run takes; the option of the same name goes before it
      "load_ms": 0.0,             how long loading takes
      "nodes": 1, "unsupported": ["Foo: bar"],    what `supports` answers
+     "fallen": ["Foo: bar"],     nodes that run elsewhere: told in `placement`, refused by a strict load
      "flood_stderr_bytes": 0,    written to stderr while loading
-     "fail": "", "crash": "", "hang": ""}        "load" or "run": a ModelError, a SIGSEGV, no return
+     "stdout_bytes": 0,          written past Python to descriptor 1 while loading, as native code does
+     "fail": "", "crash": "", "hang": "",        "load" or "run": a ModelError, a SIGSEGV, no return,
+     "eat_memory_at": ""}                        memory taken and touched, 64 MiB at a time, without end
 
 Named dimensions of outputs take the size that the inputs give them; unknown ones are 1.
 """
 
+import os
 import signal
 import sys
 import threading
@@ -25,17 +29,22 @@ from typing import Annotated, Literal
 import msgspec
 import numpy as np
 
-from edgeopt.backends.base import Array, Available, Backend, Coverage, Feeds, Options, TensorInfo
+from edgeopt.backends.base import Array, Available, Backend, Coverage, Feeds, Options, Placement, TensorInfo
 from edgeopt.backends.feeds import closed, prepare
-from edgeopt.backends.options import read_options
-from edgeopt.errors import ModelError
+from edgeopt.backends.options import about, read_options
+from edgeopt.backends.strictness import refuse_fallback
+from edgeopt.errors import ModelError, UsageError
 
 NAME = "null"
 SUFFIX = ".null.json"
+ELSEWHERE = "elsewhere"
+"""Where the nodes run that fell back, as `Placement.nodes` names it."""
 DTYPES = (
     "float16", "float32", "float64", "bool", "str",
     "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
 )  # fmt: skip
+
+_STEP_BYTES = 64 * 2**20
 
 Moment = Literal["", "load", "run"]
 Positive = Annotated[float, msgspec.Meta(ge=0)]
@@ -50,16 +59,21 @@ class NullModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     load_ms: Positive = 0.0
     nodes: int = 1
     unsupported: tuple[str, ...] = ()
+    fallen: tuple[str, ...] = ()
     flood_stderr_bytes: int = 0
+    stdout_bytes: int = 0
     fail: Moment = ""
     crash: Moment = ""
     hang: Moment = ""
+    eat_memory_at: Moment = ""
 
 
 class NullOptions(msgspec.Struct, frozen=True):
-    threads: Annotated[int, msgspec.Meta(ge=0)] = 0
-    """Taken and ignored, so that the searches of real backends can be tried here."""
-    latency_ms: Positive | None = None
+    threads: Annotated[
+        Annotated[int, msgspec.Meta(ge=0)],
+        about("Taken and ignored, so that the searches of real backends can be tried here"),
+    ] = 0
+    latency_ms: Annotated[Positive | None, about("How long a run takes; empty is what the model says")] = None
 
 
 class NullSession:
@@ -68,6 +82,7 @@ class NullSession:
     def __init__(self, model: NullModel, latency_ms: float) -> None:
         self.inputs = model.inputs
         self.outputs = model.outputs
+        self.placement = _placement(model)
         self._model = model
         self._latency_ms = latency_ms
         self._closed = False
@@ -104,13 +119,18 @@ def read_null_model(path: Path) -> NullModel:
     return model
 
 
-def load(path: Path, options: Options) -> NullSession:
+def load(path: Path, options: Options, *, strict: bool = False, custom_ops: tuple[str, ...] = ()) -> NullSession:
     chosen = read_options(NullOptions, options, NAME)
+    if custom_ops:
+        raise UsageError(f"The backend {NAME} runs no custom operators.", "Leave out their library.")
     start = time.perf_counter()
     model = read_null_model(path)
+    if strict:
+        refuse_fallback(_placement(model), path)
     if model.flood_stderr_bytes:
         sys.stderr.write("flood " * (model.flood_stderr_bytes // 6 + 1))
         sys.stderr.flush()
+    _write_out(model.stdout_bytes)
     _fault(model, "load")
     _wait_until(start + model.load_ms / 1e3)
     return NullSession(model, model.latency_ms if chosen.latency_ms is None else chosen.latency_ms)
@@ -132,6 +152,24 @@ def _fault(model: NullModel, moment: Moment) -> None:
         signal.raise_signal(signal.SIGSEGV)
     if model.hang == moment:
         threading.Event().wait()
+    if model.eat_memory_at == moment:
+        hoard = []
+        while True:
+            hoard.append(np.ones(_STEP_BYTES, np.uint8))
+
+
+def _write_out(size: int) -> None:
+    """Past Python's own stdout, to the descriptor: what a runtime's native code does."""
+    while size > 0:
+        size -= os.write(1, b"noise " * min(size // 6 + 1, 8192))
+
+
+def _placement(model: NullModel) -> Placement | None:
+    if not model.fallen:
+        return None
+    here = model.nodes - len(model.fallen)
+    nodes = {NAME: here, ELSEWHERE: len(model.fallen)}
+    return Placement(NAME, nodes, model.fallen, boundaries=2 * len(model.fallen))
 
 
 def _wait_until(moment: float) -> None:
@@ -160,7 +198,9 @@ def _output(model: NullModel, info: TensorInfo, sizes: dict[str, int], arrays: d
         rows = values.reshape(1 if batch is None else shape[0], -1)
         places = np.arange(rows.shape[1])
         seed = sum(_seed(i, arrays[i.name], batch) for i in model.inputs)
-        rows[:] = np.sin(places + seed) + model.noise * np.cos(7.0 * places)
+        rows[:] = np.sin(places + seed)
+        if model.noise:
+            rows += model.noise * np.cos(7.0 * places)
     return _as_type(values, info.dtype)
 
 
@@ -189,4 +229,5 @@ BACKEND = Backend(
     available=available,
     supports=supports,
     load=load,
+    options=NullOptions,
 )

@@ -1,14 +1,50 @@
-"""Options as written by a user or a search, checked against a backend's own struct."""
+"""Options as written by a user or a search, checked against a backend's own struct, and what they mean."""
 
 from difflib import get_close_matches
-from typing import Literal, TypeVar, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from edgeopt.backends.base import Options
 from edgeopt.errors import UsageError
 
+Value = str | int | float | bool
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
+
+
+class Option(msgspec.Struct, frozen=True):
+    """One option of a backend, for people."""
+
+    name: str
+    kind: str
+    """`a whole number from 0`, `true or false`, ..."""
+    choices: tuple[str, ...]
+    """The only values, where there is such a list."""
+    default: Value | None
+    """None: the runtime's own choice, or empty."""
+    description: str
+    search: tuple[Value, ...] = ()
+    """What a search may try; empty: it leaves the option alone."""
+
+
+class NoOptions(msgspec.Struct, frozen=True):
+    """Of a backend that takes none."""
+
+
+def about(description: str, search: tuple[Value, ...] = ()) -> msgspec.Meta:
+    """What an option does, in a sentence, and the values that a search may try; for use in `Annotated`."""
+    return msgspec.Meta(description=description, extra={"search": search})
+
+
+def described(kind: type[msgspec.Struct]) -> tuple[Option, ...]:
+    """Every option of a backend: its own first, then those that it shares with others."""
+    hints = get_type_hints(kind, include_extras=True)
+    defaults = {field.name: _default(field.default) for field in msgspec.structs.fields(kind)}
+    names = dict.fromkeys(
+        name for one in kind.__mro__ for name in vars(one).get("__annotations__", {}) if name in hints
+    )
+    return tuple(_option(name, hints[name], defaults[name]) for name in names)
 
 
 def read_options(kind: type[_Struct], options: Options, backend: str) -> _Struct:
@@ -16,26 +52,79 @@ def read_options(kind: type[_Struct], options: Options, backend: str) -> _Struct
     known = get_type_hints(kind, include_extras=True)
     for name, value in options.items():
         if name not in known:
-            raise UsageError(f"The backend {backend} has no option '{name}'.", _nearest(name, tuple(known)))
+            raise UsageError(f"The backend {backend} has no option '{name}'.", nearest(name, tuple(known)))
         try:
             msgspec.convert(value, known[name])
         except msgspec.ValidationError as error:
-            choices = _choices(known[name])
+            choices = tuple(choice or "''" for choice in _choices(known[name]))
             reason = f"must be one of {', '.join(choices)}" if choices else _reason(error)
-            hint = _nearest(str(value), choices) if choices else ""
+            hint = nearest(str(value), choices) if choices else ""
             raise UsageError(f"The option '{name}' of {backend} {reason}, not {value!r}.", hint) from error
     return msgspec.convert(dict(options), kind)
 
 
+def nearest(word: str, words: tuple[str, ...]) -> str:
+    near = get_close_matches(word, words, 1, 0.5)
+    return f"Did you mean '{near[0]}'?" if near else f"It takes: {', '.join(words)}."
+
+
+def _option(name: str, hint: object, default: Value | None) -> Option:
+    described_by = next((m for m in _metas(hint) if m.description is not None), None)
+    extra = (described_by.extra if described_by else None) or {}
+    return Option(
+        name=name,
+        kind=_in_words(hint),
+        choices=_choices(hint),
+        default=default,
+        description=(described_by.description if described_by else None) or "",
+        search=tuple(extra.get("search", ())),
+    )
+
+
+def _default(default: object) -> Value | None:
+    return default if isinstance(default, (str, int, float, bool)) else None
+
+
+def _metas(hint: object) -> tuple[msgspec.Meta, ...]:
+    """Those of the type, and of the type within an `X | None`."""
+    if get_origin(hint) is Annotated:
+        inner, *metas = get_args(hint)
+        return (*(m for m in metas if isinstance(m, msgspec.Meta)), *_metas(inner))
+    return tuple(m for part in get_args(hint) for m in _metas(part)) if _is_union(hint) else ()
+
+
+def _is_union(hint: object) -> bool:
+    return get_origin(hint) in {Union, UnionType}
+
+
+def _parts(hint: object) -> tuple[object, ...]:
+    """The types that a value may have, None left out."""
+    if get_origin(hint) is Annotated:
+        return _parts(get_args(hint)[0])
+    if _is_union(hint):
+        return tuple(p for part in get_args(hint) if part is not NoneType for p in _parts(part))
+    return (hint,)
+
+
 def _choices(hint: object) -> tuple[str, ...]:
-    return tuple(c or "''" for c in get_args(hint)) if get_origin(hint) is Literal else ()
+    return tuple(c for part in _parts(hint) if get_origin(part) is Literal for c in get_args(part))
+
+
+def _in_words(hint: object) -> str:
+    least = next((m.ge for m in _metas(hint) if m.ge is not None), None)
+    most = next((m.le for m in _metas(hint) if m.le is not None), None)
+    words = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+    part = _parts(hint)[0]
+    if get_origin(part) is Literal:
+        return "one of these"
+    if get_origin(part) in {dict, tuple, list}:
+        return "a table" if get_origin(part) is dict else "a list"
+    word = words.get(part, "a value") if isinstance(part, type) else "a value"
+    if least is not None and most is not None:
+        return f"{word} from {least} to {most}"
+    return word if least is None else f"{word} from {least}"
 
 
 def _reason(error: msgspec.ValidationError) -> str:
     """msgspec says "Expected `int` >= 0, got `str`"; only the first half is worth repeating."""
     return str(error).split(", got", 1)[0].split(" - at", 1)[0].replace("Expected", "must be").replace("`", "")
-
-
-def _nearest(word: str, words: tuple[str, ...]) -> str:
-    near = get_close_matches(word, words, 1, 0.5)
-    return f"Did you mean '{near[0]}'?" if near else f"It takes: {', '.join(words)}."

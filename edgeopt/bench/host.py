@@ -11,10 +11,17 @@ import time
 from pathlib import Path
 from typing import IO, Protocol
 
+from edgeopt.bench.memory import size_text
+from edgeopt.bench.processes.guard import Guard, kills_for_memory, usual_limit_bytes
+from edgeopt.bench.processes.last_words import append_only, last_words
 from edgeopt.errors import TrialError, signal_name
 
 TRIAL_MODULE = "edgeopt.bench.trial"
-_STDERR_TAIL_BYTES = 4096
+OUTER_PYTHONPATH = "EDGEOPT_OUTER_PYTHONPATH"
+"""What PYTHONPATH was before a child got its own: what a program of the user's is to see again."""
+
+LONGEST_LINE_BYTES = 256 << 20
+_CHUNK_BYTES = 1 << 16
 
 
 class Child(Protocol):
@@ -22,7 +29,7 @@ class Child(Protocol):
 
     def send(self, line: bytes) -> None: ...
     def receive(self, timeout_s: float) -> bytes:
-        """The next answer; raises TrialError when the process crashed or took longer, and it is gone then."""
+        """The next answer; raises TrialError when there is none, with how it ended, and it is gone then."""
         ...
 
     def close(self) -> None: ...
@@ -30,7 +37,10 @@ class Child(Protocol):
 
 class TrialHost(Protocol):
     def put(self, path: Path) -> str:
-        """Makes a file or folder available where trials run; returns its path there."""
+        """Makes a file or folder available where trials run; returns its path there.
+
+        A remote host copies it there under the digest of its content, once; the local host has it already.
+        """
         ...
 
     def start(self, module: str = TRIAL_MODULE) -> Child: ...
@@ -39,25 +49,31 @@ class TrialHost(Protocol):
 class LocalHost:
     """Trials as child processes of this one."""
 
-    def __init__(self, log_folder: Path | None = None) -> None:
+    def __init__(self, log_folder: Path | None = None, memory_limit_bytes: int | None = None) -> None:
         self._log_folder = log_folder
+        self._memory_limit_bytes = memory_limit_bytes
 
     def put(self, path: Path) -> str:
         return str(path.absolute())  # a link stays one: what lies beside it may belong to it
 
     def start(self, module: str = TRIAL_MODULE) -> Child:
-        return LocalChild(module, self._log_folder)
+        return LocalChild(module, self._log_folder, self._memory_limit_bytes)
 
 
 class LocalChild:
     """One child process in a process group of its own; its stderr goes to a file.
 
     A file, not a pipe: runtimes can write more warnings than a pipe holds, and then both sides wait for ever.
+    While an answer is waited for, the group's memory is watched: beyond its limit (unless told, most of what is
+    available now) it is killed, before the system has to choose whom to kill.
     """
 
-    def __init__(self, module: str, log_folder: Path | None = None) -> None:
+    def __init__(self, module: str, log_folder: Path | None = None, memory_limit_bytes: int | None = None) -> None:
+        limit = usual_limit_bytes() if memory_limit_bytes is None else memory_limit_bytes
+        self._killed_before = kills_for_memory()
         # Open for as long as the child lives; `close` closes it.
-        self._log: IO[bytes] = tempfile.TemporaryFile(dir=log_folder)  # noqa: SIM115
+        self._log: IO[bytes] = tempfile.TemporaryFile(dir=log_folder, buffering=0)  # noqa: SIM115
+        append_only(self._log.fileno())
         # Nothing is ever written to it: that its end closes with this process is the message (see `lifeline`).
         theirs, self._lifeline = os.pipe()
         self._process = subprocess.Popen(
@@ -70,12 +86,20 @@ class LocalChild:
             env=child_environment(log_folder),
         )
         os.close(theirs)
-        self._pending = b""
-        self._closed = False
+        self._guard = Guard(self._process.pid, limit, self._log.fileno())
+        self._pending = bytearray()
+        self._searched = 0
+        self._ending: str | None = None
+        """Why it is closed."""
 
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    @property
+    def outside_peak_bytes(self) -> int | None:
+        """The most that it and what it started held together, as seen from here while answers were waited for."""
+        return self._guard.peak_bytes
 
     def fileno(self) -> int:
         """For `select`: readable when an answer, or the end, is there."""
@@ -84,6 +108,8 @@ class LocalChild:
 
     def send(self, line: bytes) -> None:
         assert self._process.stdin is not None  # noqa: S101 - it was opened as a pipe
+        if self._ending is not None:
+            return
         # A child that has died is told by the next `receive`, together with how it died.
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(line.rstrip(b"\n") + b"\n")
@@ -91,28 +117,45 @@ class LocalChild:
 
     def ready(self, timeout_s: float) -> bool:
         """Waits until an answer, or the end, is there; False when the time was up first."""
-        return b"\n" in self._pending or bool(select.select([self], [], [], max(0.0, timeout_s))[0])
+        if self._ending is not None or b"\n" in self._pending[self._searched :]:
+            return True
+        deadline = time.monotonic() + timeout_s
+        while True:
+            if self._guard.due_in_s() <= 0 and self._guard.look():
+                self._end(f"used more than {size_text(self._guard.limit_bytes or 0)}; it was killed")
+                return True
+            left = max(0.0, deadline - time.monotonic())
+            if select.select([self], [], [], min(left, self._guard.due_in_s()))[0]:
+                return True
+            # What it started may still hold the pipe when it has ended itself.
+            if self._process.poll() is not None or left <= 0:
+                return self._process.poll() is not None
 
     def receive(self, timeout_s: float) -> bytes:
         deadline = time.monotonic() + timeout_s
-        while b"\n" not in self._pending:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self], [], [], left)[0]:
-                self.close()
-                raise TrialError(f"hung: no answer within {timeout_s:.0f} s; it was killed")
-            chunk = os.read(self.fileno(), 1 << 16)
-            if not chunk:
-                raise TrialError(self._how_it_ended())
-            self._pending += chunk
-        line, self._pending = self._pending.split(b"\n", 1)
+        while (line := self._take_line()) is None:
+            if not self.ready(deadline - time.monotonic()):
+                self._end(self._how_it_hangs(timeout_s))
+            elif self._ending is None:
+                chunk = self._read()
+                self._pending += chunk
+                if not chunk:
+                    self._end(self._how_it_ended())
+                elif len(self._pending) > LONGEST_LINE_BYTES:
+                    self._end(f"{self._no_answer()}, a line without an end; it was killed")
+            if self._ending is not None:
+                raise TrialError(self._ending)
         return line
 
     def close(self) -> None:
         """Ends the process and everything that it started; safe to call twice."""
-        if self._closed:
+        self._end("was ended")
+
+    def _end(self, why: str) -> None:
+        if self._ending is not None:
             return
         # By the second call the process is reaped, and its number may be another group's.
-        self._closed = True
+        self._ending = why
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -122,21 +165,45 @@ class LocalChild:
                 with contextlib.suppress(BrokenPipeError):
                     stream.close()
 
+    def _take_line(self) -> bytes | None:
+        end = self._pending.find(b"\n", self._searched)
+        if end < 0:
+            self._searched = len(self._pending)
+            return None
+        line = bytes(self._pending[:end])
+        del self._pending[: end + 1]
+        self._searched = 0
+        return line
+
+    def _read(self) -> bytes:
+        """What is in the pipe; empty when nothing will come any more."""
+        if not select.select([self], [], [], 0)[0]:
+            return b""
+        return os.read(self.fileno(), _CHUNK_BYTES)
+
+    def _how_it_hangs(self, timeout_s: float) -> str:
+        if self._pending:
+            return f"{self._no_answer()} and then nothing for {timeout_s:.0f} s; it was killed"
+        return f"hung: no answer within {timeout_s:.0f} s; it was killed"
+
+    def _no_answer(self) -> str:
+        return f"answered something that is no answer: {self._pending[:60].decode(errors='replace')!r}"
+
     def _how_it_ended(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(5)
         code = self._process.poll()
-        tail = self._stderr_tail()
-        self.close()
+        said = last_words(self._log.fileno())
+        tail = f" ({said})" if said else ""
+        if code == -signal.SIGKILL:
+            held = self._guard.resident_bytes
+            killed = kills_for_memory()
+            sure = killed is not None and self._killed_before is not None and killed > self._killed_before
+            why = "which had no memory left" if sure else "perhaps for memory"
+            return f"was killed by the system, {why}{f' (it held {size_text(held)})' if held else ''}"
         if code is not None and code < 0:
             return f"crashed: {signal_name(-code)}{tail}"
         return f"ended with exit code {code}{tail}"
-
-    def _stderr_tail(self) -> str:
-        size = self._log.seek(0, os.SEEK_END)
-        self._log.seek(max(0, size - _STDERR_TAIL_BYTES))
-        lines = self._log.read().decode(errors="replace").strip().splitlines()
-        return f" ({lines[-1].strip()[:200]})" if lines else ""
 
 
 def child_environment(folder: Path | None) -> dict[str, str]:
@@ -145,4 +212,5 @@ def child_environment(folder: Path | None) -> dict[str, str]:
     # Not the working directory, which `python -m` puts first: a numpy.py of the user's must not be imported.
     here, package = str(Path.cwd()), str(Path(__file__).resolve().parents[2])
     places = dict.fromkeys([package, *(p for p in sys.path if p and p != here)])
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(places), **temporary}
+    outer = {OUTER_PYTHONPATH: os.environ.get(OUTER_PYTHONPATH, os.environ.get("PYTHONPATH", ""))}
+    return {**os.environ, **outer, "PYTHONPATH": os.pathsep.join(places), **temporary}

@@ -2,17 +2,29 @@
 
 import msgspec
 
-from edgeopt.backends.base import TensorInfo
+from edgeopt.backends.base import Placement, TensorInfo
 
 
 class Load(msgspec.Struct, frozen=True, tag="load"):
-    """Load a model with a backend, or (backend "bundle") a whole bundle, and run it once."""
+    """Load a model and run it once."""
 
     backend: str
+    """A backend's name; or "bundle", "command" (a program of the user's), "url" (a served model)."""
     model_path: str
+    """The model or bundle; the command line of a program; the address of a served model."""
     options: dict[str, str | int | float | bool | dict[str, list[int]]]
     samples_path: str
     """A folder of samples (see `edgeopt.data`)."""
+    custom_ops: tuple[str, ...] = ()
+    """Libraries of custom operators that the runtime is to load first."""
+    strict: bool = False
+    """Refuse the model when a part of it would fall back to another provider or device."""
+    cores: tuple[int, ...] = ()
+    """The only cores that the trial may use; empty: all."""
+    counters: bool = False
+    """Count hardware events during slices."""
+    patience_s: float = 50.0
+    """How long a program may take to say that it is ready: a little less than its answer is waited for."""
 
 
 class Describe(msgspec.Struct, frozen=True, tag="describe"):
@@ -20,12 +32,15 @@ class Describe(msgspec.Struct, frozen=True, tag="describe"):
 
     backend: str
     model_path: str
+    custom_ops: tuple[str, ...] = ()
 
 
 class Time(msgspec.Struct, frozen=True, tag="time"):
     """Run for a time slice; its first fifth warms up and is not reported."""
 
     slice_ms: float
+    concurrency: int = 1
+    """So many threads call the session at once."""
 
 
 class Outputs(msgspec.Struct, frozen=True, tag="outputs"):
@@ -45,18 +60,42 @@ class Watch(msgspec.Struct, frozen=True, tag="watch"):
     slice_ms: float
     interval_ms: float | None = None
     """From the begin of one run to that of the next; None: as fast as it goes."""
+    anew: bool = False
+    """The first after a pause, in which nothing came due and nothing was missed."""
 
 
 Request = Load | Describe | Time | Outputs | Watch
 
 
-class Memory(msgspec.Struct, frozen=True):
-    """Resident memory of the trial by phase; None where the system does not tell."""
+class DeviceMemory(msgspec.Struct, frozen=True):
+    """What the trial holds on accelerators at the end of each phase, as NVML counts it for its process."""
 
     import_bytes: int | None = None
     load_bytes: int | None = None
     first_run_bytes: int | None = None
+    steady_bytes: int | None = None
     peak_bytes: int | None = None
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """Resident memory of the trial at the end of each phase; None where the system does not tell."""
+
+    import_bytes: int | None = None
+    """Python, edgeopt, the samples and the runtime, before any model: to be taken off for the model's own need."""
+    load_bytes: int | None = None
+    first_run_bytes: int | None = None
+    peak_bytes: int | None = None
+    """The highest so far, at any moment."""
+    start_bytes: int | None = None
+    """Before the runtime was imported, the samples already there."""
+    steady_bytes: int | None = None
+    """After the latest slice."""
+    import_peak_bytes: int | None = None
+    """The highest by the end of this phase; likewise the next two."""
+    load_peak_bytes: int | None = None
+    first_run_peak_bytes: int | None = None
+    device: DeviceMemory | None = None
+    """None where no accelerator is used."""
 
 
 class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
@@ -65,6 +104,14 @@ class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
     load_ms: float
     first_run_ms: float
     memory: Memory
+    placement: Placement | None = None
+    """None where there is only one place to run, or the runtime does not tell."""
+    import_ms: float | None = None
+    """Importing the runtime, of which `load_ms` is net."""
+    begin_s: float | None = None
+    """When the request was taken up, on the machine's monotonic clock: the process had started by then."""
+    warnings: tuple[str, ...] = ()
+    """Sentences for the report: what is not measured here, or not only the contender's."""
 
 
 class Described(msgspec.Struct, frozen=True, tag="described"):
@@ -75,6 +122,14 @@ class Described(msgspec.Struct, frozen=True, tag="described"):
 class Timed(msgspec.Struct, frozen=True, tag="timed"):
     latencies_ms: tuple[float, ...]
     memory: Memory
+    begin_s: float = 0.0
+    """When what is reported began, on the machine's monotonic clock, which all processes share."""
+    seconds: float = 0.0
+    """How long what is reported took: with the number of runs, the throughput."""
+    starts_ms: tuple[float, ...] = ()
+    """When each of the runs began, since `begin_s`."""
+    counters: dict[str, int] = {}
+    """Hardware events by name (`instructions`, `cache_misses`, ...), over what is reported."""
 
 
 class Saved(msgspec.Struct, frozen=True, tag="saved"):

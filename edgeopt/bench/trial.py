@@ -3,17 +3,14 @@
 Reads one request a line, answers one line; ends when its stdin closes. See `messages`.
 """
 
-import importlib
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 import numpy as np
 
-from edgeopt.backends.base import Array, Feeds, Options, TensorInfo
-from edgeopt.bench import memory
+from edgeopt.backends.base import Array
+from edgeopt.bench.instruments.counters import Counters, difference, open_counters
 from edgeopt.bench.messages import (
     Answer,
     Describe,
@@ -21,7 +18,6 @@ from edgeopt.bench.messages import (
     Failed,
     Load,
     Loaded,
-    Memory,
     Outputs,
     Request,
     Saved,
@@ -30,8 +26,13 @@ from edgeopt.bench.messages import (
     Watch,
     decode_request,
 )
-from edgeopt.bench.pace import Pace
-from edgeopt.bench.serve import serve
+from edgeopt.bench.processes.serve import serve
+from edgeopt.bench.trials.affinity import keep_to
+from edgeopt.bench.trials.device_memory import open_gauge
+from edgeopt.bench.trials.laps import time_slice
+from edgeopt.bench.trials.openers import Loads, Opener, describe, opener
+from edgeopt.bench.trials.pace import Pace
+from edgeopt.bench.trials.phases import Phases
 from edgeopt.data import Samples, open_samples, write_archive
 from edgeopt.errors import EdgeoptError, said_by
 
@@ -39,56 +40,102 @@ from edgeopt.errors import EdgeoptError, said_by
 ROTATION = 16
 
 
-class Loads(Protocol):
-    @property
-    def inputs(self) -> tuple[TensorInfo, ...]: ...
-    @property
-    def outputs(self) -> tuple[TensorInfo, ...]: ...
-    def run(self, feeds: Feeds) -> dict[str, Array]: ...
-
-
 class Trial:
-    """The state between requests: a session and the feeds that it is given in turn."""
+    """The state between requests: what was loaded, and what it is given in turn."""
 
     def __init__(self) -> None:
         self.session: Loads | None = None
+        self.opener: Opener | None = None
         self.samples: Samples | None = None
-        self.rotation: list[dict[str, Array]] = []
-        self.memory: dict[str, int | None] = {}
+        self.phases = Phases()
+        self.counters: Counters | None = None
         self.pace: Pace | None = None
 
     def answer(self, request: Request) -> Answer:
         if isinstance(request, Load):
             return self._load(request)
         if isinstance(request, Describe):
-            session = _opener(request.backend, Path(request.model_path), {})()
+            session = describe(request)
             return Described(session.inputs, session.outputs)
-        if self.session is None:
+        if self.session is None or self.opener is None:
             return Failed("usage", "The trial was asked to run before a model was loaded.")
         if isinstance(request, Time):
-            return Timed(_time(self.session.run, self.rotation, request.slice_ms), self._memory())
+            return self._time(self.session, self.opener, request)
         if isinstance(request, Watch):
-            self.pace = self.pace or Pace(self.session.run, self.rotation)
+            if self.pace is None or request.anew:
+                self.pace = Pace(self.session.run, self.opener.turns)
             return self.pace.slice(request.slice_ms, request.interval_ms)
+        if self.opener.no_outputs:
+            return Failed("usage", self.opener.no_outputs)
         return self._outputs(self.session, request)
 
     def _load(self, request: Load) -> Answer:
-        open_session = _opener(request.backend, Path(request.model_path), request.options)
-        self.memory["import_bytes"] = memory.resident_bytes()
-        begin = time.perf_counter()
-        session = open_session()
-        load_ms = (time.perf_counter() - begin) * 1e3
-        self.memory["load_bytes"] = memory.resident_bytes()
+        begin_s = time.monotonic()
+        self.session = self.pace = None
+        if request.cores:
+            keep_to(request.cores)
         self.samples = open_samples(Path(request.samples_path))
         count = min(len(self.samples), ROTATION)
         # Copies, not views of the mapped file: a page fault is not the model's latency.
-        self.rotation = [{n: np.array(a) for n, a in self.samples.feeds(k).items()} for k in range(count)]
+        rotation = [{n: np.array(a) for n, a in self.samples.feeds(k).items()} for k in range(count)]
+        # They count the threads that are started after them.
+        warnings = self._open_counters() if request.counters else ()
+        phases = Phases()
+        phases.end("start")
+        import_s = time.monotonic()
+        self.opener = opener(request, rotation)
+        import_ms = (time.monotonic() - import_s) * 1e3
+        phases.gauge = open_gauge(self.opener.backend)
+        phases.end("import")
+        if phases.sizes is not self.opener.sizes:  # another process does the work
+            phases = Phases(self.opener.sizes)
         begin = time.perf_counter()
-        session.run(self.rotation[0])
+        session = self.opener.open()
+        load_ms = (time.perf_counter() - begin) * 1e3
+        phases.end("load")
+        begin = time.perf_counter()
+        session.run(self.opener.turns[0])
         first_run_ms = (time.perf_counter() - begin) * 1e3
-        self.memory["first_run_bytes"] = memory.resident_bytes()
-        self.session, self.pace = session, None
-        return Loaded(session.inputs, session.outputs, load_ms, first_run_ms, self._memory())
+        phases.end("first_run")
+        warnings += self.opener.warnings(session)
+        self.session, self.phases = session, phases
+        return Loaded(
+            session.inputs,
+            session.outputs,
+            load_ms,
+            first_run_ms,
+            phases.record(),
+            placement=getattr(session, "placement", None),
+            import_ms=import_ms,
+            begin_s=begin_s,
+            warnings=warnings,
+        )
+
+    def _open_counters(self) -> tuple[str, ...]:
+        """Why some events, or all, are not counted."""
+        found = open_counters()
+        if not isinstance(found, Counters):
+            return (f"Hardware events are not counted: {found.reason}.",)
+        self.counters = found
+        reasons: dict[str, list[str]] = {}
+        for name, reason in found.missing.items():
+            reasons.setdefault(reason, []).append(name)
+        return tuple(f"Not counted ({', '.join(names)}): {reason}." for reason, names in reasons.items())
+
+    def _time(self, session: Loads, opened: Opener, request: Time) -> Answer:
+        if request.concurrency > 1 and opened.no_threads:
+            return Failed("usage", opened.no_threads)
+        count = self.counters.read if self.counters else None
+        taken = time_slice(session.run, opened.turns, request.slice_ms, request.concurrency, count)
+        self.phases.slice_ended()
+        return Timed(
+            taken.latencies_ms,
+            self.phases.record(),
+            taken.begin_s,
+            taken.seconds,
+            taken.starts_ms,
+            difference(*taken.events),
+        )
 
     def _outputs(self, session: Loads, request: Outputs) -> Answer:
         assert self.samples is not None  # noqa: S101 - a loaded session has samples
@@ -96,9 +143,6 @@ class Trial:
         arrays = {f"{position}/{name}": array for position, run in enumerate(runs) for name, array in run.items()}
         write_archive(Path(request.out_path), arrays)
         return Saved(request.out_path)
-
-    def _memory(self) -> Memory:
-        return Memory(**self.memory, peak_bytes=memory.peak_bytes())
 
 
 def read_outputs(path: Path) -> list[dict[str, Array]]:
@@ -109,38 +153,6 @@ def read_outputs(path: Path) -> list[dict[str, Array]]:
             position, name = key.split("/", 1)
             runs.setdefault(int(position), {})[name] = archive[key]
     return [runs[k] for k in sorted(runs)]
-
-
-def _opener(name: str, path: Path, options: Options) -> Callable[[], Loads]:
-    """What loads the session, with its imports already done, so that loading is timed net of them."""
-    if name == "bundle":
-        from edgeopt.runtime.session import load
-
-        return lambda: load(path)
-    from edgeopt.backends import backend_named
-
-    backend = backend_named(name)
-    if backend.package is not None:
-        importlib.import_module(backend.package)
-    return lambda: backend.load(path, options)
-
-
-def _time(run: Callable[[Feeds], object], rotation: list[dict[str, Array]], slice_ms: float) -> tuple[float, ...]:
-    clock = time.perf_counter_ns
-    taken: list[int] = []
-    position, count = 0, len(rotation)
-    begin = clock()
-    warm_until, end = begin + int(slice_ms * 2e5), begin + int(slice_ms * 1e6)
-    while True:
-        start = clock()
-        if start >= end and taken:
-            break
-        run(rotation[position % count])
-        stop = clock()
-        position += 1
-        if start >= warm_until or stop >= end:
-            taken.append(stop - start)
-    return tuple(t / 1e6 for t in taken)
 
 
 def main() -> None:

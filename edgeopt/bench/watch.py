@@ -2,23 +2,22 @@
 
 import time
 from collections import deque
+from collections.abc import Iterator
 
 import msgspec
 import numpy as np
 
-from edgeopt.bench.contest import Contender, reason
-from edgeopt.bench.duel import Side, enter_side
+from edgeopt.bench.contender import Contender, Side, enter_side, read_answer, reason
 from edgeopt.bench.host import LocalChild, LocalHost
+from edgeopt.bench.instruments.gauges import Gauges
 from edgeopt.bench.latencies import Latencies
 from edgeopt.bench.memory import status_bytes
-from edgeopt.bench.messages import Watch, Watched, decode_answer
+from edgeopt.bench.messages import Watch, Watched
 from edgeopt.errors import TrialError
-from edgeopt.events import Emit, Log, Metric, Progress
-from edgeopt.hw.load import LoadSampler, process_memory_bytes
+from edgeopt.events import Emit, Log, Progress
 
 # An answer every 80 ms and a look at the device every 100: curves that move, at a cost that nobody measures.
-_SLICE_MS = 80.0
-_SAMPLE_S = 0.1
+SLICE_MS = 80.0
 # So many slices are asked for in advance, so that the model runs on while its last answer is read.
 _AHEAD = 2
 # Throughput is told of this long, or longer until so many runs are in it.
@@ -68,47 +67,69 @@ def watch(
 def _watched(
     contender: Contender, rate_per_s: float | None, seconds: float | None, emit: Emit, patience_s: float
 ) -> WatchReport:
+    gauges = RunGauges(contender.name, rate_per_s, emit)
+    emit(Progress("running", contender.name, time_left_s=seconds))
+    begin = time.monotonic()
+    interval_ms = None if rate_per_s is None else 1e3 / rate_per_s
+    for answer in follow(contender, interval_ms, seconds, gauges.device, patience_s):
+        gauges.tell_runs(answer, time.monotonic())
     child = contender.child
     assert isinstance(child, LocalChild)  # noqa: S101 - a local host starts local children
-    gauges = _Gauges(contender.name, child.pid, rate_per_s, emit)
-    request = msgspec.json.encode(Watch(_SLICE_MS, None if rate_per_s is None else 1e3 / rate_per_s))
-    emit(Progress("running", contender.name, time_left_s=seconds))
-    for _ in range(_AHEAD):
-        child.send(request)
-    begin = answered = sampled = time.monotonic()
-    end = float("inf") if seconds is None else begin + seconds
-    while (now := time.monotonic()) < end:
-        if child.ready(min(sampled + _SAMPLE_S, end) - now):
-            answer = decode_answer(child.receive(patience_s))
-            if not isinstance(answer, Watched):
-                raise TrialError(f"failed: {reason(answer)}")
-            child.send(request)
-            answered = time.monotonic()
-            gauges.tell_runs(answer, answered)
-        elif now - answered > patience_s:
-            raise TrialError(f"hung: no run has ended for {patience_s:.0f} s; it was killed")
-        if time.monotonic() >= sampled + _SAMPLE_S:
-            sampled = time.monotonic()
-            gauges.tell_device(sampled)
     return _report(contender, gauges, time.monotonic() - begin, status_bytes("VmHWM", str(child.pid)))
 
 
-class _Gauges:
-    """Turns what comes from the trial and the device into metrics."""
+def follow(
+    contender: Contender,
+    interval_ms: float | None,
+    seconds: float | None,
+    gauges: Gauges,
+    patience_s: float,
+    to_the_end: bool = False,
+) -> Iterator[Watched]:
+    """Keeps a trial running until the time is up (None: for ever), and gives what it answers ten times a second.
 
-    def __init__(self, subject: str, pid: int, rate_per_s: float | None, emit: Emit) -> None:
+    `to_the_end`: what was asked for in advance is waited for, so that the trial is at rest afterwards.
+    """
+    child = contender.child
+    gauges.look_at_gpus(contender.memory)
+    request = msgspec.json.encode(Watch(SLICE_MS, interval_ms))
+    for _ in range(_AHEAD):
+        child.send(request)
+    begin = answered = time.monotonic()
+    end = float("inf") if seconds is None else begin + seconds
+    while (now := time.monotonic()) < end:
+        if gauges.wait([child], min(end - now, SLICE_MS / 1e3), contender.name):
+            answer = _watched_answer(contender, patience_s)
+            child.send(request)
+            answered = time.monotonic()
+            yield answer
+        elif now - answered > patience_s:
+            raise TrialError(f"hung: no run has ended for {patience_s:.0f} s; it was killed")
+        gauges.sample_if_due([child], contender.name)
+    for _ in range(_AHEAD if to_the_end else 0):
+        gauges.wait([child], patience_s, contender.name)
+        yield _watched_answer(contender, patience_s)
+
+
+def _watched_answer(contender: Contender, patience_s: float) -> Watched:
+    answer = read_answer(contender.child, patience_s)
+    if not isinstance(answer, Watched):
+        raise TrialError(f"failed: {reason(answer)}")
+    return answer
+
+
+class RunGauges:
+    """Turns what comes from the trial into metrics, beside those of the device."""
+
+    def __init__(self, subject: str, rate_per_s: float | None, emit: Emit) -> None:
         self.subject = subject
         self.latencies = Latencies()
         self.missed = self._runs = 0
         self.seconds = 0.0
         """How long the runs that have been told of took together, waits between them included."""
-        self.peak_bytes: int | None = None
-        self._pid, self._rate_per_s, self._emit = pid, rate_per_s, emit
-        self._device = LoadSampler()
+        self.device = Gauges(emit)
+        self._rate_per_s, self._emit = rate_per_s, emit
         self._lately: deque[tuple[int, float]] = deque()
-        self._absent: set[str] = set()
-        # Curves need a clock that never steps back, and readers the time of day.
-        self._wall_s = time.time() - time.monotonic()
 
     def tell_runs(self, answer: Watched, now: float) -> None:
         taken = np.frombuffer(answer.latencies_ms, "<f4")
@@ -125,27 +146,6 @@ class _Gauges:
         self._tell("runs", self._runs, now)
         self._tell("throughput_per_s", self._throughput(len(taken), answer.seconds), now)
         self._count_missed(answer.missed)
-
-    def tell_device(self, now: float) -> None:
-        sample = self._device.sample()
-        process = process_memory_bytes(self._pid)
-        if process is not None:
-            self.peak_bytes = max(process, self.peak_bytes or 0)
-        absent = {"process_memory_bytes": "the system does not tell the memory of another process"}
-        told = {
-            "process_memory_bytes": process,
-            "device_memory_bytes": sample.memory_used_bytes,
-            "load_percent": sample.load_percent,
-            "temperature_c": sample.temperature_c,
-            "clock_hz": sample.clock_hz,
-        }
-        absent["device_memory_bytes"] = sample.unavailable.get("memory_used_bytes", "")
-        for name, value in told.items():
-            if value is not None:
-                self._tell(name, value, now)
-            elif name not in self._absent:
-                self._absent.add(name)
-                self._emit(Log("info", f"No {name}: {sample.unavailable.get(name) or absent[name]}."))
 
     def _throughput(self, runs: int, seconds: float) -> float:
         """Runs a second lately: of a second when there are many, of up to ten when there are few."""
@@ -175,10 +175,10 @@ class _Gauges:
         return self.missed >= _FEWEST_MISSED and self.missed > _MISSED_SHARE * (self.missed + self._runs)
 
     def _tell(self, name: str, value: float, now: float) -> None:
-        self._emit(Metric(name, float(value), self.subject, self._wall_s + now))
+        self.device.tell(name, value, self.subject, now)
 
 
-def _report(contender: Contender, gauges: _Gauges, seconds: float, peak_bytes: int | None) -> WatchReport:
+def _report(contender: Contender, gauges: RunGauges, seconds: float, peak_bytes: int | None) -> WatchReport:
     found = gauges.latencies.all()
     runs = found.runs if found else 0
     return WatchReport(
@@ -191,6 +191,6 @@ def _report(contender: Contender, gauges: _Gauges, seconds: float, peak_bytes: i
         p99_ms=found.p99_ms if found else None,
         load_ms=contender.loaded.load_ms,
         first_run_ms=contender.loaded.first_run_ms,
-        peak_memory_bytes=peak_bytes if peak_bytes is not None else gauges.peak_bytes,
+        peak_memory_bytes=peak_bytes if peak_bytes is not None else gauges.device.peak_bytes,
         missed_runs=gauges.missed,
     )

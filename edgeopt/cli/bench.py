@@ -1,66 +1,239 @@
 """`edgeopt bench`: how fast, and how much faster than another."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
+from edgeopt.cli import program
+from edgeopt.cli.bench_compare import compare
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.errors import EXIT_BUG, EXIT_CANCELLED, EXIT_TERMINATED
+from edgeopt.events import Log
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from edgeopt.bench.duel import Duel
+    from edgeopt.events import Emit, Event
+    from edgeopt.measuring.bench import Report
+    from edgeopt.measuring.request import Request
+    from edgeopt.measuring.suite import SuiteReport
+
+_MEASURE = "measure"
 
 
-def bench(
-    subject: Annotated[Path, typer.Argument(metavar="MODEL|BUNDLE", help="What to measure.", show_default=False)],
-    against: Annotated[Path | None, typer.Option(metavar="OTHER", help="Measure this one too, in turns.")] = None,
+def measure(
+    subject: Annotated[
+        str | None,
+        typer.Argument(metavar="MODEL|BUNDLE|URL", help="What to measure.", show_default=False),
+    ] = None,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="OTHER",
+            help="Measure this too, in turns: a file, an address, a backend, or options. As often as you like.",
+            show_default=False,
+        ),
+    ] = None,
+    baseline_command: Annotated[
+        str | None, typer.Option(metavar="COMMAND", help="Measure a program of yours too, over a pipe.")
+    ] = None,
+    url: Annotated[str | None, typer.Option(help="A served model to measure (V2 protocol).")] = None,
+    backend: Annotated[
+        str | None, typer.Option(help="What runs the MODEL (edgeopt backends lists them).", show_default=False)
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="An option of its backend; repeatable.", show_default=False),
+    ] = None,
+    threads: Annotated[
+        str | None, typer.Option(help="For all models: a number, or usable, physical or performance (cores).")
+    ] = None,
     data: Annotated[
         Path | None, typer.Option(help="Samples; without them a bundle's golden inputs, or generated ones.")
     ] = None,
-    rounds: Annotated[int, typer.Option(help="How many rounds in turns.", min=6, max=1000)] = 15,
+    rounds: Annotated[
+        int | None, typer.Option(help="At most so many rounds in turns; fewer when it is clear.", min=6, max=1000)
+    ] = None,
+    time_limit: Annotated[float | None, typer.Option(help="At most so many seconds of rounds.", min=1)] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail (exit 4) when anything falls back.")] = False,
+    custom_ops: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LIB", help="A library of custom operators; repeatable.", show_default=False),
+    ] = None,
+    duty: Annotated[
+        str, typer.Option(help="steady, cold (fresh processes), paced (--rate) or sustained (--minutes).")
+    ] = "steady",
+    rate: Annotated[float | None, typer.Option(help="With --duty paced: runs a second.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="With --duty sustained: how long.")] = None,
+    concurrency: Annotated[
+        str | None, typer.Option(metavar="1,2,4", help="So many threads at once in one session, each in turn.")
+    ] = None,
+    processes: Annotated[
+        str | None, typer.Option(metavar="1,2", help="So many sessions at once, a process each.")
+    ] = None,
+    sweep: Annotated[
+        str | None,
+        typer.Option(metavar="NAME[=A,B]", help="Measure each value of an option, of batch or of a dynamic axis."),
+    ] = None,
+    runs: Annotated[
+        int | None, typer.Option(help="With --sweep: what creation and so many runs take together.", min=1)
+    ] = None,
+    suite: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Measure each model in it; NAME.npz is its data.")
+    ] = None,
+    counters: Annotated[bool, typer.Option("--counters", help="Count cache misses and the like too.")] = False,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a timeline that Perfetto opens.")
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Save the report, for edgeopt bench compare.")
+    ] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the result as Markdown.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Measure a model or bundle, alone or in turns with another.
+    """Measure a model, bundle, program or served model, alone or in turns with others.
 
-    \b
     A single time means little on a busy machine; a ratio measured in turns means much, so give
-    --against whenever you want to know what is faster.
+    --against whenever you want to know what is faster. A side is named
+    FILE[@BACKEND[,option=value...]]; --against also takes a backend or options alone, and means the
+    same model with those. Rounds stop when the answer is clear.
 
     \b
     Examples:
-      edgeopt bench model.edgeopt --against model.onnx --data data.npz
-      edgeopt bench model.onnx --json
+      edgeopt bench model.onnx
+      edgeopt bench out.edgeopt --against model.onnx --data data.npz
+      edgeopt bench model.onnx --against openvino-cpu --against threads=1
+      edgeopt bench model.onnx --against old.onnx@onnxruntime-cpu,graph_level=basic
+      edgeopt bench model.onnx --duty cold --against openvino-cpu
+      edgeopt bench model.onnx --duty paced --rate 30
+      edgeopt bench model.onnx --duty sustained --minutes 10
+      edgeopt bench model.onnx --concurrency 1,2,4 --processes 1,2
+      edgeopt bench model.onnx --sweep graph_level --runs 1000
+      edgeopt bench model.onnx --sweep batch=1,2,4,8
+      edgeopt bench --suite models/ --against openvino-cpu
+      edgeopt bench --url http://127.0.0.1:8080/v2/models/NAME --data data.npz
+      edgeopt bench model.onnx --trace run.json.gz --save run.json
+      edgeopt bench compare monday.json tuesday.json       two saved runs: see compare --help
+
+    \b
+    A program of yours says "ready" on a line of its own, and "done" after each run:
+      edgeopt bench model.onnx --data data.npz --baseline-command "python mine.py"
+      ---- mine.py
+      import os, sys, numpy as np
+      data = dict(np.load(os.environ["EDGEOPT_DATA"]))
+      model = load_my_model()
+      print("ready", flush=True)
+      for line in sys.stdin:                     # "run 3": the fourth sample
+          model(data["x"][int(line.split()[1])])
+          print("done", flush=True)
     """
-    from edgeopt.measuring.sides import bench as measure
+    from edgeopt.measuring.request import Request
+    from edgeopt.measuring.sides import Settings
 
-    execute("bench", lambda emit: measure(subject, against, data, rounds, emit), show, json)
+    request = Request(
+        subject=subject,
+        against=tuple(against or ()),
+        baseline_command=baseline_command,
+        url=url,
+        backend=backend,
+        options=tuple(option or ()),
+        settings=Settings(data, tuple(custom_ops or ()), strict, counters, threads),
+        rounds=rounds,
+        time_limit_s=time_limit,
+        duty=duty,
+        rate_per_s=rate,
+        minutes=minutes,
+        concurrency=concurrency,
+        processes=processes,
+        sweep=sweep,
+        runs=runs,
+        trace=trace,
+        save=save,
+    )
+    if suite is not None:
+        _suite(suite, request, markdown, json)
+        return
+
+    code = 0
+
+    def work(emit: "Emit") -> "Report":
+        nonlocal code
+        from edgeopt.measuring.bench import bench
+
+        report = bench(request, emit if json else _for_people(emit))
+        code = _exit_code(report)
+        return report
+
+    execute("bench", work, _markdown if markdown else _show, json)
+    if code:
+        raise typer.Exit(code)
 
 
-def show(result: "Duel", console: "Console") -> None:
-    """The sides, and who is faster by how much."""
-    from rich.table import Table
+def _exit_code(report: "Report") -> int:
+    """Of a command that has a report to show: what was asked for may not have been done all the same."""
+    from edgeopt.bench.duties.records import SustainedReport
 
-    table = Table("", "p50 ms", "p90 ms", "p99 ms", "load ms", "peak MiB", "runs", box=None, pad_edge=False)
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for side in result.sides:
-        peak = side.memory.peak_bytes if side.memory else None
-        table.add_row(
-            side.subject,
-            f"{side.p50_ms:.3f}",
-            f"{side.p90_ms:.3f}",
-            f"{side.p99_ms:.3f}",
-            f"{side.load_ms:.0f}",
-            f"{peak / 2**20:.0f}" if peak else "",
-            str(side.runs),
-        )
-    console.print(table)
-    if result.speedup is not None:
-        first, second = (s.subject for s in result.sides)
-        console.print(
-            f"{first} against {second}: {result.speedup} (95 % interval, {result.speedup.rounds} rounds): "
-            f"{result.verdict}.",
-            markup=False,
-        )
+    if isinstance(report, SustainedReport) and report.stopped_by:
+        return EXIT_CANCELLED if report.stopped_by == "interrupt" else EXIT_TERMINATED
+    return EXIT_BUG if any(getattr(side, "failure", None) for side in getattr(report, "sides", ())) else 0
+
+
+def _suite(folder: Path, request: "Request", markdown: bool, json: bool) -> None:
+    """Leaves with the exit code of the worst model, after all of them were told of."""
+    worst = 0
+
+    def work(emit: "Emit") -> "SuiteReport":
+        nonlocal worst
+        from edgeopt.measuring.bench import bench_suite
+
+        found = bench_suite(folder, request, emit if json else _for_people(emit))
+        worst = found.exit_code
+        return found
+
+    execute("bench-suite", work, _markdown if markdown else _show, json)
+    if worst:
+        raise typer.Exit(worst)
+
+
+def _for_people(emit: "Emit") -> "Emit":
+    """What this device does not tell is missing in the report, which is enough."""
+
+    def tell(event: "Event") -> None:
+        if not isinstance(event, Log) or event.level != "info":
+            emit(event)
+
+    return tell
+
+
+def _show(report: "Report | SuiteReport", console: "Console") -> None:
+    """Each kind of report in its own words."""
+    from edgeopt.cli.bench_show import show_report
+
+    show_report(report, console)
+
+
+def _markdown(report: "Report | SuiteReport", console: "Console") -> None:
+    from edgeopt.cli.bench_show import show_markdown
+
+    show_markdown(report, console)
+
+
+class _MeasureUnlessCompare(TyperGroup):
+    """`edgeopt bench compare` is a command of its own; anything else is what to measure."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:  # noqa: ANN401 - the signature of typer's own
+        if args and args[0] in self.commands and args[0] != _MEASURE:
+            return super().make_context(info_name, args, parent, **extra)
+        return self.commands[_MEASURE].make_context(info_name, args, parent, **extra)
+
+
+def _bench() -> None:
+    """Measure a model, bundle, program or served model, alone or in turns with others."""
+
+
+bench = program.application(_bench)
+bench.info.cls = _MeasureUnlessCompare
+program.add(bench, _MEASURE, measure)
+program.add(bench, "compare", compare)

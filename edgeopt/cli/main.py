@@ -12,9 +12,11 @@ from edgeopt.version import __version__
 COMMANDS = (
     "probe",
     "targets",
+    "backends",
     "analyze",
     "optimize",
     "bench",
+    "ops",
     "watch",
     "run",
     "sign",

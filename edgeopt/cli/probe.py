@@ -129,7 +129,7 @@ def _measured(device: "Device", again: bool, emit: "Emit") -> "Device":
     if device.peaks is not None and not again:
         return device
     from edgeopt.bench.peaks.measure import measure
-    from edgeopt.hw.host import user_cache_folder
+    from edgeopt.hw.cache_folder import user_cache_folder
     from edgeopt.hw.peaks_kept import store, with_peaks
 
     if device.state and not device.state.worth_measuring:

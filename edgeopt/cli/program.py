@@ -1,5 +1,6 @@
 """What `edgeopt` and `edgeopt-agent` share as programs: putting commands together, wrong usage, the way out."""
 
+import io
 import sys
 from collections.abc import Callable, Sequence
 
@@ -14,6 +15,9 @@ from edgeopt.errors import EXIT_CANCELLED
 
 def leave(run: Callable[[list[str]], int]) -> None:
     """Runs the command line of this process and ends it with the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal of ASCII gets "?" for what it cannot show
     try:
         code = run(sys.argv[1:])
     except KeyboardInterrupt:  # before or after a command's own work, which handles it itself

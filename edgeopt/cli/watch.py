@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 
 def watch(
-    subject: Annotated[Path, typer.Argument(metavar="MODEL|BUNDLE", help="What to run.", show_default=False)],
+    subject: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL|BUNDLE|URL", help="What to run: FILE[@BACKEND[,option=value...]].", show_default=False
+        ),
+    ],
     data: Annotated[
         Path | None, typer.Option(help="Samples; without them a bundle's golden inputs, or generated ones.")
     ] = None,
@@ -24,6 +29,21 @@ def watch(
         float | None, typer.Option(help="Runs a second, by the clock; without it as fast as it goes.")
     ] = None,
     seconds: Annotated[float | None, typer.Option(help="How long; without it until Ctrl-C.")] = None,
+    backend: Annotated[
+        str | None, typer.Option(help="What runs the MODEL (edgeopt backends lists them).", show_default=False)
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="An option of its backend; repeatable.", show_default=False),
+    ] = None,
+    threads: Annotated[
+        str | None, typer.Option(help="A number, or usable, physical or performance (cores).")
+    ] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail (exit 4) when anything falls back.")] = False,
+    custom_ops: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LIB", help="A library of custom operators; repeatable.", show_default=False),
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Run a model or bundle over and over and show latency, memory and load as they are.
@@ -36,12 +56,21 @@ def watch(
     Examples:
       edgeopt watch model.edgeopt
       edgeopt watch model.onnx --data data.npz --rate 30 --seconds 60
+      edgeopt watch model.onnx@openvino-cpu,threads=1
       edgeopt watch model.edgeopt --json | jq 'select(.name == "latency_p99_ms").value'
     """
-    from edgeopt.measuring.sides import watch as watch_subject
+
+    def work(emit: "Emit") -> "WatchReport":
+        from edgeopt.measuring.naming import first_side, read_options
+        from edgeopt.measuring.sides import Settings
+        from edgeopt.measuring.watch import watch as watch_subject
+
+        named = first_side(subject, backend, read_options(option or []))
+        settings = Settings(data, tuple(custom_ops or ()), strict, threads=threads)
+        return watch_subject(named, settings, rate, seconds, emit)
 
     if json:
-        execute("watch", lambda emit: watch_subject(subject, data, rate, seconds, emit), show, json)
+        execute("watch", work, show, json)
         return
     from edgeopt.cli.watch_display import LiveTable, PlainLines
 
@@ -49,7 +78,7 @@ def watch(
 
     def shown(emit: "Emit") -> "WatchReport":
         with display:
-            return watch_subject(subject, data, rate, seconds, lambda event: display.tell(event, emit))
+            return work(lambda event: display.tell(event, emit))
 
     execute("watch", shown, show)
 

@@ -28,6 +28,7 @@ ROWS = (
     ("memory, process", "process_memory_bytes", 1 / _MIB, "{:,.0f} MiB"),
     ("memory, agent", "agent_memory_bytes", 1 / _MIB, "{:,.0f} MiB"),
     ("memory, device", "device_memory_bytes", 1 / _MIB, "{:,.0f} MiB"),
+    ("memory, GPU", "gpu_memory_bytes", 1 / _MIB, "{:,.0f} MiB"),
     ("load, all cores", "load_percent", 1.0, "{:.0f} %"),
     ("clock", "clock_hz", 1e-6, "{:,.0f} MHz"),
     ("temperature", "temperature_c", 1.0, "{:.1f} °C"),

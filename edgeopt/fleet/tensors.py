@@ -14,7 +14,7 @@ from edgeopt.errors import InputError
 from edgeopt.graph.feeds import generate_feeds
 
 # The protocol's names; BF16 is not here, because numpy has no such type.
-_DTYPES: Mapping[str, str] = {
+DTYPES: Mapping[str, str] = {
     "BOOL": "bool",
     "FP16": "float16",
     "FP32": "float32",
@@ -22,7 +22,7 @@ _DTYPES: Mapping[str, str] = {
     "BYTES": "str",
     **{f"{sign}INT{bits}": f"{sign.lower()}int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)},
 }
-_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 _MADE_UP_SAMPLES = 8
 _MOST_BYTES = 256 << 20
 
@@ -38,6 +38,7 @@ class Metadata(msgspec.Struct, frozen=True):
 
     name: str
     inputs: list[_Tensor]
+    outputs: list[_Tensor] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Request:
 
 def requests(model: Metadata, data: Path | None) -> tuple[Request, ...]:
     """One request a sample of the data; without data some that fit the model's inputs (open dimensions are 1)."""
-    inputs = tuple(_info(tensor, fixed=data is None) for tensor in model.inputs)
+    inputs = tuple(tensor_info(tensor, fixed=data is None) for tensor in model.inputs)
     if data is None:
         return tuple(encode(feeds) for feeds in generate_feeds(inputs, None, _MADE_UP_SAMPLES, 0))
     samples = load_data(data, inputs)
@@ -81,8 +82,9 @@ def _bytes(array: Array) -> bytes:
     return b"".join(len(text).to_bytes(4, "little") + text for text in texts)
 
 
-def _info(tensor: _Tensor, fixed: bool) -> TensorInfo:
-    dtype = _DTYPES.get(tensor.datatype)
+def tensor_info(tensor: _Tensor, fixed: bool) -> TensorInfo:
+    """An input or output as backends describe it; open dimensions are None, or 1 where they are to be fixed."""
+    dtype = DTYPES.get(tensor.datatype)
     if dtype is None:
         raise InputError(
             f"The model's input '{tensor.name}' is of type {tensor.datatype}, which edgeopt cannot send.",

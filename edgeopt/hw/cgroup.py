@@ -37,6 +37,28 @@ def cpu_quota(host: Host) -> tuple[float, str] | None:
     return min(found, default=None)
 
 
+def held_up_files(host: Host) -> tuple[str, ...]:
+    """Where the groups that have a quota of CPU time count how long it held them up; empty: no quota."""
+    if cpu_quota(host) is None:
+        return ()
+    folders = (*_folders(host, ""), *_folders(host, "cpu"))
+    return tuple(f"{f}/cpu.stat" for f in folders if _held_up_us(host, f"{f}/cpu.stat") is not None)
+
+
+def held_up_us(host: Host, files: tuple[str, ...]) -> int | None:
+    """For how long, since the groups were made, their tasks waited for more quota; all threads added up."""
+    read = [held for path in files if (held := _held_up_us(host, path)) is not None]
+    return max(read, default=None)
+
+
+def _held_up_us(host: Host, path: str) -> int | None:
+    counts = kernel_text.counters(host.read(path))
+    if "throttled_usec" in counts:
+        return counts["throttled_usec"]
+    nanoseconds = counts.get("throttled_time")  # of version 1
+    return None if nanoseconds is None else nanoseconds // 1000
+
+
 def cpuset(host: Host) -> tuple[int, ...]:
     """The CPUs that the process's own group may use; empty where no group says."""
     for controller, names in (

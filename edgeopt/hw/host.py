@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from edgeopt.hw.cache_folder import user_cache_folder
 from edgeopt.hw.device import Unavailable
 from edgeopt.hw.plain import plain
 
@@ -49,17 +50,6 @@ class Host(Protocol):
 def call_key(library: str, function: str, *arguments: int | str | bool) -> str:
     """How a recording names a call: `os.sched_getaffinity(0)`."""
     return f"{library}.{function}({', '.join(json.dumps(a) for a in arguments)})"
-
-
-def user_cache_folder() -> Path | None:
-    """`$XDG_CACHE_HOME/edgeopt`; a relative value is ignored, as the XDG specification asks."""
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    if named and Path(named).is_absolute():
-        return Path(named) / "edgeopt"
-    try:
-        return Path.home() / ".cache" / "edgeopt"
-    except RuntimeError:
-        return None
 
 
 @dataclass(frozen=True, slots=True)

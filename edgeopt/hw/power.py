@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from edgeopt.hw import kernel_text, sensors
+from edgeopt.hw import kernel_text, rails
 from edgeopt.hw.host import Host, LocalHost
 
 SUPPLIES = "/sys/class/power_supply"
@@ -53,7 +53,7 @@ def supply(host: Host) -> Supply | None:
 
 def draw(host: Host) -> Draw | None:
     """What the whole device, its board or its CPU draws just now; the source says which of these it is."""
-    return _of_battery(host) or _of_board(host) or _of_packages(host)
+    return of_battery(host) or _of_board(host) or _of_packages(host)
 
 
 def package_power_w() -> float | None:
@@ -71,7 +71,8 @@ def package_power_w() -> float | None:
     return used / 1e6 / (end_s - start_s)
 
 
-def _of_battery(host: Host) -> Draw | None:
+def of_battery(host: Host) -> Draw | None:
+    """What the whole device draws from a battery that is discharging."""
     for name in host.list(SUPPLIES)[:64]:
         folder = f"{SUPPLIES}/{name}"
         if _word(host, f"{folder}/type") != "Battery" or _word(host, f"{folder}/status") != "Discharging":
@@ -89,18 +90,12 @@ def _of_battery(host: Host) -> Draw | None:
 
 def _of_board(host: Host) -> Draw | None:
     """The board's own meter: an INA chip at the input, as Jetson boards have."""
-    for chip in host.list(sensors.CHIPS):
-        folder = f"{sensors.CHIPS}/{chip}"
-        if not re.fullmatch(r"ina\d\w*", _word(host, f"{folder}/name")):
-            continue
-        microwatts = kernel_text.whole(host.read(f"{folder}/power1_input"))
-        if microwatts is None:
-            volts, amperes = (kernel_text.whole(host.read(f"{folder}/{f}1_input")) for f in ("in", "curr"))
-            microwatts = None if volts is None or amperes is None else volts * amperes  # millis of both
-        if (drawn := _plausible(microwatts, 1e6)) is not None:
-            label = _word(host, f"{folder}/in1_label") or "its first channel"
-            return Draw(drawn, f"{folder} (the board: {label})")
-    return None
+    measured = rails.board_rails(host)
+    watts = [watts for rail in measured if (watts := rails.rail_w(host, rail)) is not None]
+    drawn = _plausible(sum(watts), 1)
+    if drawn is None:
+        return None
+    return Draw(drawn, f"{measured[0].folder} (the board: {', '.join(rail.label for rail in measured)})")
 
 
 def _of_packages(host: Host) -> Draw | None:
@@ -112,9 +107,17 @@ def _of_packages(host: Host) -> Draw | None:
 
 
 def _packages(host: Host) -> tuple[str, ...]:
-    names = (name for name in host.list(RAPL) if re.fullmatch(r"intel-rapl:\d+", name))
-    # The zone psys is the whole platform, the packages in it counted again.
-    return tuple(f"{RAPL}/{n}" for n in names if _word(host, f"{RAPL}/{n}/name").startswith("package"))
+    return tuple(zone for zone, name in rapl_zones(host).items() if name.startswith("package"))
+
+
+def rapl_zones(host: Host) -> dict[str, str]:
+    """The folders of what the kernel counts energy of, with its name: `package-0`, `dram`, `core`, `psys`.
+
+    The zone psys is the whole platform, and core and uncore are parts of a package: all counted again. Memory
+    (dram) stands below its package and is not part of it.
+    """
+    names = (name for name in host.list(RAPL) if re.fullmatch(r"intel-rapl(:\d+){1,2}", name))
+    return {f"{RAPL}/{name}": _word(host, f"{RAPL}/{name}/name") for name in names}
 
 
 def _energies(host: Host, folders: tuple[str, ...]) -> dict[str, int]:

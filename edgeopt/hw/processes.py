@@ -1,7 +1,8 @@
-"""Which other processes keep the cores busy: one look at /proc, with this process and its parents left out."""
+"""What processes do to the cores, from /proc: which others keep them busy, and what a family of them took."""
 
 import os
 import time
+from collections.abc import Iterable
 
 from edgeopt.hw.host import Host, LocalHost
 from edgeopt.hw.sensors import is_count
@@ -11,6 +12,8 @@ _MUCH_PERCENT = 50.0
 _OLD_ENOUGH_S = 2.0
 _MOST_NAMED = 8
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of include/linux/sched.h
+_MOST_THREADS = 32
+"""Of one process, that are asked which processes they started."""
 
 
 def busiest() -> list[str] | None:
@@ -23,6 +26,54 @@ def cores_busy_percent() -> float:
     import psutil
 
     return float(psutil.cpu_percent(interval=0.1))
+
+
+def family_ticks(host: Host, roots: Iterable[int]) -> int | None:
+    """CPU time of these processes and their descendants, those that ended included, in the kernel's ticks.
+
+    Ended processes count under the parent that waited for them. None where there is no /proc.
+    """
+    waiting, seen, ticks = list(roots), set[int](), None
+    children: dict[int, list[int]] | None = None
+    while waiting:
+        pid = waiting.pop()
+        if pid in seen:
+            continue
+        seen.add(pid)
+        _, fields = _stat(host.read(f"/proc/{pid}/stat"))
+        # Of proc_pid_stat(5), less the two before: user and system time, of itself and of ended children.
+        if len(fields) < 15 or not all(is_count(word) for word in fields[11:15]):
+            continue
+        ticks = (ticks or 0) + sum(int(word) for word in fields[11:15])
+        started = _started_by(host, pid)
+        if started is None:  # a kernel without CONFIG_PROC_CHILDREN: all processes are looked at, once
+            children = _children(host) if children is None else children
+            started = children.get(pid, [])
+        waiting += started
+    return ticks
+
+
+def family_seconds(*roots: int) -> float:
+    """The same in seconds, for systems without /proc; what ended there does not count."""
+    import psutil
+
+    seconds, seen = 0.0, set[int]()
+    for pid in roots:
+        try:
+            root = psutil.Process(pid)
+            family = [root, *root.children(recursive=True)]
+        except psutil.Error:
+            continue
+        for process in family:
+            if process.pid in seen:
+                continue
+            seen.add(process.pid)
+            try:
+                times = process.cpu_times()
+            except psutil.Error:
+                continue
+            seconds += times.user + times.system
+    return seconds
 
 
 def look(host: Host, own: int, ticks_a_second: int) -> list[str] | None:
@@ -54,6 +105,27 @@ def look(host: Host, own: int, ticks_a_second: int) -> list[str] | None:
     for pid in _with_parents(own, parents):
         found.pop(pid, None)
     return [words for _, words in sorted(found.values(), reverse=True)][:_MOST_NAMED]
+
+
+def _started_by(host: Host, pid: int) -> list[int] | None:
+    """The children of all threads of a process; None where the kernel does not list them."""
+    found: list[int] = []
+    for thread in host.list(f"/proc/{pid}/task")[:_MOST_THREADS]:
+        text = host.read(f"/proc/{pid}/task/{thread}/children")
+        if text is None and thread == str(pid):
+            return None
+        found += [int(word) for word in (text or "").split() if is_count(word)]
+    return found
+
+
+def _children(host: Host) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for name in host.list("/proc"):
+        if is_count(name):
+            _, fields = _stat(host.read(f"/proc/{name}/stat"))
+            if len(fields) > 1 and is_count(fields[1]):
+                found.setdefault(int(fields[1]), []).append(int(name))
+    return found
 
 
 def _stat(text: str | None) -> tuple[str, list[str]]:

@@ -35,6 +35,13 @@ class Hot(NamedTuple):
     limit_c: float
 
 
+class Limit(NamedTuple):
+    zone: str
+    file: str
+    """Of its temperature."""
+    limit_c: float
+
+
 def temperatures(host: Host) -> tuple[dict[str, float], tuple[str, ...]]:
     """By the sensor's own name, and the files; the CPU's own sensors of hwmon where there are no zones."""
     found: dict[str, float] = {}
@@ -52,15 +59,25 @@ def temperatures(host: Host) -> tuple[dict[str, float], tuple[str, ...]]:
     return found, tuple(files)
 
 
-def hot(host: Host) -> tuple[Hot, ...]:
-    """The zones that are at, or within 3 degrees of, the point from which on the device is slowed down."""
+def hot(host: Host, known: tuple[Limit, ...] | None = None) -> tuple[Hot, ...]:
+    """The zones that are at, or within 3 degrees of, the point from which on the device is slowed down.
+
+    `known`: the answer of `limits`, for who asks often.
+    """
+    found = []
+    for zone, path, limit_c in limits(host) if known is None else known:
+        degrees = sensors.temperature_c(host, path)
+        if degrees is not None and degrees >= limit_c - _NEAR_C:
+            found.append(Hot(zone, degrees, limit_c))
+    return tuple(found)
+
+
+def limits(host: Host) -> tuple[Limit, ...]:
+    """From which temperature on the device is slowed down, by zone."""
     found = []
     for zone in _zones(host):
         folder = f"{sensors.ZONES}/{zone}"
-        degrees = sensors.temperature_c(host, f"{folder}/temp")
-        if degrees is None:
-            continue
-        limits = [
+        points = [
             limit
             for name in host.list(folder)
             if re.fullmatch(r"trip_point_\d+_type", name)
@@ -68,13 +85,16 @@ def hot(host: Host) -> tuple[Hot, ...]:
             and (limit := sensors.temperature_c(host, f"{folder}/{name[:-5]}_temp")) is not None
             and limit > 0
         ]
-        if limits and degrees >= min(limits) - _NEAR_C:
-            found.append(Hot(_name(host, f"{folder}/temp"), degrees, min(limits)))
+        if points:
+            found.append(Limit(_name(host, f"{folder}/temp"), f"{folder}/temp", min(points)))
     return tuple(found)
 
 
-def throttling(host: Host) -> Throttling | None:
-    """What slows the device down now or has since the boot; None: nothing here tells."""
+def throttling(host: Host, cooling: dict[str, str] | None = None) -> Throttling | None:
+    """What slows the device down now or has since the boot; None: nothing here tells.
+
+    `cooling`: the answer of `cooling_files`, for who asks often.
+    """
     now: list[str] = []
     before: list[str] = []
     sources = []
@@ -85,20 +105,31 @@ def throttling(host: Host) -> Throttling | None:
         sources.append(_RASPBERRY_PI)
         now += [words for bit, words in _RASPBERRY_PI_BITS if flags >> bit & 1]
         before += [words for bit, words in _RASPBERRY_PI_BITS if flags >> (bit + _SINCE_BOOT_SHIFT) & 1]
-    counts = _x86_counts(host)
+    counts = x86_counts(host)
     if counts:
         sources.append(_X86_FOLDER)
         before += [f"the {part} was throttled {count} times" for part, count in counts.items() if count]
-    cooling = _cooling(host)
-    if cooling:
+    active = _active(host, cooling_files(host) if cooling is None else cooling)
+    if active:
         sources.append(f"{sensors.ZONES}/cooling_device*")
-        now += [f"the kernel's thermal governor limits the clock ({name})" for name, on in cooling.items() if on]
+        now += [f"the kernel's thermal governor limits the clock ({name})" for name, on in active.items() if on]
     if not sources:
         return None
     return Throttling(tuple(now), tuple(words for words in before if words not in now), ", ".join(sources))
 
 
-def _x86_counts(host: Host) -> dict[str, int]:
+def cooling_files(host: Host) -> dict[str, str]:
+    """The files that say how much each device that cools by slowing the CPU down does so, with its kind."""
+    found = {}
+    for name in host.list(sensors.ZONES)[: 4 * _MOST_ZONES]:
+        folder = f"{sensors.ZONES}/{name}"
+        kind = (host.read(f"{folder}/type") or "").strip() if name.startswith("cooling_device") else ""
+        if _COOLING.search(kind):
+            found[f"{folder}/cur_state"] = kind
+    return found
+
+
+def x86_counts(host: Host) -> dict[str, int]:
     """Both are counted since the boot, and by the hardware of the first core for its whole package."""
     read = {
         part: kernel_text.whole(host.read(f"{_X86_FOLDER}/{part}_throttle_count")) for part in ("core", "package")
@@ -106,16 +137,11 @@ def _x86_counts(host: Host) -> dict[str, int]:
     return {part: count for part, count in read.items() if count is not None and 0 <= count < _MOST_COUNT}
 
 
-def _cooling(host: Host) -> dict[str, bool]:
-    """Whether each device that cools by slowing the CPU down is doing so now."""
+def _active(host: Host, files: dict[str, str]) -> dict[str, bool]:
+    """By kind, whether one of them slows the CPU down now."""
     found: dict[str, bool] = {}
-    for name in host.list(sensors.ZONES)[: 4 * _MOST_ZONES]:
-        kind = (
-            (host.read(f"{sensors.ZONES}/{name}/type") or "").strip() if name.startswith("cooling_device") else ""
-        )
-        if not _COOLING.search(kind):
-            continue
-        level = kernel_text.whole(host.read(f"{sensors.ZONES}/{name}/cur_state"))
+    for path, kind in files.items():
+        level = kernel_text.whole(host.read(path))
         if level is not None and level >= 0:
             found[kind] = found.get(kind, False) or level > 0
     return found

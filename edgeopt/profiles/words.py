@@ -6,6 +6,7 @@ Importing the other parts is slow; tests compare the two.
 from typing import NamedTuple
 
 from edgeopt.hw.simd import NAMES as SIMD_NAMES
+from edgeopt.profiles.onnxruntime_options import ONNXRUNTIME, Kinds
 
 AUTO = "auto"
 """As `extends`: whatever target fits the device."""
@@ -47,42 +48,91 @@ INTEGER_TYPES = ("uint8", "int8")
 # Not `entropy`: quantize_static gives it as many bins as there are steps, which finds the ranges of minmax.
 CALIBRATIONS = ("minmax", "percentile")
 
-BACKENDS = ("onnxruntime-cpu", "openvino-cpu")
-# Likewise: this version runs nothing on them.
-PLANNED_BACKENDS = (
+BACKENDS = (
+    "onnxruntime-cpu",
+    "openvino-cpu",
     "onnxruntime-cuda",
     "onnxruntime-tensorrt",
-    "onnxruntime-coreml",
     "onnxruntime-directml",
+    "onnxruntime-coreml",
+    "onnxruntime-openvino",
     "onnxruntime-qnn",
-    "onnxruntime-webgpu",
+    "onnxruntime-xnnpack",
     "openvino-gpu",
     "openvino-npu",
+    "openvino-auto",
 )
+# Likewise: this version runs nothing on them.
+PLANNED_BACKENDS = ("onnxruntime-webgpu",)
 
+_PRIORITIES = ("", "low", "medium", "high")
+_OPENVINO_SHARED: Kinds = {
+    "cache_mode": ("", "speed", "size"),
+    "mmap": bool,
+    "execution_mode": ("", "performance", "accuracy"),
+}
 # What each value of an option must be: a type, or one of these words. Planned backends have no such table yet.
-RUNTIME_OPTIONS: dict[str, dict[str, type | tuple[str, ...]]] = {
-    "onnxruntime-cpu": {
-        "threads": int,
-        "inter_threads": int,
-        "graph_level": ("none", "basic", "extended", "layout", "all"),
-        "execution_mode": ("sequential", "parallel"),
-        "spinning": bool,
-        "spin_duration_us": int,
-        "dynamic_block_base": int,
-        "arena": bool,
-        "memory_pattern": bool,
-        "prepacking": bool,
-        "flush_denormals": bool,
-        "deterministic": bool,
-        "gelu_approximation": bool,
-    },
+RUNTIME_OPTIONS: dict[str, Kinds] = {
+    **ONNXRUNTIME,
     "openvino-cpu": {
+        **_OPENVINO_SHARED,
         "threads": int,
         "performance_hint": ("latency", "throughput"),
+        "streams": int,
+        "pinning": bool,
+        "hyper_threading": bool,
+        "core_type": ("", "any", "performance", "efficiency"),
         "precision": ("", "f32", "bf16", "f16"),
         "dynamic_quantization_group_size": int,
-        "pinning": bool,
+        "kv_cache_precision": ("", "u8", "f16", "bf16", "f32"),
+        "partitioner": ("", "static", "auto"),
+        "flush_denormals": bool,
+    },
+    "openvino-gpu": {
+        **_OPENVINO_SHARED,
+        "fallback": ("none", "cpu"),
+        "performance_hint": ("latency", "throughput"),
+        "streams": int,
+        "precision": ("", "f32", "f16"),
+        "dynamic_quantization_group_size": int,
+        "kv_cache_precision": ("", "u8", "f16", "bf16", "f32"),
+        "queue_priority": _PRIORITIES,
+        "queue_throttle": _PRIORITIES,
+        "host_task_priority": _PRIORITIES,
+        "loop_unrolling": bool,
+        "winograd": bool,
+        "sdpa": bool,
+        "auto_batching": bool,
+        "model_priority": _PRIORITIES,
+        "compile_threads": int,
+    },
+    "openvino-npu": {
+        **_OPENVINO_SHARED,
+        "fallback": ("none", "cpu"),
+        "performance_hint": ("latency", "throughput"),
+        "precision": ("", "f32", "f16"),
+        "turbo": bool,
+        "tiles": int,
+        "optimization_level": int,
+        "efficiency": ("", "efficiency", "latency"),
+        "compiler": ("", "driver", "plugin", "prefer_plugin"),
+        "qdq_optimization": bool,
+        "dynamic_quantization": bool,
+        "defer_weights_load": bool,
+        "driver_cache": bool,
+        "model_priority": _PRIORITIES,
+        "workload": ("", "default", "efficient"),
+        "compile_threads": int,
+    },
+    "openvino-auto": {
+        **_OPENVINO_SHARED,
+        "performance_hint": ("latency", "throughput", "cumulative_throughput"),
+        "startup_fallback": bool,
+        "runtime_fallback": bool,
+        "schedule": ("", "device_priority", "round_robin"),
+        "bind_buffer": bool,
+        "model_priority": _PRIORITIES,
+        "threads": int,
     },
 }
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgeopt.backends import BACKENDS, backend_named
-from edgeopt.backends.base import Array, Available, Backend, Feeds, Options, TensorInfo
+from edgeopt.backends.base import Array, Available, Backend, Feeds, Options, Placement, TensorInfo
 from edgeopt.bundle.deployment import Deployment
 from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.errors import BundleError, MissingExtraError, ModelError, UsageError
@@ -18,7 +18,7 @@ class Session:
     Results stay valid after the next run. `run` is the backend's own, so nothing is added to its time.
     """
 
-    __slots__ = ("_close", "backend", "deployment", "inputs", "outputs", "run")
+    __slots__ = ("_close", "backend", "deployment", "inputs", "outputs", "placement", "run")
 
     def __init__(
         self, backend: Backend, model: Path, options: Options, deployment: Deployment | None = None
@@ -28,6 +28,7 @@ class Session:
         self.deployment = deployment
         self.inputs: tuple[TensorInfo, ...] = loaded.inputs
         self.outputs: tuple[TensorInfo, ...] = loaded.outputs
+        self.placement: Placement | None = loaded.placement
         self.run: Callable[[Feeds], dict[str, Array]] = loaded.run
         self._close = loaded.close
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from edgeopt.bench.contest import Contender, enter, run_rounds, slice_ms
+from edgeopt.bench.contender import Contender, enter
 from edgeopt.bench.messages import Load
+from edgeopt.bench.rounds import run_rounds, slice_ms
 from edgeopt.bench.stats import Interval, paired_ratios, sign_interval, verdict
 from edgeopt.bundle import write
 from edgeopt.errors import TrialError, VerificationError

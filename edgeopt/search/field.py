@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.bench.contest import latency_ms
 from edgeopt.bench.messages import Failed
+from edgeopt.bench.rounds import latency_ms
 from edgeopt.events import Progress
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.search.messages import Made, Make

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.bench.messages import Failed
-from edgeopt.bench.serve import serve
+from edgeopt.bench.processes.serve import serve
 from edgeopt.data import Samples, check_samples, from_feeds, open_samples, save_samples
 from edgeopt.errors import EdgeoptError, said_by
 from edgeopt.search.kitchen import Kitchen

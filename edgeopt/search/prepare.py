@@ -5,16 +5,18 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Available
-from edgeopt.bench.contest import Contender, enter
+from edgeopt.bench.contender import Contender, enter
 from edgeopt.bench.host import LocalHost
 from edgeopt.bench.messages import Load
 from edgeopt.data import Samples, load_data, open_samples, save_samples
-from edgeopt.errors import MissingExtraError, ModelError, TrialError
+from edgeopt.errors import MissingError, MissingExtraError, ModelError, TrialError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.graph.verify import compare_outputs
-from edgeopt.hw.device import Device
+from edgeopt.hw.device import Device, Unavailable
 from edgeopt.hw.probe import probe
 from edgeopt.profiles import TargetProfile
 from edgeopt.search.messages import Inspected
@@ -27,6 +29,7 @@ from edgeopt.search.variants import Maker, inspect
 from edgeopt.targets import DoesNotFit, fit, planned_names, profile_for, without_planned
 
 _GENERATED_SAMPLES = 16
+_PROCESSOR = ("onnxruntime-cpu", "openvino-cpu")
 
 
 @dataclass(slots=True)
@@ -64,7 +67,7 @@ def prepare(settings: Settings, folder: Path, stack: ExitStack, emit: Emit) -> S
     begin = time.monotonic()
     device = probe()
     asked = profile_for(device, settings.target, settings.profile)
-    profile = without_planned(asked)
+    profile, absent = _with_what_is_here(without_planned(asked), settings)
     emit(Progress("reading the model", settings.model.name))
     maker = Maker(folder)
     stack.callback(maker.close)
@@ -96,8 +99,28 @@ def prepare(settings: Settings, folder: Path, stack: ExitStack, emit: Emit) -> S
     )  # fmt: skip
     if planned_names(asked):
         found.warn(f"Left out, as this version of edgeopt has them not yet: {', '.join(planned_names(asked))}.")
+    for name, reason in absent.items():
+        found.warn(f"The backend {name} is left out, as it cannot be used here: {reason}.")
     _warn_of_the_data(found)
     return found
+
+
+def _with_what_is_here(profile: TargetProfile, settings: Settings) -> tuple[TargetProfile, dict[str, str]]:
+    """Without the backends for accelerators that cannot be used here, and why; the processor's say so themselves.
+
+    MissingError where the user asked for a profile that is about one of them.
+    """
+    states = {name: backend_named(name).available() for name in profile.backends.order if name not in _PROCESSOR}
+    absent = {name: state.reason for name, state in states.items() if isinstance(state, Unavailable)}
+    first = profile.backends.order[0]
+    if first in absent and (settings.target or settings.profile):
+        raise MissingError(
+            f"The backend {first}, which {profile.name} is about, cannot be used here: {absent[first]}.",
+            "See what can: edgeopt backends. Without --target, a search uses what fits this device.",
+        )
+    order = tuple(name for name in profile.backends.order if name not in absent)
+    backends = msgspec.structs.replace(profile.backends, order=order)
+    return msgspec.structs.replace(profile, backends=backends), absent
 
 
 def _baseline(course: Course, model: Path, backends: tuple[str, ...]) -> tuple[Contender, Candidate]:
@@ -117,7 +140,9 @@ def _baseline(course: Course, model: Path, backends: tuple[str, ...]) -> tuple[C
     if not reasons:
         raise MissingExtraError(extras[0] if extras else "cpu", "Optimizing a model")
     raise ModelError(
-        f"No installed runtime can run the model. {' '.join(reasons)}", "Check it with its own runtime first."
+        f"No installed runtime can run the model. {' '.join(reasons)}",
+        "Check it with its own runtime first. Custom operators cannot be optimized: a bundle must hold all that "
+        "it runs, and takes no library; edgeopt bench --custom-ops measures such a model.",
     )
 
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeopt.bench.contest import Contender, run_rounds, slice_ms, speedup
+from edgeopt.bench.contender import Contender
+from edgeopt.bench.rounds import run_rounds, slice_ms, speedup
 from edgeopt.errors import TrialError
 from edgeopt.events import Emit, Progress
 from edgeopt.search.recipes import place_of

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 from edgeopt.data import Samples
 from edgeopt.graph.ledger import Change, Ledger, LedgerEntry
+from edgeopt.profiles import BACKENDS
 from edgeopt.search.kitchen import Kitchen
 
-ORT = ("onnxruntime-cpu",)
-OPENVINO = ("openvino-cpu",)
+# Which of them are tried is said by the profile, and by what is installed.
+ORT = tuple(name for name in BACKENDS if name.startswith("onnxruntime-"))
+OPENVINO = tuple(name for name in BACKENDS if name.startswith("openvino-"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from edgeopt.backends.base import Array
-from edgeopt.bench.contest import Contender, enter, save_outputs, speedup
+from edgeopt.bench.contender import Contender, enter, save_outputs
 from edgeopt.bench.host import TrialHost
 from edgeopt.bench.messages import Load, Loaded, Memory
+from edgeopt.bench.rounds import speedup
 from edgeopt.bench.stats import Interval
 from edgeopt.bench.trial import read_outputs
 from edgeopt.errors import TrialError

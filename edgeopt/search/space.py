@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from edgeopt.profiles.words import RUNTIME_OPTIONS
 from edgeopt.search.outcome import Candidate, RuntimeOptions
 from edgeopt.search.recipes import RECIPES, recipe_named
 
@@ -38,7 +39,7 @@ def first_candidates(
         if backend not in recipe_named(variant).backends:
             continue
         fixed: RuntimeOptions = {"shapes": shapes} if shapes and backend.startswith("openvino") else {}
-        if threads is not None:
+        if threads is not None and "threads" in RUNTIME_OPTIONS[backend]:
             fixed["threads"] = threads
         chosen = (settled or {}).get(backend, {})
         fixed |= {option: value for option, value in chosen.items() if option not in _NUMERIC}

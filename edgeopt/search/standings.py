@@ -9,7 +9,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from edgeopt.bench.contest import Contender, speedup
+from edgeopt.bench.contender import Contender
+from edgeopt.bench.rounds import speedup
 from edgeopt.events import Emit, Standing
 from edgeopt.search.screen import Entry
 

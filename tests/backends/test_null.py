@@ -1,3 +1,4 @@
+import resource
 import signal
 import subprocess
 import sys
@@ -85,6 +86,20 @@ def test_a_type_that_is_none_is_an_error(null_file):
         NULL.load(null_file("bfloat16"), {})
 
 
+def test_nodes_that_fell_back_are_told_and_refused_when_strict(null_file):
+    path = null_file("batch", nodes=5, fallen=["Foo: a", "Foo: b", "Bar: c", "Bar: d"])
+    placement = NULL.load(path, {}).placement
+    assert (placement.wanted, placement.nodes) == ("null", {"null": 1, "elsewhere": 4})
+    assert len(placement.fallen) == 4
+    with pytest.raises(ModelError, match=r"4 of 5 nodes .* not run on null but on elsewhere") as raised:
+        NULL.load(path, {}, strict=True)
+    assert "Foo: a, Foo: b, Bar: c and 1 more." in raised.value.message
+
+
+def test_nothing_fell_back_by_itself(null_file):
+    assert NULL.load(null_file("batch"), {}, strict=True).placement is None
+
+
 CHILD = """
 import sys, pathlib, numpy
 from edgeopt.backends.null import load
@@ -127,3 +142,22 @@ def test_a_planted_flood_is_larger_than_a_pipe(null_file):
         out, err = process.communicate(timeout=30)
     assert out == "loaded\nran\n"
     assert len(err) >= 200_000
+
+
+def test_noise_on_stdout_comes_past_python(null_file):
+    with child(null_file("batch", stdout_bytes=200_000)) as process:
+        out, _ = process.communicate(timeout=30)
+    assert out.endswith("loaded\nran\n")
+    assert 200_000 <= len(out) < 300_000
+
+
+@pytest.mark.parametrize(("moment", "said"), [("load", ""), ("run", "loaded\n")])
+def test_a_planted_hunger_takes_and_touches_memory_without_end(null_file, moment, said):
+    def at_most_half_a_gibibyte():
+        resource.setrlimit(resource.RLIMIT_DATA, (2**29, 2**29))
+
+    with child(null_file("batch", eat_memory_at=moment), preexec_fn=at_most_half_a_gibibyte) as process:
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert out == said
+    assert "MemoryError" in err

@@ -3,7 +3,7 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 
-from edgeopt.backends.options import read_options
+from edgeopt.backends.options import Option, about, described, read_options
 from edgeopt.errors import UsageError
 
 
@@ -40,3 +40,33 @@ def test_what_is_not_known_is_said_in_a_sentence(options, message, hint):
     with pytest.raises(UsageError) as raised:
         read_options(Sample, options, "sample")
     assert (raised.value.message, raised.value.hint) == (message, hint)
+
+
+class Base(msgspec.Struct, frozen=True):
+    threads: Annotated[int, msgspec.Meta(ge=0), about("Threads", search=(0, 1))] = 0
+
+
+class Device(Base, frozen=True):
+    device_id: Annotated[Annotated[int, msgspec.Meta(ge=0, le=7)] | None, about("Which device")] = None
+    mode: Annotated[Literal["", "fast"], about("How", search=("fast",))] = ""
+    exact: Annotated[bool, about("Exactly")] = True
+    shapes: Annotated[dict[str, int], about("Sizes")] = {}
+
+
+def test_options_are_told_with_their_own_first():
+    assert described(Device) == (
+        Option("device_id", "a whole number from 0 to 7", (), None, "Which device"),
+        Option("mode", "one of these", ("", "fast"), "", "How", ("fast",)),
+        Option("exact", "true or false", (), True, "Exactly"),
+        Option("shapes", "a table", (), None, "Sizes"),
+        Option("threads", "a whole number from 0", (), 0, "Threads", (0, 1)),
+    )
+
+
+def test_what_is_told_is_what_is_checked():
+    with pytest.raises(UsageError, match="must be int <= 7"):
+        read_options(Device, {"device_id": 8}, "sample")
+    with pytest.raises(UsageError, match="must be one of '', fast") as raised:
+        read_options(Device, {"mode": "fats"}, "sample")
+    assert raised.value.hint == "Did you mean 'fast'?"
+    assert read_options(Device, {"threads": 2}, "sample").threads == 2

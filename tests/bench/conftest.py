@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.bench.contest import enter
+from edgeopt.bench.contender import enter
 from edgeopt.bench.host import LocalHost
 from edgeopt.bench.messages import Load
 from edgeopt.data import check_samples, save_samples

@@ -1,180 +1,294 @@
-from itertools import pairwise
+import os
+import re
+import signal
 
 import msgspec
-import numpy as np
 import pytest
 
-from edgeopt.bench.contest import Contender, ask, enter, run_rounds, save_outputs, slice_ms, speedup
-from edgeopt.bench.host import LocalHost
-from edgeopt.bench.messages import Loaded, Memory, Time, Timed
-from edgeopt.bench.stats import verdict
-from edgeopt.bench.trial import read_outputs
+from edgeopt import events
+from edgeopt.bench import tally
+from edgeopt.bench.contender import Side
+from edgeopt.bench.contest import contest, plan_legs
+from edgeopt.bench.host import TRIAL_MODULE, LocalHost
+from edgeopt.bench.instruments.energy import EnergyMeter
+from edgeopt.bench.report import ContestReport, RoundState
+from edgeopt.bench.sequential import Rules
 from edgeopt.errors import TrialError
+from edgeopt.hw.device import Unavailable
 
-pytestmark = pytest.mark.alone
+FEW = Rules(rounds_least=4, rounds_most=4)
 
 
-class Listed:
-    """A child that needs no process: writes down when it is its turn, and answers with the next latency."""
+class Counted(LocalHost):
+    """The local machine, which counts the processes that it starts; one of them may be another program."""
 
-    def __init__(self, name, turns, latencies_ms=()):
-        self.name, self.turns, self.latencies_ms = name, turns, list(latencies_ms)
+    def __init__(self, modules=(), **limits):
+        super().__init__(**limits)
+        self.modules, self.pids = dict(modules), []
 
-    def send(self, line):
-        assert msgspec.json.decode(line)["type"] == "time"
-        self.turns.append(self.name)
+    def start(self, module=TRIAL_MODULE):
+        child = super().start(self.modules.get(len(self.pids), module))
+        self.pids.append(child.pid)
+        return child
 
-    def receive(self, _timeout_s):
-        if not self.latencies_ms:
-            return msgspec.json.encode(Timed((1.0,), Memory()))
-        return msgspec.json.encode(Timed((self.latencies_ms.pop(0),), Memory()))
+
+class States:
+    """Says of each attempt at a round what is planted."""
+
+    judge_others = True
+
+    def __init__(self, *bad):
+        self.bad, self.number = list(bad), 0
+
+    def begin_round(self, number):
+        self.number = number
+
+    def end_round(self):
+        bad = ("Others took 80 % of the cores.",) if self.bad and self.bad.pop(0) else ()
+        return RoundState(self.number, 0.0, 0.1, others_percent=80.0 if bad else 0.0, bad=bad)
+
+
+@pytest.fixture
+def side(load_null):
+    def make(name, **behaviour):
+        return Side(name, load_null(name, **behaviour), f"{name}.null.json")
+
+    return make
+
+
+@pytest.fixture
+def garbage(tmp_path, monkeypatch):
+    """A program that answers nonsense."""
+    (tmp_path / "garbage_trial.py").write_text("import sys\nfor _ in sys.stdin: print('I am fine', flush=True)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return "garbage_trial"
+
+
+@pytest.mark.alone
+def test_a_clear_answer_ends_the_contest_early_in_fresh_processes(side, ends):
+    host, told = Counted(), []
+    found = contest(host, [side("quick", latency_ms=2), side("slow", latency_ms=6)], Rules(), told.append)
+    (comparison,) = found.comparisons
+    assert (comparison.first, comparison.second, comparison.verdict) == ("quick", "slow", "faster")
+    assert 1 < comparison.speedup.low <= comparison.speedup.median < 6
+    assert comparison.at_most_percent is None
+    assert found.rounds == comparison.speedup.rounds < 100
+    assert found.seconds < Rules().time_limit_s
+    assert len(set(host.pids)) == 2 * found.rounds // 8, "each leg of eight rounds has processes of its own"
+    assert ends(*host.pids)
+    assert msgspec.json.decode(msgspec.json.encode(found), type=ContestReport) == found
+    progress = [e for e in told if isinstance(e, events.Progress) and e.phase == "measuring"]
+    assert [e.done for e in progress] == list(range(1, found.rounds + 1))
+    assert all(e.time_left_s <= Rules().time_limit_s and e.total >= e.done for e in progress)
+    assert re.fullmatch(r"quick \d\.\d\dx \[.*\]", progress[-1].best)
+
+
+def test_what_each_side_gave_is_kept(side):
+    quick, slow = contest(LocalHost(), [side("quick"), side("slow", latency_ms=6)], FEW, events.ignore).sides
+    for each, least_ms in ((quick, 0), (slow, 6)):
+        figures = each.figures
+        assert least_ms <= figures.lowest_ms <= figures.p50_ms <= figures.p90_ms <= figures.p99_ms
+        assert figures.throughput_per_s == pytest.approx(1e3 / figures.mean_ms, rel=0.5)
+        assert [s.round for s in each.slices] == list(range(4))
+        assert [s.begin_s for s in each.slices] == sorted(s.begin_s for s in each.slices)
+        assert all(s.seconds > 0 and s.memory_bytes for s in each.slices)
+        assert each.memory.peak_bytes
+        assert each.outside_peak_bytes
+        assert each.load_ms is not None
+        assert each.failure is None
+    assert (quick.subject, quick.kind, quick.backend) == ("quick.null.json", "model", "null")
+    assert [len(s.latencies_ms) for s in quick.slices] == [len(s.starts_ms) for s in quick.slices]
+    assert sum(len(s.latencies_ms) for s in slow.slices) == slow.figures.runs
+
+
+def test_of_very_many_runs_a_part_is_kept_and_the_figures_are_of_all(side, monkeypatch):
+    monkeypatch.setattr(tally, "KEPT_RUNS", 20)
+    (quick,) = contest(LocalHost(), [side("quick")], FEW, events.ignore).sides
+    for kept in quick.slices:
+        assert len(kept.latencies_ms) == len(kept.starts_ms) == 20
+        assert list(kept.starts_ms) == sorted(kept.starts_ms)
+        assert kept.starts_ms[-1] > 0.3 * 1e3 * kept.seconds, "from all of the slice"
+    assert quick.figures.runs > 4 * 20
+
+
+@pytest.mark.alone
+def test_equal_sides_are_not_told_apart(side):
+    sides = [side("a", latency_ms=3), side("b", latency_ms=3)]
+    found = contest(LocalHost(), sides, Rules(rounds_most=12), events.ignore)
+    (comparison,) = found.comparisons
+    assert comparison.verdict == "no difference seen"
+    assert comparison.at_most_percent is not None
+    assert found.rounds <= 12
+
+
+@pytest.mark.alone
+def test_where_fresh_processes_would_take_too_long_only_large_differences_count(side):
+    host = Counted()
+    sides = [side("a", latency_ms=3, load_ms=700), side("b", latency_ms=3)]
+    found = contest(host, sides, FEW, events.ignore)
+    assert len(host.pids) == 2
+    assert "differences below 4 % may be the luck of one process" in found.warnings[0]
+
+
+@pytest.mark.alone
+def test_the_first_is_compared_with_each_other(side):
+    sides = [side("a", latency_ms=2), side("b", latency_ms=8), side("c", latency_ms=0.5)]
+    found = contest(LocalHost(), sides, FEW, events.ignore)
+    assert [(c.first, c.second) for c in found.comparisons] == [("a", "b"), ("a", "c")]
+    assert found.comparisons[0].speedup.median > 1 > found.comparisons[1].speedup.median
+
+
+def test_one_side_alone_is_compared_with_nobody(side):
+    host = Counted()
+    found = contest(host, [side("alone", latency_ms=1)], Rules(rounds_most=9), events.ignore)
+    assert (found.rounds, found.comparisons, found.warnings) == (9, (), ())
+    assert len(found.sides[0].slices) == 9
+    assert len(host.pids) == 1
+
+
+FAULTS = {
+    "loads and crashes": ({"crash": "load"}, r"^crashed: SIGSEGV.* \(while loading\)$"),
+    "runs and crashes": ({"crash": "run"}, r"^crashed: SIGSEGV"),
+    "hangs": ({"hang": "run"}, r"^hung: no answer within 5 s; it was killed"),
+    "fails": ({"fail": "load"}, r"^failed: The null model fails while it should load, as planted\.$"),
+    "eats memory": ({"eat_memory_at": "load"}, r"^used more than 400 MiB; it was killed \(while loading\)$"),
+    "answers nonsense": (
+        {},
+        r"^answered something that is no answer: 'I am fine'; it was killed",
+    ),
+}
+
+
+def test_sides_that_fall_are_results_and_the_contest_goes_on(side, garbage):
+    bad = [side(name, **fault) for name, (fault, _) in FAULTS.items()]
+    host = Counted({len(FAULTS): garbage}, memory_limit_bytes=400 << 20)
+    rules = msgspec.structs.replace(FEW, patience_s=5.0)
+    found = contest(host, [side("a", latency_ms=2), *bad, side("z", latency_ms=6)], rules, events.ignore)
+    first, *fallen, last = found.sides
+    for each, (_, reason) in zip(fallen, FAULTS.values(), strict=True):
+        assert re.search(reason, each.failure), each.name
+        assert (each.slices, each.figures) == ((), None)
+    assert (first.failure, last.failure) == (None, None)
+    assert [len(s.slices) for s in (first, last)] == [4, 4]
+    assert [(c.first, c.second) for c in found.comparisons] == [("a", "z")]
+    assert found.comparisons[0].speedup.median > 1.5
+
+
+def test_a_side_that_falls_in_the_middle_keeps_what_it_gave(side):
+    host = Counted()
+
+    def kill_the_second(event):
+        if isinstance(event, events.Progress) and event.done == 2 and event.phase == "measuring":
+            os.kill(host.pids[1], signal.SIGKILL)
+
+    found = contest(host, [side("a"), side("bad"), side("c")], FEW, kill_the_second)
+    assert [len(s.slices) for s in found.sides] == [4, 2, 4]
+    assert "killed by the system" in found.sides[1].failure
+    assert [c.second for c in found.comparisons] == ["c"]
+
+
+def test_without_the_first_side_nothing_is_compared(side):
+    found = contest(LocalHost(), [side("bad", crash="run"), side("b"), side("c")], FEW, events.ignore)
+    assert found.comparisons == ()
+    assert [len(s.slices) for s in found.sides] == [0, 4, 4]
+
+
+def test_when_nobody_can_run_each_is_named_with_its_reason(side):
+    with pytest.raises(TrialError) as caught:
+        contest(LocalHost(), [side("a", crash="load"), side("b", fail="run")], FEW, events.ignore)
+    assert re.search(r"^'a' crashed: SIGSEGV.*; 'b' failed: The null model fails", caught.value.message)
+    assert ".." not in caught.value.message
+    assert caught.value.hint
+
+
+@pytest.mark.alone
+def test_a_round_that_the_device_spoils_is_run_again(side):
+    states = States(False, True, True, False)
+    found = contest(LocalHost(), [side("a"), side("b")], FEW, events.ignore, states)
+    assert [(s.round, s.repeated) for s in found.states] == [
+        (0, False), (1, True), (1, True), (1, False), (2, False), (3, False),
+    ]  # fmt: skip
+    assert [s.round for s in found.sides[0].slices] == list(range(4))
+    assert "in 2 of 6 rounds" in found.measured_while
+
+
+def test_a_device_that_is_never_quiet_is_measured_all_the_same(side):
+    states = States(*[True] * 100)
+    rules = Rules(rounds_most=6, repeats_most=2)
+    found = contest(LocalHost(), [side("a")], rules, events.ignore, states)
+    assert found.rounds == 6
+    assert sum(s.repeated for s in found.states) == 2
+    assert sum(bool(s.bad) for s in found.states if not s.repeated) == 6
+
+
+@pytest.mark.alone
+def test_latency_and_memory_are_told_while_it_runs(side):
+    told = []
+    found = contest(LocalHost(), [side("slow", latency_ms=50)], Rules(rounds_most=4), told.append)
+    metrics = [e for e in told if isinstance(e, events.Metric)]
+    latencies = [m for m in metrics if m.name == "latency_ms"]
+    measured_s = sum(s.seconds for s in found.sides[0].slices)
+    assert len(latencies) >= 10 * measured_s
+    assert {m.subject for m in metrics} == {"slow"}
+    assert all(50 <= m.value < 500 for m in latencies)
+    times = [m.time_s for m in latencies]
+    assert times == sorted(times)
+    for name in ("process_memory_bytes", "device_memory_bytes", "load_percent"):
+        assert sum(m.name == name for m in metrics) >= 4
+
+
+class Meter:
+    """A source that has drawn another half joule each time."""
+
+    name, resolution_s, drawn = "planted", 0.0, 0.0
+
+    def joules(self):
+        self.drawn += 0.5
+        return self.drawn
 
     def close(self):
         """Nothing to close."""
 
 
-def listed(names, rounds):
-    """The order of the turns, one string a round."""
-    turns = []
-    contenders = [Contender(name, Listed(name, turns), Loaded((), (), 0, 0, Memory())) for name in names]
-    run_rounds(contenders, rounds, 1)
-    return ["".join(turns[k : k + len(names)]) for k in range(0, len(turns), len(names))]
+def test_the_energy_of_a_side_is_that_of_its_slices(side):
+    found = contest(LocalHost(), [side("a")], FEW, events.ignore, meter=EnergyMeter((Meter(),)))
+    (one,) = found.sides
+    assert [s.energy_j for s in one.slices] == [0.5] * 4
+    assert one.energy.source == "planted"
+    assert one.energy.joules_per_run > 0
 
 
-@pytest.mark.parametrize("names", ["A", "AB", "ABC", "ABCD", "ABCDE"])
-def test_everyone_has_one_turn_a_round(names):
-    orders = listed(names, 2 * len(names))
-    assert len(orders) == 2 * len(names)
-    assert all(sorted(order) == list(names) for order in orders)
+def test_where_energy_is_not_measurable_the_reason_is_told(side):
+    found = contest(LocalHost(), [side("a")], FEW, events.ignore, meter=Unavailable("no meter here"))
+    assert found.sides[0].energy.reason == "no meter here"
+    assert contest(LocalHost(), [side("b")], FEW, events.ignore).sides[0].energy is None
 
 
-@pytest.mark.parametrize("names", ["AB", "ABC", "ABCD", "ABCDE"])
-def test_everyone_is_first_and_last_equally_often(names):
-    orders = listed(names, 2 * len(names))
-    for place in (0, -1):
-        assert sorted(order[place] for order in orders) == sorted(2 * names)
-
-
-@pytest.mark.parametrize("names", ["AB", "ABC", "ABCD", "ABCDE"])
-def test_nobody_always_follows_the_same_neighbour(names):
-    followed = {pair for order in listed(names, 2 * len(names)) for pair in pairwise(order)}
-    assert all((b, a) in followed for a, b in followed)
-
-
-def test_rounds_run_one_by_one_change_their_order_too():
-    turns = []
-    contenders = [Contender(name, Listed(name, turns), Loaded((), (), 0, 0, Memory())) for name in "AB"]
-    for done in range(4):
-        run_rounds(contenders, 1, 1, first=done)
-    assert "".join(turns) == "ABBABAAB"
-
-
-def test_the_ratio_is_taken_within_each_round():
-    """The machine gets ten times slower half-way; the ratio of the sides stays."""
-    slow, fast = [2.0] * 4 + [20.0] * 4, [1.0] * 4 + [10.0] * 4
-    sides = [
-        Contender(n, Listed(n, [], ms), Loaded((), (), 0, 0, Memory())) for n, ms in (("A", slow), ("B", fast))
-    ]
-    run_rounds(sides, 8, 1)
-    interval = speedup(*sides)
-    assert (interval.low, interval.median, interval.high) == pytest.approx((2.0, 2.0, 2.0))
-    assert interval.rounds == 8
-
-
-def test_one_who_came_later_is_compared_over_the_rounds_that_both_ran():
-    early = Contender("A", Listed("A", [], [9.0, 9.0, 2.0, 2.0, 2.0]), Loaded((), (), 0, 0, Memory()))
-    late = Contender("B", Listed("B", []), Loaded((), (), 0, 0, Memory()))
-    run_rounds([early], 2, 1)
-    run_rounds([early, late], 3, 1, first=2)
-    assert (speedup(early, late).median, speedup(early, late).rounds) == (pytest.approx(2.0), 3)
-
-
-@pytest.mark.parametrize(("latency_ms", "span_ms"), [(0.01, 40), (4, 40), (10, 100), (100, 400), (5000, 400)])
-def test_a_slice_holds_several_runs_within_bounds(latency_ms, span_ms):
-    assert slice_ms(latency_ms) == span_ms
-
-
-def test_equal_contenders_come_out_equal(contender):
-    sides = contender("a", latency_ms=3), contender("b", latency_ms=3)
-    run_rounds(list(sides), 9, 20)
-    interval = speedup(*sides)
-    assert interval.low < 1.03
-    assert interval.high > 0.97
-
-
-def test_twice_the_latency_is_half_the_speed(contender):
-    sides = contender("a", latency_ms=3), contender("b", latency_ms=6)
-    run_rounds(list(sides), 9, 25)
-    interval = speedup(*sides)
-    assert 0.4 < interval.median < 0.6
-    assert verdict(interval) == "slower"
-    assert verdict(speedup(*reversed(sides))) == "faster"
-
-
-def test_a_contender_keeps_its_slices_its_latencies_and_its_memory(contender):
-    one = contender("a", latency_ms=2)
-    run_rounds([one], 3, 15)
-    assert len(one.slices_ms) == 3
-    assert len(one.latencies_ms) >= 3
-    assert np.median(one.latencies_ms) == pytest.approx(np.median(one.slices_ms), rel=0.5)
-    assert one.memory is not None
-    assert one.failure is None
-
-
-def test_who_falls_in_the_middle_is_marked_and_the_others_go_on(contender):
-    first, doomed, last = contender("first"), contender("doomed"), contender("last")
-    run_rounds([first, doomed, last], 2, 1)
-    doomed.child._process.kill()
-    run_rounds([first, doomed, last], 3, 1, first=2)
-    assert doomed.failure == "crashed: SIGKILL"
-    assert len(doomed.slices_ms) == 2
-    assert [len(c.slices_ms) for c in (first, last)] == [5, 5]
-    assert (first.failure, last.failure) == (None, None)
-    assert speedup(first, last).rounds == 5
-
-
-def test_a_failed_contender_is_not_asked_again():
-    turns = []
-    gone = Contender("B", Listed("B", turns), Loaded((), (), 0, 0, Memory()), failure="crashed: SIGSEGV")
-    run_rounds([Contender("A", Listed("A", turns), Loaded((), (), 0, 0, Memory())), gone], 3, 1)
-    assert turns == ["A"] * 3
+@pytest.mark.alone
+def test_time_is_kept(side):
+    sides = [side("a", latency_ms=3), side("b", latency_ms=3)]
+    found = contest(LocalHost(), sides, Rules(time_limit_s=2.0, at_most_percent=0.0), events.ignore)
+    assert found.rounds >= 1
+    assert found.seconds < 20, "a leg that was begun is ended, and no further one begins"
+    assert found.comparisons[0].verdict in {"no difference seen", "too few rounds to tell"}
 
 
 @pytest.mark.parametrize(
-    ("fault", "sentence"),
+    ("rules", "round_s", "starting_s", "rounds", "fresh"),
     [
-        ({"crash": "load"}, "crashed: SIGSEGV"),
-        ({"crash": "run"}, "crashed: SIGSEGV"),
-        ({"hang": "load"}, "hung: no answer within 1 s"),
-        ({"fail": "load"}, "failed: The null model fails while it should load, as planted."),
+        (Rules(), 0.08, 1.2, 8, True),
+        (Rules(), 0.8, 1.2, 8, True),
+        (Rules(), 0.8, 5.0, 6, True),
+        (Rules(), 4.0, 2.0, 2, True),
+        (Rules(), 0.8, 12.0, 3, True),
+        (Rules(), 0.8, 20.0, 8, False),
+        (Rules(), 9.0, 20.0, 1, False),
+        (Rules(rounds_most=6), 0.08, 1.2, 1, False),
+        (Rules(rounds_most=30), 0.8, 1.2, 5, True),
+        (Rules(time_limit_s=1.0), 0.08, 1.2, 2, False),
     ],
 )
-def test_who_cannot_load_does_not_enter(load_null, fault, sentence):
-    with pytest.raises(TrialError) as caught:
-        enter(LocalHost(), "bad", load_null(**fault), timeout_s=20 if "hang" not in fault else 1)
-    assert caught.value.message.startswith(sentence)
-
-
-def test_closing_a_contender_ends_its_process(contender, ends):
-    one = contender("a")
-    one.close()
-    assert ends(one.child.pid)
-
-
-def test_outputs_are_saved_where_asked(contender, tmp_path):
-    save_outputs(contender("a"), 1, 2, str(tmp_path / "out.npz"), 20)
-    assert len(read_outputs(tmp_path / "out.npz")) == 2
-
-
-def test_outputs_that_cannot_be_saved_say_why(contender, tmp_path):
-    with pytest.raises(TrialError, match=r"^failed: FileNotFoundError"):
-        save_outputs(contender("a"), 0, 1, str(tmp_path / "none" / "out.npz"), 20)
-
-
-def test_a_slice_of_a_model_that_fails_is_a_failure_with_its_reason(start, load_null, samples):
-    one = Contender("never loaded", start(), Loaded((), (), 0, 0, Memory()))
-    run_rounds([one], 1, 1)
-    assert one.failure == "failed: The trial was asked to run before a model was loaded."
-    assert one.slices_ms == []
-    assert isinstance(ask(one.child, load_null()), Loaded)
-    assert isinstance(ask(one.child, Time(1)), Timed)
+def test_legs_fit_into_the_rounds_and_the_time(rules, round_s, starting_s, rounds, fresh):
+    plan = plan_legs(rules, 40.0, round_s, starting_s)
+    assert (plan.leg_rounds, plan.fresh) == (rounds, fresh)
+    assert plan.leg_s == pytest.approx(rounds * round_s + starting_s * fresh)

@@ -12,7 +12,7 @@ from edgeopt.errors import TrialError
 
 SERVES = """
 import sys
-from edgeopt.bench.serve import serve
+from edgeopt.bench.processes.serve import serve
 {before}
 serve(lambda asked: (lambda line: {answer})(asked.strip()))
 """
@@ -55,7 +55,7 @@ def test_what_is_printed_is_no_answer(child):
     assert ask(child("(print('noise', flush=True), line)[1]")) == b"hello"
 
 
-@pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT", "SIGKILL"])
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT", "SIGFPE"])
 def test_a_crash_is_told_by_its_signal(child, name):
     one = child(f"__import__('os').kill(__import__('os').getpid(), {int(signal.Signals[name])})")
     with pytest.raises(TrialError, match=rf"^crashed: {name}"):

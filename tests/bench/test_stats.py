@@ -5,7 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeopt.bench.stats import Interval, bootstrap_median, paired_ratios, sign_interval, verdict
+from edgeopt.bench.stats import (
+    Interval,
+    bootstrap_median,
+    paired_ratios,
+    sign_interval,
+    student_quantile,
+    trimmed_interval,
+    verdict,
+)
 
 RATIOS = st.lists(st.floats(0.01, 100), min_size=1, max_size=25)
 
@@ -128,3 +136,45 @@ def test_equal_sides_are_seldom_called_different():
 def test_a_difference_as_small_as_between_two_equal_processes_is_none():
     assert verdict(Interval(1.01, 1.005, 1.015, 15)) == "no difference seen"
     assert verdict(Interval(1.05, 1.005, 1.06, 15)) == "faster"
+
+
+@pytest.mark.parametrize(
+    ("tail", "degrees", "value"),
+    [
+        (0.025, 1, 12.706),
+        (0.025, 2, 4.303),
+        (0.0025, 3, 7.453),
+        (0.005, 4, 4.604),
+        (0.005, 7, 3.499),
+        (0.0005, 10, 4.587),
+        (0.025, 30, 2.042),
+    ],
+)
+def test_the_quantiles_of_student_are_those_of_the_tables(tail, degrees, value):
+    assert student_quantile(tail, degrees) == pytest.approx(value, abs=6e-4)
+
+
+def test_of_four_values_the_trimmed_interval_is_that_of_their_mean():
+    middle, low, high = trimmed_interval([1.0, 2.0, 3.0, 4.0], 0.95)
+    reach = 3.182446 * math.sqrt(5 / 3) / 2
+    assert (middle, low, high) == (2.5, pytest.approx(2.5 - reach), pytest.approx(2.5 + reach))
+
+
+def test_one_wild_value_in_five_moves_the_trimmed_interval_little():
+    values = [0.9, 1.0, 1.1, 1.0, 1.0, 0.95, 1.05, 1.0, 0.97]
+    assert trimmed_interval([*values, 99.0], 0.99) == pytest.approx(
+        trimmed_interval([*values, 1.0], 0.99), abs=0.1
+    )
+
+
+def test_one_value_alone_has_no_interval():
+    assert trimmed_interval([0.3], 0.95) == (0.3, -math.inf, math.inf)
+
+
+def test_the_trimmed_interval_holds_the_truth_as_often_as_it_says():
+    random = np.random.default_rng(6)
+    held = [
+        low <= 0 <= high
+        for _, low, high in (trimmed_interval(v.tolist(), 0.95) for v in random.normal(size=(4000, 9)))
+    ]
+    assert 0.935 < np.mean(held) < 0.97

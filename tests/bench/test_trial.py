@@ -1,12 +1,14 @@
 import json
+import os
 import sys
+import time
 
 import msgspec
 import numpy as np
 import pytest
 
 from edgeopt.backends import backend_named
-from edgeopt.bench.contest import ask
+from edgeopt.bench.contender import ask
 from edgeopt.bench.messages import (
     Describe,
     Described,
@@ -67,10 +69,26 @@ def test_loading_tells_what_the_model_takes_and_costs(start, load_null):
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the memory by phase here")
 def test_memory_is_told_by_phase(trial):
     memory = ask(trial(), Time(1)).memory
-    # The kernel's counts lag a little behind, so only the order of magnitude holds for each pair.
-    phases = [memory.import_bytes, memory.load_bytes, memory.first_run_bytes, memory.peak_bytes]
-    assert all(10e6 < size < 1e9 for size in phases)
-    assert memory.peak_bytes >= 0.9 * max(phases)
+    phases = ("start", "import", "load", "first_run", "steady")
+    sizes = [getattr(memory, f"{phase}_bytes") for phase in phases]
+    assert all(10e6 < size < 1e9 for size in sizes)
+    highest = [memory.import_peak_bytes, memory.load_peak_bytes, memory.first_run_peak_bytes, memory.peak_bytes]
+    assert highest == sorted(highest)
+    assert memory.peak_bytes >= max(sizes)
+    assert memory.device is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the memory by phase here")
+def test_the_models_own_need_is_net_of_the_runtime_and_of_the_samples(start, conv_model, tmp_path):
+    info = backend_named("onnxruntime-cpu").load(conv_model, {}).inputs
+    heavy = check_samples({"x": np.ones((16, 1000, 3, 16, 16), np.float32)}, info)
+    save_samples(heavy, tmp_path / "heavy")
+    loaded = ask(start(), Load("onnxruntime-cpu", str(conv_model), {"threads": 1}, str(tmp_path / "heavy")))
+    assert isinstance(loaded, Loaded), loaded
+    # The samples hold 47 MiB, the runtime more than 10, and the model next to nothing until it runs.
+    assert loaded.memory.start_bytes > heavy.arrays["x"].nbytes
+    assert loaded.memory.import_bytes - loaded.memory.start_bytes > 10e6
+    assert loaded.memory.load_bytes - loaded.memory.import_bytes < 20e6
 
 
 def test_a_slice_gives_the_time_of_each_run(trial):
@@ -210,3 +228,53 @@ def test_watching_before_loading_is_refused(start):
     answer = ask(start(), Watch(10.0))
     assert isinstance(answer, Failed)
     assert "before a model was loaded" in answer.message
+
+
+def test_a_slice_tells_when_it_was_and_the_throughput(trial):
+    before = time.monotonic()
+    answer = ask(trial(latency_ms=4), Time(100))
+    assert before < answer.begin_s < time.monotonic()
+    assert len(answer.starts_ms) == len(answer.latencies_ms)
+    assert len(answer.latencies_ms) / answer.seconds <= 250
+
+
+def test_several_threads_may_call_the_session_at_once(trial):
+    child = trial(latency_ms=20)
+    one, three = (ask(child, Time(200, threads)) for threads in (1, 3))
+    assert len(three.latencies_ms) / three.seconds > 1.5 * len(one.latencies_ms) / one.seconds
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps a process to some cores")
+def test_a_trial_is_kept_to_its_cores_and_nobody_else_is(start, load_null):
+    ours, child = os.sched_getaffinity(0), start()
+    core = max(ours)
+    assert isinstance(ask(child, msgspec.structs.replace(load_null(), cores=(core,))), Loaded)
+    assert os.sched_getaffinity(child.pid) == {core}
+    assert os.sched_getaffinity(0) == ours
+    answer = ask(start(), msgspec.structs.replace(load_null(), cores=(core, 4095)))
+    assert isinstance(answer, Failed)
+    assert "core 4095 cannot be used here" in answer.message
+
+
+def test_a_strict_trial_refuses_what_falls_back_and_another_one_tells_it(start, load_null):
+    request = load_null(fallen=["Foo: bar"], nodes=3)
+    assert ask(start(), request).placement.fallen == ("Foo: bar",)
+    answer = ask(start(), msgspec.structs.replace(request, strict=True))
+    assert isinstance(answer, Failed)
+    assert "Foo" in answer.message
+
+
+def test_a_bundle_takes_no_custom_operators(start, conv_bundle, samples):
+    answer = ask(start(), Load("bundle", str(conv_bundle), {}, str(samples), custom_ops=("x.so",)))
+    assert isinstance(answer, Failed)
+    assert "A bundle takes no libraries of custom operators" in answer.message
+
+
+def test_events_are_counted_or_it_is_said_why_not(start, load_null):
+    child = start()
+    loaded = ask(child, msgspec.structs.replace(load_null(latency_ms=1), counters=True))
+    counted = ask(child, Time(60)).counters
+    assert loaded.warnings or counted
+    assert all(count >= 0 for count in counted.values())
+    if "task_clock_ns" in counted:
+        assert 1e6 < counted["task_clock_ns"] < 1e9

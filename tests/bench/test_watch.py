@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from edgeopt.bench.duel import Side
+from edgeopt.bench.contender import Side
 from edgeopt.bench.host import LocalHost
 from edgeopt.bench.watch import watch
 from edgeopt.errors import TrialError
@@ -49,6 +49,7 @@ def watching(load_null, tmp_path):
     return Watching(load_null, tmp_path)
 
 
+@pytest.mark.alone
 def test_all_is_told_ten_times_a_second_with_its_time(watching):
     before = time.time()
     report = watching(latency_ms=2, seconds=1.2)
@@ -61,7 +62,8 @@ def test_all_is_told_ten_times_a_second_with_its_time(watching):
         assert times == sorted(times)
         assert before - 1 <= times[0] <= times[-1] <= time.time() + 1
     assert report.runs == pytest.approx(600, rel=0.6)
-    assert 2 <= report.p50_ms <= report.p90_ms <= report.p99_ms
+    # Percentiles come from bins a fifth of a percent wide.
+    assert 1.99 <= report.p50_ms <= report.p90_ms <= report.p99_ms
     assert report.seconds == pytest.approx(1.2, abs=0.5)
     assert 0 < watching.metrics("runs")[-1].value <= report.runs
     assert watching.metrics("throughput_per_s")[-1].value == pytest.approx(report.throughput_per_s, rel=0.5)
@@ -103,9 +105,11 @@ def test_a_time_shorter_than_a_run_has_no_percentiles(watching):
     assert (report.runs, report.p50_ms, report.throughput_per_s) == (0, None, 0.0)
 
 
-@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL])
-def test_a_crash_while_it_is_watched_is_a_sentence(watching, number):
-    with pytest.raises(TrialError, match=f"'model' crashed: {number.name}.*while it was watched") as raised:
+@pytest.mark.parametrize(
+    ("number", "said"), [(signal.SIGSEGV, "crashed: SIGSEGV"), (signal.SIGKILL, "was killed by the system")]
+)
+def test_a_crash_while_it_is_watched_is_a_sentence(watching, number, said):
+    with pytest.raises(TrialError, match=f"'model' {said}.*while it was watched") as raised:
         watching(seconds=30, at=(20, lambda pid: os.kill(pid, number)))
     assert raised.value.hint
 
@@ -135,6 +139,7 @@ def test_when_it_is_interrupted_the_trial_is_gone_at_once(watching, ends):
     assert time.monotonic() - begin[0] < 1
 
 
+@pytest.mark.alone
 def test_the_model_runs_on_while_its_answers_are_read(load_null, tmp_path):
     """A reader that is slow at every answer costs no run: the next slice is asked for already."""
     pause = threading.Event()

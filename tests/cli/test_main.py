@@ -64,7 +64,7 @@ def test_the_version_comes_with_the_runtimes(said):
 
 WRONG = [
     (("dance",), "No such command 'dance'."),
-    (("bench",), "Missing argument 'MODEL|BUNDLE'."),
+    (("bench",), "Missing argument 'MODEL|BUNDLE|URL'."),
     (("probe", "--deeply"), "No such option: --deeply"),
     (("bench", "m.onnx", "--rounds", "many"), "Invalid value for '--rounds'"),
     (("bench", "m.onnx", "--rounds", "5"), "Invalid value for '--rounds'"),

@@ -10,7 +10,7 @@ from edgeopt_gui.pages import PAGES
 pytestmark = pytest.mark.alone
 
 PATIENCE_MS = 120_000
-IDLE_MS = 5000
+IDLE_MS = 2000
 
 
 def told(gaps):

@@ -2,8 +2,9 @@ import sys
 
 import pytest
 
+from edgeopt.hw.cache_folder import user_cache_folder
 from edgeopt.hw.device import Unavailable
-from edgeopt.hw.host import LocalHost, RecordedHost, call_key, user_cache_folder
+from edgeopt.hw.host import LocalHost, RecordedHost, call_key
 from edgeopt.hw.plain import plain
 
 LOCAL = LocalHost(cache_folder=None)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from edgeopt.bench.contest import enter
+from edgeopt.bench.contender import enter
 from edgeopt.bench.host import LocalHost
 from edgeopt.bench.messages import Load
 from edgeopt.bundle.manifest import file_digest

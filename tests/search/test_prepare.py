@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 
-from edgeopt.errors import DataError, EdgeoptError, ModelError, ProfileError, UsageError
+from edgeopt.errors import DataError, EdgeoptError, MissingError, ModelError, ProfileError, UsageError
 from edgeopt.search.prepare import prepare
 from edgeopt.search.settings import Settings
 
@@ -110,12 +110,29 @@ def test_what_this_version_does_not_have_is_left_out_and_told(prepared, conv_mod
     profile = tmp_path / "mine.toml"
     profile.write_text(
         'name = "mine"\ntitle = "M"\nextends = "generic-cpu"\n[precision]\nladder = ["source", "fp16"]\n'
-        '[backends]\norder = ["onnxruntime-cpu", "onnxruntime-cuda"]\n[search]\ntime_limit_s = 33\n'
+        '[backends]\norder = ["onnxruntime-cpu", "onnxruntime-webgpu"]\n[search]\ntime_limit_s = 33\n'
     )
     found = prepared(conv_model, profile=profile)
     assert found.profile.backends.order == ("onnxruntime-cpu",)
-    assert any("onnxruntime-cuda, fp16" in warning for warning in found.warnings)
+    assert any("onnxruntime-webgpu, fp16" in warning for warning in found.warnings)
     assert found.limit_s == 33
+
+
+def test_an_accelerator_that_is_not_here_is_left_out_and_told(prepared, conv_model, tmp_path):
+    profile = tmp_path / "mine.toml"
+    profile.write_text(
+        'name = "mine"\ntitle = "M"\nextends = "generic-cpu"\n'
+        '[backends]\norder = ["onnxruntime-cpu", "onnxruntime-directml", "onnxruntime-coreml"]\n'
+    )
+    found = prepared(conv_model, profile=profile)
+    # Nowhere are both of them.
+    assert 1 <= len(found.profile.backends.order) <= 2
+    assert any("is left out, as it cannot be used here: it exists on" in warning for warning in found.warnings)
+
+
+def test_a_target_that_is_about_an_accelerator_that_is_not_here(prepared, conv_model):
+    with pytest.raises(MissingError, match="onnxruntime-coreml, which gpu-mps is about, cannot be used here"):
+        prepared(conv_model, target="gpu-mps", profile=None)
 
 
 def test_a_shipped_profile_by_name(prepared, conv_model):

@@ -7,6 +7,9 @@ import pytest
 from edgeopt.events import Progress, Standing, decode, encode
 from edgeopt.search.standings import Ticker, final, racing
 
+# With the searches of test_optimize, which are made once.
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture(params=["with_data", "without_data", "nothing_wins"])
 def found(request):

@@ -96,7 +96,7 @@ def test_a_maker_that_dies_is_a_stated_failure_and_the_others_go_on(makers, job)
     (maker,) = makers(1)
     os.kill(maker.child.pid, signal.SIGKILL)
     found = answers(make_all([maker], [job("ort-static-int8"), job("ort-dynamic-int8")], soon()))
-    assert found["ort-static-int8"] == "crashed: SIGKILL"
+    assert found["ort-static-int8"].startswith("was killed by the system, perhaps for memory")
     assert isinstance(found["ort-dynamic-int8"], Made)
 
 
@@ -131,5 +131,5 @@ def test_data_are_checked_against_what_was_inspected(makers, conv_model, conv_da
 def test_a_model_that_kills_its_reader_is_refused(makers, conv_model, tmp_path):
     (maker,) = makers(1)
     os.kill(maker.child.pid, signal.SIGKILL)
-    with pytest.raises(ModelError, match=r"Reading 'conv\.onnx' crashed: SIGKILL"):
+    with pytest.raises(ModelError, match=r"Reading 'conv\.onnx' was killed by the system"):
         inspect(maker, conv_model, tmp_path / "generated", 1)

@@ -6,7 +6,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from edgeopt.bench import lifeline
+from edgeopt.bench.processes import lifeline
 from edgeopt_agent.workers.child_io import Frames
 from edgeopt_agent.workers.frames import Load
 from edgeopt_agent.workers.served import Served, load_served

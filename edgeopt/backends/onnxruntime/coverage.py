@@ -5,28 +5,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeopt.backends.base import Coverage
+from edgeopt.backends.onnxruntime.opening import open_session, session_options_for
 from edgeopt.backends.onnxruntime.options import OrtOptions
-from edgeopt.backends.onnxruntime.session import open_session, session_options_for
+from edgeopt.backends.onnxruntime.placement import RECORD
+from edgeopt.backends.onnxruntime.provider import CPU
 from edgeopt.errors import MissingExtraError, ModelError
 
 if TYPE_CHECKING:
     from onnx import NodeProto
 
-_CPU = "CPUExecutionProvider"
-_RECORD = "session.record_ep_graph_assignment_info"
-
 
 def cpu_coverage(path: Path, backend: str) -> Coverage:
     """What the runtime itself says when it loads the model; by operator where it refuses to load."""
     options = session_options_for(OrtOptions(graph_level="none"), backend)
-    options.add_session_config_entry(_RECORD, "1")
+    options.add_session_config_entry(RECORD, "1")
     try:
-        session = open_session(path, options, (_CPU,))
+        session = open_session(path, options)
     except ModelError as refusal:
         return _by_operator(path, refusal)
     groups = session.get_provider_graph_assignment_info()
     nodes = [(group.ep_name, node) for group in groups for node in group.get_nodes()]
-    others = tuple(f"{node.op_type}: {node.name}" for provider, node in nodes if provider != _CPU)
+    others = tuple(f"{node.op_type}: {node.name}" for provider, node in nodes if provider != CPU)
     return Coverage(len(nodes) - len(others), len(nodes), others)
 
 
@@ -43,7 +42,7 @@ def _by_operator(path: Path, refusal: ModelError) -> Coverage:
         model = onnx.load(path, load_external_data=False)
     except (OSError, DecodeError):
         raise refusal from None
-    kernels = {(k.domain, k.op_name) for k in binding.get_all_opkernel_def() if k.provider == _CPU}
+    kernels = {(k.domain, k.op_name) for k in binding.get_all_opkernel_def() if k.provider == CPU}
     functions = {(s.domain, s.name) for s in onnx.defs.get_all_schemas() if s.has_function}
     functions |= {(f.domain, f.name) for f in model.functions}
     nodes = list(model.graph.node)

@@ -2,33 +2,47 @@
 
 from pathlib import Path
 
-from edgeopt.backends.base import Available, Backend, Coverage, Options, Session
+from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Options, Session
+from edgeopt.backends.onnxruntime.availability import RUNTIMES
 from edgeopt.backends.onnxruntime.coverage import cpu_coverage
+from edgeopt.backends.onnxruntime.options import OrtOptions
+from edgeopt.backends.onnxruntime.provider import CPU, Provider
 from edgeopt.backends.onnxruntime.session import load_session
+from edgeopt.backends.onnxruntime.times import provider_times
 from edgeopt.backends.packages import installed
 from edgeopt.hw.device import Unavailable
 
 NAME = "onnxruntime-cpu"
+PROVIDER = Provider(
+    name=NAME, title="ONNX Runtime, CPU", key=CPU, options=OrtOptions, distributions=("onnxruntime",), extra="cpu"
+)
 
 
 def available() -> Available | Unavailable:
-    return installed("onnxruntime", ("onnxruntime", "onnxruntime-gpu", "onnxruntime-directml"), "cpu")
+    """Every flavour of the runtime has the processor's provider, so none is imported to ask."""
+    return installed("onnxruntime", RUNTIMES, "cpu")
 
 
 def supports(path: Path) -> Coverage:
     return cpu_coverage(path, NAME)
 
 
-def load(path: Path, options: Options) -> Session:
-    return load_session(path, options, NAME, ("CPUExecutionProvider",))
+def load(path: Path, options: Options, *, strict: bool = False, custom_ops: tuple[str, ...] = ()) -> Session:
+    return load_session(PROVIDER, path, options, strict, custom_ops)
+
+
+def times(path: Path, options: Options, feeds: Feeds, custom_ops: tuple[str, ...] = ()) -> dict[str, float]:
+    return provider_times(PROVIDER, path, options, feeds, custom_ops)
 
 
 BACKEND = Backend(
     name=NAME,
-    title="ONNX Runtime, CPU",
+    title=PROVIDER.title,
     formats=(".onnx",),
     available=available,
     supports=supports,
     load=load,
+    options=OrtOptions,
+    times=times,
     package="onnxruntime",
 )

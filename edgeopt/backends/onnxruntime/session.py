@@ -1,18 +1,29 @@
 """A model loaded by ONNX Runtime."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from edgeopt.backends.base import Array, Feeds, Options, TensorInfo
+from edgeopt.backends.base import Array, Feeds, Options, Placement, TensorInfo
 from edgeopt.backends.feeds import closed, prepare
-from edgeopt.backends.onnxruntime.options import OrtOptions, session_options
+from edgeopt.backends.memory import give_back
+from edgeopt.backends.onnxruntime.bound import BoundRun, Memory
+from edgeopt.backends.onnxruntime.custom_ops import register
+from edgeopt.backends.onnxruntime.opening import (
+    check_dimensions,
+    open_with,
+    runtime_errors,
+    session_options_for,
+)
+from edgeopt.backends.onnxruntime.options import OrtOptions, run_options
+from edgeopt.backends.onnxruntime.placement import RECORD, placement
+from edgeopt.backends.onnxruntime.provider import CPU, Provider
 from edgeopt.backends.onnxruntime.ranks import names_with_shape
 from edgeopt.backends.options import read_options
-from edgeopt.errors import MissingExtraError, ModelError, said_by
+from edgeopt.backends.strictness import refuse_fallback
+from edgeopt.errors import MissingError, ModelError, said_by
 
 if TYPE_CHECKING:
-    from onnxruntime import InferenceSession, NodeArg, SessionOptions
+    from onnxruntime import InferenceSession, NodeArg, RunOptions
 
 _DTYPES = {
     "tensor(float)": "float32",
@@ -27,16 +38,24 @@ class OrtSession:
     """Safe to use from several threads, which then run at the same time."""
 
     def __init__(
-        self, session: "InferenceSession", inputs: tuple[TensorInfo, ...], outputs: tuple[TensorInfo, ...]
+        self,
+        session: "InferenceSession",
+        inputs: tuple[TensorInfo, ...],
+        outputs: tuple[TensorInfo, ...],
+        placement: Placement | None = None,
+        run: BoundRun | None = None,
+        run_options: "RunOptions | None" = None,
     ) -> None:
         import numpy as np
 
         self.inputs = inputs
         self.outputs = outputs
+        self.placement = placement
+        self._options = run_options
         self._names = [info.name for info in outputs]
         # Below InferenceSession.run, which spends a quarter of a small call on checks of its own.
-        self._run: Any = session._sess.run
-        self._errors = _runtime_errors()
+        self._run: Any = run or session._sess.run
+        self._errors = runtime_errors()
         # Strings have no one dtype, so they never match and always take the checked way.
         self._dtypes = [(i.name, None if i.dtype == "str" else np.dtype(i.dtype)) for i in inputs]
         self._scalars = [info.name for info in inputs if info.rank_known and not info.shape]
@@ -53,19 +72,20 @@ class OrtSession:
                     return self._run_checked(feeds)
             if len(feeds) != len(self._dtypes):
                 return self._run_checked(feeds)
-            return dict(zip(self._names, self._run(self._names, feeds, None), strict=True))
+            return dict(zip(self._names, self._run(self._names, feeds, self._options), strict=True))
         except self._errors:
             return self._run_checked(feeds)
 
     def close(self) -> None:
         self._run = None
+        give_back()
 
     def _run_checked(self, feeds: Feeds) -> dict[str, Array]:
         if self._run is None:
             raise closed()
         arrays = prepare(self.inputs, feeds)
         try:
-            return dict(zip(self._names, self._run(self._names, arrays, None), strict=True))
+            return dict(zip(self._names, self._run(self._names, arrays, self._options), strict=True))
         except self._errors as error:
             raise ModelError(
                 f"ONNX Runtime could not run the model: {said_by(error)}",
@@ -73,43 +93,45 @@ class OrtSession:
             ) from error
 
 
-def load_session(path: Path, options: Options, backend: str, providers: Sequence[str]) -> OrtSession:
-    chosen = read_options(OrtOptions, options, backend)
-    session = open_session(path, session_options_for(chosen, backend), providers)
+def load_session(
+    provider: Provider, path: Path, options: Options, strict: bool, custom_ops: tuple[str, ...]
+) -> OrtSession:
+    chosen = read_options(provider.options, options, provider.name)
+    made = session_options_for(chosen, provider.name)
+    check_dimensions(path, chosen, provider.name)
+    register(custom_ops, made)
+    if provider.key != CPU:
+        made.add_session_config_entry(RECORD, "1")
+    session = open_with(provider, path, chosen, made)
+    placed = None if provider.key == CPU else placement(session, path, provider.key)
+    if strict:
+        _refuse(provider, placed, path)
     known = frozenset[str]()
     if any(not info.shape for info in (*session.get_inputs(), *session.get_outputs())):
         known = names_with_shape(path)
     inputs = tuple(_tensor_info(info, known, path) for info in session.get_inputs())
     outputs = tuple(_tensor_info(info, known, path) for info in session.get_outputs())
-    return OrtSession(session, inputs, outputs)
+    run = _bound_run(provider, session, chosen, (*inputs, *outputs))
+    return OrtSession(session, inputs, outputs, placed, run, run_options(chosen))
 
 
-def session_options_for(options: OrtOptions, backend: str) -> "SessionOptions":
-    try:
-        return session_options(options)
-    except ImportError as error:
-        raise MissingExtraError("cpu", f"The backend {backend}") from error
+def _refuse(provider: Provider, placed: Placement | None, path: Path) -> None:
+    if placed is None and provider.key != CPU:
+        raise MissingError(
+            "This version of ONNX Runtime does not tell where the nodes run, so nothing can be strict.",
+            "Install ONNX Runtime 1.24 or later.",
+        )
+    refuse_fallback(placed, path)
 
 
-def open_session(path: Path, options: "SessionOptions", providers: Sequence[str]) -> "InferenceSession":
-    """The session, or a ModelError with the runtime's own first line."""
-    import onnxruntime
-
-    try:
-        return onnxruntime.InferenceSession(str(path), options, providers=list(providers))
-    except _runtime_errors() as error:
-        raise ModelError(
-            f"ONNX Runtime cannot load '{path.name}': {said_by(error)}",
-            "Check that the file is a complete ONNX model: edgeopt simplify MODEL -o OUT",
-        ) from error
-
-
-def _runtime_errors() -> tuple[type[Exception], ...]:
-    """ONNX Runtime's exceptions share no base class; the others come from the conversion of feeds."""
-    from onnxruntime.capi import onnxruntime_pybind11_state as binding
-
-    own = [e for e in vars(binding).values() if isinstance(e, type) and issubclass(e, Exception)]
-    return (*own, LookupError, AttributeError, TypeError, ValueError, RuntimeError)
+def _bound_run(
+    provider: Provider, session: "InferenceSession", options: OrtOptions, ports: tuple[TensorInfo, ...]
+) -> BoundRun | None:
+    """None where the runtime moves the data itself; strings can be in no device's memory."""
+    memory = provider.memory(options) or (Memory("cpu") if options.io_binding else None)
+    if memory is None or any(port.dtype == "str" for port in ports):
+        return None
+    return BoundRun(session, memory, provider.graph(options), run_options(options))
 
 
 def _tensor_info(info: "NodeArg", known: frozenset[str], path: Path) -> TensorInfo:

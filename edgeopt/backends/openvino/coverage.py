@@ -1,25 +1,24 @@
-"""Which nodes of a model OpenVINO's CPU plugin runs, counted after OpenVINO's own conversion."""
+"""Which nodes of a model one of OpenVINO's devices runs, counted after OpenVINO's own conversion."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeopt.backends.base import Coverage
 from edgeopt.backends.openvino.model import core, read_model
+from edgeopt.backends.openvino.placement import NO_WORK
 from edgeopt.errors import ModelError
 
 if TYPE_CHECKING:
     from openvino import Node
 
-_NO_WORK = ("Constant", "Parameter", "Result")
 
-
-def cpu_coverage(path: Path) -> Coverage:
+def device_coverage(path: Path, device: str) -> Coverage:
     try:
         model = read_model(path)
     except ModelError as refusal:
         return _unconverted(path, refusal)
-    known = core().query_model(model, "CPU")
-    nodes = [op for op in model.get_ops() if op.get_type_name() not in _NO_WORK]
+    known = core().query_model(model, device)
+    nodes = [op for op in model.get_ops() if op.get_type_name() not in NO_WORK]
     missing = tuple(f"{op.get_type_name()}: {_name(op)}" for op in nodes if _name(op) not in known)
     return Coverage(len(nodes) - len(missing), len(nodes), missing)
 
@@ -42,7 +41,7 @@ def _unconverted(path: Path, refusal: ModelError) -> Coverage:
         binding.OpValidationFailure,
     ):
         raise refusal from None
-    nodes = [op for op in model.get_ops() if op.get_type_name() not in _NO_WORK]
+    nodes = [op for op in model.get_ops() if op.get_type_name() not in NO_WORK]
     left = [op for op in nodes if "FrameworkNode" in op.get_type_name() or "ONNXNode" in op.get_type_name()]
     if not left:
         raise refusal

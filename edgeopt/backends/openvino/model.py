@@ -1,10 +1,12 @@
 """A model file read by OpenVINO, and what it takes and gives."""
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.backends.base import TensorInfo
+from edgeopt.backends.openvino.odd_ports import odd_port
 from edgeopt.errors import MissingExtraError, ModelError, UsageError, said_by
 
 if TYPE_CHECKING:
@@ -29,29 +31,59 @@ def core() -> "Core":
     try:
         import openvino
     except ImportError as error:
-        raise MissingExtraError("openvino", "The backend openvino-cpu") from error
+        raise MissingExtraError("openvino", "Running models with OpenVINO") from error
     return openvino.Core()
 
 
-def read_model(path: Path) -> "Model":
-    runtime = core()
+def core_with(custom_ops: tuple[str, ...]) -> "Core":
+    """The process's own, or one for this session alone: what is added to one stays in it."""
+    if not custom_ops:
+        return core()
+    core()  # says so where the package is missing
+    import openvino
+
+    own = openvino.Core()
+    for library in custom_ops:
+        if not Path(library).is_file():
+            raise UsageError(f"There is no library of custom operators {library}.", "Check the path.")
+        try:
+            # A name without a folder would be looked for in the system's folders.
+            own.add_extension(str(Path(library).resolve()))
+        except RuntimeError as error:
+            raise UsageError(
+                f"OpenVINO cannot take custom operators from '{Path(library).name}': {said_by(error)}",
+                "Give a library that exports OpenVINO's 'create_extensions', built for this version of it.",
+            ) from error
+    return own
+
+
+def read_model(path: Path, runtime: "Core | None" = None, config: Mapping[str, Any] | None = None) -> "Model":
+    runtime = runtime or core()
     if not path.is_file():
         raise ModelError(f"There is no model file {path}.", "Check the path.")
     try:
-        return runtime.read_model(path)
+        return runtime.read_model(path, config=dict(config or {}))
     except RuntimeError as error:
-        raise ModelError(
-            f"OpenVINO cannot read '{path.name}': {said_by(error)}",
-            "Try another backend, or check that the file is complete: edgeopt simplify MODEL -o OUT",
-        ) from error
+        odd = odd_port(path) if path.suffix == ".onnx" else None
+        if odd is not None:
+            raise ModelError(
+                f"OpenVINO cannot read '{path.name}': {odd}, and only tensors can go in and out.",
+                "Leave the step that makes it out of the model, such as ZipMap, or give out its parts as tensors.",
+            ) from error
+        said = said_by(error)
+        hint = "Try another backend, or check that the file is complete: edgeopt simplify MODEL -o OUT"
+        if "No conversion rule" in said:
+            hint = "Try another backend, or give the library of your own operators: --custom-ops LIB"
+        raise ModelError(f"OpenVINO cannot read '{path.name}': {said}", hint) from error
 
 
-def compile_model(model: "Model", config: dict[str, Any]) -> "CompiledModel":
+def compile_model(runtime: "Core", model: "Model", device: str, config: dict[str, Any]) -> "CompiledModel":
     try:
-        return core().compile_model(model, "CPU", config)
+        return runtime.compile_model(model, device, config)
     except RuntimeError as error:
         raise ModelError(
-            f"OpenVINO cannot compile the model: {said_by(error)}", "Try another backend or other options."
+            f"OpenVINO cannot compile the model for {device}: {said_by(error)}",
+            "Try another backend or other options.",
         ) from error
 
 
@@ -96,7 +128,7 @@ def tensor_info(port: "Output") -> TensorInfo:
     if kind not in _DTYPES:
         # Strings are in OpenVINO too, but releasing such a request corrupts the heap (2026.4, any model).
         raise ModelError(
-            f"'{name}' is a tensor of {kind}, which the backend openvino-cpu does not handle.",
+            f"'{name}' is a tensor of {kind}, which edgeopt does not pass through OpenVINO.",
             "Use the backend onnxruntime-cpu for this model.",
         )
     partial = port.get_partial_shape()

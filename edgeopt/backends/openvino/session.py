@@ -5,24 +5,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgeopt.backends.base import Array, Feeds, Options, TensorInfo
+from edgeopt.backends.base import Array, Feeds, Placement, TensorInfo
 from edgeopt.backends.feeds import closed, prepare
+from edgeopt.backends.memory import give_back
 from edgeopt.backends.openvino.lane import Lane, Slot
 from edgeopt.backends.openvino.model import (
     Shapes,
     compile_model,
-    core,
+    core_with,
     port_name,
     read_model,
     tensor_info,
     with_shapes,
 )
-from edgeopt.backends.openvino.options import OpenVinoOptions, compile_config
-from edgeopt.backends.options import read_options
+from edgeopt.backends.openvino.options import Aim, SharedOptions
+from edgeopt.backends.openvino.placement import Places, places
+from edgeopt.backends.strictness import refuse_fallback
 from edgeopt.errors import MissingExtraError, ModelError, said_by
 
 if TYPE_CHECKING:
-    from openvino import CompiledModel, Model
+    from openvino import CompiledModel, Core, Model
 
 _ERRORS = (RuntimeError, LookupError, AttributeError, TypeError, ValueError)
 
@@ -39,7 +41,7 @@ class Program:
     ) -> None:
         self.shapes = shapes
         self.idle: list[Lane] = []
-        self._compiled = compiled
+        self.compiled = compiled
         self._input_dtypes = {info.name: numpy_dtype(info.dtype) for info in inputs}
         self._output_dtypes = [numpy_dtype(info.dtype) for info in outputs]
         self._output_names = [info.name for info in outputs]
@@ -53,26 +55,37 @@ class Program:
         except IndexError:
             slots = [
                 Slot(index, name, port.get_element_type(), self._input_dtypes[name])
-                for index, port in enumerate(self._compiled.inputs)
+                for index, port in enumerate(self.compiled.inputs)
                 for name in (port_name(port),)
             ]
-            return Lane(self._compiled, slots, self._output_names, self._output_dtypes)
+            return Lane(self.compiled, slots, self._output_names, self._output_dtypes)
 
 
 class OpenVinoSession:
     """Safe to use from several threads: each run takes a request of its own."""
 
-    def __init__(self, model: "Model", options: OpenVinoOptions) -> None:
+    def __init__(
+        self, runtime: "Core", model: "Model", aim: Aim, shapes: Shapes, known: Places | None = None
+    ) -> None:
         self.inputs = tuple(tensor_info(port) for port in model.inputs)
         self.outputs = tuple(tensor_info(port) for port in model.outputs)
-        self._config = compile_config(options)
+        self._runtime = runtime
+        self._aim = aim
+        self._known = known
         # Needed for the program with dynamic shapes alone; letting it go frees the weights as they were read.
-        self._source = model if options.shapes else None
-        first = with_shapes(model, self.inputs, dict(options.shapes)) if options.shapes else model
-        self._programs = [self._compile(first, dict(options.shapes))]
+        self._source = model if shapes else None
+        first = with_shapes(model, self.inputs, shapes) if shapes else model
+        self._programs = [self._compile(first, shapes)]
         self._idle: Any = self._programs[0].idle
         """The requests of the program that ran last."""
         self._count = len(self.inputs)
+
+    @property
+    def placement(self) -> Placement | None:
+        """None on the processor, where there is nowhere to fall back to."""
+        if self._known is None or not self._programs:
+            return None
+        return self._known.placement(self._programs[0].compiled)
 
     def run(self, feeds: Feeds) -> dict[str, Array]:
         try:
@@ -100,6 +113,7 @@ class OpenVinoSession:
     def close(self) -> None:
         self._idle = self._source = None
         self._programs = []
+        give_back()
 
     def _run_checked(self, feeds: Feeds) -> dict[str, Array]:
         if self._idle is None:
@@ -124,7 +138,8 @@ class OpenVinoSession:
         return results
 
     def _compile(self, model: "Model", shapes: Shapes) -> Program:
-        return Program(compile_model(model, self._config), self.inputs, self.outputs, shapes)
+        compiled = compile_model(self._runtime, model, self._aim.device, self._aim.config)
+        return Program(compiled, self.inputs, self.outputs, shapes)
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
@@ -138,7 +153,15 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     return dtype
 
 
-def load_session(path: Path, options: Options, backend: str) -> OpenVinoSession:
-    chosen = read_options(OpenVinoOptions, options, backend)
-    core()
-    return OpenVinoSession(read_model(path), chosen)
+def load_session(
+    path: Path, aim: Aim, options: SharedOptions, *, strict: bool, custom_ops: tuple[str, ...]
+) -> OpenVinoSession:
+    runtime = core_with(custom_ops)
+    model = read_model(path, runtime, {} if options.mmap else {"ENABLE_MMAP": False})
+    known = None if aim.device == "CPU" else places(runtime, model, aim)
+    if strict:
+        aim = aim._replace(config={**aim.config, **aim.strict_config})
+    session = OpenVinoSession(runtime, model, aim, dict(options.shapes), known)
+    if strict:
+        refuse_fallback(session.placement, path)
+    return session

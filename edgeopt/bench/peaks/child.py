@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.bench.peaks.tasks import Answer, Dispatch, Failed, Layers, Ran, Run, Stream, Task, decode_run
-from edgeopt.bench.serve import serve
+from edgeopt.bench.processes.serve import serve
 from edgeopt.errors import EdgeoptError, said_by
 
 Rates = Callable[[float], tuple[float, ...]]

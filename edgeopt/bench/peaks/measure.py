@@ -4,11 +4,9 @@ Each runtime, and memory, has a process of its own. All tasks take turns in shor
 that a slow moment hits all and none for long; of each task the best slice counts.
 """
 
-import tempfile
 import time
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from pathlib import Path
 
 from edgeopt.backends import backend_named
 from edgeopt.bench.host import LocalHost
@@ -16,6 +14,7 @@ from edgeopt.bench.peaks.lane import Lane
 from edgeopt.bench.peaks.plan import RUNTIMES, alone, plan
 from edgeopt.bench.peaks.result import Slices, best, compute_peaks, memory_peaks, run_overheads
 from edgeopt.bench.peaks.tasks import Stream, Task
+from edgeopt.bench.processes.workspace import PEAKS, workspace
 from edgeopt.events import Emit, Progress
 from edgeopt.hw.device import Device, Peaks, Unavailable
 from edgeopt.hw.peaks_kept import Measured
@@ -40,8 +39,8 @@ def measure(device: Device, emit: Emit, limit_s: float = LIMIT_S) -> Measured:
     }
     backends = tuple(backend for backend, runtime in RUNTIMES.items() if f"peaks.{runtime}" not in unavailable)
     tasks, absent = plan(device, backends)
-    with tempfile.TemporaryDirectory(prefix="edgeopt-peaks-") as folder, ExitStack() as stack:
-        host = LocalHost(Path(folder))
+    with workspace(PEAKS) as folder, ExitStack() as stack:
+        host = LocalHost(folder)
         lanes = [
             Lane(name, host, own)
             for name in (*backends, _MEMORY)

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 
-from edgeopt.bench import lifeline
+from edgeopt.bench.processes import lifeline
 from edgeopt.cli.main import main
 
 _PATIENCE_S = 3.0

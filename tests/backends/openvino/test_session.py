@@ -1,5 +1,4 @@
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -149,14 +148,3 @@ def test_without_the_package_the_extra_is_named(onnx_file, monkeypatch):
     with pytest.raises(MissingExtraError) as raised:
         OPENVINO.load(path, {})
     assert raised.value.extra == "openvino"
-
-
-@pytest.mark.slow
-def test_a_run_costs_less_than_the_runtimes_own(onnx_file, in_turns):
-    path = onnx_file("fixed")
-    feeds = {"x": np.ones((2, 3), np.float32)}
-    ours = OPENVINO.load(path, {"threads": 1})
-    config = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": 1}
-    theirs = openvino.Core().compile_model(path, "CPU", config).create_infer_request()
-    bound = in_turns(lambda: ours.run(feeds), lambda: theirs.infer(feeds, share_inputs=True), time.perf_counter)
-    assert bound < 0.9

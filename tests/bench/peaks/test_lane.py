@@ -11,7 +11,7 @@ CHILD = """
 import os, signal, time
 import msgspec
 from edgeopt.bench.peaks.tasks import Failed, Ran, decode_run
-from edgeopt.bench.serve import serve
+from edgeopt.bench.processes.serve import serve
 
 def answer(line):
     name = decode_run(line).task.backend

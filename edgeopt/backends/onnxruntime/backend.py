@@ -1,0 +1,58 @@
+"""A backend made of a provider: what all but the processor's have in common."""
+
+from pathlib import Path
+
+from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Options, Session
+from edgeopt.backends.onnxruntime.availability import available
+from edgeopt.backends.onnxruntime.provider import Provider
+from edgeopt.backends.onnxruntime.session import load_session
+from edgeopt.backends.onnxruntime.times import provider_times
+from edgeopt.errors import MissingError
+from edgeopt.hw.device import Unavailable
+
+
+def backend_of(provider: Provider) -> Backend:
+    def load(path: Path, options: Options, *, strict: bool = False, custom_ops: tuple[str, ...] = ()) -> Session:
+        _require(provider)
+        return load_session(provider, path, options, strict, custom_ops)
+
+    def times(path: Path, options: Options, feeds: Feeds, custom_ops: tuple[str, ...] = ()) -> dict[str, float]:
+        _require(provider)
+        return provider_times(provider, path, options, feeds, custom_ops)
+
+    return Backend(
+        name=provider.name,
+        title=provider.title,
+        formats=(".onnx",),
+        available=lambda: available(provider),
+        supports=lambda path: _coverage(provider, path),
+        load=load,
+        options=provider.options,
+        times=times,
+        package="onnxruntime",
+    )
+
+
+def _require(provider: Provider) -> Available:
+    found = available(provider)
+    if isinstance(found, Unavailable):
+        raise MissingError(
+            f"The backend {provider.name} cannot be used here: {found.reason}.",
+            f"Install it with: pip install 'edgeopt[{found.extra}]'" if found.extra else "See: edgeopt backends",
+        )
+    return found
+
+
+def _coverage(provider: Provider, path: Path) -> Coverage:
+    """What the runtime itself says when it loads the model without rewriting it first."""
+    _require(provider)
+    session = load_session(provider, path, {"graph_level": "none"}, strict=False, custom_ops=())
+    placed = session.placement
+    session.close()
+    if placed is None:
+        raise MissingError(
+            "This version of ONNX Runtime does not tell where the nodes run.",
+            "Install ONNX Runtime 1.24 or later.",
+        )
+    total = sum(placed.nodes.values())
+    return Coverage(total - len(placed.fallen), total, placed.fallen)

@@ -1,0 +1,121 @@
+"""A session whose inputs stand in one place for each shape: in the memory of a device, or the host's.
+
+Feeds are copied there, the runtime computes on what is bound, and the results are fetched as new arrays. A CUDA
+graph replays its kernels on the same addresses, so there the outputs have fixed places as well.
+"""
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from edgeopt.backends.base import Array, Feeds
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
+_MOST_PLACES = 8
+_NO_GRAPH = "-1"
+
+Shapes = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+class Memory(NamedTuple):
+    kind: str
+    """As ONNX Runtime calls it: `cpu`, `cuda`."""
+    device: int = 0
+
+
+class Place:
+    """Inputs of one shape, where they are bound."""
+
+    def __init__(
+        self, session: "InferenceSession", inputs: dict[str, Array], outputs: list[str], memory: Memory
+    ) -> None:
+        from onnxruntime import OrtValue
+
+        self.values: list[tuple[str, Any]] = []
+        self.binding = session.io_binding()
+        self._outputs = outputs
+        self._memory = memory
+        for name, array in inputs.items():
+            value = OrtValue.ortvalue_from_shape_and_type(array.shape, array.dtype.type, *memory)
+            self.values.append((name, value))
+            self.binding.bind_ortvalue_input(name, value)
+        self.let_outputs_be_new()
+
+    def let_outputs_be_new(self) -> None:
+        """An output that is bound by its device alone is allocated by the run, in whatever shape it has."""
+        for name in self._outputs:
+            self.binding.bind_output(name, *self._memory)
+
+    def keep_outputs(self) -> None:
+        """What the last run has allocated is written again by the next."""
+        for name, value in zip(self._outputs, self.binding.get_outputs(), strict=True):
+            self.binding.bind_ortvalue_output(name, value)
+
+
+class BoundRun:
+    """Takes the place of the runtime's own `run`; one thread at a time, as a place has one content."""
+
+    def __init__(self, session: "InferenceSession", memory: Memory, graph: bool, run_options: Any = None) -> None:  # noqa: ANN401
+        self._session = session
+        self._memory = memory
+        self._graph = graph
+        self._options = run_options
+        self._places: OrderedDict[Shapes, tuple[Place, int]] = OrderedDict()
+        """With the number of its graph; 0 where there is none."""
+        self._graphs = 0
+        self._lock = threading.Lock()
+
+    def __call__(self, names: list[str], feeds: Feeds, _options: object) -> list[Array]:
+        arrays = {name: np.ascontiguousarray(array).reshape(np.shape(array)) for name, array in feeds.items()}
+        if any(not array.size for array in arrays.values()):
+            # There is no memory to bind where there are no values.
+            return list(self._session.run(names, arrays, self._without_graph()))
+        with self._lock:
+            place, number = self._place(names, arrays)
+            for name, value in place.values:
+                value.update_inplace(arrays[name])
+            if not self._graph:
+                place.let_outputs_be_new()
+            options = _run_options(str(number)) if number else self._options
+            self._session.run_with_iobinding(place.binding, options)
+            return list(place.binding.copy_outputs_to_cpu())
+
+    def _place(self, names: list[str], arrays: dict[str, Array]) -> tuple[Place, int]:
+        shapes = tuple(sorted((name, array.shape) for name, array in arrays.items()))
+        if shapes in self._places:
+            self._places.move_to_end(shapes)
+            return self._places[shapes]
+        place = Place(self._session, arrays, names, self._memory)
+        if self._graph:
+            # Once without a graph, which tells the shapes of the outputs; from the next run on it is recorded.
+            for name, value in place.values:
+                value.update_inplace(arrays[name])
+            self._session.run_with_iobinding(place.binding, self._without_graph())
+            place.keep_outputs()
+            self._graphs += 1
+        self._places[shapes] = place, self._graphs
+        if len(self._places) > _MOST_PLACES:
+            self._forget_the_oldest()
+        return self._places[shapes]
+
+    def _forget_the_oldest(self) -> None:
+        _, (_, number) = self._places.popitem(last=False)
+        # Else the device would keep the recorded graph, which nothing can replay any more.
+        release = getattr(self._session, "release_captured_graph", None)
+        if number and release is not None:
+            release(number)
+
+    def _without_graph(self) -> Any:  # noqa: ANN401
+        return _run_options(_NO_GRAPH) if self._graph else self._options
+
+
+def _run_options(graph: str) -> Any:  # noqa: ANN401
+    from onnxruntime import RunOptions
+
+    options = RunOptions()
+    options.add_run_config_entry("gpu_graph_id", graph)
+    return options

@@ -1,0 +1,136 @@
+"""Makes an ONNX Runtime session for a provider, and leaves no fallback unsaid."""
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgeopt.backends.onnxruntime.options import OrtOptions, session_options
+from edgeopt.backends.onnxruntime.provider import CPU, Provider
+from edgeopt.backends.onnxruntime.ranks import dimension_names
+from edgeopt.backends.onnxruntime.texts import dimensions
+from edgeopt.backends.options import nearest
+from edgeopt.errors import MissingError, MissingExtraError, ModelError, UsageError, said_by
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession, SessionOptions
+
+Listed = str | tuple[str, dict[str, str]]
+
+
+def session_options_for(options: OrtOptions, backend: str) -> "SessionOptions":
+    try:
+        return session_options(options, backend)
+    except ImportError as error:
+        raise MissingExtraError("cpu", f"The backend {backend}") from error
+
+
+def open_with(provider: Provider, path: Path, options: OrtOptions, made: "SessionOptions") -> "InferenceSession":
+    """A session with the provider in it; a MissingError where the runtime could not start it."""
+    provider.prepare()
+    settings = provider.settings(options, path)
+    if provider.plugin:
+        _add_plugin(provider, provider.plugin, settings, made)
+        session = open_session(path, made, None, other=True)
+    else:
+        device = {"device_id": settings["device_id"]} if "device_id" in settings else {}
+        listed: list[Listed] = [(provider.key, settings), *((key, device) for key in provider.fallbacks)]
+        other = provider.key != CPU
+        session = open_session(path, made, [*_there(provider, listed), *([CPU] if other else [])], other)
+    if provider.key not in session.get_providers():
+        raise MissingError(
+            f"ONNX Runtime could not start {provider.key}, so nothing would run on it.",
+            "What it wrote on its error output says why: often a library or a driver of another version.",
+        )
+    return session
+
+
+def open_session(
+    path: Path, options: "SessionOptions", providers: Sequence[Listed] | None = (CPU,), other: bool = False
+) -> "InferenceSession":
+    """The session, or a ModelError with the runtime's own words; `other`: it is not the processor's alone."""
+    import onnxruntime
+
+    listed = None if providers is None else list(providers)
+    try:
+        # The wrapper would try again on the processor alone, and say so on stdout.
+        return onnxruntime.InferenceSession(str(path), options, providers=listed, enable_fallback=0)
+    except runtime_errors() as error:
+        raise ModelError(
+            f"ONNX Runtime cannot load '{path.name}': {_reason(error)}",
+            "Try the backend onnxruntime-cpu: if that loads it, the provider does not take this model."
+            if other
+            else "Check that the file is a complete ONNX model: edgeopt simplify MODEL -o OUT",
+        ) from error
+
+
+def check_dimensions(path: Path, options: OrtOptions, backend: str) -> None:
+    """The runtime takes the name of a dimension that there is not without a word."""
+    wanted = dimensions(options.free_dimensions, backend)
+    if not wanted or not path.is_file():
+        return
+    known = dimension_names(path)
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        hint = nearest(unknown[0], known) if known else "All dimensions of its inputs have a size."
+        raise UsageError(f"The model '{path.name}' has no dimension named '{unknown[0]}'.", hint)
+
+
+def _reason(error: Exception) -> str:
+    """Providers put the signatures of their functions before the reason, which then stands in the last line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1] if len(lines) > 1 and "::" in lines[0] else said_by(error)
+
+
+@cache
+def runtime_errors() -> tuple[type[Exception], ...]:
+    """ONNX Runtime's exceptions share no base class; the others come from the conversion of feeds."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as binding
+
+    own = [e for e in vars(binding).values() if isinstance(e, type) and issubclass(e, Exception)]
+    return (*own, LookupError, AttributeError, TypeError, ValueError, RuntimeError)
+
+
+def _there(provider: Provider, listed: list[Listed]) -> list[Listed]:
+    """Without the fallbacks that this build does not have: the runtime would only warn."""
+    import onnxruntime
+
+    known = onnxruntime.get_available_providers()
+    return [each for each in listed if each[0] in known or each[0] == provider.key]
+
+
+def _add_plugin(provider: Provider, module: str, settings: dict[str, str], made: "SessionOptions") -> None:
+    import onnxruntime
+
+    _register(provider.key, module)
+    devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == provider.key]
+    if not devices:
+        raise MissingError(
+            f"{provider.key} sees no device here.", "Check that the device's driver is installed: edgeopt probe"
+        )
+    npu = onnxruntime.OrtHardwareDeviceType.NPU
+    chosen = next((device for device in devices if device.device.type == npu), devices[0])
+    try:
+        made.add_provider_for_devices([chosen], settings)
+    except runtime_errors() as error:
+        raise MissingError(
+            f"ONNX Runtime could not start {provider.key}: {said_by(error)}",
+            "Install the plug-in for the installed version of ONNX Runtime.",
+        ) from error
+
+
+@cache
+def _register(key: str, module: str) -> None:
+    """Once for each process: the runtime refuses a second time."""
+    from importlib import import_module
+
+    import onnxruntime
+
+    library = import_module(module).get_library_path()
+    try:
+        onnxruntime.register_execution_provider_library(key, library)
+    except runtime_errors() as error:
+        raise MissingError(
+            f"ONNX Runtime cannot load the plug-in of {key}: {said_by(error)}",
+            "Install the plug-in for the installed version of ONNX Runtime.",
+        ) from error

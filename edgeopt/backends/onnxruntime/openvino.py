@@ -1,0 +1,91 @@
+"""ONNX Runtime on Intel's devices, by its OpenVINO provider. OpenVINO itself is `edgeopt.backends.openvino`."""
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from edgeopt.backends.onnxruntime.backend import backend_of
+from edgeopt.backends.onnxruntime.options import Count, OrtOptions
+from edgeopt.backends.onnxruntime.provider import Provider, Settings
+from edgeopt.backends.options import about
+from edgeopt.errors import UsageError
+
+_NAME = "onnxruntime-openvino"
+_ONE = r"(CPU|GPU(\.\d+)?|NPU)"
+_DEVICES = re.compile(rf"{_ONE}|AUTO|(AUTO|HETERO|MULTI):{_ONE}(,{_ONE})+")
+
+
+class OpenVinoProviderOptions(OrtOptions, frozen=True):
+    device_type: Annotated[
+        str, about("`CPU`, `GPU`, `GPU.1`, `NPU`, `AUTO:GPU,CPU`, `HETERO:GPU,CPU`, `MULTI:GPU,CPU`")
+    ] = "CPU"
+    performance_hint: Annotated[
+        Literal["latency", "throughput"],
+        about("One request as quick as possible, or as many as possible", search=("latency", "throughput")),
+    ] = "latency"
+    precision: Annotated[
+        Literal["", "f32", "f16", "bf16"],
+        about("What it computes in, where the device can; '' is OpenVINO's own choice", search=("f32", "bf16")),
+    ] = ""
+    num_streams: Annotated[Count, about("Requests that run at the same time; 0 is OpenVINO's own choice")] = 0
+    cache_dir: Annotated[str, about("Folder in which compiled models are kept, for quicker loading")] = ""
+    disable_dynamic_shapes: Annotated[
+        bool, about("Compiles for the shapes of each run instead of for all", search=(False, True))
+    ] = False
+    reshape_input: Annotated[str, about("Bounds of dynamic shapes on an NPU: `input[1..10,3,224,224]`")] = ""
+    layout: Annotated[str, about("The layout of inputs and outputs: `input[NCHW]`")] = ""
+    load_config: Annotated[
+        str, about('Further properties of OpenVINO as JSON, by device: `{"CPU": {"NUM_STREAMS": "2"}}`')
+    ] = ""
+
+
+def settings(options: OpenVinoProviderOptions, _model: Path) -> Settings:
+    """Its own options for threads, streams and precision are deprecated: properties go through one JSON text."""
+    # It takes any word for a device, and then runs nothing on it.
+    if not _DEVICES.fullmatch(options.device_type):
+        raise UsageError(
+            f"The option 'device_type' of {_NAME} is no device of OpenVINO: '{options.device_type}'.",
+            "Use CPU, GPU, GPU.1, NPU, AUTO:GPU,CPU, HETERO:GPU,CPU or MULTI:GPU,CPU.",
+        )
+    device = options.device_type.partition(":")[0].partition(".")[0]
+    own = {"PERFORMANCE_HINT": options.performance_hint.upper()}
+    if options.threads and device == "CPU":
+        own["INFERENCE_NUM_THREADS"] = str(options.threads)
+    if options.precision:
+        own["INFERENCE_PRECISION_HINT"] = options.precision
+    if options.num_streams:
+        own["NUM_STREAMS"] = str(options.num_streams)
+    if options.cache_dir:
+        own["CACHE_DIR"] = options.cache_dir
+    given = _given(options.load_config)
+    properties = given | {device: own | given.get(device, {})}
+    return {"device_type": options.device_type, "load_config": json.dumps(properties)}
+
+
+def _given(text: str) -> dict[str, dict[str, str]]:
+    try:
+        given = json.loads(text or "{}")
+    except ValueError:
+        given = None
+    if not isinstance(given, dict) or not all(isinstance(part, dict) for part in given.values()):
+        raise UsageError(
+            f"The option 'load_config' of {_NAME} is no JSON of properties by device.",
+            'Write it like this: {"CPU": {"NUM_STREAMS": "2"}}.',
+        )
+    return given
+
+
+PROVIDER = Provider(
+    name=_NAME,
+    title="ONNX Runtime, OpenVINO",
+    key="OpenVINOExecutionProvider",
+    options=OpenVinoProviderOptions,
+    distributions=("onnxruntime-openvino",),
+    systems=("Linux", "Windows"),
+    true="True",
+    false="False",
+    unsent=("device_type", "performance_hint", "precision", "num_streams", "cache_dir", "load_config"),
+    more=settings,
+)
+BACKEND = backend_of(PROVIDER)

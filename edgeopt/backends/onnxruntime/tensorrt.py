@@ -1,0 +1,128 @@
+"""ONNX Runtime on NVIDIA GPUs, through TensorRT; what that does not take goes to CUDA, then to the processor."""
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from edgeopt.backends.onnxruntime.backend import backend_of
+from edgeopt.backends.onnxruntime.bound import Memory
+from edgeopt.backends.onnxruntime.kept import folder_for
+from edgeopt.backends.onnxruntime.nvidia import gpu_missing, load_tensorrt
+from edgeopt.backends.onnxruntime.options import Count, OrtOptions
+from edgeopt.backends.onnxruntime.provider import CUDA, Provider, Settings
+from edgeopt.backends.options import about
+
+
+class TensorrtOptions(OrtOptions, frozen=True):
+    io_binding: Annotated[
+        bool,
+        about("Inputs stand in the GPU's memory, at one place for each shape, and only the results are fetched"),
+    ] = True
+    device_id: Annotated[Count, about("Which GPU, as CUDA counts them")] = 0
+    trt_max_workspace_size: Annotated[
+        Count | None,
+        about("The most bytes that a kernel may take while it works; empty is the runtime's own choice"),
+    ] = None
+    trt_max_partition_iterations: Annotated[Count, about("How often it tries to split the graph")] = 1000
+    trt_min_subgraph_size: Annotated[
+        Annotated[int, msgspec.Meta(ge=1)], about("Smaller parts of the graph go to CUDA", search=(1, 5))
+    ] = 1
+    trt_fp16_enable: Annotated[bool, about("Kernels may compute in half precision", search=(True, False))] = False
+    trt_bf16_enable: Annotated[bool, about("Kernels may compute in bfloat16, from Ampere on")] = False
+    trt_int8_enable: Annotated[
+        bool,
+        about("Kernels may compute in eight bits; a model with Q/DQ pairs needs it and brings its own ranges"),
+    ] = False
+    trt_int8_calibration_table_name: Annotated[
+        str, about("A table of ranges for a model without Q/DQ pairs, in the folder of the engines")
+    ] = ""
+    trt_int8_use_native_calibration_table: Annotated[bool, about("That table was written by TensorRT itself")] = (
+        False
+    )
+    trt_dla_enable: Annotated[bool, about("The deep learning accelerator of a Jetson")] = False
+    trt_dla_core: Annotated[Count, about("Which of them")] = 0
+    trt_engine_cache_enable: Annotated[
+        bool, about("Engines are kept: building one takes minutes, loading one a second")
+    ] = True
+    trt_engine_cache_path: Annotated[
+        str, about("Where; empty: in edgeopt's cache folder, apart for each model, its content and the versions")
+    ] = ""
+    trt_timing_cache_enable: Annotated[bool, about("The timings behind an engine are kept as well")] = True
+    trt_timing_cache_path: Annotated[str, about("Where; empty: beside the engines")] = ""
+    trt_force_timing_cache: Annotated[bool, about("Takes timings of another GPU of the same kind")] = False
+    trt_builder_optimization_level: Annotated[
+        Annotated[int, msgspec.Meta(ge=0, le=5)], about("How long it looks for kernels", search=(3, 5))
+    ] = 3
+    trt_build_heuristics_enable: Annotated[bool, about("Guesses kernels instead of measuring all")] = False
+    trt_sparsity_enable: Annotated[bool, about("May use that weights are zero")] = False
+    trt_auxiliary_streams: Annotated[
+        Annotated[int, msgspec.Meta(ge=-1)], about("Streams beside the main one; -1 is TensorRT's own choice")
+    ] = -1
+    trt_context_memory_sharing_enable: Annotated[bool, about("Engines of one model share their memory")] = False
+    trt_layer_norm_fp32_fallback: Annotated[bool, about("Layer normalization stays in float32")] = False
+    trt_cuda_graph_enable: Annotated[
+        bool,
+        about("Kernels are recorded and replayed; the whole model must run in TensorRT", search=(False, True)),
+    ] = False
+    trt_engine_hw_compatible: Annotated[bool, about("Engines that other GPUs from Ampere on can load; slower")] = (
+        False
+    )
+    trt_tactic_sources: Annotated[str, about("Libraries to take kernels from: `-CUDNN,+CUBLAS`")] = ""
+    trt_op_types_to_exclude: Annotated[str, about("Operators that are not given to TensorRT: `NonZero,TopK`")] = ""
+    trt_extra_plugin_lib_paths: Annotated[str, about("Libraries of plug-ins of TensorRT, parted by `;`")] = ""
+    trt_profile_min_shapes: Annotated[str, about("The smallest shapes: `input:1x3x224x224`")] = ""
+    trt_profile_max_shapes: Annotated[str, about("The largest shapes; all three or none")] = ""
+    trt_profile_opt_shapes: Annotated[str, about("The shapes that the engine is made for")] = ""
+
+
+def tensorrt_missing() -> str | None:
+    from ctypes.util import find_library
+
+    missing = gpu_missing()
+    if missing:
+        return missing
+    if find_spec("tensorrt_libs") is None and not find_library("nvinfer"):
+        return "TensorRT's own libraries are not installed (libnvinfer); pip install tensorrt, or take JetPack's"
+    return None
+
+
+def kept(options: TensorrtOptions, model: Path) -> Settings:
+    """The runtime keeps nothing by itself, and in the working directory where it is told no place."""
+    wanted = options.trt_engine_cache_enable or options.trt_timing_cache_enable
+    if not wanted:
+        return {"trt_engine_cache_enable": "0", "trt_timing_cache_enable": "0"}
+    given = options.trt_engine_cache_path
+    folder = given or folder_for(model, "tensorrt", ("onnxruntime", "tensorrt"))
+    if folder is None:
+        return {"trt_engine_cache_enable": "0", "trt_timing_cache_enable": "0"}
+    return {
+        "trt_engine_cache_enable": "1" if options.trt_engine_cache_enable else "0",
+        "trt_engine_cache_path": str(folder),
+        "trt_timing_cache_enable": "1" if options.trt_timing_cache_enable else "0",
+        "trt_timing_cache_path": options.trt_timing_cache_path or str(folder),
+    }
+
+
+def memory(options: TensorrtOptions) -> Memory | None:
+    wanted = options.io_binding or options.trt_cuda_graph_enable
+    return Memory("cuda", options.device_id) if wanted else None
+
+
+PROVIDER = Provider(
+    name="onnxruntime-tensorrt",
+    title="ONNX Runtime, TensorRT",
+    key="TensorrtExecutionProvider",
+    options=TensorrtOptions,
+    distributions=("onnxruntime-gpu",),
+    systems=("Linux", "Windows"),
+    extra="cuda",
+    fallbacks=(CUDA,),
+    missing=tensorrt_missing,
+    more=kept,
+    memory=memory,
+    graph=lambda options: bool(options.trt_cuda_graph_enable),
+    prepare=load_tensorrt,
+)
+BACKEND = backend_of(PROVIDER)

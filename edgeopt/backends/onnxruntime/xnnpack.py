@@ -1,0 +1,36 @@
+"""ONNX Runtime on processors, through XNNPACK, whose kernels are made for phones and small Arm boards."""
+
+from pathlib import Path
+from typing import Annotated
+
+from edgeopt.backends.onnxruntime.backend import backend_of
+from edgeopt.backends.onnxruntime.options import Count, OrtOptions
+from edgeopt.backends.onnxruntime.provider import Provider, Settings
+from edgeopt.backends.options import about
+
+
+class XnnpackOptions(OrtOptions, frozen=True):
+    # XNNPACK has threads of its own, which those of the runtime would hinder.
+    spinning: Annotated[
+        bool, about("Threads of the runtime that wait burn their core, which XNNPACK's own threads need")
+    ] = False
+    intra_op_num_threads: Annotated[
+        Count, about("XNNPACK's own threads; 0 is as many as `threads`", search=(0, 1))
+    ] = 0
+
+
+def settings(options: XnnpackOptions, _model: Path) -> Settings:
+    threads = options.intra_op_num_threads or options.threads
+    return {"intra_op_num_threads": str(threads)} if threads else {}
+
+
+PROVIDER = Provider(
+    name="onnxruntime-xnnpack",
+    title="ONNX Runtime, XNNPACK",
+    key="XnnpackExecutionProvider",
+    options=XnnpackOptions,
+    distributions=(),
+    unsent=("intra_op_num_threads",),
+    more=settings,
+)
+BACKEND = backend_of(PROVIDER)

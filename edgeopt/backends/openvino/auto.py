@@ -1,0 +1,86 @@
+"""OpenVINO's AUTO: it chooses the device by itself, among those that are here or those that it is given."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from edgeopt.backends.base import Available, Backend, Coverage, Options, Session
+from edgeopt.backends.openvino.coverage import device_coverage
+from edgeopt.backends.openvino.devices import package_available
+from edgeopt.backends.openvino.options import Aim, Count, Priority, SharedOptions, chosen, shared_config
+from edgeopt.backends.openvino.session import load_session
+from edgeopt.backends.options import about, read_options
+from edgeopt.hw.device import Unavailable
+
+NAME = "openvino-auto"
+_DEVICE = r"(CPU|GPU(\.\d+){0,2}|NPU)"
+
+
+class AutoOptions(SharedOptions, frozen=True):
+    devices: Annotated[
+        str,
+        msgspec.Meta(pattern=rf"^({_DEVICE}(,{_DEVICE})*)?$"),
+        about("Devices by priority, such as 'GPU,CPU'; empty: all that are here, without the NPU"),
+    ] = ""
+    performance_hint: Annotated[
+        Literal["latency", "throughput", "cumulative_throughput"],
+        about(
+            "One request as quick as possible, as many as possible on one device, or on all devices at once",
+            search=("latency", "throughput"),
+        ),
+    ] = "latency"
+    startup_fallback: Annotated[
+        bool, about("The processor runs the model until the chosen device has loaded it")
+    ] = True
+    runtime_fallback: Annotated[
+        bool, about("A request that fails on the chosen device is run again on another")
+    ] = True
+    schedule: Annotated[
+        Literal["", "device_priority", "round_robin"],
+        about("With 'cumulative_throughput': fill the first device first, or all in turn"),
+    ] = ""
+    bind_buffer: Annotated[bool | None, about("Buffers are bound to the device's own requests")] = None
+    model_priority: Annotated[Priority, about("Which model gets the better device, where several are loaded")] = ""
+    threads: Annotated[Count, about("Threads, where it runs on the processor; 0 is the runtime's own choice")] = 0
+
+
+def auto_aim(options: AutoOptions) -> Aim:
+    config = shared_config(options) | chosen(
+        PERFORMANCE_HINT=options.performance_hint.upper(),
+        ENABLE_STARTUP_FALLBACK=options.startup_fallback,
+        ENABLE_RUNTIME_FALLBACK=options.runtime_fallback,
+        SCHEDULE_POLICY=options.schedule.upper() or None,
+        DEVICE_BIND_BUFFER=options.bind_buffer,
+        MODEL_PRIORITY=options.model_priority.upper() or None,
+        DEVICE_PROPERTIES={"CPU": {"INFERENCE_NUM_THREADS": options.threads}} if options.threads else None,
+    )
+    device = f"AUTO:{options.devices}" if options.devices else "AUTO"
+    wanted = options.devices.split(",", 1)[0] or "AUTO"
+    return Aim(device, wanted, config, {"ENABLE_STARTUP_FALLBACK": False, "ENABLE_RUNTIME_FALLBACK": False})
+
+
+def available() -> Available | Unavailable:
+    return package_available()
+
+
+def supports(path: Path) -> Coverage:
+    """The processor's, which AUTO falls back to."""
+    return device_coverage(path, "CPU")
+
+
+def load(path: Path, options: Options, *, strict: bool = False, custom_ops: tuple[str, ...] = ()) -> Session:
+    chosen = read_options(AutoOptions, options, NAME)
+    return load_session(path, auto_aim(chosen), chosen, strict=strict, custom_ops=custom_ops)
+
+
+BACKEND = Backend(
+    name=NAME,
+    title="OpenVINO, a device of its own choice (AUTO)",
+    formats=(".onnx", ".xml"),
+    available=available,
+    supports=supports,
+    load=load,
+    options=AutoOptions,
+    package="openvino",
+)

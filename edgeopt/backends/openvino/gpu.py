@@ -1,0 +1,116 @@
+"""OpenVINO on Intel's GPUs, in the processor or beside it."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from edgeopt.backends.base import Available, Backend, Coverage, Options, Session
+from edgeopt.backends.openvino.coverage import device_coverage
+from edgeopt.backends.openvino.devices import device_available
+from edgeopt.backends.openvino.options import (
+    Aim,
+    Count,
+    GroupSize,
+    Hint,
+    KvCache,
+    Priority,
+    SharedOptions,
+    Streams,
+    chosen,
+    shared_config,
+)
+from edgeopt.backends.openvino.session import load_session
+from edgeopt.backends.options import about, read_options
+from edgeopt.hw.device import Unavailable
+
+NAME = "openvino-gpu"
+
+
+class GpuOptions(SharedOptions, frozen=True):
+    device: Annotated[
+        str,
+        msgspec.Meta(pattern=r"^GPU(\.\d+){0,2}$"),
+        about("'GPU' is the first one; 'GPU.1' the second; 'GPU.0.1' a tile of the first"),
+    ] = "GPU"
+    fallback: Annotated[
+        Literal["none", "cpu"], about("'cpu': nodes that the GPU cannot run go to the processor (HETERO)")
+    ] = "none"
+    performance_hint: Annotated[
+        Hint, about("One request as quick as possible, or as many as possible", search=("latency", "throughput"))
+    ] = "latency"
+    streams: Streams = 0
+    precision: Annotated[
+        Literal["", "f32", "f16"],
+        about("What it computes in; '' is f16 where the GPU has it", search=("f16", "f32")),
+    ] = ""
+    dynamic_quantization_group_size: GroupSize = None
+    kv_cache_precision: KvCache = ""
+    queue_priority: Annotated[Priority, about("Of its OpenCL queue, beside other programs on the GPU")] = ""
+    queue_throttle: Annotated[Priority, about("How hard the driver drives the queue: low spares power")] = ""
+    host_task_priority: Annotated[
+        Priority, about("Cores for loading on a processor with two kinds: low the small ones, high the big ones")
+    ] = ""
+    loop_unrolling: Annotated[
+        bool | None, about("Loops of fixed length are unrolled: quicker runs below 16 turns, slower loading")
+    ] = None
+    winograd: Annotated[
+        bool, about("Convolutions may use Winograd's method, which is quicker and a little less exact")
+    ] = True
+    sdpa: Annotated[bool | None, about("Attention stays one node instead of being taken apart")] = None
+    auto_batching: Annotated[
+        bool | None, about("Requests are gathered into batches when throughput is asked for")
+    ] = None
+    model_priority: Annotated[Priority, about("Which model gets the device first, where several run")] = ""
+    compile_threads: Annotated[Count, about("Threads for loading; 0 is the runtime's own choice")] = 0
+
+
+def gpu_aim(options: GpuOptions) -> Aim:
+    fallback = options.fallback == "cpu"
+    own = gpu_config(options)
+    # HETERO takes what it knows itself and hands the rest to the device that it names.
+    config = shared_config(options) | ({"DEVICE_PROPERTIES": {options.device: own}} if fallback else own)
+    return Aim(f"HETERO:{options.device},CPU" if fallback else options.device, options.device, config)
+
+
+def gpu_config(options: GpuOptions) -> dict[str, Any]:
+    return {"PERFORMANCE_HINT": options.performance_hint.upper()} | chosen(
+        NUM_STREAMS=options.streams or None,
+        INFERENCE_PRECISION_HINT=options.precision or None,
+        DYNAMIC_QUANTIZATION_GROUP_SIZE=options.dynamic_quantization_group_size,
+        KV_CACHE_PRECISION=options.kv_cache_precision or None,
+        GPU_QUEUE_PRIORITY=options.queue_priority.upper() or None,
+        GPU_QUEUE_THROTTLE=options.queue_throttle.upper() or None,
+        GPU_HOST_TASK_PRIORITY=options.host_task_priority.upper() or None,
+        GPU_ENABLE_LOOP_UNROLLING=options.loop_unrolling,
+        GPU_DISABLE_WINOGRAD_CONVOLUTION=None if options.winograd else True,
+        GPU_ENABLE_SDPA_OPTIMIZATION=options.sdpa,
+        ALLOW_AUTO_BATCHING=options.auto_batching,
+        MODEL_PRIORITY=options.model_priority.upper() or None,
+        COMPILATION_NUM_THREADS=options.compile_threads or None,
+    )
+
+
+def available() -> Available | Unavailable:
+    return device_available("GPU")
+
+
+def supports(path: Path) -> Coverage:
+    return device_coverage(path, "GPU")
+
+
+def load(path: Path, options: Options, *, strict: bool = False, custom_ops: tuple[str, ...] = ()) -> Session:
+    chosen = read_options(GpuOptions, options, NAME)
+    return load_session(path, gpu_aim(chosen), chosen, strict=strict, custom_ops=custom_ops)
+
+
+BACKEND = Backend(
+    name=NAME,
+    title="OpenVINO, GPU",
+    formats=(".onnx", ".xml"),
+    available=available,
+    supports=supports,
+    load=load,
+    options=GpuOptions,
+    package="openvino",
+)

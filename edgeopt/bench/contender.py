@@ -1,0 +1,137 @@
+"""Who takes part in a contest: a side, as it is asked for, and a contender, which is a loaded trial."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import msgspec
+
+from edgeopt.bench.host import Child, TrialHost
+from edgeopt.bench.messages import (
+    Answer,
+    Failed,
+    Load,
+    Loaded,
+    Memory,
+    Outputs,
+    Request,
+    Saved,
+    Time,
+    Timed,
+    decode_answer,
+)
+from edgeopt.errors import TrialError
+
+SLOWEST_ANSWER_S = 60.0
+# Percentiles of the last runs need no more.
+_KEPT_RUNS = 20_000
+
+
+class Side(msgspec.Struct, frozen=True):
+    """What is to take part: a name to show and what a trial is to load."""
+
+    name: str
+    load: Load
+    subject: str = ""
+    """The model, bundle, program or address; empty: the name."""
+    kind: Literal["model", "bundle", "command", "url"] = "model"
+    concurrency: int = 1
+    """So many threads call the session at once."""
+
+
+@dataclass(slots=True)
+class Contender:
+    """A loaded trial that takes part, and the median latency of each of its slices."""
+
+    name: str
+    child: Child
+    loaded: Loaded
+    slices_ms: list[float] = field(default_factory=list)
+    latencies_ms: list[float] = field(default_factory=list)
+    """The single latencies of the last slices, for percentiles."""
+    memory: Memory | None = None
+    failure: str | None = None
+    concurrency: int = 1
+
+    def patience_s(self, runs: int) -> float:
+        """How long so many runs may take before the trial counts as hung."""
+        return max(SLOWEST_ANSWER_S, 4 * runs * self.loaded.first_run_ms / 1e3)
+
+    def close(self) -> None:
+        self.child.close()
+
+
+def enter(
+    host: TrialHost, name: str, load: Load, timeout_s: float = SLOWEST_ANSWER_S, concurrency: int = 1
+) -> Contender:
+    """Starts a trial and loads its model; raises TrialError with the reason when it cannot."""
+    child = host.start()
+    try:
+        answer = ask(child, load, timeout_s)
+        if not isinstance(answer, Loaded):
+            raise TrialError(f"failed: {reason(answer)}")
+    except BaseException:
+        child.close()
+        raise
+    return Contender(name, child, answer, memory=answer.memory, concurrency=concurrency)
+
+
+def enter_side(host: TrialHost, side: Side, timeout_s: float = SLOWEST_ANSWER_S) -> Contender:
+    """Starts and loads one side; raises TrialError with a sentence when it cannot run."""
+    try:
+        return enter(host, side.name, side.load, timeout_s, side.concurrency)
+    except TrialError as error:
+        raise TrialError(
+            f"'{side.name}' {error.message.rstrip('.')}.", "Check the file with `edgeopt verify` or its runtime."
+        ) from None
+
+
+def ask(child: Child, request: Request, timeout_s: float = SLOWEST_ANSWER_S) -> Answer:
+    """One request and its answer; raises TrialError when there is none that can be read, and the trial is gone."""
+    child.send(msgspec.json.encode(request))
+    return read_answer(child, timeout_s)
+
+
+def read_answer(child: Child, timeout_s: float) -> Answer:
+    """The answer to what was sent before."""
+    line = child.receive(timeout_s)
+    try:
+        answer: Answer = decode_answer(line)
+    except msgspec.DecodeError:
+        # What comes next from such a process could be taken for the answer to another question.
+        child.close()
+        begin = line[:60].decode(errors="replace")
+        raise TrialError(f"answered something that is no answer: {begin!r}; it was killed") from None
+    return answer
+
+
+def take_slice(contender: Contender, span_ms: float) -> Timed | None:
+    """One time slice; None when the contender crashed, hung or failed: then it is marked with its failure."""
+    try:
+        answer = ask(contender.child, Time(span_ms, contender.concurrency), contender.patience_s(2))
+    except TrialError as error:
+        contender.failure = error.message
+        return None
+    return accept(contender, answer)
+
+
+def accept(contender: Contender, answer: Answer) -> Timed | None:
+    """Notes what a slice gave; None and a failure when it gave nothing."""
+    if not isinstance(answer, Timed) or not answer.latencies_ms:
+        contender.failure = f"failed: {reason(answer)}"
+        return None
+    contender.latencies_ms = [*contender.latencies_ms, *answer.latencies_ms][-_KEPT_RUNS:]
+    contender.memory = answer.memory
+    return answer
+
+
+def save_outputs(contender: Contender, first: int, count: int, out_path: str, timeout_s: float) -> None:
+    """Has a contender run samples and save their outputs; raises TrialError with the reason when it cannot."""
+    answer = ask(contender.child, Outputs(first, count, out_path), timeout_s)
+    if not isinstance(answer, Saved):
+        raise TrialError(f"failed: {reason(answer)}")
+
+
+def reason(answer: Answer) -> str:
+    if isinstance(answer, Timed):
+        return "it answered with no run at all"
+    return answer.message if isinstance(answer, Failed) else f"unexpected answer {type(answer).__name__}"

@@ -1,0 +1,1 @@
+"""Reports as pictures: charts for a terminal, timelines for Perfetto."""

@@ -1,0 +1,65 @@
+"""What all duties share: sides against the first one by values paired within rounds, and sides that fail."""
+
+from collections.abc import Sequence
+
+from edgeopt.bench.report import Comparison, Verdict
+from edgeopt.bench.stats import Interval, paired_ratios, sign_interval
+from edgeopt.errors import TrialError
+
+ERROR = 0.02
+"""The chance of calling a difference where there is none, as in a contest."""
+
+
+LUCK = 1.04
+"""Two processes of one model may differ by so much for their whole life, by where their memory happens to lie."""
+SAME = 1.01
+"""A smaller difference is not worth a verdict, even where every round has processes of its own."""
+
+
+def compared(
+    name: str, other: str, mine_ms: Sequence[float], theirs_ms: Sequence[float], least: float = LUCK
+) -> Comparison | None:
+    """How many times faster the first is than the second, judged once; None without a round of both.
+
+    A ratio below `least` gets no verdict.
+    """
+    rounds = min(len(mine_ms), len(theirs_ms))
+    if not rounds:
+        return None
+    ratio = sign_interval(paired_ratios(theirs_ms[:rounds], mine_ms[:rounds]), 1 - ERROR)
+    said = _verdict(ratio, least)
+    at_most = 100 * (max(ratio.high, 1 / max(ratio.low, 1e-9)) - 1) if said == "no difference seen" else None
+    return Comparison(name, other, ratio, said, at_most, error=ERROR)
+
+
+def _verdict(ratio: Interval, least: float) -> Verdict:
+    # Equal sides fall all on one side of 1x with this chance, and then no interval of theirs holds 1x.
+    if 2 * 0.5**ratio.rounds > ERROR:
+        return "too few rounds to tell"
+    if ratio.low > 1 and ratio.median > least:
+        return "faster"
+    if ratio.high < 1 and ratio.median < 1 / least:
+        return "slower"
+    return "no difference seen"
+
+
+def against_first(
+    names: Sequence[str], values_ms: Sequence[Sequence[float]], least: float = LUCK
+) -> tuple[Comparison, ...]:
+    """The first side with each other one."""
+    others = zip(names[1:], values_ms[1:], strict=True)
+    made = (compared(names[0], name, values_ms[0], values, least) for name, values in others)
+    return tuple(c for c in made if c is not None)
+
+
+def require_one(failures: dict[str, str | None]) -> None:
+    """Raises TrialError when no side is left; a side that failed beside others is a part of the report."""
+    if failures and all(why is not None for why in failures.values()):
+        name, why = next(iter(failures.items()))
+        raise TrialError(f"'{name}' {(why or '').rstrip('.')}.", "Its own runtime may say more.")
+
+
+def warnings_of(failures: dict[str, str | None]) -> tuple[str, ...]:
+    return tuple(
+        f"'{name}' {why.rstrip('.')}; it was left out from then on." for name, why in failures.items() if why
+    )

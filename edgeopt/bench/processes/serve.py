@@ -1,0 +1,25 @@
+"""The loop of a child process: one request line in, one answer line out, ends when its stdin closes."""
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+
+from edgeopt.bench.processes import lifeline
+
+
+def serve(answer: Callable[[bytes], bytes]) -> None:
+    """Answers requests until the parent ends; whatever else is printed goes to stderr's file."""
+    if len(sys.argv) > 1:
+        lifeline.end_group_with(int(sys.argv[1]))
+    requests = lifeline.requests_until_parent_ends()
+    # Runtimes print to stdout too, so answers keep the pipe for themselves.
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    try:
+        while True:
+            answers.write(answer(requests.get()) + b"\n")
+    except BaseException:  # noqa: BLE001 - the process's edge
+        # Python would abort instead while the lifeline still reads, and the reason would be lost.
+        traceback.print_exc()
+        os._exit(1)

@@ -1,0 +1,45 @@
+"""Temporary folders that are gone when the work ends, and are swept up later when its process was killed."""
+
+import contextlib
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+BENCH = "edgeopt-bench-"
+PEAKS = "edgeopt-peaks-"
+WORK = "edgeopt-work-"
+_PREFIXES = (BENCH, PEAKS, WORK)
+
+
+@contextmanager
+def workspace(prefix: str = BENCH) -> Iterator[Path]:
+    """A fresh folder; its name holds the process that owns it, so that later ones can tell who is gone."""
+    parent = Path(tempfile.gettempdir())
+    sweep(parent)
+    # Named first and made second: an interrupt between the two leaves nothing.
+    folder = parent / f"{prefix}{os.getpid()}-{secrets.token_hex(8)}"
+    try:
+        folder.mkdir(mode=0o700)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep(parent: Path) -> None:
+    """Removes the folders whose process is gone, whatever of edgeopt made them."""
+    for prefix in _PREFIXES:
+        for folder in parent.glob(f"{prefix}*"):
+            owner = folder.name.removeprefix(prefix).partition("-")[0]
+            if owner.isdigit() and not _exists(int(owner)):
+                with contextlib.suppress(OSError):
+                    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _exists(pid: int) -> bool:
+    import psutil
+
+    return bool(psutil.pid_exists(pid))

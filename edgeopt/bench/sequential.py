@@ -1,0 +1,120 @@
+"""When a contest knows enough: what the legs so far say of two sides, and whether to go on.
+
+A leg is some rounds of fresh processes. Two processes of one model differ for their whole life, by where their
+memory and threads happen to lie, and rounds of one process resemble each other; so a leg is one observation,
+however many rounds it has, and only further legs make an interval narrower.
+
+Within a leg the sides are compared by their least disturbed slices, each a median of its own runs. Others on the
+machine only ever make a slice slower, often to twice its time, and a median of ratios moves with the luck of who
+was struck: under recorded noise it finds 79 of 100 differences of 5 %, and the least disturbed slices find 99
+(`benchmarks/contest_simulation.py`). The median of the ratios is watched all the same, see `decide`.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from edgeopt.bench.report import Verdict
+from edgeopt.bench.stats import Interval, trimmed_interval
+
+LOOKS = (3, 4, 6, 9, 13, 19, 28, 41)
+"""After so many legs the contest is judged; between them it is not, for every look may err."""
+# What each look may err, as a share of what all may: with independent normal noise, all looks together then err as
+# often as they may (simulated, see tests/bench/test_sequential.py).
+_SHARE = 0.13
+# With fewer fresh processes luck is not averaged out, and between equal models smaller differences than this are
+# seen too often (`benchmarks/contest_simulation.py --starting 100`).
+_FRESH_LEGS, LUCK_PERCENT = 3, 4.0
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """How long a contest goes on, and when its answer counts."""
+
+    rounds_least: int = 0
+    """Not ended before, however clear the answer is."""
+    rounds_most: int = 1000
+    time_limit_s: float = 60.0
+    """A leg that was begun is ended."""
+    error: float = 0.02
+    """The chance, over all looks, of calling a difference where none is."""
+    same_percent: float = 1.0
+    """A smaller difference is not worth a verdict."""
+    at_most_percent: float = 2.0
+    """Ended when a difference, if there is one, is proved to be smaller than this."""
+    repeats_most: int = 10
+    """So many rounds taken in a bad state of the device are run again; further ones count, and are marked."""
+    patience_s: float = 60.0
+    """A process that says nothing for so long while it loads, or runs a slice, has hung."""
+
+
+class Leg(NamedTuple):
+    """What some rounds say of two sides, as logarithms of how many times faster the first is."""
+
+    calm: float
+    """Of the slices that were disturbed least."""
+    typical: float
+    """The median of the ratios within the rounds."""
+    rounds: int
+    fresh: bool = True
+    """Run by processes that no other leg used."""
+
+
+class Decision(msgspec.Struct, frozen=True):
+    done: bool
+    verdict: Verdict
+    speedup: Interval
+    at_most_percent: float | None
+    looks: int
+    torn: bool = False
+    """Undisturbed slices and the median round contradict each other: one side jumps between two speeds."""
+
+
+def leg_of(first_ms: Sequence[float], second_ms: Sequence[float], fresh: bool = True) -> Leg:
+    """Compares the slices of two sides, which ran in turns."""
+    first, second = np.log(np.asarray(first_ms)), np.log(np.asarray(second_ms))
+    return Leg(float(second.min() - first.min()), float(np.median(second - first)), len(first), fresh)
+
+
+def decide(legs: Sequence[Leg], rules: Rules, last: bool = False) -> Decision | None:
+    """What the legs so far say; None where there is nothing to say yet. `last`: no more can follow."""
+    count = len(legs)
+    if not count or (count not in LOOKS and not last):
+        return None
+    looks = sum(look <= count for look in LOOKS) + (count not in LOOKS)
+    rounds = sum(leg.rounds for leg in legs)
+    confidence = 1 - _SHARE * rules.error
+    calm = trimmed_interval([leg.calm for leg in legs], confidence)
+    typical = trimmed_interval([leg.typical for leg in legs], confidence)
+    torn = calm[1] > typical[2] or typical[1] > calm[2]
+    # Where the two contradict each other, the interval holds both, and there is no verdict but on what both say.
+    low, high = (min(calm[1], typical[1]), max(calm[2], typical[2])) if torn else calm[1:]
+    speedup = Interval(_exp(calm[0]), _exp(low), _exp(high), rounds, confidence)
+    verdict = _verdict(count, calm[0], low, high, _least(legs, rules))
+    widest = max(high, -low)
+    proved = verdict in {"faster", "slower"} or widest < math.log1p(rules.at_most_percent / 100)
+    at_most = 100 * (_exp(widest) - 1) if verdict == "no difference seen" and widest < math.log(10) else None
+    return Decision(last or (proved and rounds >= rules.rounds_least), verdict, speedup, at_most, looks, torn)
+
+
+def _least(legs: Sequence[Leg], rules: Rules) -> float:
+    """The smallest logarithm that is worth a verdict."""
+    fresh = sum(leg.fresh for leg in legs)
+    luck = 0.0 if fresh >= _FRESH_LEGS else LUCK_PERCENT
+    return math.log1p(max(rules.same_percent, luck) / 100)
+
+
+def _verdict(count: int, middle: float, low: float, high: float, least: float) -> Verdict:
+    if count < 2:
+        return "too few rounds to tell"
+    if low > 0 and middle > least:
+        return "faster"
+    if high < 0 and middle < -least:
+        return "slower"
+    return "no difference seen"
+
+
+def _exp(value: float) -> float:
+    return math.exp(value) if value < 700 else math.inf

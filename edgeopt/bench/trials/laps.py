@@ -1,0 +1,124 @@
+"""Runs something over and over for a time slice, in one thread or in several at once."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Run = Callable[[Any], object]
+Count = Callable[[], dict[str, int]]
+_Laps = tuple[list[int], list[int]]
+
+_WARM_SHARE = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """What counts of a slice: its runs without those that warmed up."""
+
+    begin_s: float
+    """On the machine's monotonic clock."""
+    seconds: float
+    """With the number of runs, the throughput."""
+    latencies_ms: tuple[float, ...]
+    starts_ms: tuple[float, ...]
+    """Since the begin; in their order, also where several threads ran."""
+    events: tuple[dict[str, int], dict[str, int]]
+    """What was counted before and after."""
+
+
+def time_slice(
+    run: Run, turns: Sequence[Any], slice_ms: float, concurrency: int = 1, count: Count | None = None
+) -> Slice:
+    """`run` is given each of `turns` in rotation; every thread has its own place in it.
+
+    Raises what `run` raises.
+    """
+    if concurrency == 1:
+        return _one_thread(run, turns, slice_ms, count)
+    return _threads(run, turns, slice_ms, concurrency, count)
+
+
+def _one_thread(run: Run, turns: Sequence[Any], slice_ms: float, count: Count | None) -> Slice:
+    begin = time.perf_counter_ns()
+    warm_until, end = _limits(begin, slice_ms)
+    before = count() if count else {}
+    warm = _laps(run, turns, 0, warm_until)
+    if warm[1][-1] >= end:  # a run longer than the slice
+        laps = (warm[0][-1:], warm[1][-1:])
+    else:
+        before = count() if count else {}
+        laps = _laps(run, turns, len(warm[0]), end)
+    return _slice([laps], (before, count() if count else {}))
+
+
+def _threads(run: Run, turns: Sequence[Any], slice_ms: float, concurrency: int, count: Count | None) -> Slice:
+    kept: list[_Laps] = []
+    errors: list[BaseException] = []
+    gate = threading.Barrier(concurrency + 1)
+    limits = [0, 0]
+
+    def work(place: int) -> None:
+        gate.wait()
+        warm_until, end = limits
+        try:
+            warm = _laps(run, turns, place, warm_until)
+            one_long = warm[1][-1] >= end
+            laps = _laps(run, turns, place + len(warm[0]), end) if not one_long else (warm[0][-1:], warm[1][-1:])
+            kept.append(laps)
+        except BaseException as error:  # noqa: BLE001 - told by the thread that asked
+            errors.append(error)
+
+    places = [k * len(turns) // concurrency for k in range(concurrency)]
+    threads = [threading.Thread(target=work, args=(place,), daemon=True) for place in places]
+    for thread in threads:
+        thread.start()
+    limits[:] = _limits(time.perf_counter_ns(), slice_ms)
+    gate.wait()
+    time.sleep(max(0.0, (limits[0] - time.perf_counter_ns()) / 1e9))
+    before = count() if count else {}
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return _slice(kept, (before, count() if count else {}))
+
+
+def _laps(run: Run, turns: Sequence[Any], place: int, end: int) -> _Laps:
+    """When each run began and ended; at least one, and none that begins after the end."""
+    clock = time.perf_counter_ns
+    starts: list[int] = []
+    stops: list[int] = []
+    length = len(turns)
+    while True:
+        turn = turns[place % length]
+        start = clock()
+        if start >= end and stops:
+            return starts, stops
+        run(turn)
+        stops.append(clock())
+        starts.append(start)
+        place += 1
+
+
+def _limits(begin: int, slice_ms: float) -> tuple[int, int]:
+    return begin + int(slice_ms * 1e6 * _WARM_SHARE), begin + int(slice_ms * 1e6)
+
+
+def _slice(threads: list[_Laps], events: tuple[dict[str, int], dict[str, int]]) -> Slice:
+    starts = np.concatenate([np.array(laps[0]) for laps in threads])
+    stops = np.concatenate([np.array(laps[1]) for laps in threads])
+    order = np.argsort(starts, kind="stable")
+    starts, stops = starts[order], stops[order]
+    # Threads end at different moments, and then fewer of them run: so each is divided by its own time.
+    per_ns = sum(len(laps[0]) / max(laps[1][-1] - laps[0][0], 1) for laps in threads)
+    return Slice(
+        begin_s=float(starts[0]) / 1e9,
+        seconds=len(starts) / per_ns / 1e9,
+        latencies_ms=tuple(((stops - starts) / 1e6).tolist()),
+        starts_ms=tuple(np.round((starts - starts[0]) / 1e6, 3).tolist()),
+        events=events,
+    )

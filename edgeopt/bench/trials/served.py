@@ -1,0 +1,163 @@
+"""A served model as a contender: the Open Inference Protocol v2 over HTTP, with binary tensors.
+
+A run is what a client waits for: the arrays written as a request, sent, and the answer read into arrays. Every run
+at once has a connection of its own, which is kept for later ones.
+"""
+
+import http.client
+import json
+from collections import deque
+from dataclasses import dataclass
+from typing import TypeVar
+from urllib.parse import quote, unquote, urlsplit
+
+import msgspec
+
+from edgeopt.backends.base import Array, Feeds, TensorInfo
+from edgeopt.errors import EdgeoptError, MissingError, ModelError, UsageError, said_by
+from edgeopt.fleet.answers import decode
+from edgeopt.fleet.http import said_in
+from edgeopt.fleet.tensors import Metadata, encode, tensor_info
+
+_TIMEOUT_S = 30.0
+_MODELS = "/v2/models/"
+_HINT = "Give the address of a model: http://127.0.0.1:8080/v2/models/NAME"
+_Document = TypeVar("_Document")
+# What a connection that rested may meet: the server had closed it.
+_STALE = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError, ConnectionAbortedError)
+
+
+class _Listed(msgspec.Struct, frozen=True):
+    name: str
+    state: str = "READY"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A server, and the path of a model there (empty: the only one that it has)."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}{self.path}"
+
+    def connect(self) -> http.client.HTTPConnection:
+        kind = http.client.HTTPSConnection if self.scheme == "https" else http.client.HTTPConnection
+        return kind(self.host, self.port, timeout=_TIMEOUT_S)
+
+
+class Served:
+    """Safe to use from several threads."""
+
+    def __init__(self, address: str) -> None:
+        """Raises a sentence where nobody answers, or not by the protocol."""
+        place = parse(address)
+        self._place = place
+        self._idle: deque[http.client.HTTPConnection] = deque()
+        path = place.path or self._only_model()
+        metadata = self._document("GET", path, Metadata)
+        self.inputs: tuple[TensorInfo, ...] = tuple(tensor_info(t, fixed=False) for t in metadata.inputs)
+        self.outputs: tuple[TensorInfo, ...] = tuple(tensor_info(t, fixed=False) for t in metadata.outputs)
+        self._infer = f"{path}/infer"
+
+    def run(self, feeds: Feeds) -> dict[str, Array]:
+        request = encode(feeds)
+        headers = {
+            "Content-Type": "application/octet-stream",
+            "Inference-Header-Content-Length": str(request.header_length),
+        }
+        status, body, length = self._exchange("POST", self._infer, request.body, headers)
+        if status != 200:
+            raise self._refused(status, body)
+        return decode(body, None if length is None else int(length))
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+    def _only_model(self) -> str:
+        """The path of the model, where the address is that of a server with just one."""
+        models = [m for m in self._document("POST", "/v2/repository/index", list[_Listed]) if m.state == "READY"]
+        if len(models) != 1:
+            names = ", ".join(model.name for model in models) or "none"
+            raise UsageError(
+                f"The server at {self._place.url} serves {len(models)} models ({names}); one must be named.", _HINT
+            )
+        return _MODELS + quote(models[0].name, safe="")
+
+    def _document(self, method: str, path: str, kind: type[_Document]) -> _Document:
+        body = json.dumps({}).encode() if method == "POST" else b""
+        status, content, _ = self._exchange(method, path, body, {"Content-Type": "application/json"})
+        if status == 404 and said_in(content) is None:
+            raise self._no_protocol()
+        if status >= 400:
+            raise self._refused(status, content)
+        try:
+            return msgspec.json.decode(content, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise self._no_protocol() from None
+
+    def _exchange(
+        self, method: str, path: str, body: bytes, headers: dict[str, str]
+    ) -> tuple[int, bytes, str | None]:
+        """Status, content, and the length of its JSON; sent again where a connection that rested was gone."""
+        try:
+            connection, rested = self._idle.pop(), True
+        except IndexError:
+            connection, rested = self._place.connect(), False
+        while True:
+            try:
+                connection.request(method, path, body=body, headers=headers)
+                answer = connection.getresponse()
+                content = answer.read()
+            except _STALE as error:
+                connection.close()
+                if not rested:
+                    raise self._broken(error) from None
+                rested = False  # an http.client.HTTPConnection connects again by itself
+                continue
+            except (OSError, http.client.HTTPException) as error:
+                connection.close()
+                raise self._broken(error) from None
+            self._idle.append(connection)
+            return answer.status, content, answer.getheader("Inference-Header-Content-Length")
+
+    def _broken(self, error: Exception) -> EdgeoptError:
+        url = self._place.url
+        if isinstance(error, ConnectionRefusedError):
+            return MissingError(f"No server listens at {url}.", "Start it, or check the address.")
+        if isinstance(error, TimeoutError):
+            return MissingError(
+                f"The server at {url} did not answer within {_TIMEOUT_S:.0f} s.", "Look at its log."
+            )
+        if isinstance(error, http.client.HTTPException) and not isinstance(error, ConnectionError):
+            return self._no_protocol()
+        return MissingError(f"The server at {url} cannot be reached: {said_by(error)}.", "Look at its log.")
+
+    def _refused(self, status: int, body: bytes) -> EdgeoptError:
+        said = said_in(body)
+        words = said.message if said else http.client.responses.get(status, "")
+        return ModelError(f"The server at {self._place.url} refused ({status}): {words.rstrip('.')}.", _HINT)
+
+    def _no_protocol(self) -> EdgeoptError:
+        return MissingError(
+            f"What answers at {self._place.url} does not speak the Open Inference Protocol v2.", _HINT
+        )
+
+
+def parse(address: str) -> Place:
+    try:
+        parts = urlsplit(address)
+        port = parts.port
+    except ValueError as error:
+        raise UsageError(f"'{address}' is no address: {error}.", _HINT) from None
+    path = parts.path.rstrip("/")
+    known = not path or (path.startswith(_MODELS) and unquote(path) != _MODELS.rstrip("/"))
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or not known:
+        raise UsageError(f"'{address}' is no address of a served model.", _HINT)
+    return Place(parts.scheme, parts.hostname, port or (443 if parts.scheme == "https" else 80), path)

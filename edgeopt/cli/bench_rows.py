@@ -1,0 +1,203 @@
+"""A contest's report as rows and sentences: what a terminal, a pipe and a Markdown page show alike."""
+
+import math
+from collections import Counter
+from typing import NamedTuple
+
+from edgeopt.bench.memory import net_bytes
+from edgeopt.bench.report import Comparison, ContestReport, SideReport
+
+_MIB = 2**20
+
+
+class Rows(NamedTuple):
+    columns: tuple[str, ...]
+    """A title each; a unit stands behind a space."""
+    rows: list[list[str]]
+
+
+def sides_rows(report: ContestReport) -> Rows:
+    """One row a side that ran; columns in which nobody has a value are left out."""
+    columns = (
+        "",
+        "p50 ms",
+        "p90 ms",
+        "p99 ms",
+        "runs /s",
+        "load ms",
+        "first ms",
+        "model MiB",
+        "peak MiB",
+        "mJ /run",
+    )
+    rows = [_row(side) for side in report.sides if side.figures is not None]
+    kept = [k for k in range(len(columns)) if k == 0 or any(row[k] for row in rows)]
+    return Rows(tuple(columns[k] for k in kept), [[row[k] for k in kept] for row in rows])
+
+
+def _row(side: SideReport) -> list[str]:
+    found = side.figures
+    assert found is not None  # noqa: S101 - asked for sides with figures only
+    energy = side.energy.joules_per_run if side.energy else None
+    return [
+        side.name,
+        number(found.p50_ms),
+        number(found.p90_ms),
+        number(found.p99_ms),
+        number(found.throughput_per_s),
+        number(side.load_ms),
+        number(side.first_run_ms),
+        mebibytes(net_bytes(side.memory) if side.memory else None),
+        mebibytes(_peak_bytes(side)),
+        number(None if energy is None else energy * 1e3),
+    ]
+
+
+def _peak_bytes(side: SideReport) -> int | None:
+    """Not of a served model: what can be seen here is its client."""
+    if side.kind == "url":
+        return None
+    inside = side.memory.peak_bytes if side.memory else None
+    seen = [value for value in (inside, side.outside_peak_bytes) if value is not None]
+    return max(seen) if seen else None
+
+
+def verdict_lines(report: ContestReport) -> list[str]:
+    """A sentence for each comparison, the failed sides, and what holds for all."""
+    lines = [said(comparison) for comparison in report.comparisons]
+    compared = {comparison.second for comparison in report.comparisons}
+    lines += [
+        f"{report.sides[0].name} and {side.name}: too few rounds to tell, {report.rounds}."
+        for side in report.sides[1:]
+        if side.name not in compared and not side.failure and not report.sides[0].failure
+    ]
+    lines += [f"{side.name} did not finish: {side.failure.rstrip('.')}." for side in report.sides if side.failure]
+    return lines
+
+
+def said(comparison: Comparison) -> str:
+    """In words: who is faster, by how much, how surely."""
+    first, second, ratio = comparison.first, comparison.second, comparison.speedup
+    counted = f"{ratio.rounds} rounds"
+    if comparison.verdict in {"faster", "slower"}:
+        return f"{first} is {comparison.verdict} than {second}: {ratio}, {counted}."
+    if comparison.verdict == "no difference seen":
+        most = comparison.at_most_percent
+        bound = f" (at most {number(most)} %)" if most is not None else ""
+        return f"{first} and {second}: no difference seen{bound}, {counted}."
+    so_far = f"{ratio}" if math.isfinite(ratio.high) and ratio.low > 0 else f"{ratio.median:.2f}x"
+    return f"{first} and {second}: {comparison.verdict}; {so_far} so far, {counted}."
+
+
+def circumstance_lines(report: ContestReport) -> list[str]:
+    """How it was measured, once below the table."""
+    lines = []
+    shared = _shared_options(report)
+    data = f"Inputs: {report.data}." if report.data else ""
+    lines.append(" ".join(part for part in (data, f"All sides with {shared}." if shared else "") if part))
+    if report.measured_while:
+        lines.append(f"{report.measured_while[0].upper()}{report.measured_while[1:].rstrip('.')}.")
+    reasons = {s.energy.reason for s in report.sides if s.energy and s.energy.reason}
+    lines += [f"Energy is not measurable here: {reason.rstrip('.')}." for reason in sorted(reasons)]
+    lines += [_energy_line(side) for side in report.sides if side.energy and side.energy.source][:1]
+    lines += _counter_lines(report)
+    return [line for line in lines if line]
+
+
+def _shared_options(report: ContestReport) -> str:
+    """Options that every one of several sides has, where the names do not say them."""
+    models = [side for side in report.sides if side.kind == "model"]
+    if len(models) < 2:
+        return ""
+    common = {
+        name: value
+        for name, value in models[0].options.items()
+        if all(side.options.get(name) == value and f"{name}=" not in side.name for side in models)
+    }
+    return ", ".join(f"{name}={value}" for name, value in common.items())
+
+
+def _energy_line(side: SideReport) -> str:
+    assert side.energy is not None  # noqa: S101 - asked for sides with energy only
+    idle = f"; {number(side.energy.idle_watts)} W of that the idle device" if side.energy.idle_watts else ""
+    return f"Energy is that of the whole device, by {side.energy.source}{idle}."
+
+
+# What they are called here, and what to multiply them by.
+_COUNTERS = {
+    "instructions": ("instructions", 1.0),
+    "cycles": ("cycles", 1.0),
+    "cache_references": ("cache references", 1.0),
+    "cache_misses": ("cache misses", 1.0),
+    "branch_misses": ("branch misses", 1.0),
+    "page_faults": ("page faults", 1.0),
+    "context_switches": ("context switches", 1.0),
+    "task_clock_ns": ("ms of CPU time", 1e-6),
+}
+
+
+def _counter_lines(report: ContestReport) -> list[str]:
+    """The best known ones; `--json` has all."""
+    lines = []
+    for side in report.sides:
+        told = [
+            f"{number(side.counters_per_run[name] * factor)} {words}"
+            for name, (words, factor) in _COUNTERS.items()
+            if name in side.counters_per_run
+        ]
+        if told:
+            lines.append(f"{side.name}, a run: {', '.join(told)}.")
+    return lines
+
+
+def settled_lines(report: ContestReport) -> list[str]:
+    """Absolute figures that had not settled at the end; ratios within rounds stand anyway."""
+    names = [side.name for side in report.sides if side.figures and side.figures.stable is False]
+    if not names:
+        return []
+    said = "did not settle: the last three windows differ by more than 10 %"
+    return [f"The absolute times of {', '.join(names)} {said}."]
+
+
+def fallback_lines(report: ContestReport) -> list[str]:
+    """What did not run where it was asked to: how many nodes, of which types, where instead."""
+    lines = []
+    for side in report.sides:
+        placed = side.placement
+        if placed is None or not placed.fallen:
+            continue
+        total = sum(placed.nodes.values())
+        by_place = ", ".join(f"{place} runs {count}" for place, count in placed.nodes.items())
+        types = Counter(fallen.partition(":")[0] for fallen in placed.fallen)
+        named = ", ".join(f"{count} {kind}" for kind, count in types.most_common(5))
+        more = f" and {len(types) - 5} more types" if len(types) > 5 else ""
+        crossing = f"; data crosses between them at {placed.boundaries} places" if placed.boundaries else ""
+        lines.append(
+            f"{side.name}: {len(placed.fallen)} of {total} nodes fell back from {placed.wanted} "
+            f"({named}{more}): {by_place}{crossing}. --strict refuses that."
+        )
+    return lines
+
+
+def number(value: float | None) -> str:
+    """Three figures: nothing here is known better; empty where nothing is known."""
+    if value is None:
+        return ""
+    if abs(value) >= 1e6:
+        return f"{value / 1e6:.3g}M" if abs(value) < 1e9 else f"{value / 1e9:.3g}G"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    decimals = 1 if abs(value) >= 10 else 2 if abs(value) >= 1 else 3
+    return f"{value:.{decimals}f}"
+
+
+def mebibytes(value: int | None) -> str:
+    return number(None if value is None else value / _MIB)
+
+
+def markdown(rows: Rows) -> list[str]:
+    """A table for a page, the first column to the left and the figures to the right."""
+    head = "| " + " | ".join(title or "side" for title in rows.columns) + " |"
+    rule = "|" + "|".join("---" if k == 0 else "---:" for k in range(len(rows.columns))) + "|"
+    cells = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows.rows]
+    return [head, rule, *cells]

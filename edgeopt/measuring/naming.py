@@ -1,0 +1,190 @@
+"""How a user names a side: `WHAT[@BACKEND[,option=value...]]`, or only what differs from the first."""
+
+import re
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from edgeopt.backends import BACKENDS, backend_named
+from edgeopt.backends.base import Options
+from edgeopt.bundle.read import is_bundle
+from edgeopt.errors import UsageError
+
+Kind = Literal["model", "bundle", "command", "url"]
+OptionValue = str | int | float | bool | dict[str, list[int]]
+
+_HOW = "A side is FILE[@BACKEND[,option=value...]]: model.onnx@onnxruntime-cpu,threads=1"
+_OPTION = re.compile(r"[a-z][a-z0-9_]*=")
+_OUTSIDE_BRACKETS = re.compile(r",(?![^{\[]*[}\]])")
+_WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+_LONGEST_NAME = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A side as it was named: nothing is read or checked yet but the form."""
+
+    kind: Kind
+    what: str
+    """A path, a program's command line, or an address."""
+    backend: str | None = None
+    options: dict[str, OptionValue] = field(default_factory=dict)
+
+    @property
+    def path(self) -> Path:
+        return Path(self.what)
+
+
+def first_side(text: str, backend: str | None = None, options: dict[str, OptionValue] | None = None) -> Named:
+    """The side that `SUBJECT`, `--backend` and `--option` name together."""
+    named = _whole(text)
+    if backend is not None:
+        backend_named(backend)
+        if named.backend not in {None, backend}:
+            raise UsageError(f"'{text}' names another backend than --backend {backend}.", "Give one of the two.")
+        named = replace(named, backend=backend)
+    named = replace(named, options={**named.options, **(options or {})})
+    return _allowed(named)
+
+
+def other_side(text: str, first: Named) -> Named:
+    """What `--against` names: a side of its own, or the first one with another backend or other options."""
+    if is_address(text) or Path(text).exists():
+        return _allowed(_whole(text))
+    backend, *more = _OUTSIDE_BRACKETS.split(text)
+    if _OPTION.match(text):
+        # Options of one side say nothing about another, but the backend that they belong to stays.
+        return _allowed(replace(first, options=read_options(_OUTSIDE_BRACKETS.split(text))))
+    if backend in {b.name for b in BACKENDS}:
+        return _allowed(replace(first, backend=backend, options=read_options(more)))
+    if "@" not in text and not Path(text).suffix:
+        near = get_close_matches(backend, [b.name for b in BACKENDS], 1, 0.6)
+        hint = f"Did you mean '{near[0]}'?" if near else "edgeopt backends lists the backends."
+        raise UsageError(f"There is no model, bundle or backend '{text}'.", hint)
+    return _allowed(_whole(text))
+
+
+def program(command: str) -> Named:
+    """A program of the user's."""
+    if not command.strip():
+        raise UsageError("--baseline-command is empty.", 'Give a program: --baseline-command "python mine.py"')
+    return Named("command", command)
+
+
+def is_address(text: str) -> bool:
+    return text.startswith(("http://", "https://"))
+
+
+def address(url: str) -> Named:
+    """A served model; what the address leads to is found out when it is asked."""
+    if not is_address(url) or not urlsplit(url).hostname:
+        raise UsageError(
+            f"'{url}' is no address of a model.", "Give one like http://127.0.0.1:8080/v2/models/NAME"
+        )
+    return Named("url", url)
+
+
+def read_options(texts: list[str]) -> dict[str, OptionValue]:
+    """`name=value` each, values as what they look like; the backend checks them against its own types."""
+    found: dict[str, OptionValue] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not (name and sign):
+            raise UsageError(f"'{text}' is no option.", "Write name=value, such as threads=1.")
+        if name in found:
+            raise UsageError(f"The option '{name}' is given twice.", "Give it once.")
+        found[name] = _value(value)
+    return found
+
+
+def _value(text: str) -> OptionValue:
+    if text in _WORDS:
+        return _WORDS[text]
+    try:
+        value: OptionValue = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+    return value if isinstance(value, int | float | dict) else text
+
+
+def _whole(text: str) -> Named:
+    if is_address(text):
+        return address(text)
+    what, sign, rest = text.rpartition("@")
+    if not sign or Path(text).exists():
+        return Named(_kind(text), text)
+    backend, *options = _OUTSIDE_BRACKETS.split(rest)
+    if not what or not backend:
+        raise UsageError(f"'{text}' names no side.", _HOW)
+    backend_named(backend)
+    return Named(_kind(what), what, backend, read_options(options))
+
+
+def _kind(what: str) -> Kind:
+    return "bundle" if is_bundle(Path(what)) or Path(what).is_dir() else "model"
+
+
+def _allowed(named: Named) -> Named:
+    """Bundles and addresses bring their own backend and options."""
+    if named.backend is None and not named.options:
+        return named
+    if named.kind == "bundle":
+        raise UsageError(
+            f"The bundle '{named.path.name}' runs with the backend and options that it was proved with.",
+            "Name the model file inside it to try others.",
+        )
+    if named.kind in {"url", "command"}:
+        raise UsageError(f"'{named.what}' chooses its own backend and options.", "Give those where you start it.")
+    return named
+
+
+def written(options: Options) -> str:
+    """The options as a user would write them."""
+    return ",".join(f"{name}={_written(value)}" for name, value in options.items())
+
+
+def _written(value: OptionValue) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return msgspec.json.encode(value).decode() if isinstance(value, dict) else str(value)
+
+
+def side_names(sides: list[Named]) -> list[str]:
+    """A short and distinct name for each side, the same for the same sides in every run."""
+    bases = _bases(sides)
+    names: list[str] = []
+    for base, side in zip(bases, sides, strict=True):
+        name = " · ".join(part for part in (base, side.backend or "", written(side.options)) if part)
+        alike = sum(taken == name or taken.startswith(f"{name} (") for taken in names)
+        names.append(f"{name} ({alike + 1})" if alike else name)
+    return names
+
+
+def _bases(sides: list[Named]) -> list[str]:
+    """What each side is without its backend and options; files of the same name keep as much path as they need."""
+    shorts = [_short(side) for side in sides]
+    for depth in range(2, 6):
+        whats: dict[str, set[str]] = {}
+        for short, side in zip(shorts, sides, strict=True):
+            whats.setdefault(short, set()).add(side.what)
+        shorts = [
+            "/".join(side.path.absolute().parts[-depth:])
+            if len(whats[short]) > 1 and side.kind in {"model", "bundle"}
+            else short
+            for short, side in zip(shorts, sides, strict=True)
+        ]
+    return shorts
+
+
+def _short(side: Named) -> str:
+    if side.kind == "command":
+        return side.what if len(side.what) <= _LONGEST_NAME else side.what[: _LONGEST_NAME - 3] + "..."
+    if side.kind == "url":
+        parts = urlsplit(side.what)
+        model = parts.path.rstrip("/").rpartition("/models/")[2].split("/")[0]
+        return f"{model} at {parts.netloc}" if model else parts.netloc
+    return side.path.name or side.what

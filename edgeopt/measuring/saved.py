@@ -1,0 +1,87 @@
+"""Reports on disk: written so that a crash leaves the old file or the new one, and read back."""
+
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from edgeopt.bench.report import SCHEMA, ContestReport
+from edgeopt.errors import InputError, UsageError
+
+_HINT = "Save one with: edgeopt bench MODEL --save FILE"
+
+
+def check_place(path: Path, what: str) -> None:
+    """Raises UsageError where a file cannot be written, before minutes are spent on what goes into it."""
+    if path.is_dir():
+        raise UsageError(f"{what} cannot go to '{path}': that is a folder.", "Name a file in it.")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"The folder of '{path}' does not exist.", "Make it first.")
+    if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        raise UsageError(f"{what} cannot be written to '{path}'.", "Choose a place where you may write.")
+
+
+def save(report: msgspec.Struct, path: Path) -> None:
+    """Writes a report as JSON, in one step."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            file.write(msgspec.json.encode(report) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def read_saved(path: Path) -> ContestReport:
+    """What `--save` wrote, or the result in the lines of `--json`; raises InputError with a sentence."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"The saved run '{path}' cannot be read: {error.strerror or error}.", _HINT) from error
+    try:
+        lines = [line for line in text.splitlines() if line.strip()]
+        found = msgspec.json.decode(lines[-1] if lines else b"")
+        if not isinstance(found, dict):
+            raise msgspec.ValidationError("no table of values")
+        data = _result(found, path)
+        if "sides" not in data or "rounds" not in data:
+            raise InputError(
+                f"'{path}' holds no contest in turns: saved sweeps, suites and other duties cannot be compared.",
+                _HINT,
+            )
+        if int(data.get("schema", SCHEMA)) > SCHEMA:
+            raise InputError(
+                f"'{path}' was saved by a newer edgeopt (schema {data['schema']}; this one reads up to {SCHEMA}).",
+                "Update edgeopt here.",
+            )
+        for comparison in data.get("comparisons", ()):
+            ends = comparison["speedup"]
+            # An interval may be open to one side, and JSON has no word for that.
+            ends["high"] = math.inf if ends["high"] is None else ends["high"]
+        return msgspec.convert(data, ContestReport)
+    except (
+        msgspec.MsgspecError,
+        UnicodeDecodeError,
+        ValueError,
+        RecursionError,
+        AttributeError,
+        TypeError,
+        KeyError,
+    ) as error:
+        raise InputError(f"'{path}' is no saved run: {error}.", _HINT) from error
+
+
+def _result(found: dict[str, Any], path: Path) -> dict[str, Any]:
+    if "event" not in found:
+        return found
+    if found.get("event") == "error":
+        raise InputError(f"The run in '{path}' failed: {found.get('message', '')}", "Measure again.")
+    if (found.get("event"), found.get("kind")) != ("result", "bench") or not isinstance(found.get("data"), dict):
+        what = found.get("kind") or found["event"]
+        raise InputError(f"The last line of '{path}' is no result of edgeopt bench but '{what}'.", _HINT)
+    data: dict[str, Any] = found["data"]
+    return data

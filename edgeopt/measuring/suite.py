@@ -1,0 +1,125 @@
+"""Every model of a folder, one after another: a row each, and what holds over all of them."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.backends import BACKENDS
+from edgeopt.bench.report import Comparison, ContestReport
+from edgeopt.bench.stats import Interval
+from edgeopt.bundle.read import is_bundle
+from edgeopt.errors import EdgeoptError, InputError, UsageError
+from edgeopt.events import Emit, Progress
+from edgeopt.measuring.request import Request
+
+Measure = Callable[[Request, Emit], ContestReport]
+
+
+class SuiteRow(msgspec.Struct, frozen=True):
+    """One model: its report, or why there is none."""
+
+    name: str
+    report: ContestReport | None = None
+    failure: str = ""
+    hint: str = ""
+    exit_code: int = 0
+
+
+class SuiteMean(msgspec.Struct, frozen=True):
+    """How many times faster the models are than one of the others, on the geometric mean."""
+
+    against: str
+    speedup: Interval
+    """`rounds` is the number of models."""
+    faster: int = 0
+    slower: int = 0
+
+
+class SuiteReport(msgspec.Struct, frozen=True):
+    folder: str
+    models: tuple[SuiteRow, ...]
+    against: tuple[str, ...] = ()
+    """As it was asked for: the sides of each report after its first."""
+    means: tuple[SuiteMean, ...] = ()
+    """Over the models that could be compared."""
+    exit_code: int = 0
+    """The worst of all models: what the command leaves with."""
+
+
+def suite(folder: Path, request: Request, measure: Measure, emit: Emit) -> SuiteReport:
+    """Measures each model; what one of them cannot do is its row and ends nothing."""
+    if request.subject is not None or request.url is not None:
+        raise UsageError("--suite brings its own models.", "Leave the SUBJECT and --url out.")
+    if request.settings.data is not None:
+        raise UsageError("--suite takes the data of each model from beside it.", "Put NAME.npz beside NAME.onnx.")
+    if request.baseline_command is not None or any(Path(text).exists() for text in request.against):
+        raise UsageError(
+            "--suite compares each model with itself under another backend or other options.",
+            "Such as --against openvino-cpu, or --against threads=1.",
+        )
+    found = models_in(folder)
+    rows = []
+    for number, path in enumerate(found):
+        emit(Progress("suite", path.name, number, len(found)))
+        rows.append(_row(path, request, measure, emit))
+    means = [mean for place, text in enumerate(request.against) if (mean := _mean(rows, place, text))]
+    worst = max(row.exit_code for row in rows)
+    return SuiteReport(str(folder), tuple(rows), request.against, tuple(means), worst)
+
+
+def models_in(folder: Path) -> list[Path]:
+    """What a backend reads, and bundles, by name; raises InputError where there is none."""
+    if not folder.is_dir():
+        raise InputError(f"There is no folder '{folder}'.", "Give a folder of models to --suite.")
+    formats = tuple(sorted({suffix for backend in BACKENDS for suffix in backend.formats}))
+    found = [p for p in sorted(folder.iterdir()) if is_bundle(p) or (p.is_file() and p.name.endswith(formats))]
+    if not found:
+        raise InputError(f"The folder '{folder}' holds no model and no bundle.", "Put some .onnx files there.")
+    return found
+
+
+def data_beside(model: Path) -> Path | None:
+    """`NAME.npz` beside `NAME.onnx`."""
+    beside = model.with_name(model.name.partition(".")[0] + ".npz")
+    return next((path for path in (model.with_suffix(".npz"), beside) if path.is_file()), None)
+
+
+def comparison_with(row: SuiteRow, place: int) -> Comparison | None:
+    """That of its first side with one of the others; None where too little was measured to compare."""
+    if row.report is None or place + 1 >= len(row.report.sides):
+        return None
+    name = row.report.sides[place + 1].name
+    return next((c for c in row.report.comparisons if c.second == name), None)
+
+
+def _row(path: Path, request: Request, measure: Measure, emit: Emit) -> SuiteRow:
+    settings = replace(request.settings, data=data_beside(path))
+    try:
+        report = measure(replace(request, subject=str(path), settings=settings), emit)
+    except EdgeoptError as error:
+        return SuiteRow(path.name, None, error.message, error.hint, error.exit_code)
+    fallen = next((side for side in report.sides if side.failure), None)
+    if fallen is not None:
+        return SuiteRow(path.name, report, f"{fallen.name}: {fallen.failure}", exit_code=1)
+    return SuiteRow(path.name, report)
+
+
+def _mean(rows: list[SuiteRow], place: int, text: str) -> SuiteMean | None:
+    """Over the models that ran on both sides; their half-widths add up like independent errors."""
+    found = [c for row in rows if (c := comparison_with(row, place)) is not None]
+    ratios = [c.speedup for c in found if c.speedup.low > 0 and math.isfinite(c.speedup.high)]
+    if not ratios:
+        return None
+    center = sum(math.log(ratio.median) for ratio in ratios) / len(ratios)
+    halves = [math.log(ratio.high / ratio.low) / 2 for ratio in ratios]
+    half = math.sqrt(sum(h * h for h in halves)) / len(ratios)
+    speedup = Interval(math.exp(center), math.exp(center - half), math.exp(center + half), len(ratios))
+    return SuiteMean(
+        text,
+        speedup,
+        sum(c.verdict == "faster" for c in found),
+        sum(c.verdict == "slower" for c in found),
+    )

@@ -1,0 +1,25 @@
+"""`edgeopt watch`: one side, run over and over until it is stopped."""
+
+from edgeopt.bench.host import LocalHost
+from edgeopt.bench.watch import WatchReport
+from edgeopt.bench.watch import watch as watch_side
+from edgeopt.errors import UsageError
+from edgeopt.events import Emit
+from edgeopt.measuring.naming import Named
+from edgeopt.measuring.sides import Settings, prepare
+from edgeopt.measuring.strict import refuse_fallback
+from edgeopt.search.workspace import workspace
+
+
+def watch(
+    subject: Named, settings: Settings, rate_per_s: float | None, seconds: float | None, emit: Emit
+) -> WatchReport:
+    """Runs a side over and over and tells how it fares; without `seconds`, until it is stopped."""
+    for value, what in ((rate_per_s, "rate"), (seconds, "number of seconds")):
+        if value is not None and not 0 < value < float("inf"):
+            raise UsageError(f"{value} is no {what}.", "Give a number above 0.")
+    with workspace() as folder:
+        (side,) = prepare([subject], settings, folder, emit).sides
+        if settings.strict:
+            refuse_fallback([side], folder, emit)
+        return watch_side(LocalHost(folder), side, rate_per_s, seconds, emit)

@@ -1,0 +1,88 @@
+"""Runs single operators in a process of its own (`python -m edgeopt.ops.child`); see `messages`."""
+
+import statistics
+import time
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.backends import backend_named
+from edgeopt.backends.base import Array, Session
+from edgeopt.bench.processes.serve import serve
+from edgeopt.errors import EdgeoptError, said_by
+from edgeopt.ops import arrays
+from edgeopt.ops.messages import Answer, Failed, Open, Opened, Refused, Time, Timed, decode_request
+
+_WARM_UP_BELOW_US = 20_000.0
+_MOST_RUNS = 10_000
+
+
+class Runner:
+    """The model that is open."""
+
+    def __init__(self) -> None:
+        self._session: Session | None = None
+        self._feeds: dict[str, Array] = {}
+        self._run_us = 0.0
+
+    def answer(self, request: Open | Time) -> Answer:
+        return self._open(request) if isinstance(request, Open) else self._time(request.slice_ms)
+
+    def _open(self, request: Open) -> Answer:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+        self._feeds = arrays.read(Path(request.feeds_path))
+        begin = time.perf_counter()
+        try:
+            session = backend_named(request.backend).load(Path(request.model_path), request.options, strict=True)
+        except EdgeoptError as error:
+            return Refused(error.message)
+        load_ms = (time.perf_counter() - begin) * 1e3
+        self._session = session
+        arrays.write(Path(request.outputs_path), session.run(self._feeds))
+        self._run_us = self._one_run(session)
+        return Opened(load_ms)
+
+    def _time(self, slice_ms: float) -> Answer:
+        session = self._session
+        if session is None:
+            return Failed("nothing is open")
+        if self._run_us < _WARM_UP_BELOW_US:
+            self._one_run(session)  # brings the caches back from what ran in the turn before
+        taken: list[float] = []
+        end = time.perf_counter() + slice_ms / 1e3
+        while not taken or (time.perf_counter() < end and len(taken) < _MOST_RUNS):
+            taken.append(self._one_run(session))
+        self._run_us = statistics.median(taken)
+        return Timed(self._run_us)
+
+    def _one_run(self, session: Session) -> float:
+        begin = time.perf_counter_ns()
+        session.run(self._feeds)
+        return (time.perf_counter_ns() - begin) / 1e3
+
+
+def main() -> None:
+    """Answers requests until the parent ends."""
+    runner = Runner()
+
+    def answer(line: bytes) -> bytes:
+        return msgspec.json.encode(_guarded(runner, decode_request.decode(line)))
+
+    serve(answer)
+
+
+def _guarded(runner: Runner, request: Open | Time) -> Answer:
+    try:
+        return runner.answer(request)
+    except EdgeoptError as error:
+        return Failed(error.message)
+    except MemoryError:
+        return Failed("There is not enough memory.")
+    except Exception as error:  # noqa: BLE001 - the process's edge: whatever a runtime raises is a result
+        return Failed(f"{type(error).__name__}: {said_by(error)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""How much work an operator is, told from shapes alone: operations, and how many numbers make one of an output."""
+
+from math import prod
+
+from edgeopt.ops.case import Attributes
+
+Shape = tuple[int, ...]
+
+_MOVES = (
+    "Reshape", "Transpose", "Concat", "Split", "Slice", "Gather", "Squeeze", "Unsqueeze", "Pad", "Expand",
+    "Flatten", "DepthToSpace", "Identity", "Constant", "Shape", "ConstantOfShape", "Cast",
+)  # fmt: skip
+"""They move numbers and compute none."""
+_PRODUCTS = ("Conv", "ConvInteger", "QLinearConv", "MatMul", "MatMulInteger", "QLinearMatMul", "Gemm")
+_POOLS = ("AveragePool", "MaxPool")
+_RECURRENT = ("LSTM", "GRU", "RNN")
+_NORMS = (
+    "Softmax", "LogSoftmax", "LayerNormalization", "InstanceNormalization", "GroupNormalization",
+    "RMSNormalization",
+)  # fmt: skip
+_READ_IN_PART = ("Gather", "Slice")
+
+
+def operations(operator: str, inputs: list[Shape], outputs: list[Shape], attributes: Attributes) -> int:
+    """Of one run; a multiplication and an addition are two, and any other function of a number is one."""
+    if not inputs or not outputs or operator in _MOVES:
+        return 0
+    given, out = inputs[0], prod(outputs[0])
+    if operator == "ConvTranspose":
+        return 2 * prod(given) * prod(inputs[1][1:])
+    if operator in _RECURRENT:
+        return 2 * prod(given[:2]) * (prod(inputs[1]) + prod(inputs[2]))
+    if operator == "Attention":
+        return 4 * prod(given) * inputs[1][-2]
+    if operator in _PRODUCTS:
+        return 2 * out * fan_in(operator, inputs, outputs, attributes)
+    if operator in _POOLS:
+        return out * fan_in(operator, inputs, outputs, attributes)
+    if operator in _NORMS:
+        return 5 * prod(given)
+    if operator.startswith(("Reduce", "Arg", "Global")):
+        return prod(given)
+    return out
+
+
+def fan_in(operator: str, inputs: list[Shape], outputs: list[Shape], attributes: Attributes) -> int:  # noqa: C901
+    """How many products or numbers are added up for one number of the output."""
+    if not inputs or not outputs:
+        return 1
+    given = inputs[0]
+    found = 1
+    if operator in {"Conv", "ConvInteger"}:
+        found = prod(inputs[1][1:])
+    elif operator == "QLinearConv":
+        found = prod(inputs[3][1:])
+    elif operator == "ConvTranspose":
+        found = prod(inputs[1]) // inputs[1][1] // prod(_whole(attributes, "strides"))
+    elif operator in {"MatMul", "QLinearMatMul", "MatMulInteger"}:
+        found = given[-1] if given else 1
+    elif operator == "Gemm":
+        found = prod(given) // max(1, outputs[0][0])
+    elif operator in _RECURRENT:
+        found = inputs[1][2] + inputs[2][2]
+    elif operator == "Attention":
+        found = 4 * (given[-1] + inputs[1][-2])  # two sums and an exponential function, one after the other
+    elif operator == "Resize":
+        found = (4 * max(given)) ** 2  # coordinates are rounded too, in shares of the side
+    elif operator in _POOLS:
+        found = prod(_whole(attributes, "kernel_shape"))
+    elif operator in _NORMS:
+        found = prod(given[2:]) if operator[:2] in {"In", "Gr"} else given[-1]
+    elif operator.startswith(("Reduce", "Global")):
+        found = prod(given) // max(1, prod(outputs[0]))
+    return max(1, found)
+
+
+def bytes_moved(operator: str, inputs_bytes: list[int], outputs_bytes: int) -> int:
+    """What must at least be read and written."""
+    if operator in _READ_IN_PART:
+        return min(inputs_bytes[0], outputs_bytes) + sum(inputs_bytes[1:]) + outputs_bytes
+    return sum(inputs_bytes) + outputs_bytes
+
+
+def _whole(attributes: Attributes, name: str) -> tuple[int, ...]:
+    value = attributes.get(name, (1,))
+    return tuple(int(each) for each in value) if isinstance(value, tuple) else (1,)

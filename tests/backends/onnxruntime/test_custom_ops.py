@@ -1,0 +1,62 @@
+import os
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+from edgeopt.backends import backend_named
+from edgeopt.errors import ModelError, UsageError
+
+pytest.importorskip("onnxruntime")
+ORT = backend_named("onnxruntime-cpu")
+
+
+@pytest.fixture
+def library(tmp_path):
+    """`library("int f(void) { return 0; }")` is that source as a shared library."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None or os.name != "posix":
+        pytest.skip("there is no C compiler to build a library with")
+
+    def build(source):
+        (tmp_path / "ops.c").write_text(source)
+        command = [compiler, "-shared", "-fPIC", "-o", tmp_path / "ops.so", tmp_path / "ops.c"]
+        subprocess.run(command, check=True)
+        return str(tmp_path / "ops.so")
+
+    return build
+
+
+# What a library gets: the options to register with, and the table of ONNX Runtime's functions; no status is well.
+REGISTERS = "void *RegisterCustomOps(void *options, const void *api) { return options && api ? 0 : (void *)1; }"
+
+
+def test_a_library_is_asked_for_its_operators(onnx_file, library):
+    session = ORT.load(onnx_file("batch"), {}, custom_ops=(library(REGISTERS),))
+    assert session.run({"x": np.ones((1, 3), np.float32)})["y"].tolist() == [[2, 2, 2]]
+
+
+def test_a_library_without_operators(onnx_file, library):
+    with pytest.raises(UsageError, match=r"'ops.so' has no function RegisterCustomOps") as raised:
+        ORT.load(onnx_file("batch"), {}, custom_ops=(library("int f(void) { return 0; }"),))
+    assert raised.value.hint
+
+
+def test_what_is_not_there(onnx_file, tmp_path):
+    with pytest.raises(UsageError, match=r"no library of custom operators at .*absent\.so"):
+        ORT.load(onnx_file("batch"), {}, custom_ops=(str(tmp_path / "absent.so"),))
+
+
+def test_what_is_no_library(onnx_file, tmp_path):
+    (tmp_path / "notes.so").write_text("not a library")
+    with pytest.raises(UsageError, match=r"'notes.so' cannot be loaded as a library") as raised:
+        ORT.load(onnx_file("batch"), {}, custom_ops=(str(tmp_path / "notes.so"),))
+    assert raised.value.message.endswith(".")
+
+
+def test_an_operator_that_no_library_brings_is_named(onnx_file, library):
+    nodes = [("Mine", ["x"], ["y"], {"domain": "my.ops"})]
+    path = onnx_file(nodes=nodes, inputs=[("x", "float32", [1])], outputs=[("y", "float32", [1])])
+    with pytest.raises(ModelError, match=r"my\.ops"):
+        ORT.load(path, {}, custom_ops=(library(REGISTERS),))

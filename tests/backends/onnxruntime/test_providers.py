@@ -1,0 +1,221 @@
+"""What each provider is given, and how a session is opened; the runtime of the processor stands for the others."""
+
+import dataclasses
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from edgeopt.backends import BACKENDS, backend_named
+from edgeopt.backends.base import Available
+from edgeopt.backends.onnxruntime import coreml, cuda, directml, openvino, qnn, tensorrt, xnnpack
+from edgeopt.backends.onnxruntime.opening import open_with, session_options_for
+from edgeopt.backends.onnxruntime.options import OrtOptions
+from edgeopt.backends.onnxruntime.provider import CPU, Provider
+from edgeopt.backends.options import read_options
+from edgeopt.errors import MissingError, UsageError
+
+pytest.importorskip("onnxruntime")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def settings(onnx_file):
+    """`settings(cuda, use_tf32=False)` is what the runtime would be given."""
+    model = onnx_file("batch")
+
+    def read(module, **options):
+        provider = module.PROVIDER
+        return provider.settings(read_options(provider.options, options, provider.name), model)
+
+    return read
+
+
+def test_the_runtimes_own_choice_is_left_to_it(settings):
+    assert settings(cuda) == settings(directml) == settings(coreml) == settings(xnnpack) == {}
+    assert settings(qnn) == {"backend_type": "htp"}
+
+
+@pytest.mark.parametrize(
+    ("module", "options", "given"),
+    [
+        (cuda, {"device_id": 1, "use_tf32": False}, {"device_id": "1", "use_tf32": "0"}),
+        (cuda, {"enable_cuda_graph": True, "gpu_mem_limit": 2**30},
+         {"enable_cuda_graph": "1", "gpu_mem_limit": "1073741824"}),
+        (cuda, {"cudnn_conv_algo_search": "HEURISTIC", "threads": 2}, {"cudnn_conv_algo_search": "HEURISTIC"}),
+        (directml, {"disable_metacommands": True}, {"disable_metacommands": "true"}),
+        (coreml, {"ModelFormat": "MLProgram", "RequireStaticInputShapes": True},
+         {"ModelFormat": "MLProgram", "RequireStaticInputShapes": "1"}),
+        (qnn, {"htp_performance_mode": "burst", "vtcm_mb": 8},
+         {"backend_type": "htp", "htp_performance_mode": "burst", "vtcm_mb": "8"}),
+        (xnnpack, {"threads": 4}, {"intra_op_num_threads": "4"}),
+        (xnnpack, {"threads": 1, "intra_op_num_threads": 2}, {"intra_op_num_threads": "2"}),
+    ],
+)  # fmt: skip
+def test_options_in_the_words_of_the_runtime(settings, module, options, given):
+    assert settings(module, **options) == given
+
+
+@pytest.mark.parametrize(
+    ("module", "options", "message", "hint"),
+    [
+        (cuda, {"use_tf23": False}, "no option 'use_tf23'", "'use_tf32'"),
+        (cuda, {"cudnn_conv_algo_search": "EXHAUSTIV"}, "must be one of", "'EXHAUSTIVE'"),
+        (cuda, {"gpu_mem_limit": -1}, "must be int >= 0", ""),
+        (tensorrt, {"trt_builder_optimization_level": 9}, "must be int <= 5", ""),
+        (directml, {"memory_pattern": True}, "must be false", "Leave it out"),
+        (directml, {"execution_mode": "parallel"}, "must be one of sequential", ""),
+        (coreml, {"MLComputeUnits": "CPUAndGpu"}, "must be one of", "'CPUAndGPU'"),
+        (openvino, {"device_type": "XYZ"}, "no device of OpenVINO: 'XYZ'", "AUTO:GPU,CPU"),
+        (openvino, {"load_config": "{"}, "no JSON of properties", "NUM_STREAMS"),
+        (openvino, {"load_config": '{"NUM_STREAMS": "2"}'}, "no JSON of properties", "NUM_STREAMS"),
+        (qnn, {"htp_performance_mode": "bursts"}, "must be one of", "'burst'"),
+    ],
+)
+def test_what_the_runtime_would_take_in_silence(settings, module, options, message, hint):
+    with pytest.raises(UsageError, match=message) as raised:
+        settings(module, **options)
+    assert hint in raised.value.hint
+
+
+def test_openvinos_properties_go_through_one_text(settings):
+    given = settings(openvino, threads=2, precision="f32", load_config='{"CPU": {"NUM_STREAMS": "3"}, "GPU": {}}')
+    assert given["device_type"] == "CPU"
+    assert json.loads(given["load_config"]) == {
+        "CPU": {
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_NUM_THREADS": "2",
+            "INFERENCE_PRECISION_HINT": "f32",
+            "NUM_STREAMS": "3",
+        },
+        "GPU": {},
+    }
+    # Threads of the processor mean nothing to another device.
+    gpu = settings(openvino, threads=2, device_type="GPU.1")
+    assert json.loads(gpu["load_config"]) == {"GPU": {"PERFORMANCE_HINT": "LATENCY"}}
+
+
+def test_where_data_stands():
+    assert cuda.memory(cuda.CudaOptions(device_id=1)) == ("cuda", 1)
+    assert cuda.memory(cuda.CudaOptions(io_binding=False)) is None
+    assert cuda.memory(cuda.CudaOptions(io_binding=False, enable_cuda_graph=True)) == ("cuda", 0)
+    assert tensorrt.memory(tensorrt.TensorrtOptions()) == ("cuda", 0)
+
+
+def test_a_backend_that_is_not_here_says_why(onnx_file):
+    path = onnx_file("batch")
+    missing = [
+        b for b in BACKENDS if b.name.startswith("onnxruntime-") and not isinstance(b.available(), Available)
+    ]
+    assert missing
+    for backend in missing:
+        for call in (lambda b=backend: b.load(path, {}), lambda b=backend: b.supports(path)):
+            with pytest.raises(MissingError, match=f"The backend {backend.name} cannot be used here: ") as raised:
+                call()
+            assert raised.value.hint
+
+
+def other(**changes):
+    """A provider that the installed runtime has under another name than the processor's."""
+    return dataclasses.replace(
+        Provider(
+            name="onnxruntime-other", title="", key="AzureExecutionProvider", options=OrtOptions, distributions=()
+        ),
+        **changes,
+    )
+
+
+def test_fallbacks_stand_in_the_list_between_it_and_the_processor(onnx_file, monkeypatch):
+    import onnxruntime
+
+    listed = []
+
+    def session(_path, _options, providers, **_more):
+        listed.extend(providers)
+        return SimpleNamespace(get_providers=lambda: [tensorrt.PROVIDER.key, cuda.CUDA, CPU])
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", session)
+    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: [tensorrt.PROVIDER.key, cuda.CUDA, CPU])
+    provider = dataclasses.replace(tensorrt.PROVIDER, prepare=lambda: None)
+    options = tensorrt.TensorrtOptions(device_id=1, trt_fp16_enable=True)
+    open_with(provider, onnx_file("batch"), options, session_options_for(options, "x"))
+    (first, given), second, last = listed
+    assert (first, second, last) == (tensorrt.PROVIDER.key, (cuda.CUDA, {"device_id": "1"}), CPU)
+    assert given["trt_fp16_enable"] == "1"
+
+
+def test_a_provider_that_does_not_start_is_an_error_and_no_fallback(onnx_file, capfd):
+    provider = other(key="CUDAExecutionProvider")
+    options = OrtOptions()
+    with (
+        pytest.raises(MissingError, match="could not start"),
+        pytest.warns(UserWarning, match="CUDAExecutionProvider"),
+    ):
+        open_with(provider, onnx_file("batch"), options, session_options_for(options, "x"))
+    assert capfd.readouterr().out == ""
+
+
+def test_what_the_files_of_an_engine_depend_on(settings, onnx_file, tmp_path):
+    given = settings(tensorrt)
+    folder = given["trt_engine_cache_path"]
+    assert folder.startswith(str(tmp_path / "cache" / "edgeopt" / "tensorrt"))
+    assert given["trt_timing_cache_path"] == folder
+    assert (given["trt_engine_cache_enable"], given["trt_timing_cache_enable"]) == ("1", "1")
+    assert settings(tensorrt)["trt_engine_cache_path"] == folder
+    other_model = tensorrt.kept(tensorrt.TensorrtOptions(), onnx_file("fixed"))
+    assert other_model["trt_engine_cache_path"] != folder
+
+
+def test_weights_beside_the_model_count(tmp_path):
+    import onnx
+    from onnx import helper, numpy_helper
+
+    def folder(value):
+        weights = numpy_helper.from_array(np.full((1000,), value, np.float32), "w")
+        ports = [helper.make_tensor_value_info(name, 1, [1000]) for name in "xy"]
+        graph = helper.make_graph(
+            [helper.make_node("Add", ["x", "w"], ["y"])], "g", ports[:1], ports[1:], [weights]
+        )
+        path = tmp_path / "m.onnx"
+        onnx.save(helper.make_model(graph), path, save_as_external_data=True, location="m.data", size_threshold=0)
+        return tensorrt.kept(tensorrt.TensorrtOptions(), path)["trt_engine_cache_path"]
+
+    first = folder(1)
+    (tmp_path / "m.data").unlink()
+    second = folder(2)
+    (tmp_path / "m.data").unlink()
+    assert folder(1) == first != second
+
+
+def test_engines_in_a_folder_of_the_users_or_nowhere(settings, tmp_path):
+    given = settings(tensorrt, trt_engine_cache_path=str(tmp_path))
+    assert (given["trt_engine_cache_path"], given["trt_timing_cache_path"]) == (str(tmp_path), str(tmp_path))
+    off = {"trt_engine_cache_enable": "0", "trt_timing_cache_enable": "0"}
+    assert settings(tensorrt, trt_engine_cache_enable=False, trt_timing_cache_enable=False) == off
+
+
+def test_where_nothing_can_be_written_no_engine_is_kept(settings, tmp_path):
+    (tmp_path / "cache").write_text("a file, not a folder")
+    assert settings(tensorrt) == {"trt_engine_cache_enable": "0", "trt_timing_cache_enable": "0"}
+
+
+@pytest.mark.hardware
+@pytest.mark.parametrize("name", ["onnxruntime-cuda", "onnxruntime-tensorrt"])
+@pytest.mark.parametrize("graph", [False, True])
+def test_on_a_gpu(onnx_file, name, graph):
+    backend = backend_named(name)
+    found = backend.available()
+    if not isinstance(found, Available):
+        pytest.skip(found.reason)
+    option = {"onnxruntime-cuda": "enable_cuda_graph", "onnxruntime-tensorrt": "trt_cuda_graph_enable"}[name]
+    session = backend.load(onnx_file("batch"), {option: graph}, strict=True)
+    for size in (1, 4, 1, 4):
+        feed = np.arange(3 * size, dtype=np.float32).reshape(size, 3)
+        assert np.array_equal(session.run({"x": feed})["y"], feed + feed)
+    assert session.placement.fallen == ()
+    assert set(backend.times(onnx_file("batch"), {}, {"x": feed})) == {session.placement.wanted}

@@ -1,0 +1,131 @@
+"""GPU and NPU with a fake core: what they need, what they are given, and where their nodes run."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgeopt.backends import backend_named
+from edgeopt.backends.base import Available
+from edgeopt.backends.openvino import devices
+from edgeopt.backends.openvino.gpu import GpuOptions, gpu_aim
+from edgeopt.backends.openvino.npu import NpuOptions, npu_aim
+from edgeopt.errors import ModelError, UsageError
+from edgeopt.hw.device import Unavailable
+
+openvino = pytest.importorskip("openvino")
+GPU, NPU = backend_named("openvino-gpu"), backend_named("openvino-npu")
+NODES = {"GPU": "dri/renderD128", "NPU": "accel/accel0"}
+
+
+@pytest.fixture
+def dev(tmp_path, monkeypatch):
+    monkeypatch.setattr(devices, "DEV", tmp_path)
+    monkeypatch.setattr(devices.sys, "platform", "linux")
+    return tmp_path
+
+
+def add_node(dev, kind):
+    node = dev / NODES[kind]
+    node.parent.mkdir(parents=True)
+    node.touch()
+
+
+@pytest.mark.parametrize("kind", ["GPU", "NPU"])
+def test_without_a_device_node_openvino_is_not_even_asked(dev, fake_openvino, kind):
+    fake_openvino.available_devices = None
+    state = devices.device_available(kind)
+    assert isinstance(state, Unavailable)
+    assert kind in state.reason
+
+
+@pytest.mark.parametrize("kind", ["GPU", "NPU"])
+def test_a_device_of_another_maker_is_not_seen(dev, fake_openvino, kind):
+    add_node(dev, kind)
+    fake_openvino.available_devices = ["CPU"]
+    state = devices.device_available(kind)
+    assert isinstance(state, Unavailable)
+    assert f"OpenVINO sees no {kind}" in state.reason
+    assert "Intel's" in state.reason
+
+
+@pytest.mark.parametrize(("backend", "kind"), [(GPU, "GPU"), (NPU, "NPU")])
+def test_what_openvino_lists_is_available(dev, fake_openvino, backend, kind):
+    add_node(dev, kind)
+    assert isinstance(backend.available(), Available)
+
+
+def test_without_the_package_nothing_is_looked_for(dev, monkeypatch):
+    monkeypatch.setattr(devices, "package_available", lambda: Unavailable("not installed", "openvino"))
+    assert GPU.available() == NPU.available() == Unavailable("not installed", "openvino")
+
+
+def documented():
+    """Every property in the headers that the package brings."""
+    headers = (Path(openvino.__file__).parent / "include/openvino/runtime").rglob("properties.hpp")
+    return {word for path in headers for word in re.findall(r'"([A-Z][A-Z_]+)"', path.read_text())}
+
+
+def test_every_gpu_option_is_a_documented_property():
+    options = GpuOptions(
+        performance_hint="throughput", streams=2, precision="f16", dynamic_quantization_group_size=0,
+        kv_cache_precision="u8", queue_priority="high", queue_throttle="low", host_task_priority="medium",
+        loop_unrolling=False, winograd=False, sdpa=True, auto_batching=False, model_priority="low",
+        compile_threads=2, cache_dir="kept", cache_mode="size", execution_mode="accuracy",
+    )  # fmt: skip
+    config = gpu_aim(options).config
+    assert set(config) - documented() == set()
+    assert len(config) == 17
+    assert config["GPU_QUEUE_PRIORITY"] == "HIGH"
+    assert config["GPU_DISABLE_WINOGRAD_CONVOLUTION"] is True
+    assert gpu_aim(GpuOptions()).config == {"PERFORMANCE_HINT": "LATENCY"}
+
+
+def test_every_npu_option_is_a_documented_property():
+    options = NpuOptions(
+        performance_hint="throughput", precision="f16", turbo=True, tiles=2, optimization_level=2,
+        efficiency="latency", compiler="driver", qdq_optimization=True, dynamic_quantization=True,
+        defer_weights_load=True, driver_cache=False, model_priority="low", workload="efficient", compile_threads=2,
+    )  # fmt: skip
+    config = npu_aim(options).config
+    assert set(config) - documented() == set()
+    assert len(config) == 13
+    assert config["NPU_COMPILATION_MODE_PARAMS"] == "optimization-level=2 performance-hint-override=latency"
+    assert config["WORKLOAD_TYPE"] == "efficient"  # the one word that OpenVINO spells small
+    assert npu_aim(NpuOptions()).config == {"PERFORMANCE_HINT": "LATENCY"}
+
+
+def test_one_of_several_gpus(onnx_file, fake_openvino):
+    session = GPU.load(onnx_file("batch"), {"device": "GPU.1"})
+    assert fake_openvino.compiled == [("GPU.1", {"PERFORMANCE_HINT": "LATENCY"})]
+    assert session.placement.nodes == {"GPU.1": 1}
+    with pytest.raises(UsageError, match="'device'"):
+        GPU.load(onnx_file("batch"), {"device": "cuda:0"})
+
+
+@pytest.mark.parametrize("backend", [GPU, NPU])
+def test_shapes_are_fixed_for_it(onnx_file, fake_openvino, backend):
+    session = backend.load(onnx_file("batch"), {"shapes": {"x": [2, 3]}})
+    assert session.run({"x": np.ones((2, 3), np.float32)})["y"].tolist() == [[2] * 3] * 2
+    assert len(fake_openvino.compiled) == 1
+
+
+@pytest.mark.parametrize(("backend", "kind"), [(GPU, "GPU"), (NPU, "NPU")])
+def test_nodes_that_it_cannot_run_fail_unless_the_processor_may_take_them(onnx_file, fake_openvino, backend, kind):
+    fake_openvino.refused = {"Subtract"}
+    path = onnx_file("two")
+    assert backend.supports(path).unsupported == ("Subtract: m",)
+    with pytest.raises(ModelError, match=f"for {kind}: .*not supported"):
+        backend.load(path, {})
+    session = backend.load(path, {"fallback": "cpu", "precision": "f16"})
+    device, config = fake_openvino.compiled[-1]
+    assert device == f"HETERO:{kind},CPU"
+    own = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f16"}
+    assert config == {"DEVICE_PROPERTIES": {kind: own}}
+    placement = session.placement
+    assert (placement.wanted, placement.nodes) == (kind, {kind: 2, "CPU": 1})
+    assert placement.fallen == ("Subtract: m",)
+    assert placement.boundaries == 1
+    with pytest.raises(ModelError, match=rf"1 of 3 nodes of .* not run on {kind} but on CPU: Subtract: m\."):
+        backend.load(path, {"fallback": "cpu"}, strict=True)

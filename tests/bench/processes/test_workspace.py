@@ -1,0 +1,40 @@
+import os
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+from edgeopt.bench.processes.workspace import BENCH, PEAKS, WORK, workspace
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_it_is_gone_afterwards_whatever_happens(temporary):
+    def interrupted():
+        with workspace() as folder:
+            (folder / "file").write_text("x")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert not list(temporary.iterdir())
+
+
+@pytest.mark.parametrize("prefix", [BENCH, PEAKS, WORK])
+def test_what_a_killed_process_left_is_swept_by_the_next_of_any_kind(temporary, prefix):
+    program = (
+        f"import os, tempfile; tempfile.tempdir = {str(temporary)!r}\n"
+        "from edgeopt.bench.processes.workspace import workspace\n"
+        f"with workspace({prefix!r}) as folder: (folder / 'log').write_text('x'); os.kill(os.getpid(), 9)\n"
+    )
+    path = os.pathsep.join(p for p in sys.path if p)
+    subprocess.run([sys.executable, "-c", program], check=False, env={**os.environ, "PYTHONPATH": path})
+    left = [folder.name for folder in temporary.iterdir()]
+    assert [name.startswith(prefix) for name in left] == [True]
+    with workspace() as mine, workspace() as other:
+        assert set(temporary.iterdir()) == {mine, other}

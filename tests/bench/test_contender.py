@@ -1,0 +1,83 @@
+import msgspec
+import pytest
+
+from edgeopt.bench.contender import Contender, Side, accept, ask, enter, enter_side, save_outputs
+from edgeopt.bench.host import LocalHost
+from edgeopt.bench.messages import Loaded, Memory, Saved, Time, Timed
+from edgeopt.bench.trial import read_outputs
+from edgeopt.errors import TrialError
+
+pytestmark = pytest.mark.alone
+
+
+class Says:
+    """A child that needs no process, and answers the same line to everything."""
+
+    def __init__(self, line):
+        self.line, self.closed = line, False
+
+    def send(self, line):
+        """Hears nothing."""
+
+    def receive(self, _timeout_s):
+        return self.line
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        ({"crash": "load"}, "crashed: SIGSEGV"),
+        ({"crash": "run"}, "crashed: SIGSEGV"),
+        ({"hang": "load"}, "hung: no answer within 1 s"),
+        ({"fail": "load"}, "failed: The null model fails while it should load, as planted."),
+    ],
+)
+def test_who_cannot_load_does_not_enter(load_null, fault, sentence):
+    with pytest.raises(TrialError) as caught:
+        enter(LocalHost(), "bad", load_null(**fault), timeout_s=20 if "hang" not in fault else 1)
+    assert caught.value.message.startswith(sentence)
+
+
+def test_closing_a_contender_ends_its_process(contender, ends):
+    one = contender("a")
+    one.close()
+    assert ends(one.child.pid)
+
+
+def test_outputs_are_saved_where_asked(contender, tmp_path):
+    save_outputs(contender("a"), 1, 2, str(tmp_path / "out.npz"), 20)
+    assert len(read_outputs(tmp_path / "out.npz")) == 2
+
+
+def test_outputs_that_cannot_be_saved_say_why(contender, tmp_path):
+    with pytest.raises(TrialError, match=r"^failed: FileNotFoundError"):
+        save_outputs(contender("a"), 0, 1, str(tmp_path / "none" / "out.npz"), 20)
+
+
+@pytest.mark.parametrize("line", [b"I am fine", b'{"type": "dance"}', b'{"type": "timed"}', b""])
+def test_nonsense_is_no_answer_and_ends_the_trial(line):
+    child = Says(line)
+    with pytest.raises(TrialError, match=r"^answered something that is no answer: .*; it was killed$"):
+        ask(child, Time(1))
+    assert child.closed
+
+
+def test_an_answer_without_a_run_is_a_failure():
+    one = Contender("a", Says(b""), Loaded((), (), 0, 0, Memory()))
+    assert accept(one, Timed((), Memory())) is None
+    assert one.failure == "failed: it answered with no run at all"
+
+
+def test_an_answer_to_another_question_is_a_failure():
+    one = Contender("a", Says(msgspec.json.encode(Saved("x"))), Loaded((), (), 0, 0, Memory()))
+    assert accept(one, Saved("x")) is None
+    assert one.failure == "failed: unexpected answer Saved"
+
+
+def test_a_side_that_cannot_load_is_named_with_its_reason(load_null):
+    with pytest.raises(TrialError, match=r"^'mine' crashed: SIGSEGV\.$") as caught:
+        enter_side(LocalHost(), Side("mine", load_null(crash="load")))
+    assert caught.value.hint

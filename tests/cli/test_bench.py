@@ -1,0 +1,172 @@
+import json
+import signal
+import sys
+import time
+
+import numpy as np
+import psutil
+import pytest
+
+from edgeopt import events
+
+
+def last(out):
+    return json.loads(out.splitlines()[-1])
+
+
+def test_two_backends_by_name_and_the_runs_compared(edgeopt, conv_model, conv_data, tmp_path):
+    """The way of a user: measure, save, measure again, compare."""
+    arguments = ["bench", conv_model, "--against", "openvino-cpu", "--data", conv_data, "--rounds", 6]
+    code, out, err = edgeopt(*arguments, "--save", "monday.json")
+    assert code == 0, err
+    assert "conv.onnx · openvino-cpu" in out
+    assert "conv.npz (32 samples)" in out
+    assert "measuring" in err
+    code, out, _ = edgeopt(*arguments, "--json")
+    assert code == 0
+    (tmp_path / "tuesday.jsonl").write_text(out)
+    code, out, err = edgeopt("bench", "compare", "monday.json", "tuesday.jsonl")
+    assert (code, err) == (0, "")
+    assert "Not measured in turns; trust differences above" in out
+    assert "conv.onnx against conv.onnx · openvino-cpu, in turns" in out
+    code, out, _ = edgeopt("bench", "compare", "monday.json", "nowhere.json", "--json")
+    assert code == 3
+    assert "nowhere.json" in last(out)["message"]
+
+
+def test_other_devices_get_no_verdict(edgeopt, null_model, null_data, tmp_path):
+    model = null_model(latency_ms=1)
+    assert edgeopt("bench", model, "--data", null_data, "--rounds", 6, "--save", "a.json")[0] == 0
+    saved = json.loads((tmp_path / "a.json").read_text())
+    saved["device"]["cpu"] = "another"
+    (tmp_path / "b.json").write_text(json.dumps(saved))
+    code, out, _ = edgeopt("bench", "compare", "a.json", "b.json")
+    assert code == 0
+    assert "warning: Measured on different devices: they differ in cpu." in out
+    assert "Measured on different devices: no verdict." in out
+    assert "no difference" not in out
+
+
+def test_a_suite_has_a_row_a_model_and_the_exit_code_of_the_worst(edgeopt, null_model, tmp_path):
+    folder = tmp_path / "models"
+    folder.mkdir()
+    for name, behaviour in (("good", {}), ("bad", {"fail": "load"}), ("unfed", {})):
+        null_model(name, latency_ms=1, **behaviour).rename(folder / f"{name}.null.json")
+        if name != "unfed":
+            np.savez(folder / f"{name}.npz", x=np.ones((4, 3), np.float32))
+    code, out, _ = edgeopt("bench", "--suite", folder, "--against", "latency_ms=3", "--rounds", 6, "--json")
+    data = last(out)["data"]
+    assert code == 3
+    rows = {row["name"]: row for row in data["models"]}
+    assert rows["good.null.json"]["report"]["comparisons"][0]["speedup"]["median"] > 1.5
+    assert rows["bad.null.json"]["failure"]
+    assert "cannot be made up" in rows["unfed.null.json"]["failure"]
+    (mean,) = data["means"]
+    assert mean["against"] == "latency_ms=3"
+    assert mean["speedup"]["rounds"] == 1
+    for name in ("bad", "unfed"):
+        (folder / f"{name}.null.json").unlink()
+    code, out, _ = edgeopt("bench", "--suite", folder, "--against", "latency_ms=3", "--rounds", 6)
+    assert code == 0
+    assert "Geometric mean against latency_ms=3:" in out
+    assert "over 1 model" in out
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "says"),
+    [
+        (["--suite", "nowhere"], 3, "no folder 'nowhere'"),
+        (["--suite", "."], 2, "brings its own models"),
+        (["--markdown", "--backend", "openvino-cup"], 2, "no backend 'openvino-cup'"),
+        (["--save", "nowhere/run.json"], 2, "does not exist"),
+        (["--sweep", "nothing"], 2, "nothing"),
+        (["--duty", "paced"], 2, "needs a rate"),
+    ],
+)
+def test_wrong_usage_is_said(edgeopt, null_model, null_data, more, code, says):
+    subject = [] if more[1] == "nowhere" else [null_model()]
+    data = [] if more[0] == "--suite" else ["--data", null_data]
+    found, out, _ = edgeopt("bench", *subject, *data, *more, "--json")
+    assert found == code
+    assert says in last(out)["message"]
+    assert last(out)["hint"]
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--duty", "cold"], "starts of each"),
+        (["--duty", "paced", "--rate", 50], "50 runs a second"),
+        (["--concurrency", "1,2"], "2 threads"),
+        (["--sweep", "latency_ms=1,2"], "latency_ms"),
+    ],
+)
+def test_every_duty_has_its_own_table(edgeopt, null_model, null_data, more, says):
+    code, out, err = edgeopt(
+        "bench",
+        null_model(latency_ms=1),
+        "--data",
+        null_data,
+        "--rounds",
+        6,
+        "--time-limit",
+        3,
+        *more,
+        "--markdown",
+    )
+    assert code == 0, err
+    assert says in out
+    assert out.startswith("```")
+
+
+def test_a_side_that_does_not_finish_is_told_and_ends_with_1(edgeopt, null_model, null_data):
+    model, other = null_model(latency_ms=1), null_model("other", crash="run")
+    code, out, _ = edgeopt("bench", model, "--against", other, "--data", null_data, "--rounds", 6)
+    assert code == 1
+    assert "model.null.json" in out
+    assert "other.null.json did not finish: crashed: SIGSEGV" in out
+
+
+@pytest.mark.parametrize(("strict", "code"), [([], 0), (["--strict"], 4)])
+def test_fallback_is_never_silent(edgeopt, null_model, null_data, strict, code):
+    model = null_model(fallen=["Foo: foo"], nodes=5)
+    found, out, err = edgeopt("bench", model, "--data", null_data, "--rounds", 6, *strict)
+    assert found == code
+    assert ("1 of 5 nodes fell back from null" in out) == (code == 0)
+    assert ("1 of 5 nodes do not run on null" in err) == (code == 4)
+
+
+PROGRAM = """import os, sys, numpy as np
+x = np.load(os.environ["EDGEOPT_DATA"])["x"]
+print("ready", flush=True)
+for line in sys.stdin:
+    x[int(line.split()[1])].sum()
+    print("done", flush=True)
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_stopped_it_leaves_no_process_and_no_folder(start, null_model, null_data, tmp_path, number, code):
+    (tmp_path / "mine.py").write_text(PROGRAM)
+    run = start(
+        "bench", null_model(latency_ms=20), "--data", null_data, "--json", "--rounds", 1000,
+        "--baseline-command", f"{sys.executable} mine.py", "--save", "run.json",
+    )  # fmt: skip
+    run.first_line_with('"latency_ms"')
+    children = psutil.Process(run.process.pid).children(recursive=True)
+    assert any("mine.py" in " ".join(child.cmdline()) for child in children)
+    begin = time.monotonic()
+    run.process.send_signal(number)
+    found, out, err = run.finish()
+    assert time.monotonic() - begin < 5
+    assert (found, err) == (code, "")
+    assert isinstance(events.decode(out.splitlines()[-1]), events.Error)
+    assert not psutil.wait_procs(children, timeout=3)[1]
+    assert list(run.temporary.iterdir()) == []
+    assert not (tmp_path / "run.json").exists()
+
+
+def test_a_file_named_compare_is_measured_by_its_path(edgeopt):
+    code, out, _ = edgeopt("bench", "./compare", "--json")
+    assert code == 3
+    assert "no model or bundle at 'compare'" in last(out)["message"]

@@ -1,0 +1,150 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from edgeopt.backends.base import Placement
+from edgeopt.bench.messages import Memory
+from edgeopt.bench.report import Comparison, ContestReport, Energy, Figures, SideReport, Slice
+from edgeopt.bench.stats import Interval
+from edgeopt.cli.bench_rows import markdown, number, said, sides_rows
+from edgeopt.cli.bench_show import show_contest, show_contest_markdown
+
+MIB = 2**20
+
+
+def side(name, p50_ms=1.234, **more):
+    figures = Figures(
+        90, p50_ms, 1.3 * p50_ms, 1.4 * p50_ms, 2 * p50_ms, p50_ms, 0.1, p50_ms, p50_ms, 1e3 / p50_ms
+    )
+    memory = Memory(import_bytes=40 * MIB, steady_bytes=71 * MIB, first_run_bytes=71 * MIB, peak_bytes=90 * MIB)
+    slices = tuple(Slice(k, k, 0.1, (p50_ms, 1.1 * p50_ms)) for k in range(3))
+    given = {"figures": figures, "load_ms": 12.3, "first_run_ms": 3.4, "memory": memory, "slices": slices}
+    return SideReport(name, name, "model", "null", **{**given, **more})
+
+
+def compared(verdict, low, high, most=None):
+    return Comparison("a.onnx", "b.onnx", Interval((low * high) ** 0.5, low, high, 18), verdict, most)
+
+
+REPORT = ContestReport(
+    (side("a.onnx"), side("b.onnx", 1.75)),
+    (compared("faster", 1.38, 1.46),),
+    measured_while="measured while the device was quiet",
+    rounds=18,
+    data="data.npz (100 samples)",
+    warnings=("Something to know.",),
+)
+
+
+def shown(report, width=80, show=show_contest):
+    console = Console(file=io.StringIO(), width=width, highlight=False, color_system=None)
+    show(report, console)
+    return console.file.getvalue()
+
+
+def test_what_a_user_sees_of_a_contest():
+    text = shown(REPORT, 140)
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert lines[0] == "p50 ms p90 ms p99 ms runs /s load ms first ms model MiB peak MiB"
+    assert lines[1] == "a.onnx 1.23 1.60 2.47 810 12.3 3.40 31.0 90.0"
+    assert "a.onnx is faster than b.onnx: 1.42x [1.38 1.46], 18 rounds." in lines
+    assert "Inputs: data.npz (100 samples)." in lines
+    assert "Measured while the device was quiet." in lines
+    assert lines[-1] == "warning: Something to know."
+
+
+def test_it_fits_into_80_columns_whatever_the_names():
+    long = "a_model_with_quite_a_name.onnx · openvino-cpu,threads=2,precision=bf16"
+    report = ContestReport(
+        (side("a.onnx"), side(long)), (Comparison("a.onnx", long, REPORT.comparisons[0].speedup, "faster"),)
+    )
+    text = shown(report)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "1.42x [1.38 1.46]" in " ".join(text.split())
+    # Figures are never cut.
+    assert text.count("1.23") >= 2
+
+
+@pytest.mark.parametrize(
+    ("comparison", "sentence"),
+    [
+        (compared("faster", 1.38, 1.46), "a.onnx is faster than b.onnx: 1.42x [1.38 1.46], 18 rounds."),
+        (compared("slower", 0.5, 0.6), "a.onnx is slower than b.onnx: 0.55x [0.50 0.60], 18 rounds."),
+        (
+            compared("no difference seen", 0.99, 1.01, 1.3),
+            "a.onnx and b.onnx: no difference seen (at most 1.30 %), 18 rounds.",
+        ),
+        (
+            Comparison("a.onnx", "b.onnx", Interval(1.1, 0.0, float("inf"), 3), "too few rounds to tell"),
+            "a.onnx and b.onnx: too few rounds to tell; 1.10x so far, 3 rounds.",
+        ),
+    ],
+)
+def test_verdicts_are_sentences(comparison, sentence):
+    assert said(comparison) == sentence
+
+
+def test_what_was_asked_for_and_did_not_happen_is_said():
+    placed = Placement("CUDA", {"CUDA": 108, "CPU": 12}, (*["Gather: g"] * 8, *["Shape: s"] * 4), 6)
+    dead = SideReport("b.onnx", "b.onnx", "model", failure="crashed: SIGSEGV")
+    report = ContestReport((side("a.onnx", placement=placed), dead))
+    text = " ".join(shown(report).split())
+    assert "12 of 120 nodes fell back from CUDA (8 Gather, 4 Shape): CUDA runs 108, CPU runs 12" in text
+    assert "data crosses between them at 6 places" in text
+    assert "b.onnx did not finish: crashed: SIGSEGV." in text
+
+
+def test_energy_by_run_or_why_not_is_told_once():
+    known = Energy("RAPL package", 0.0123, 0.004, 5.5)
+    text = shown(ContestReport((side("a.onnx", energy=known),)), 140)
+    assert "mJ /run" in text
+    assert "12.3" in text
+    assert "by RAPL package" in text
+    unknown = Energy(reason="no meter")
+    text = shown(ContestReport((side("a.onnx", energy=unknown), side("b.onnx", energy=unknown))))
+    assert text.count("Energy is not measurable here: no meter.") == 1
+    assert "mJ" not in text
+
+
+def test_options_of_all_sides_are_told_below():
+    report = ContestReport((side("a.onnx", options={"threads": 1}), side("b.onnx", options={"threads": 1})))
+    assert "All sides with threads=1." in shown(report)
+
+
+def test_times_that_did_not_settle_are_warned_of():
+    figures = Figures(9, 1, 1, 1, 1, 1, 0, 1, 1, 1, stable=False)
+    assert "a.onnx did not settle" in shown(ContestReport((side("a.onnx", figures=figures),)))
+
+
+def test_several_comparisons_are_drawn():
+    sides = [side(f"{name}.onnx") for name in "abc"]
+    found = [Comparison("a.onnx", s.name, REPORT.comparisons[0].speedup, "faster") for s in sides[1:]]
+    assert "against c.onnx" in shown(ContestReport(tuple(sides), tuple(found)))
+    assert "against" not in shown(REPORT)
+
+
+def test_markdown_is_a_table_that_pages_show():
+    text = shown(REPORT, 80, show_contest_markdown)
+    assert text.splitlines()[0].startswith("| side | p50 ms | p90 ms |")
+    assert text.splitlines()[1] == "|---|" + "---:|" * 8
+    assert "**a.onnx is faster than b.onnx: 1.42x [1.38 1.46], 18 rounds.**" in text
+    rows = sides_rows(ContestReport((side("a|b"),)))
+    assert markdown(rows)[2].startswith("| a\\|b |")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, ""),
+        (0.1234, "0.123"),
+        (1.234, "1.23"),
+        (12.34, "12.3"),
+        (1234.5, "1,234"),
+        (2.5e7, "25M"),
+        (3e9, "3G"),
+        (0.0, "0.000"),
+    ],
+)
+def test_figures_are_rounded_to_what_can_be_known(value, text):
+    assert number(value) == text

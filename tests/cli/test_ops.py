@@ -1,0 +1,114 @@
+import json
+import signal
+
+import msgspec
+import pytest
+
+from edgeopt import samples
+from edgeopt.cli.main import run
+from edgeopt.ops.result import Report
+
+HERE = ("--backend", "onnxruntime-cpu")
+
+
+@pytest.fixture
+def ops(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def call(*arguments, code=0):
+        assert run(["ops", *map(str, arguments)]) == code
+        return capsys.readouterr()
+
+    return call
+
+
+def report_of(out):
+    last = json.loads(out.splitlines()[-1])
+    assert (last["event"], last["kind"]) == ("result", "ops")
+    return msgspec.convert(last["data"], Report)
+
+
+def test_the_record_is_complete_and_the_second_time_it_is_there_at_once(ops):
+    first = report_of(ops(*HERE, "--only", "Relu,squeeze", "--quick", "--json").out)
+    assert {case.operator for case in first.cases} == {"Relu", "Squeeze"}
+    assert first.measured == len(first.cases) == 5
+    assert first.counts["onnxruntime-cpu"]["conforms"] == 5
+    second = report_of(ops(*HERE, "--only", "Relu,Squeeze", "--quick", "--json").out)
+    assert second.measured == 0
+    assert second.cases == first.cases
+    again = report_of(ops(*HERE, "--only", "Squeeze", "--quick", "--again", "--json").out)
+    assert again.measured == len(again.cases) == 2
+
+
+def test_people_get_a_matrix_with_a_legend_and_a_summary(ops):
+    out = ops(*HERE, "--only", "Relu", "--quick").out
+    for wanted in (
+        "onnxruntime-cpu",
+        "fp16",
+        "int8",
+        "Relu ",
+        "✓ ",
+        "○ not supported",
+        "3 of 3 cases conform (100 %)",
+    ):
+        assert wanted in out
+    assert "edgeopt probe --deep" in out
+
+
+def test_what_does_not_conform_is_named_with_its_error(ops):
+    out = ops("--backend", "openvino-cpu", "--only", "Pad", "--quick").out
+    assert "2 results do not conform" in out
+    assert "○ openvino-cpu: Pad wrap fp32 (small): not supported: OpenVINO cannot read" in out
+
+
+def test_the_matrix_as_markdown(ops):
+    lines = ops(*HERE, "--only", "Relu", "--quick", "--markdown").out.splitlines()
+    assert lines[0] == "| operator | onnxruntime-cpu fp32 | onnxruntime-cpu fp16 | onnxruntime-cpu int8 |"
+    assert lines[1] == "|---|---|---|---|"
+    assert lines[2].startswith("| Relu | ✓ ")
+
+
+def test_a_model_is_looked_at_through_its_operators(ops):
+    out = ops(samples.MODEL, *HERE, "--quick").out
+    assert "digits_cnn.onnx" in out
+    assert "✓ conforms" in out
+    assert "onnxruntime-cpu: says that it runs all" in out
+    assert "there is only one backend to compare" in out
+    assert "LSTM" not in out
+
+
+def test_a_backend_that_is_not_here_stands_beside_the_others_with_its_reason(ops):
+    told = ops(*HERE, "--backend", "onnxruntime-cuda", "--only", "Relu", "--quick").out
+    assert "onnxruntime-cuda: not available: " in told
+    error = ops("--backend", "onnxruntime-cuda", "--only", "Relu", code=5).err
+    assert "None of the backends can be tried here: onnxruntime-cuda: " in error
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--only", "Cnov"), "Did you mean 'Conv'?"),
+        (("--backend", "onnxruntime"), "no backend 'onnxruntime'"),
+        (("--backend", "null"), "runs no ONNX models"),
+        (("--markdown", "--json"), "exclude each other"),
+        (("m.onnx", "--only", "Conv"), "Give one of them."),
+    ],
+)
+def test_wrong_usage_is_a_sentence_with_a_next_step(ops, arguments, said):
+    told = ops(*arguments, code=2)
+    assert said in told.err + told.out
+
+
+def test_cancelling_keeps_what_is_done(start, tmp_path):
+    cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    command = ("ops", *HERE, "--only", "Relu,Abs,Neg", "--json")
+    started = start(*command, **cache)
+    started.first_line_with('"done":3')
+    started.process.send_signal(signal.SIGINT)
+    code, out, _ = started.finish()
+    assert code == 130
+    assert "is kept" in out
+    assert not list(started.temporary.glob("edgeopt*"))
+    _, out, _ = start(*command, **cache).finish(120)
+    found = report_of(out)
+    assert 0 < found.measured <= len(found.cases) - 3
