@@ -85,7 +85,13 @@ class OpenVinoOptions(SharedOptions, frozen=True):
         Literal["", "static", "auto"],
         about("How work is split among threads: once, or as they become free", search=("static", "auto")),
     ] = ""
-    flush_denormals: Annotated[bool, about("Numbers next to zero count as zero, which is faster")] = False
+    flush_denormals: Annotated[
+        bool,
+        about(
+            "Numbers next to zero count as zero, which is faster; so it is from then on with all that the thread "
+            "computes which loads the model"
+        ),
+    ] = False
 
 
 class Aim(NamedTuple):
