@@ -145,6 +145,17 @@ def available() -> Available:
     return Available("1")
 
 
+def times(path: Path, options: Options, feeds: Feeds, custom_ops: tuple[str, ...] = ()) -> dict[str, float]:
+    """As if each node took the same part of the planted latency."""
+    del feeds, custom_ops
+    model = read_null_model(path)
+    chosen = read_options(NullOptions, options, NAME)
+    latency_ms = model.latency_ms if chosen.latency_ms is None else chosen.latency_ms
+    placement = _placement(model)
+    nodes = placement.nodes if placement else {NAME: model.nodes}
+    return {place: latency_ms * count / model.nodes for place, count in nodes.items()}
+
+
 def _fault(model: NullModel, moment: Moment) -> None:
     if model.fail == moment:
         raise ModelError(f"The null model fails while it should {moment}, as planted.", "Remove 'fail' from it.")
@@ -229,5 +240,6 @@ BACKEND = Backend(
     available=available,
     supports=supports,
     load=load,
+    times=times,
     options=NullOptions,
 )

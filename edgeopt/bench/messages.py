@@ -64,7 +64,13 @@ class Watch(msgspec.Struct, frozen=True, tag="watch"):
     """The first after a pause, in which nothing came due and nothing was missed."""
 
 
-Request = Load | Describe | Time | Outputs | Watch
+class Places(msgspec.Struct, frozen=True, tag="places"):
+    """Load a model of which parts fell back, and tell the time of one run by provider or device."""
+
+    load: Load
+
+
+Request = Load | Describe | Time | Outputs | Watch | Places
 
 
 class DeviceMemory(msgspec.Struct, frozen=True):
@@ -145,13 +151,18 @@ class Watched(msgspec.Struct, frozen=True, tag="watched"):
     """Runs that came due while another was still running."""
 
 
+class Placed(msgspec.Struct, frozen=True, tag="placed"):
+    time_ms: dict[str, float]
+    """Empty where the runtime does not tell."""
+
+
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
     code: str
     message: str
     hint: str = ""
 
 
-Answer = Loaded | Described | Timed | Saved | Watched | Failed
+Answer = Placed | Loaded | Described | Timed | Saved | Watched | Failed
 
 decode_request = msgspec.json.Decoder(Request).decode
 decode_answer = msgspec.json.Decoder(Answer).decode

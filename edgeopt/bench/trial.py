@@ -19,6 +19,8 @@ from edgeopt.bench.messages import (
     Load,
     Loaded,
     Outputs,
+    Placed,
+    Places,
     Request,
     Saved,
     Time,
@@ -30,7 +32,7 @@ from edgeopt.bench.processes.serve import serve
 from edgeopt.bench.trials.affinity import keep_to
 from edgeopt.bench.trials.device_memory import open_gauge
 from edgeopt.bench.trials.laps import time_slice
-from edgeopt.bench.trials.openers import Loads, Opener, describe, opener
+from edgeopt.bench.trials.openers import Loads, Opener, describe, opener, times_by_place
 from edgeopt.bench.trials.pace import Pace
 from edgeopt.bench.trials.phases import Phases
 from edgeopt.data import Samples, open_samples, write_archive
@@ -57,6 +59,8 @@ class Trial:
         if isinstance(request, Describe):
             session = describe(request)
             return Described(session.inputs, session.outputs)
+        if isinstance(request, Places):
+            return Placed(times_by_place(request.load))
         if self.session is None or self.opener is None:
             return Failed("usage", "The trial was asked to run before a model was loaded.")
         if isinstance(request, Time):

@@ -17,6 +17,11 @@ def run(
     subject: Annotated[Path, typer.Argument(metavar="BUNDLE|MODEL", help="What to run.", show_default=False)],
     data: Annotated[Path, typer.Option(help="Samples: an .npz or a folder of .npy.", show_default=False)],
     out: Annotated[Path, typer.Option("-o", "--out", help="The folder for the outputs.", show_default=False)],
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse a model of which a part falls back.")] = False,
+    custom_ops: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LIB", help="A library of custom operators; repeatable.", show_default=False),
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Run a bundle or model over data and write its outputs.
@@ -32,7 +37,13 @@ def run(
     """
     from edgeopt.runtime.offline import run_offline
 
-    execute("run", lambda emit: run_offline(subject, data, out, emit), show, json)
+    libraries = tuple(custom_ops or ())
+    execute(
+        "run",
+        lambda emit: run_offline(subject, data, out, emit, strict=strict, custom_ops=libraries),
+        show,
+        json,
+    )
 
 
 def show(result: "Ran", console: "Console") -> None:

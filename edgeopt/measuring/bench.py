@@ -38,6 +38,7 @@ from edgeopt.events import Emit, Event, Progress
 from edgeopt.hw.device import Unavailable, fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.measuring.counting import not_counted
+from edgeopt.measuring.places import with_times
 from edgeopt.measuring.request import Request, check, levels, sides_of
 from edgeopt.measuring.saved import check_place, save
 from edgeopt.measuring.sides import Prepared, prepare
@@ -61,7 +62,7 @@ def bench(request: Request, emit: Emit) -> Report:
         prepared = prepare(named, request.settings, folder, emit)
         if request.settings.strict:
             refuse_fallback(prepared.sides, folder, emit)
-        report = _measured(request, prepared, LocalHost(folder), emit)
+        report = _measured(request, prepared, folder, emit)
     if request.save is not None:
         save(report, request.save)
     return report
@@ -92,7 +93,8 @@ def _check_places(request: Request) -> None:
             check_place(path, what)
 
 
-def _measured(request: Request, prepared: Prepared, host: LocalHost, emit: Emit) -> Report:
+def _measured(request: Request, prepared: Prepared, folder: Path, emit: Emit) -> Report:
+    host = LocalHost(folder)
     sides, rounds = prepared.sides, request.rounds
     if request.concurrency or request.processes:
         threads, processes = levels(request.concurrency, "--concurrency"), levels(request.processes, "--processes")
@@ -110,7 +112,8 @@ def _measured(request: Request, prepared: Prepared, host: LocalHost, emit: Emit)
     if request.duty == "sustained":
         minutes = request.minutes
         return run_sustained(host, sides, SustainedRules() if minutes is None else SustainedRules(minutes), emit)
-    return _contest(request, prepared, host, emit)
+    report = _contest(request, prepared, host, emit)
+    return msgspec.structs.replace(report, sides=with_times(report.sides, sides, folder, emit))
 
 
 def _sweep(request: Request, prepared: Prepared, host: LocalHost, emit: Emit) -> SweepReport:

@@ -5,14 +5,12 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.backends.base import Placement
+from edgeopt.backends.strictness import fallback
 from edgeopt.bench.contender import Side, ask
 from edgeopt.bench.host import LocalHost
 from edgeopt.bench.messages import Loaded
 from edgeopt.errors import ConstraintError, TrialError
 from edgeopt.events import Emit, Progress
-
-_NAMED = 3
 
 
 def refuse_fallback(sides: list[Side], folder: Path, emit: Emit) -> None:
@@ -26,18 +24,9 @@ def refuse_fallback(sides: list[Side], folder: Path, emit: Emit) -> None:
                 answer = ask(child, msgspec.structs.replace(side.load, strict=False))
             except TrialError:
                 continue  # how it fails is told by the measurement
-        if isinstance(answer, Loaded) and answer.placement is not None and answer.placement.fallen:
+        said = fallback(answer.placement) if isinstance(answer, Loaded) else None
+        if said is not None:
             raise ConstraintError(
-                f"'{side.name}': {_said(answer.placement)}.",
+                f"'{side.name}': {said}.",
                 "Measure it without --strict, or name a backend that runs all of it.",
             )
-
-
-def _said(placed: Placement) -> str:
-    fallen = placed.fallen
-    more = f" and {len(fallen) - _NAMED} more" if len(fallen) > _NAMED else ""
-    others = ", ".join(name for name, nodes in placed.nodes.items() if nodes and name != placed.wanted)
-    return (
-        f"{len(fallen)} of {max(sum(placed.nodes.values()), len(fallen))} nodes do not run on {placed.wanted}"
-        f"{f' but on {others}' if others else ''}: {', '.join(fallen[:_NAMED])}{more}"
-    )

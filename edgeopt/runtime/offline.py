@@ -6,9 +6,10 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from edgeopt.backends.strictness import fallback
 from edgeopt.data import load_data, write_archive
 from edgeopt.errors import UsageError
-from edgeopt.events import Emit, Progress
+from edgeopt.events import Emit, Log, Progress
 from edgeopt.runtime.session import load
 
 FILE = "outputs.npz"
@@ -22,11 +23,16 @@ class Ran(msgspec.Struct, frozen=True):
     """The shape of each array written, samples along the first axis."""
 
 
-def run_offline(subject: Path, data: Path, out: Path, emit: Emit) -> Ran:
+def run_offline(
+    subject: Path, data: Path, out: Path, emit: Emit, *, strict: bool = False, custom_ops: tuple[str, ...] = ()
+) -> Ran:
     """Writes `outputs.npz` into the folder `out`: one array for each output, samples along the first axis."""
     if out.exists() and not out.is_dir():
         raise UsageError(f"'{out}' is a file; the outputs go into a folder.", "Choose another place for -o.")
-    with load(subject) as session:
+    with load(subject, strict=strict, custom_ops=custom_ops) as session:
+        said = fallback(session.placement)
+        if said is not None:
+            emit(Log("warning", f"{said}."))
         samples = load_data(data, session.inputs)
         count = len(samples)
         runs = []

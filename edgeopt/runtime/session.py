@@ -1,15 +1,19 @@
 """`edgeopt.load`: a bundle or a model, ready to run."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Array, Available, Backend, Feeds, Options, Placement, TensorInfo
+from edgeopt.backends.strictness import fallback
 from edgeopt.bundle.deployment import Deployment
 from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.errors import BundleError, MissingExtraError, ModelError, UsageError
 from edgeopt.graph.sniff import check_file
+
+_log = logging.getLogger(__name__)
 
 
 class Session:
@@ -21,9 +25,16 @@ class Session:
     __slots__ = ("_close", "backend", "deployment", "inputs", "outputs", "placement", "run")
 
     def __init__(
-        self, backend: Backend, model: Path, options: Options, deployment: Deployment | None = None
+        self,
+        backend: Backend,
+        model: Path,
+        options: Options,
+        deployment: Deployment | None = None,
+        *,
+        strict: bool = False,
+        custom_ops: tuple[str, ...] = (),
     ) -> None:
-        loaded = backend.load(model, options)
+        loaded = backend.load(model, options, strict=strict, custom_ops=custom_ops)
         self.backend = backend.name
         self.deployment = deployment
         self.inputs: tuple[TensorInfo, ...] = loaded.inputs
@@ -53,10 +64,33 @@ class Place:
     deployment: Deployment | None = None
 
 
-def load(path: str | Path, backend: str | None = None, options: Options | None = None) -> Session:
-    """Loads a bundle (checked first, with the backend and options it was proved with) or a plain model."""
+def load(
+    path: str | Path,
+    backend: str | None = None,
+    options: Options | None = None,
+    *,
+    strict: bool = False,
+    custom_ops: Sequence[str | Path] = (),
+) -> Session:
+    """Loads a bundle (checked first, with the backend and options it was proved with) or a plain model.
+
+    Nodes that fall back to another provider or device are in `Session.placement` and in the log; `strict` refuses
+    them. `custom_ops` are libraries with operators of your own, for models only.
+    """
     place = locate(Path(path), backend, options)
-    return Session(place.backend, place.model, place.options, place.deployment)
+    if place.deployment is not None and custom_ops:
+        raise UsageError(
+            "A bundle takes no libraries of custom operators: what it runs must be all in it, checked and signed.",
+            "Load the model file itself with them.",
+        )
+    libraries = tuple(str(each) for each in custom_ops)
+    session = Session(
+        place.backend, place.model, place.options, place.deployment, strict=strict, custom_ops=libraries
+    )
+    said = fallback(session.placement)
+    if said is not None:
+        _log.warning("'%s': %s.", Path(path).name, said)
+    return session
 
 
 def locate(path: Path, backend: str | None = None, options: Options | None = None) -> Place:

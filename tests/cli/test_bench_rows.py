@@ -86,12 +86,13 @@ def test_verdicts_are_sentences(comparison, sentence):
 
 
 def test_what_was_asked_for_and_did_not_happen_is_said():
-    placed = Placement("CUDA", {"CUDA": 108, "CPU": 12}, (*["Gather: g"] * 8, *["Shape: s"] * 4), 6)
+    fallen = (*["Gather: g"] * 8, *["Shape: s"] * 4)
+    placed = Placement("CUDA", {"CUDA": 108, "CPU": 12}, fallen, 6, {"CUDA": 3.0, "CPU": 1.0})
     dead = SideReport("b.onnx", "b.onnx", "model", failure="crashed: SIGSEGV")
     report = ContestReport((side("a.onnx", placement=placed), dead))
     text = " ".join(shown(report).split())
     assert "12 of 120 nodes fell back from CUDA (8 Gather, 4 Shape): CUDA runs 108, CPU runs 12" in text
-    assert "data crosses between them at 6 places" in text
+    assert "data crosses between them at 6 places; share of the time of one run: CUDA 75%, CPU 25%" in text
     assert "b.onnx did not finish: crashed: SIGSEGV." in text
 
 

@@ -108,9 +108,10 @@ def test_a_program_by_the_same_rules(null_model, data, tmp_path):
 
 
 def test_strict_fails_where_something_falls_back(null_model, data):
-    model = null_model("half", fallen=["Foo: foo_1", "Bar: bar_1"], nodes=10)
+    model = null_model("half", fallen=["Foo: foo_1", "Bar: bar_1"], nodes=10, latency_ms=1)
     found = bench(Request(str(model), settings=data, rounds=6), ignore)
     assert found.sides[0].placement.fallen == ("Foo: foo_1", "Bar: bar_1")
+    assert found.sides[0].placement.time_ms == pytest.approx({"null": 0.8, "elsewhere": 0.2})
     strict = Settings(data.data, strict=True)
     with pytest.raises(ConstraintError) as raised:
         bench(Request(str(model), settings=strict, rounds=6), ignore)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from edgeopt import events, samples
-from edgeopt.errors import DataError, UsageError
+from edgeopt.errors import DataError, ModelError, UsageError
 from edgeopt.runtime.offline import run_offline
 from edgeopt.runtime.session import load
 
@@ -40,3 +40,15 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path, pictures):
     with pytest.raises(UsageError, match="is a file"):
         run_offline(samples.MODEL, tmp_path / "pictures.npz", tmp_path / "out", events.ignore)
     assert (tmp_path / "out").read_text() == "mine"
+
+
+def test_what_falls_back_is_said_before_it_runs(tmp_path, null_model):
+    model = null_model("half", fallen=["Foo: foo_1"], nodes=4)
+    np.savez(tmp_path / "data.npz", x=np.ones((2, 8), np.float32))
+    heard = []
+    run_offline(model, tmp_path / "data.npz", tmp_path / "out", heard.append)
+    (warning,) = [event for event in heard if isinstance(event, events.Log)]
+    assert warning.message.startswith("1 of 4 nodes do not run on null")
+    with pytest.raises(ModelError, match="1 of 4 nodes"):
+        run_offline(model, tmp_path / "data.npz", tmp_path / "strict", events.ignore, strict=True)
+    assert not (tmp_path / "strict").exists()

@@ -131,3 +131,19 @@ def test_a_file_that_is_no_model_is_told_before_a_runtime_meets_it(tmp_path):
     file.write_text("<!DOCTYPE html><html>")
     with pytest.raises(ModelError, match="a text file, not an ONNX model"):
         edgeopt.load(file)
+
+
+def test_what_falls_back_is_told_and_refused_when_strict(null_model, caplog):
+    model = null_model("half", fallen=["Foo: foo_1"], nodes=4)
+    with edgeopt.load(model) as session:
+        assert session.placement.fallen == ("Foo: foo_1",)
+    assert "1 of 4 nodes do not run on null but on elsewhere: Foo: foo_1" in caplog.text
+    with pytest.raises(ModelError, match="1 of 4 nodes"):
+        edgeopt.load(model, strict=True)
+
+
+def test_libraries_of_operators_go_to_models_and_not_to_bundles(bundle, conv_model, tmp_path):
+    with pytest.raises(UsageError, match="A bundle takes no libraries"):
+        edgeopt.load(bundle, custom_ops=["mine.so"])
+    with pytest.raises(EdgeoptError, match=r"mine\.so"):
+        edgeopt.load(conv_model, custom_ops=[tmp_path / "mine.so"])

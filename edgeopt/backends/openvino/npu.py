@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from edgeopt.backends.base import Available, Backend, Coverage, Options, Session
+from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Options, Session
 from edgeopt.backends.openvino.coverage import device_coverage
 from edgeopt.backends.openvino.devices import device_available
 from edgeopt.backends.openvino.options import (
@@ -18,6 +18,7 @@ from edgeopt.backends.openvino.options import (
     shared_config,
 )
 from edgeopt.backends.openvino.session import load_session
+from edgeopt.backends.openvino.times import device_times_ms
 from edgeopt.backends.options import about, read_options
 from edgeopt.hw.device import Unavailable
 
@@ -113,6 +114,10 @@ def load(path: Path, options: Options, *, strict: bool = False, custom_ops: tupl
     return load_session(path, npu_aim(chosen), chosen, strict=strict, custom_ops=custom_ops)
 
 
+def times(path: Path, options: Options, feeds: Feeds, custom_ops: tuple[str, ...] = ()) -> dict[str, float]:
+    return device_times_ms(path, npu_aim(read_options(NpuOptions, options, NAME)), feeds, custom_ops)
+
+
 BACKEND = Backend(
     name=NAME,
     title="OpenVINO, NPU",
@@ -120,6 +125,7 @@ BACKEND = Backend(
     available=available,
     supports=supports,
     load=load,
+    times=times,
     options=NpuOptions,
     package="openvino",
 )

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from edgeopt.backends.base import Array, TensorInfo
-from edgeopt.backends.strictness import refuse_fallback
 from edgeopt.bench.memory import Sizes, exact_sizes, sizes_of_others
 from edgeopt.bench.messages import Describe, Load
+from edgeopt.data import open_samples
 from edgeopt.errors import UsageError
 
 COMMAND, URL, BUNDLE = "command", "url", "bundle"
@@ -79,6 +79,22 @@ def describe(request: Describe) -> Loads:
     return opener(Load(request.backend, request.model_path, {}, "", custom_ops=request.custom_ops), ()).open()
 
 
+def times_by_place(request: Load) -> dict[str, float]:
+    """Milliseconds of one run by provider or device; it loads anew, because counting costs time."""
+    from edgeopt.backends import backend_named
+    from edgeopt.runtime.session import locate
+
+    if request.backend == BUNDLE:
+        place = locate(Path(request.model_path))
+        backend, path, options = place.backend, place.model, place.options
+    else:
+        backend, path, options = backend_named(request.backend), Path(request.model_path), request.options
+    if backend.times is None:
+        return {}
+    feeds = open_samples(Path(request.samples_path)).feeds(0)
+    return backend.times(path, options, feeds, request.custom_ops)
+
+
 class _Nothing:
     inputs: tuple[TensorInfo, ...] = ()
     outputs: tuple[TensorInfo, ...] = ()
@@ -88,11 +104,6 @@ class _Nothing:
 def _bundle(request: Load, rotation: Sequence[dict[str, Array]]) -> Opener:
     from edgeopt.runtime.session import load, locate
 
-    if request.custom_ops:
-        raise UsageError(
-            "A bundle takes no libraries of custom operators: what it runs must be all in it, checked and signed.",
-            "Measure the model file itself with them.",
-        )
     if request.options:
         raise UsageError(
             "A bundle runs with the backend and options that it was proved with.",
@@ -102,14 +113,7 @@ def _bundle(request: Load, rotation: Sequence[dict[str, Array]]) -> Opener:
     backend = locate(path).backend
     if backend.package is not None:
         importlib.import_module(backend.package)
-
-    def open_session() -> Loads:
-        session = load(path)
-        if request.strict:
-            refuse_fallback(session.placement, path)
-        return session
-
-    return Opener(open_session, backend.name, rotation)
+    return Opener(lambda: load(path, strict=request.strict, custom_ops=request.custom_ops), backend.name, rotation)
 
 
 def _command(request: Load, rotation: Sequence[dict[str, Array]]) -> Opener:

@@ -1,0 +1,35 @@
+"""How much of a run each provider or device takes, where parts of a model fell back."""
+
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.bench.contender import Side, ask
+from edgeopt.bench.host import LocalHost
+from edgeopt.bench.messages import Placed, Places
+from edgeopt.bench.report import SideReport
+from edgeopt.errors import TrialError
+from edgeopt.events import Emit, Progress
+
+
+def with_times(
+    reports: tuple[SideReport, ...], sides: list[Side], folder: Path, emit: Emit
+) -> tuple[SideReport, ...]:
+    """The reports, with times in the placement of each side of which a part fell back."""
+    return tuple(_timed(report, side, folder, emit) for report, side in zip(reports, sides, strict=True))
+
+
+def _timed(report: SideReport, side: Side, folder: Path, emit: Emit) -> SideReport:
+    placement = report.placement
+    if placement is None or not placement.fallen:
+        return report
+    emit(Progress("timing what fell back", side.name))
+    with closing(LocalHost(folder).start()) as child:
+        try:
+            answer = ask(child, Places(side.load))
+        except TrialError:
+            return report  # the figures stand without it
+    if not isinstance(answer, Placed) or not answer.time_ms:
+        return report
+    return msgspec.structs.replace(report, placement=msgspec.structs.replace(placement, time_ms=answer.time_ms))
