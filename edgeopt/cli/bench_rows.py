@@ -173,10 +173,8 @@ def fallback_lines(report: ContestReport) -> list[str]:
         more = f" and {len(types) - 5} more types" if len(types) > 5 else ""
         crossing = f"; data crosses between them at {placed.boundaries} places" if placed.boundaries else ""
         whole_ms = sum(placed.time_ms.values())
-        shares = (
-            [f"{place} {100 * ms / whole_ms:.0f} %" for place, ms in placed.time_ms.items()] if whole_ms else []
-        )
-        spent = f"; of the time of one run it is {', '.join(shares)}" if shares else ""
+        shares = ", ".join(f"{place} {ms / (whole_ms or 1):.0%}" for place, ms in placed.time_ms.items())
+        spent = f"; share of the time of one run: {shares}" if shares else ""
         lines.append(
             f"{side.name}: {len(placed.fallen)} of {total} nodes fell back from {placed.wanted} "
             f"({named}{more}): {by_place}{crossing}{spent}. --strict refuses that."
