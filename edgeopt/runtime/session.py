@@ -10,7 +10,7 @@ from edgeopt.backends.base import Array, Available, Backend, Feeds, Options, Pla
 from edgeopt.backends.strictness import fallback
 from edgeopt.bundle.deployment import Deployment
 from edgeopt.bundle.read import is_bundle, read_bundle
-from edgeopt.errors import BundleError, MissingExtraError, ModelError, UsageError
+from edgeopt.errors import BundleError, MissingError, ModelError, UsageError
 from edgeopt.graph.sniff import check_file
 
 _log = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ class Session:
     Results stay valid after the next run. `run` is the backend's own, so nothing is added to its time.
     """
 
-    __slots__ = ("_close", "backend", "deployment", "inputs", "outputs", "placement", "run")
+    __slots__ = ("_close", "_loaded", "backend", "deployment", "inputs", "outputs", "run")
 
     def __init__(
         self,
@@ -39,9 +39,14 @@ class Session:
         self.deployment = deployment
         self.inputs: tuple[TensorInfo, ...] = loaded.inputs
         self.outputs: tuple[TensorInfo, ...] = loaded.outputs
-        self.placement: Placement | None = loaded.placement
         self.run: Callable[[Feeds], dict[str, Array]] = loaded.run
         self._close = loaded.close
+        self._loaded = loaded
+
+    @property
+    def placement(self) -> Placement | None:
+        """Where its nodes run now: OpenVINO's AUTO starts on the processor and moves on."""
+        return self._loaded.placement
 
     def close(self) -> None:
         """Gives the runtime's memory back; `run` refuses afterwards."""
@@ -139,4 +144,7 @@ def _first_available(model: Path) -> Backend:
 def _require(backend: Backend, who: str) -> None:
     found = backend.available()
     if not isinstance(found, Available):
-        raise MissingExtraError(found.extra or "all", who)
+        raise MissingError(
+            f"{who} needs the backend {backend.name}, which cannot be used here: {found.reason}.",
+            f"Install it with: pip install 'edgeopt[{found.extra}]'" if found.extra else "See: edgeopt backends",
+        )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from edgeopt.backends.strictness import fallback
 from edgeopt.bench.contender import Contender, enter
 from edgeopt.bench.messages import Load
 from edgeopt.bench.rounds import run_rounds, slice_ms
@@ -135,6 +136,7 @@ def _prove(search: Search, field: Field, candidate: Candidate, folder: Path, loo
             course.split.calibration_count > 0,
             bundle.memory,
             old.memory,
+            fallback(bundle.loaded.placement) or "",
         )
 
 

@@ -62,6 +62,8 @@ class Proof(msgspec.Struct, frozen=True):
     """Nothing before the proof had seen the samples."""
     memory: Memory | None = None
     baseline_memory: Memory | None = None
+    fallback: str = ""
+    """Which nodes of the bundle do not run where its backend says, as a sentence; empty where all do."""
 
 
 class Outcome(msgspec.Struct, frozen=True):

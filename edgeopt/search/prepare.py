@@ -1,6 +1,7 @@
 """Everything that a search needs before its first candidate: model, data, device, target, baseline."""
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,10 +124,18 @@ def _with_what_is_here(profile: TargetProfile, settings: Settings) -> tuple[Targ
     return msgspec.structs.replace(profile, backends=backends), absent
 
 
+def baseline_order(backends: Sequence[str]) -> list[str]:
+    """The processor first, and ONNX Runtime first there: all accuracy is judged by what the baseline answers.
+
+    An accelerator may compute floats in fewer bits; it must not be its own judge.
+    """
+    return sorted(backends, key=lambda name: (name not in _PROCESSOR, not name.startswith("onnxruntime")))
+
+
 def _baseline(course: Course, model: Path, backends: tuple[str, ...]) -> tuple[Contender, Candidate]:
-    """The source model in the first runtime that runs it; the order puts ONNX Runtime first."""
+    """The source model in the first runtime that runs it."""
     reasons, extras = [], []
-    for name in sorted(backends, key=lambda n: not n.startswith("onnxruntime")):
+    for name in baseline_order(backends):
         found = backend_named(name).available()
         if not isinstance(found, Available):
             extras.append(found.extra or name)

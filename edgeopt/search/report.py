@@ -33,9 +33,14 @@ def outcome_of(search: Search, field: Field, winner: Candidate, proof: Proof, se
         outputs=search.facts.outputs,
         variants=tuple(field.variants),
         candidates=tuple(_candidate_report(e) for e in field.entries),
-        warnings=tuple(search.warnings),
+        warnings=(*search.warnings, *warnings_of(proof)),
         seconds=seconds,
     )
+
+
+def warnings_of(proof: Proof) -> tuple[str, ...]:
+    """What there is to say of the bundle that was proved, beside its figures."""
+    return (f"Of the bundle, {proof.fallback}.",) if proof.fallback else ()
 
 
 def deployment_of(

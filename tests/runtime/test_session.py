@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import edgeopt
+from edgeopt.backends.base import Placement
 from edgeopt.backends.onnxruntime import cpu
 from edgeopt.bundle.deployment import Run
 from edgeopt.bundle.read import read_bundle
-from edgeopt.errors import BundleError, EdgeoptError, MissingExtraError, ModelError, UsageError
+from edgeopt.errors import BundleError, EdgeoptError, MissingError, ModelError, UsageError
 from edgeopt.hw.device import Unavailable
 from edgeopt.runtime import session as module
 
@@ -79,9 +80,28 @@ def without_onnxruntime(monkeypatch):
 
 def test_a_missing_runtime_names_the_extra(bundle, conv_model, without_onnxruntime):
     for path in (bundle, conv_model):
-        with pytest.raises(MissingExtraError, match="'cpu' extra") as raised:
+        with pytest.raises(MissingError, match=r"cannot be used here: onnxruntime is not installed\.") as raised:
             edgeopt.load(path)
-        assert "pip install" in raised.value.hint
+        assert "pip install 'edgeopt[cpu]'" in raised.value.hint
+
+
+def test_a_missing_device_is_not_told_as_a_missing_package(conv_model, monkeypatch):
+    gone = replace(cpu.BACKEND, name="gpu", available=lambda: Unavailable("this system shows no GPU"))
+    monkeypatch.setattr(module, "backend_named", lambda _: gone)
+    with pytest.raises(
+        MissingError, match=r"the backend gpu, which cannot be used here: this system shows no GPU\."
+    ) as raised:
+        edgeopt.load(conv_model, "gpu")
+    assert "pip" not in raised.value.hint
+
+
+def test_the_placement_is_the_one_of_now(conv_model, monkeypatch):
+    """As with OpenVINO's AUTO, which starts on the processor and moves on."""
+    places = iter([Placement("AUTO", {"CPU": 2}), Placement("GPU", {"GPU": 2})])
+    loaded = type("Moving", (), {"placement": property(lambda _: next(places)), "inputs": (), "outputs": ()})
+    loaded.run = loaded.close = lambda *_: None
+    session = module.Session(replace(cpu.BACKEND, load=lambda *_, **__: loaded()), conv_model, {})
+    assert [session.placement.nodes for _ in range(2)] == [{"CPU": 2}, {"GPU": 2}]
 
 
 @pytest.mark.parametrize("name", ["model/conv.onnx", "golden/outputs.npz", "manifest.json", "deployment.toml"])

@@ -5,7 +5,7 @@ import onnx
 import pytest
 
 from edgeopt.errors import DataError, EdgeoptError, MissingError, ModelError, ProfileError, UsageError
-from edgeopt.search.prepare import prepare
+from edgeopt.search.prepare import baseline_order, prepare
 from edgeopt.search.settings import Settings
 
 
@@ -138,3 +138,8 @@ def test_a_target_that_is_about_an_accelerator_that_is_not_here(prepared, conv_m
 def test_a_shipped_profile_by_name(prepared, conv_model):
     found = prepared(conv_model, profile="realtime", target="generic-cpu")
     assert (found.profile.name, found.profile.match.rank) == ("realtime", 0)
+
+
+def test_the_processor_judges_what_accelerators_answer():
+    order = ("onnxruntime-cuda", "openvino-gpu", "openvino-cpu", "onnxruntime-cpu")
+    assert baseline_order(order) == ["onnxruntime-cpu", "openvino-cpu", "onnxruntime-cuda", "openvino-gpu"]

@@ -1,5 +1,6 @@
 """A model loaded by OpenVINO."""
 
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,13 +80,17 @@ class OpenVinoSession:
         self._idle: Any = self._programs[0].idle
         """The requests of the program that ran last."""
         self._count = len(self.inputs)
+        # Held while a program is compiled or becomes the one that ran last; the fast way takes none.
+        self._lock = threading.Lock()
+        self._closed = False
 
     @property
     def placement(self) -> Placement | None:
         """None on the processor, where there is nowhere to fall back to."""
-        if self._known is None or not self._programs:
+        programs = self._programs
+        if self._known is None or not programs:
             return None
-        return self._known.placement(self._programs[0].compiled)
+        return self._known.placement(programs[0].compiled)
 
     def run(self, feeds: Feeds) -> dict[str, Array]:
         try:
@@ -111,18 +116,17 @@ class OpenVinoSession:
         return results
 
     def close(self) -> None:
-        self._idle = self._source = None
-        self._programs = []
+        with self._lock:
+            self._closed = True
+            self._idle = self._source = None
+            self._programs = []
         give_back()
 
     def _run_checked(self, feeds: Feeds) -> dict[str, Array]:
-        if self._idle is None:
+        if self._closed:
             raise closed()
         arrays = prepare(self.inputs, feeds)
-        program = next((p for p in self._programs if p.fits(arrays)), None)
-        if program is None:
-            program = self._compile(self._source, {})
-            self._programs.append(program)
+        program = self._program_for(arrays)
         try:
             lane = program.take()
             for slot in lane.slots:
@@ -134,8 +138,22 @@ class OpenVinoSession:
                 "Check the values and the dynamic dimensions of the data against the model.",
             ) from error
         program.idle.append(lane)
-        self._idle = program.idle
+        with self._lock:
+            # A run that was under way when the session was closed must not open it again.
+            if not self._closed:
+                self._idle = program.idle
         return results
+
+    def _program_for(self, arrays: dict[str, Array]) -> Program:
+        """Compiled by the first thread that needs it, while the others wait."""
+        with self._lock:
+            if self._closed:
+                raise closed()
+            program = next((p for p in self._programs if p.fits(arrays)), None)
+            if program is None:
+                program = self._compile(self._source, {})
+                self._programs.append(program)
+            return program
 
     def _compile(self, model: "Model", shapes: Shapes) -> Program:
         compiled = compile_model(self._runtime, model, self._aim.device, self._aim.config)

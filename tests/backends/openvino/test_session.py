@@ -1,10 +1,13 @@
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.openvino import model as openvino_model
+from edgeopt.backends.openvino.lane import Lane
 from edgeopt.backends.openvino.session import OpenVinoSession
 from edgeopt.errors import DataError, MissingExtraError, ModelError, UsageError
 
@@ -44,6 +47,35 @@ def test_static_shapes_alone_need_no_second_compilation(onnx_file, compiled):
     for start in range(3):
         session.run({"x": x(2, start)})
     assert len(compiled) == 1
+
+
+def test_threads_compile_the_program_for_other_shapes_once(onnx_file, compiled):
+    session = OPENVINO.load(onnx_file("batch"), {"shapes": {"x": [2, 3]}})
+    together = threading.Barrier(4)
+
+    def work(rows):
+        together.wait()
+        return np.array_equal(session.run({"x": x(rows)})["y"], 2 * x(rows))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, (5, 6, 7, 8)))
+    assert compiled == [{"x": (2, 3)}, {}]
+
+
+def test_a_run_under_way_does_not_open_a_closed_session_again(onnx_file, monkeypatch):
+    session = OPENVINO.load(onnx_file("batch"), {})
+    real = Lane.infer
+
+    def close_meanwhile(self):
+        results = real(self)
+        session.close()
+        return results
+
+    monkeypatch.setattr(Lane, "infer", close_meanwhile)
+    assert session.run({"x": x(2)})["y"].tolist() == (2 * x(2)).tolist()
+    monkeypatch.undo()
+    with pytest.raises(UsageError, match="closed"):
+        session.run({"x": x(2)})
 
 
 def test_a_shape_that_the_file_forbids_stays_forbidden(onnx_file):
