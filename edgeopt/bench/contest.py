@@ -79,6 +79,8 @@ class _Contest:
         meter: EnergyMeter | Unavailable | None,
     ) -> None:
         self.tallies = tallies
+        # Each further comparison is one more chance to call a difference where none is.
+        self._pair_rules = msgspec.structs.replace(rules, error=rules.error / max(1, len(tallies) - 1))
         self._host, self._rules, self._emit, self._state, self._meter = host, rules, emit, state, meter
         self._gauges = Gauges(emit)
         self._begin_s = time.monotonic()
@@ -159,7 +161,7 @@ class _Contest:
     def _look_by_the_way(self) -> str | None:
         """How the first pair stands, for who watches: nothing is decided by it."""
         legs = next((self._legs[k] for k in self._legs if self.tallies[k].runs_on), [])
-        found = decide(legs, self._rules, last=True) if self._compares else None
+        found = decide(legs, self._pair_rules, last=True) if self._compares else None
         if found is None:
             return None
         ratio = f"{found.speedup}" if len(legs) > 1 else f"{found.speedup.median:.2f}x"
@@ -203,7 +205,7 @@ class _Contest:
             # A verdict stands once it is given: to look again would be to look more often than was paid for.
             if not self.tallies[place].runs_on or (before is not None and before.done):
                 continue
-            found = decide(legs, self._rules, last)
+            found = decide(legs, self._pair_rules, last)
             if found is not None:
                 self._decisions[place] = found
         return all(
@@ -255,7 +257,7 @@ class _Contest:
             found.verdict,
             found.at_most_percent,
             found.looks,
-            self._rules.error,
+            self._pair_rules.error,
         )
 
     def _warnings(self, plan: Plan) -> tuple[str, ...]:
@@ -264,8 +266,8 @@ class _Contest:
             if found.torn:
                 said.append(
                     f"'{self.tallies[0].side.name}' and '{self.tallies[place].side.name}': the least disturbed "
-                    "slices and the median round contradict each other, as when a side jumps between two speeds; "
-                    "the interval holds both."
+                    "slices and the median round do not agree, as when a side jumps between two speeds or others "
+                    "are busy at times; the interval holds both."
                 )
         if self._decisions and not plan.fresh:
             said.append(

@@ -113,7 +113,8 @@ class Comparison(msgspec.Struct, frozen=True):
     """With "no difference seen": a difference is at most so large."""
     looks: int = 1
     error: float = 0.02
-    """The chance, over all looks, of calling a difference where none is."""
+    """The chance, over all looks, of calling a difference between these two where none is: what the whole contest
+    may err, shared out evenly among its comparisons."""
 
 
 class ContestReport(msgspec.Struct, frozen=True):

@@ -7,7 +7,8 @@ however many rounds it has, and only further legs make an interval narrower.
 Within a leg the sides are compared by their least disturbed slices, each a median of its own runs. Others on the
 machine only ever make a slice slower, often to twice its time, and a median of ratios moves with the luck of who
 was struck: under recorded noise it finds 79 of 100 differences of 5 %, and the least disturbed slices find 99
-(`benchmarks/contest_simulation.py`). The median of the ratios is watched all the same, see `decide`.
+(`benchmarks/contest_simulation.py`). The median of the ratios is watched all the same: it must not contradict what
+is said, see `decide`.
 """
 
 import math
@@ -30,6 +31,10 @@ _SHARE = 0.13
 _FRESH_LEGS, LUCK_PERCENT = 3, 4.0
 
 
+_Ends = tuple[float, float, float]
+"""A middle and the ends of its interval, as logarithms."""
+
+
 class Rules(msgspec.Struct, frozen=True):
     """How long a contest goes on, and when its answer counts."""
 
@@ -39,7 +44,7 @@ class Rules(msgspec.Struct, frozen=True):
     time_limit_s: float = 60.0
     """A leg that was begun is ended."""
     error: float = 0.02
-    """The chance, over all looks, of calling a difference where none is."""
+    """The chance, over all looks and all pairs, of calling a difference where none is."""
     same_percent: float = 1.0
     """A smaller difference is not worth a verdict."""
     at_most_percent: float = 2.0
@@ -69,7 +74,7 @@ class Decision(msgspec.Struct, frozen=True):
     at_most_percent: float | None
     looks: int
     torn: bool = False
-    """Undisturbed slices and the median round contradict each other: one side jumps between two speeds."""
+    """Undisturbed slices and the median round do not agree, so the interval holds both."""
 
 
 def leg_of(first_ms: Sequence[float], second_ms: Sequence[float], fresh: bool = True) -> Leg:
@@ -88,15 +93,29 @@ def decide(legs: Sequence[Leg], rules: Rules, last: bool = False) -> Decision | 
     confidence = 1 - _SHARE * rules.error
     calm = trimmed_interval([leg.calm for leg in legs], confidence)
     typical = trimmed_interval([leg.typical for leg in legs], confidence)
-    torn = calm[1] > typical[2] or typical[1] > calm[2]
-    # Where the two contradict each other, the interval holds both, and there is no verdict but on what both say.
-    low, high = (min(calm[1], typical[1]), max(calm[2], typical[2])) if torn else calm[1:]
-    speedup = Interval(_exp(calm[0]), _exp(low), _exp(high), rounds, confidence)
+    low, high = calm[1:]
     verdict = _verdict(count, calm[0], low, high, _least(legs, rules))
+    torn = count > 1 and _torn(calm, typical, verdict, math.log1p(rules.same_percent / 100))
+    if torn:
+        # There is no verdict but on what both say, and no limit of a difference but one that holds for both.
+        low, high = min(low, typical[1]), max(high, typical[2])
+        verdict = _verdict(count, calm[0], low, high, _least(legs, rules))
+    speedup = Interval(_exp(calm[0]), _exp(low), _exp(high), rounds, confidence)
     widest = max(high, -low)
     proved = verdict in {"faster", "slower"} or widest < math.log1p(rules.at_most_percent / 100)
     at_most = 100 * (_exp(widest) - 1) if verdict == "no difference seen" and widest < math.log(10) else None
     return Decision(last or (proved and rounds >= rules.rounds_least), verdict, speedup, at_most, looks, torn)
+
+
+def _torn(calm: _Ends, typical: _Ends, verdict: Verdict, same: float) -> bool:
+    """Whether the median round contradicts what the undisturbed slices say, by more than `same`."""
+    if calm[1] > typical[2] or typical[1] > calm[2]:
+        return True
+    if verdict == "faster":
+        return typical[0] < -same
+    if verdict == "slower":
+        return typical[0] > same
+    return max(calm[1] - typical[0], typical[0] - calm[2]) > same
 
 
 def _least(legs: Sequence[Leg], rules: Rules) -> float:

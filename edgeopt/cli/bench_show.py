@@ -101,16 +101,18 @@ def print_lines(lines: list[str], console: "Console") -> None:
 def table(rows: Rows, width: int) -> "Table":
     """Rows for a terminal of this width: names fold where they must, figures never."""
     from rich.table import Table
+    from rich.text import Text
 
     made = Table(box=None, pad_edge=False, padding=(0, 2 if width >= _WIDE else 1, 0, 0))
     for position, title in enumerate(rows.columns):
-        shown = title if width >= _WIDE else title.replace(" ", "\n")
+        # Text, because names may hold brackets, which rich would take for its markup.
+        shown = Text(title if width >= _WIDE else title.replace(" ", "\n"))
         if position == 0:
             made.add_column(shown, overflow="fold", min_width=12)
         else:
             made.add_column(shown, justify="right", no_wrap=True)
     for row in rows.rows:
-        made.add_row(*row)
+        made.add_row(*map(Text, row))
     return made
 
 

@@ -14,7 +14,7 @@ from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Tensor
 
 MODEL = Path(__file__).parents[2] / "edgeopt" / "samples" / "digits_cnn.onnx"
 CLIENTS = 4
-SECONDS = 12
+SECONDS = 30.0
 
 
 @pytest.fixture(scope="module")

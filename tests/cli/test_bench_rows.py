@@ -7,8 +7,8 @@ from edgeopt.backends.base import Placement
 from edgeopt.bench.messages import Memory
 from edgeopt.bench.report import Comparison, ContestReport, Energy, Figures, SideReport, Slice
 from edgeopt.bench.stats import Interval
-from edgeopt.cli.bench_rows import markdown, number, said, sides_rows
-from edgeopt.cli.bench_show import show_contest, show_contest_markdown
+from edgeopt.cli.bench_rows import Rows, markdown, number, said, sides_rows
+from edgeopt.cli.bench_show import show_contest, show_contest_markdown, table
 
 MIB = 2**20
 
@@ -52,6 +52,16 @@ def test_what_a_user_sees_of_a_contest():
     assert "Inputs: data.npz (100 samples)." in lines
     assert "Measured while the device was quiet." in lines
     assert lines[-1] == "warning: Something to know."
+
+
+def test_brackets_in_names_are_shown_as_they_are():
+    """They mean something to rich, and `[/x]` is an error to it."""
+    names = ("model[fp16].onnx", "folder[/x].onnx")
+    lines = shown(ContestReport(tuple(side(name) for name in names)), 140).splitlines()
+    assert [line.split()[0] for line in lines[1:3]] == list(names)
+    console = Console(file=io.StringIO(), width=140, color_system=None)
+    console.print(table(Rows(("", "against a[/x]"), [["b", "1"]]), 140))
+    assert "against a[/x]" in console.file.getvalue()
 
 
 def test_it_fits_into_80_columns_whatever_the_names():
