@@ -170,9 +170,9 @@ def main() -> None:
         name = f"{calm:+.0f}/{typical:+.0f} %"
         print(f"{name:>8} {f.contests:8d} {'-':>6} {f.wrong:6d} {f.unsettled:6d} {f.rounds:7.0f} {f.seconds:8.1f}")
     print(
-        "\nright: said faster; wrong: said slower, or without a difference either; limit: ended by the time limit\n"
-        "+2/-5 %: the least disturbed slices are 2 % faster, the median round 5 % slower; wrong: any verdict, or a\n"
-        "difference said to be smaller than either"
+        "\nright: said faster; wrong: said slower, or without a difference either; limit: ended by the time limit"
+        "\n+2/-5 %: the least disturbed slices are 2 % faster, the median round 5 % slower; wrong: any verdict, or"
+        "\na difference said to be smaller than either"
     )
     print(f"\n{'of ' + str(each) + ' contests':45} {'legs':>9}  0 % wrong   5 % right   5 % rounds")
     for model in models:

@@ -89,6 +89,20 @@ class VerificationError(EdgeoptError):
 class TrialError(EdgeoptError):
     code = "trial-failed"
 
+    def __init__(self, message: str, hint: str = "", code: str = "") -> None:
+        """`code`: what the trial itself said was wrong, such as "usage"; it decides the exit code too."""
+        super().__init__(message, hint)
+        if code:
+            self.code = code
+            self.exit_code = exit_code_of(code)
+
+
+def exit_code_of(code: str, tree: type[EdgeoptError] = EdgeoptError) -> int:
+    """The exit code of the errors with this code; 1 for one that is not in the tree."""
+    if tree.code == code:
+        return tree.exit_code
+    return max((exit_code_of(code, each) for each in tree.__subclasses__()), default=EXIT_BUG)
+
 
 class Terminated(BaseException):
     """SIGTERM arrived: unwind, clean up, leave with 143."""

@@ -1,6 +1,9 @@
 """Who takes part in a contest: a side, as it is asked for, and a contender, which is a loaded trial."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field
+from glob import escape
+from pathlib import Path
 from typing import Literal
 
 import msgspec
@@ -19,9 +22,14 @@ from edgeopt.bench.messages import (
     Timed,
     decode_answer,
 )
-from edgeopt.errors import TrialError
+from edgeopt.errors import BundleError, TrialError
 
 SLOWEST_ANSWER_S = 60.0
+ACCELERATOR_LOAD_S = 900.0
+"""An engine for an accelerator may take minutes to build."""
+_ACCELERATORS = ("cuda", "tensorrt", "gpu", "npu", "qnn", "coreml", "directml")
+# Compilers for CPUs read, rewrite and pack weights: slow devices do some MiB a second.
+_LOAD_S_A_BYTE = 0.15 / 2**20
 # Percentiles of the last runs need no more.
 _KEPT_RUNS = 20_000
 
@@ -50,6 +58,8 @@ class Contender:
     """The single latencies of the last slices, for percentiles."""
     memory: Memory | None = None
     failure: str | None = None
+    error: TrialError | None = None
+    """The failure with its hint and code."""
     concurrency: int = 1
 
     def patience_s(self, runs: int) -> float:
@@ -60,28 +70,59 @@ class Contender:
         self.child.close()
 
 
+def load_patience_s(load: Load) -> float:
+    """How long loading may take before the trial counts as hung, by what loads it and how large it is."""
+    path = Path(load.model_path)
+    backend = load.backend
+    if backend == "bundle":
+        from edgeopt.bundle.deployment import FILE, read_deployment
+
+        # The trial says what is wrong with it.
+        with suppress(BundleError):
+            backend = read_deployment(path / FILE).run.backend
+    if any(word in backend for word in _ACCELERATORS):
+        return ACCELERATOR_LOAD_S
+    return max(SLOWEST_ANSWER_S, min(ACCELERATOR_LOAD_S, _LOAD_S_A_BYTE * _size_bytes(path)))
+
+
+def _size_bytes(path: Path) -> int:
+    """Of a bundle, or of a model with the files that begin with its name and hold its weights; 0: no file here."""
+    try:
+        if path.is_dir():
+            return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+        return sum(f.stat().st_size for f in path.parent.glob(f"{escape(path.stem)}*")) if path.is_file() else 0
+    except OSError:
+        return 0
+
+
 def enter(
-    host: TrialHost, name: str, load: Load, timeout_s: float = SLOWEST_ANSWER_S, concurrency: int = 1
+    host: TrialHost, name: str, load: Load, timeout_s: float | None = None, concurrency: int = 1
 ) -> Contender:
-    """Starts a trial and loads its model; raises TrialError with the reason when it cannot."""
+    """Starts a trial and loads its model; raises TrialError with the reason when it cannot.
+
+    Without `timeout_s` it may load for as long as `load_patience_s` gives it.
+    """
+    timeout_s = load_patience_s(load) if timeout_s is None else timeout_s
     child = host.start()
     try:
         answer = ask(child, load, timeout_s)
         if not isinstance(answer, Loaded):
-            raise TrialError(f"failed: {reason(answer)}")
+            raise failed(answer)
     except BaseException:
         child.close()
         raise
     return Contender(name, child, answer, memory=answer.memory, concurrency=concurrency)
 
 
-def enter_side(host: TrialHost, side: Side, timeout_s: float = SLOWEST_ANSWER_S) -> Contender:
+def enter_side(host: TrialHost, side: Side, timeout_s: float | None = None) -> Contender:
     """Starts and loads one side; raises TrialError with a sentence when it cannot run."""
     try:
         return enter(host, side.name, side.load, timeout_s, side.concurrency)
     except TrialError as error:
         raise TrialError(
-            f"'{side.name}' {error.message.rstrip('.')}.", "Check the file with `edgeopt verify` or its runtime."
+            f"'{side.name}' {error.message.rstrip('.')}.",
+            error.hint or "Check the file with `edgeopt verify` or its runtime.",
+            error.code,
         ) from None
 
 
@@ -109,7 +150,7 @@ def take_slice(contender: Contender, span_ms: float) -> Timed | None:
     try:
         answer = ask(contender.child, Time(span_ms, contender.concurrency), contender.patience_s(2))
     except TrialError as error:
-        contender.failure = error.message
+        contender.failure, contender.error = error.message, error
         return None
     return accept(contender, answer)
 
@@ -117,7 +158,8 @@ def take_slice(contender: Contender, span_ms: float) -> Timed | None:
 def accept(contender: Contender, answer: Answer) -> Timed | None:
     """Notes what a slice gave; None and a failure when it gave nothing."""
     if not isinstance(answer, Timed) or not answer.latencies_ms:
-        contender.failure = f"failed: {reason(answer)}"
+        contender.error = failed(answer)
+        contender.failure = contender.error.message
         return None
     contender.latencies_ms = [*contender.latencies_ms, *answer.latencies_ms][-_KEPT_RUNS:]
     contender.memory = answer.memory
@@ -128,7 +170,13 @@ def save_outputs(contender: Contender, first: int, count: int, out_path: str, ti
     """Has a contender run samples and save their outputs; raises TrialError with the reason when it cannot."""
     answer = ask(contender.child, Outputs(first, count, out_path), timeout_s)
     if not isinstance(answer, Saved):
-        raise TrialError(f"failed: {reason(answer)}")
+        raise failed(answer)
+
+
+def failed(answer: Answer) -> TrialError:
+    """The error for an answer that is not the one asked for, with the code and hint that the trial gave."""
+    hint, code = (answer.hint, answer.code) if isinstance(answer, Failed) else ("", "")
+    return TrialError(f"failed: {reason(answer)}", hint, code)
 
 
 def reason(answer: Answer) -> str:

@@ -13,13 +13,14 @@ import msgspec
 import numpy as np
 
 from edgeopt.bench.contender import Side
-from edgeopt.bench.host import TrialHost
+from edgeopt.bench.host import NOT_STARTED, TrialHost
 from edgeopt.bench.instruments.energy import EnergyMeter
 from edgeopt.bench.instruments.gauges import Gauges
 from edgeopt.bench.instruments.machine_state import StateSampler, sentence
 from edgeopt.bench.report import Comparison, ContestReport, RoundState
 from edgeopt.bench.rounds import in_turn, slice_ms
 from edgeopt.bench.sequential import LUCK_PERCENT, Decision, Leg, Rules, decide, leg_of
+from edgeopt.bench.stretch import with_energy
 from edgeopt.bench.tally import Tally
 from edgeopt.errors import TrialError
 from edgeopt.events import Emit, Progress
@@ -98,6 +99,10 @@ class _Contest:
             leg_begin_s = time.monotonic()
             if plan.fresh and not first:
                 self._start_all(plan.span_ms)
+                if self._refused:
+                    # The device gives no more processes: the legs so far are all that there will be.
+                    self._judge(last=True)
+                    break
             self._run_leg(plan, fresh=plan.fresh or first)
             # The first leg's processes were started before it.
             self._leg_s = max(plan.leg_s if first else 0.0, time.monotonic() - leg_begin_s)
@@ -106,11 +111,26 @@ class _Contest:
             if self._judge(last) or last:
                 break
         self._need_a_result()
-        return self._report(plan)
+        report = self._report(plan)
+        metered = tuple(
+            with_energy(side, tally.contender, self._meter, self._gauges, self._rules.patience_s)
+            for side, tally in zip(report.sides, self.tallies, strict=True)
+        )
+        return msgspec.structs.replace(report, sides=metered)
 
     @property
     def _running(self) -> list[Tally]:
         return [t for t in self.tallies if t.runs_on]
+
+    @property
+    def _refused(self) -> list[Tally]:
+        """Those who have run, and to whom the system gave no further process."""
+        return [t for t in self.tallies if t.slices and t.error is not None and t.error.code == NOT_STARTED]
+
+    def _still_judged(self, place: int) -> bool:
+        """Whether this comparison is still open: both sides run on, or would if there were processes."""
+        pair = self.tallies[0], self.tallies[place]
+        return all(tally.runs_on or tally in self._refused for tally in pair)
 
     @property
     def _compares(self) -> bool:
@@ -139,7 +159,7 @@ class _Contest:
         """Fresh processes for all who still run, each warmed up by a slice that does not count."""
         for tally in self._running:
             self._emit(Progress("loading", tally.side.name, self._rounds or None, best=self._so_far))
-            tally.renew(self._host, self._rules.patience_s)
+            tally.renew(self._host, self._rules.load_patience_s)
         for tally in self._running:
             first_ms = tally.loaded.first_run_ms if tally.loaded else 1.0
             tally.turn(span_ms or slice_ms(first_ms), self._gauges, None, self._rules.patience_s)
@@ -196,14 +216,14 @@ class _Contest:
 
     def _judge(self, last: bool) -> bool:
         """Looks at the legs so far; whether the contest has its answers."""
-        if not self._compares:
+        if not self._compares and not self._refused:
             settled = all(t.stable for t in self._running) and self._rounds >= _ALONE_ROUNDS
             long_enough = time.monotonic() - self._begin_s >= _ALONE_S and self._rounds >= self._rules.rounds_least
             return settled and long_enough
         for place, legs in self._legs.items():
             before = self._decisions.get(place)
             # A verdict stands once it is given: to look again would be to look more often than was paid for.
-            if not self.tallies[place].runs_on or (before is not None and before.done):
+            if not self._still_judged(place) or (before is not None and before.done):
                 continue
             found = decide(legs, self._pair_rules, last)
             if found is not None:
@@ -211,7 +231,7 @@ class _Contest:
         return all(
             self._decisions[place].done if place in self._decisions else False
             for place in self._legs
-            if self.tallies[place].runs_on
+            if self._still_judged(place)
         )
 
     def _need_a_result(self) -> None:
@@ -224,7 +244,12 @@ class _Contest:
         said = "; ".join(f"'{t.side.name}' {(t.failure or '').rstrip('.')}" for t in failed)
         if self._running:
             return
-        raise TrialError(f"{said}.", "Check the file with `edgeopt verify`, or with its own runtime.")
+        errors = [t.error for t in failed if t.error]
+        hint = next(
+            (e.hint for e in errors if e.hint), "Check the file with `edgeopt verify`, or its own runtime."
+        )
+        codes = {e.code for e in errors}
+        raise TrialError(f"{said}.", hint, codes.pop() if len(codes) == 1 else "")
 
     def _tell(self, plan: Plan) -> None:
         left_s = max(0.0, self._rules.time_limit_s - (time.monotonic() - self._begin_s))
@@ -240,7 +265,7 @@ class _Contest:
             comparisons=tuple(
                 self._comparison(place, self._decisions[place])
                 for place in self._legs
-                if place in self._decisions and self.tallies[0].runs_on and self.tallies[place].runs_on
+                if place in self._decisions and self._stands(place)
             ),
             states=tuple(self._states),
             measured_while=sentence(self._states, self._state is None or self._state.judge_others),
@@ -248,6 +273,10 @@ class _Contest:
             seconds=time.monotonic() - self._begin_s,
             warnings=self._warnings(plan),
         )
+
+    def _stands(self, place: int) -> bool:
+        """What was decided stays true when a side falls later; what was still open is no result."""
+        return self._decisions[place].done or self._still_judged(place)
 
     def _comparison(self, place: int, found: Decision) -> Comparison:
         return Comparison(
@@ -263,12 +292,21 @@ class _Contest:
     def _warnings(self, plan: Plan) -> tuple[str, ...]:
         said = []
         for place, found in self._decisions.items():
+            first, other = self.tallies[0], self.tallies[place]
+            if not self._stands(place):
+                continue
             if found.torn:
                 said.append(
-                    f"'{self.tallies[0].side.name}' and '{self.tallies[place].side.name}': the least disturbed "
+                    f"'{first.side.name}' and '{other.side.name}': the least disturbed "
                     "slices and the median round do not agree, as when a side jumps between two speeds or others "
                     "are busy at times; the interval holds both."
                 )
+            said += [
+                f"'{first.side.name}' and '{other.side.name}' were compared before '{tally.side.name}' fell: it "
+                f"{tally.failure.rstrip('.')}."
+                for tally in (first, other)
+                if tally.failure is not None
+            ]
         if self._decisions and not plan.fresh:
             said.append(
                 "All rounds ran in the same processes, because there was too little time, or too few rounds, to "

@@ -9,6 +9,8 @@ from edgeopt.bench.report import Figures
 
 # So many slices make a window: half a second and more, with several turns of the other sides in it.
 WINDOW_SLICES = 10
+RUNS_FOR_P99 = 100
+"""The 99th percentile of fewer is hardly more than the slowest of them, and is not shown."""
 _WINDOWS = 3
 _WITHIN = 1.1
 

@@ -1,6 +1,7 @@
 """Where trials run. Here the local machine; a device over the network is a second file with the same two seams."""
 
 import contextlib
+import math
 import os
 import select
 import signal
@@ -9,7 +10,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import IO, Protocol
+from typing import Protocol
 
 from edgeopt.bench.memory import size_text
 from edgeopt.bench.processes.guard import Guard, kills_for_memory, usual_limit_bytes
@@ -20,6 +21,8 @@ TRIAL_MODULE = "edgeopt.bench.trial"
 OUTER_PYTHONPATH = "EDGEOPT_OUTER_PYTHONPATH"
 """What PYTHONPATH was before a child got its own: what a program of the user's is to see again."""
 
+NOT_STARTED = "not-started"
+"""The code of the error when the system gave no process: that is the device's fault, not the model's."""
 LONGEST_LINE_BYTES = 256 << 20
 _CHUNK_BYTES = 1 << 16
 
@@ -43,7 +46,9 @@ class TrialHost(Protocol):
         """
         ...
 
-    def start(self, module: str = TRIAL_MODULE) -> Child: ...
+    def start(self, module: str = TRIAL_MODULE) -> Child:
+        """Raises TrialError with the code `NOT_STARTED` where the system gives no process."""
+        ...
 
 
 class LocalHost:
@@ -69,28 +74,47 @@ class LocalChild:
     """
 
     def __init__(self, module: str, log_folder: Path | None = None, memory_limit_bytes: int | None = None) -> None:
-        limit = usual_limit_bytes() if memory_limit_bytes is None else memory_limit_bytes
         self._killed_before = kills_for_memory()
-        # Open for as long as the child lives; `close` closes it.
-        self._log: IO[bytes] = tempfile.TemporaryFile(dir=log_folder, buffering=0)  # noqa: SIM115
-        append_only(self._log.fileno())
-        # Nothing is ever written to it: that its end closes with this process is the message (see `lifeline`).
-        theirs, self._lifeline = os.pipe()
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-u", "-m", module, str(theirs)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            start_new_session=True,
-            pass_fds=(theirs,),
-            env=child_environment(log_folder),
-        )
-        os.close(theirs)
+        try:
+            limit = usual_limit_bytes() if memory_limit_bytes is None else memory_limit_bytes
+            self._start(module, log_folder)
+        except OSError as error:
+            raise TrialError(
+                f"could not be started: {error.strerror or error}",
+                "The system gives no more processes, files or space: see `ulimit -n`, `ulimit -u`, and how much "
+                "is free in the folder for temporary files.",
+                NOT_STARTED,
+            ) from None
         self._guard = Guard(self._process.pid, limit, self._log.fileno())
+        # Not `select.select`, which knows no file number above 1023.
+        self._poll = select.poll()
+        self._poll.register(self.fileno(), select.POLLIN)
         self._pending = bytearray()
         self._searched = 0
         self._ending: str | None = None
         """Why it is closed."""
+
+    def _start(self, module: str, log_folder: Path | None) -> None:
+        with contextlib.ExitStack() as undone:
+            # Both are open for as long as the child lives; `close` closes them.
+            self._log = undone.enter_context(tempfile.TemporaryFile(dir=log_folder, buffering=0))
+            append_only(self._log.fileno())
+            # Nothing is ever written to it: that its end closes with this process is the message (see `lifeline`).
+            theirs, self._lifeline = os.pipe()
+            undone.callback(os.close, self._lifeline)
+            try:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-u", "-m", module, str(theirs)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=self._log,
+                    start_new_session=True,
+                    pass_fds=(theirs,),
+                    env=child_environment(log_folder),
+                )
+            finally:
+                os.close(theirs)
+            undone.pop_all()
 
     @property
     def pid(self) -> int:
@@ -102,7 +126,7 @@ class LocalChild:
         return self._guard.peak_bytes
 
     def fileno(self) -> int:
-        """For `select`: readable when an answer, or the end, is there."""
+        """For `select` or `poll`: readable when an answer, or the end, is there."""
         assert self._process.stdout is not None  # noqa: S101 - it was opened as a pipe
         return self._process.stdout.fileno()
 
@@ -125,7 +149,8 @@ class LocalChild:
                 self._end(f"used more than {size_text(self._guard.limit_bytes or 0)}; it was killed")
                 return True
             left = max(0.0, deadline - time.monotonic())
-            if select.select([self], [], [], min(left, self._guard.due_in_s()))[0]:
+            # Rounded up, or it would be asked over and over for the last part of a millisecond.
+            if self._poll.poll(math.ceil(1e3 * min(left, self._guard.due_in_s()))):
                 return True
             # What it started may still hold the pipe when it has ended itself.
             if self._process.poll() is not None or left <= 0:
@@ -177,7 +202,7 @@ class LocalChild:
 
     def _read(self) -> bytes:
         """What is in the pipe; empty when nothing will come any more."""
-        if not select.select([self], [], [], 0)[0]:
+        if not self._poll.poll(0):
             return b""
         return os.read(self.fileno(), _CHUNK_BYTES)
 

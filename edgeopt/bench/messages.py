@@ -33,6 +33,8 @@ class Describe(msgspec.Struct, frozen=True, tag="describe"):
     backend: str
     model_path: str
     custom_ops: tuple[str, ...] = ()
+    options: dict[str, str | int | float | bool | dict[str, list[int]]] = {}
+    """Those that change what it takes."""
 
 
 class Time(msgspec.Struct, frozen=True, tag="time"):

@@ -43,6 +43,8 @@ class Slice(msgspec.Struct, frozen=True):
     energy_j: float | None = None
     """Of the whole device during the slice."""
     counters: dict[str, int] = {}
+    runs: int = 0
+    """How many there were: more than latencies where these were thinned; 0: as many as latencies."""
 
 
 class RoundState(msgspec.Struct, frozen=True):
@@ -54,7 +56,7 @@ class RoundState(msgspec.Struct, frozen=True):
     clock_hz: float | None = None
     temperature_c: float | None = None
     others_percent: float | None = None
-    """How busy all cores together were with other processes."""
+    """How busy all cores together were with other processes; of a round below 0.5 s, with those before it."""
     steal_percent: float | None = None
     held_up_ms: float | None = None
     """For how long a container's quota of CPU time held its threads up, all added; None: there is no quota."""
@@ -100,6 +102,9 @@ class SideReport(msgspec.Struct, frozen=True):
     slices: tuple[Slice, ...] = ()
     failure: str | None = None
     """How it ended, where it did not go on to the end: crashed, hung, too much memory."""
+    failure_code: str = ""
+    """`trial-failed`, or what the trial itself said was wrong: `usage`, `bad-model`, as in `edgeopt.errors`."""
+    failure_hint: str = ""
 
 
 class Comparison(msgspec.Struct, frozen=True):

@@ -52,7 +52,9 @@ class Rules(msgspec.Struct, frozen=True):
     repeats_most: int = 10
     """So many rounds taken in a bad state of the device are run again; further ones count, and are marked."""
     patience_s: float = 60.0
-    """A process that says nothing for so long while it loads, or runs a slice, has hung."""
+    """A process that says nothing for so long while it runs a slice has hung."""
+    load_patience_s: float | None = None
+    """Likewise while it loads; None: by its backend and size, see `load_patience_s` of `contender`."""
 
 
 class Leg(NamedTuple):
@@ -108,13 +110,13 @@ def decide(legs: Sequence[Leg], rules: Rules, last: bool = False) -> Decision | 
 
 
 def _torn(calm: _Ends, typical: _Ends, verdict: Verdict, same: float) -> bool:
-    """Whether the median round contradicts what the undisturbed slices say, by more than `same`."""
+    """Whether the median round points the other way than a verdict, or lies beyond an interval that has none."""
     if calm[1] > typical[2] or typical[1] > calm[2]:
         return True
     if verdict == "faster":
-        return typical[0] < -same
+        return typical[0] < 0
     if verdict == "slower":
-        return typical[0] > same
+        return typical[0] > 0
     return max(calm[1] - typical[0], typical[0] - calm[2]) > same
 
 

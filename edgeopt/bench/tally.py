@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeopt.bench.contender import Contender, Side, enter, reason
+from edgeopt.bench.contender import Contender, Side, enter, failed
 from edgeopt.bench.figures import figures, stable
-from edgeopt.bench.host import LocalChild, TrialHost
+from edgeopt.bench.host import NOT_STARTED, LocalChild, TrialHost
 from edgeopt.bench.instruments.energy import EnergyMeter, energy
 from edgeopt.bench.instruments.gauges import SAMPLE_S, Gauges
 from edgeopt.bench.messages import Loaded, Memory, Time, Timed
@@ -40,6 +40,8 @@ class Tally:
     loads: list[Loaded] = field(default_factory=list)
     """What each of them said."""
     failure: str | None = None
+    error: TrialError | None = None
+    """The failure with its hint and code."""
     leg_ms: list[float] = field(default_factory=list)
     """The medians of its slices in this leg."""
     slices: list[Slice] = field(default_factory=list)
@@ -58,13 +60,14 @@ class Tally:
     def stable(self) -> bool | None:
         return stable(self._latencies, self._seconds)
 
-    def renew(self, host: TrialHost, patience_s: float) -> None:
+    def renew(self, host: TrialHost, patience_s: float | None) -> None:
         """Fresh processes, with the model loaded; it has failed where that cannot be."""
         self.close()
         try:
             self.contender = enter(host, self.side.name, self.side.load, patience_s, self.side.concurrency)
         except TrialError as error:
-            told_why = error.message.startswith("failed")
+            told_why = error.message.startswith("failed") or error.code == NOT_STARTED
+            self.error = error
             self.failure = error.message if told_why else f"{error.message} (while loading)"
             return
         self.loaded = self.loaded or self.contender.loaded
@@ -81,10 +84,11 @@ class Tally:
         try:
             answer = gauges.ask(contender.child, Time(span_ms, contender.concurrency), limit_s, self.side.name)
         except TrialError as error:
-            self.failure = error.message
+            self.error = error
         else:
             if not isinstance(answer, Timed) or not answer.latencies_ms:
-                self.failure = f"failed: {reason(answer)}"
+                self.error = failed(answer)
+        self.failure = self.error.message if self.error else None
         self._see_memory(contender)
         if self.failure is not None:
             self._turn = None
@@ -126,6 +130,7 @@ class Tally:
                 turn.answer.memory.steady_bytes,
                 turn.energy_j,
                 turn.answer.counters,
+                len(turn.answer.latencies_ms),
             )
         )
 
@@ -158,6 +163,8 @@ class Tally:
             counters_per_run={name: total / found.runs for name, total in counted.items()} if found else {},
             slices=tuple(self.slices),
             failure=self.failure,
+            failure_code=self.error.code if self.error else "",
+            failure_hint=self.error.hint if self.error else "",
         )
 
     def _energy(self, meter: Meter) -> Energy | None:

@@ -40,6 +40,7 @@ from edgeopt.errors import EdgeoptError, said_by
 
 # Enough different inputs that no cache can know them all; few enough to keep in memory.
 ROTATION = 16
+_MOST_BYTES = 256 << 20
 
 
 class Trial:
@@ -79,7 +80,7 @@ class Trial:
         if request.cores:
             keep_to(request.cores)
         self.samples = open_samples(Path(request.samples_path))
-        count = min(len(self.samples), ROTATION)
+        count = rotated(self.samples)
         # Copies, not views of the mapped file: a page fault is not the model's latency.
         rotation = [{n: np.array(a) for n, a in self.samples.feeds(k).items()} for k in range(count)]
         # They count the threads that are started after them.
@@ -147,6 +148,12 @@ class Trial:
         arrays = {f"{position}/{name}": array for position, run in enumerate(runs) for name, array in run.items()}
         write_archive(Path(request.out_path), arrays)
         return Saved(request.out_path)
+
+
+def rotated(samples: Samples) -> int:
+    """How many samples are run in turn: each side has a copy of them, which must not fill the memory."""
+    one = sum(array.nbytes // max(1, len(array)) for array in samples.arrays.values())
+    return max(1, min(len(samples), ROTATION, _MOST_BYTES // max(1, one)))
 
 
 def read_outputs(path: Path) -> list[dict[str, Array]]:

@@ -57,6 +57,12 @@ def measure(
         int | None, typer.Option(help="At most so many rounds in turns; fewer when it is clear.", min=6, max=1000)
     ] = None,
     time_limit: Annotated[float | None, typer.Option(help="At most so many seconds of rounds.", min=1)] = None,
+    load_timeout: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds that a side may take to load; 60, and 900 on accelerators, unless given.", min=1
+        ),
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Fail (exit 4) when anything falls back.")] = False,
     custom_ops: Annotated[
         list[str] | None,
@@ -139,7 +145,7 @@ def measure(
         url=url,
         backend=backend,
         options=tuple(option or ()),
-        settings=Settings(data, tuple(custom_ops or ()), strict, counters, threads),
+        settings=Settings(data, tuple(custom_ops or ()), strict, counters, threads, load_timeout),
         rounds=rounds,
         time_limit_s=time_limit,
         duty=duty,
@@ -162,8 +168,9 @@ def measure(
         nonlocal code
         from edgeopt.measuring.bench import bench
 
-        report = bench(request, emit if json else _for_people(emit))
-        code = _exit_code(report)
+        unwritten: list[str] = []
+        report = bench(request, emit if json else _for_people(emit), unwritten)
+        code = _exit_code(report) or (EXIT_BUG if unwritten else 0)
         return report
 
     execute("bench", work, _markdown if markdown else _show, json)
@@ -177,7 +184,10 @@ def _exit_code(report: "Report") -> int:
 
     if isinstance(report, SustainedReport) and report.stopped_by:
         return EXIT_CANCELLED if report.stopped_by == "interrupt" else EXIT_TERMINATED
-    return EXIT_BUG if any(getattr(side, "failure", None) for side in getattr(report, "sides", ())) else 0
+    sides = getattr(report, "sides", ())
+    parts = (*sides, *(level for side in sides for level in getattr(side, "levels", ())))
+    failed = any(getattr(part, "failure", None) for part in (*parts, *getattr(report, "points", ())))
+    return EXIT_BUG if failed else 0
 
 
 def _suite(folder: Path, request: "Request", markdown: bool, json: bool) -> None:
@@ -188,8 +198,9 @@ def _suite(folder: Path, request: "Request", markdown: bool, json: bool) -> None
         nonlocal worst
         from edgeopt.measuring.bench import bench_suite
 
-        found = bench_suite(folder, request, emit if json else _for_people(emit))
-        worst = found.exit_code
+        unwritten: list[str] = []
+        found = bench_suite(folder, request, emit if json else _for_people(emit), unwritten)
+        worst = found.exit_code or (EXIT_BUG if unwritten else 0)
         return found
 
     execute("bench-suite", work, _markdown if markdown else _show, json)

@@ -62,9 +62,18 @@ def show(found: "RunsCompared", console: "Console") -> None:
         print_line(console, f"{line}; {change}.")
     if found.no_verdict:
         print_line(console, f"{found.no_verdict[0].upper()}{found.no_verdict[1:]}.", bold=True)
+    elif found.times_unjudged:
+        print_line(
+            console,
+            f"Not measured in turns: no verdict on a side's own time, because {found.times_unjudged}.",
+            bold=True,
+        )
+        if not found.ratios:
+            print_line(console, "Measure a baseline in every run (--against): its ratios can be compared.")
     else:
         trust = max(side.trust_above_percent for side in found.sides)
         print_line(console, f"Not measured in turns; trust differences above {number(trust)} %.", bold=True)
+        print_line(console, "That takes in how far the stretches of each run lay apart, and how far it drifted.")
     for names, run in ((found.only_before, found.before), (found.only_after, found.after)):
         if names:
             print_line(console, f"Only in {run}: {', '.join(names)}.")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from edgeopt.cli.bench_rows import Rows, mebibytes, number, said
+from edgeopt.cli.bench_rows import Rows, filled, mebibytes, number, p99, said
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -66,8 +66,7 @@ def show_paced(report: "PacedReport", console: "Console") -> None:
         console,
         f"{rate} runs a second by the clock, {report.rounds} rounds with {report.slice_s:.2g} s for each side.",
     )
-    for reason in sorted({s.energy.reason for s in report.sides if s.energy and s.energy.reason}):
-        _line(console, f"Energy: {reason.rstrip('.')}.")
+    _energy_reasons(console, report.sides)
     _while(console, report.measured_while)
     _warn(console, report.warnings)
 
@@ -78,7 +77,7 @@ def _paced_row(side: "PacedSide") -> list[str]:
         side.name,
         number(side.p50_ms),
         number(side.p90_ms),
-        number(side.p99_ms),
+        p99(side.p99_ms, side.runs),
         number(side.achieved_per_s),
         f"{100 * side.missed_runs / (side.runs + side.missed_runs):.1f}",
         number(side.cpu_ms_per_run),
@@ -94,10 +93,13 @@ def show_sustained(report: "SustainedReport", console: "Console") -> None:
             console.print()
         if side.windows:
             _course(side, console)
+        elif not side.failure:
+            _line(console, f"{side.name} was not measured: the run ended before its first window.", style="yellow")
     _failed(console, [(s.name, s.failure) for s in report.sides])
     if report.pauses_s:
         told = ", ".join(f"{pause:.0f} s" for pause in report.pauses_s)
         _line(console, f"The sides ran one after another, with pauses to cool down of {told}: compare with care.")
+    _energy_reasons(console, report.sides)
     if report.stopped_by:
         how = "Ctrl-C" if report.stopped_by == "interrupt" else "SIGTERM"
         _line(console, f"Ended early by {how}; this is what there was by then.", style="yellow")
@@ -116,7 +118,7 @@ def _course(side: "SustainedSide", console: "Console") -> None:
             [
                 f"{window.begin_s:.0f}",
                 number(window.p50_ms),
-                number(window.p99_ms),
+                p99(window.p99_ms, window.runs),
                 number(window.throughput_per_s),
                 "" if clock is None else f"{clock / 1e9:.2f}",
                 "" if window.temperature_c is None else f"{window.temperature_c:.0f}",
@@ -125,6 +127,7 @@ def _course(side: "SustainedSide", console: "Console") -> None:
             ]
         )
     _table(console, columns, rows)
+    tail = p99(side.p99_ms, side.runs)
     curves: list[tuple[str, str, list[float | None]]] = [
         ("p50", "ms", [w.p50_ms for w in side.windows]),
         ("clock", "GHz", [None if w.clock_hz is None else w.clock_hz / 1e9 for w in side.windows]),
@@ -137,8 +140,13 @@ def _course(side: "SustainedSide", console: "Console") -> None:
     _line(
         console,
         f"{side.runs:,} runs in {side.seconds:.0f} s of full load: p50 {number(side.p50_ms)} ms, "
-        f"p99 {number(side.p99_ms)} ms, {number(side.throughput_per_s)} a second.",
+        f"{f'p99 {tail} ms, ' if tail else ''}{number(side.throughput_per_s)} a second.",
     )
+    if side.energy and side.energy.joules_per_run is not None:
+        net = side.energy.net_joules_per_run
+        without = "" if net is None else f", {number(net * 1e3)} mJ without what the idle device draws"
+        whole = f"{number(side.energy.joules_per_run * 1e3)} mJ of the whole device a run"
+        _line(console, f"Energy: {whole}{without}, by {side.energy.source}.")
 
 
 def show_concurrency(report: "ConcurrencyReport", console: "Console") -> None:
@@ -170,7 +178,7 @@ def _levels(side: "ConcurrencySide", console: "Console") -> None:
                 "" if gain is None else f"{gain.median:.2f}x [{gain.low:.2f} {gain.high:.2f}]",
                 "" if level.efficiency_percent is None else f"{level.efficiency_percent:.0f} %",
                 number(level.p50_ms),
-                number(level.p99_ms),
+                p99(level.p99_ms, level.runs),
                 mebibytes(level.memory_bytes),
             ]
         )
@@ -199,14 +207,18 @@ def _table(console: "Console", columns: tuple[str, ...], rows: list[list[str]]) 
 
     if not rows:
         return
-    kept = [k for k in range(len(columns)) if k == 0 or any(row[k] for row in rows)]
-    shown = Rows(tuple(columns[k].replace("_", "\u00a0") for k in kept), [[row[k] for k in kept] for row in rows])
+    shown = filled(Rows(tuple(title.replace("_", "\u00a0") for title in columns), rows))
     console.print(table(shown, console.width))
 
 
 def _verdicts(console: "Console", what: str, comparisons: "tuple[Comparison, ...]") -> None:
     for comparison in comparisons:
         _line(console, f"{what}: {said(comparison)}", bold=True)
+
+
+def _energy_reasons(console: "Console", sides: "tuple[PacedSide, ...] | tuple[SustainedSide, ...]") -> None:
+    for reason in sorted({side.energy.reason for side in sides if side.energy and side.energy.reason}):
+        _line(console, f"Energy: {reason.rstrip('.')}.")
 
 
 def _while(console: "Console", sentence: str) -> None:

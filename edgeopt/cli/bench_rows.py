@@ -2,8 +2,11 @@
 
 import math
 from collections import Counter
+from collections.abc import Sequence
+from statistics import median
 from typing import NamedTuple
 
+from edgeopt.bench.figures import RUNS_FOR_P99
 from edgeopt.bench.memory import net_bytes
 from edgeopt.bench.report import Comparison, ContestReport, SideReport
 
@@ -17,7 +20,7 @@ class Rows(NamedTuple):
 
 
 def sides_rows(report: ContestReport) -> Rows:
-    """One row a side that ran; columns in which nobody has a value are left out."""
+    """One row a side that ran."""
     columns = (
         "",
         "p50 ms",
@@ -30,9 +33,13 @@ def sides_rows(report: ContestReport) -> Rows:
         "peak MiB",
         "mJ /run",
     )
-    rows = [_row(side) for side in report.sides if side.figures is not None]
-    kept = [k for k in range(len(columns)) if k == 0 or any(row[k] for row in rows)]
-    return Rows(tuple(columns[k] for k in kept), [[row[k] for k in kept] for row in rows])
+    return filled(Rows(columns, [_row(side) for side in report.sides if side.figures is not None]))
+
+
+def filled(rows: Rows) -> Rows:
+    """Without the columns in which nobody has a value."""
+    kept = [k for k in range(len(rows.columns)) if k == 0 or any(row[k] for row in rows.rows)]
+    return Rows(tuple(rows.columns[k] for k in kept), [[row[k] for k in kept] for row in rows.rows])
 
 
 def _row(side: SideReport) -> list[str]:
@@ -43,14 +50,24 @@ def _row(side: SideReport) -> list[str]:
         side.name,
         number(found.p50_ms),
         number(found.p90_ms),
-        number(found.p99_ms),
+        p99(found.p99_ms, found.runs),
         number(found.throughput_per_s),
-        number(side.load_ms),
-        number(side.first_run_ms),
+        number(load_ms(side)),
+        number(median(side.first_runs_ms) if side.first_runs_ms else side.first_run_ms),
         mebibytes(net_bytes(side.memory) if side.memory else None),
         mebibytes(_peak_bytes(side)),
         number(None if energy is None else energy * 1e3),
     ]
+
+
+def load_ms(side: SideReport) -> float | None:
+    """The median over its processes: the first of them reads the disk, and any of them may be disturbed."""
+    return median(side.loads_ms) if side.loads_ms else side.load_ms
+
+
+def p99(value: float | None, runs: int) -> str:
+    """Empty where there were too few runs for one in a hundred."""
+    return number(value if runs >= RUNS_FOR_P99 else None)
 
 
 def _peak_bytes(side: SideReport) -> int | None:
@@ -97,11 +114,26 @@ def circumstance_lines(report: ContestReport) -> list[str]:
     lines.append(" ".join(part for part in (data, f"All sides with {shared}." if shared else "") if part))
     if report.measured_while:
         lines.append(f"{report.measured_while[0].upper()}{report.measured_while[1:].rstrip('.')}.")
+    lines += _loading_lines(report)
     reasons = {s.energy.reason for s in report.sides if s.energy and s.energy.reason}
     lines += [f"Energy is not measurable here: {reason.rstrip('.')}." for reason in sorted(reasons)]
     lines += [_energy_line(side) for side in report.sides if side.energy and side.energy.source][:1]
     lines += _counter_lines(report)
     return [line for line in lines if line]
+
+
+def _loading_lines(report: ContestReport) -> list[str]:
+    """Between what the times of loading and of the first run lay, where there were several."""
+    told = [
+        f"{side.name} {_range(side.loads_ms)} and {_range(side.first_runs_ms)} in {len(side.loads_ms)}"
+        for side in report.sides
+        if side.figures and len(side.loads_ms) > 1 and side.first_runs_ms
+    ]
+    return [f"load ms and first ms are medians of several processes: {'; '.join(told)}."] if told else []
+
+
+def _range(values: Sequence[float]) -> str:
+    return f"{number(min(values))}-{number(max(values))}"
 
 
 def _shared_options(report: ContestReport) -> str:
@@ -137,7 +169,9 @@ _COUNTERS = {
 
 
 def _counter_lines(report: ContestReport) -> list[str]:
-    """The best known ones; `--json` has all."""
+    """The best known ones, and what came from memory; `--json` has all."""
+    from edgeopt.bench.instruments.counters import memory_bytes_estimate
+
     lines = []
     for side in report.sides:
         told = [
@@ -145,18 +179,27 @@ def _counter_lines(report: ContestReport) -> list[str]:
             for name, (words, factor) in _COUNTERS.items()
             if name in side.counters_per_run
         ]
+        from_memory = memory_bytes_estimate(side.counters_per_run)
+        if from_memory is not None and side.figures is not None:
+            gigabytes_per_s = from_memory * side.figures.throughput_per_s / 1e9
+            rate = f"{number(gigabytes_per_s)} GB/s"
+            mebibytes_told = number(from_memory / _MIB)
+            told.append(f"{mebibytes_told} MiB from memory, or {rate} (an estimate; the truth is higher)")
         if told:
             lines.append(f"{side.name}, a run: {', '.join(told)}.")
     return lines
 
 
 def settled_lines(report: ContestReport) -> list[str]:
-    """Absolute figures that had not settled at the end; ratios within rounds stand anyway."""
-    names = [side.name for side in report.sides if side.figures and side.figures.stable is False]
-    if not names:
-        return []
-    said = "did not settle: the last three windows differ by more than 10 %"
-    return [f"The absolute times of {', '.join(names)} {said}."]
+    """Absolute figures that had not settled at the end, or may not; ratios within rounds stand anyway."""
+    lines = []
+    if names := [side.name for side in report.sides if side.figures and side.figures.stable is False]:
+        why = "did not settle: the last three windows differ by more than 10 %"
+        lines.append(f"The absolute times of {', '.join(names)} {why}.")
+    if names := [side.name for side in report.sides if side.figures and side.figures.stable is None]:
+        whose = "the absolute times" if len(names) == len(report.sides) else f"those of {', '.join(names)}"
+        lines.append(f"There were too few rounds to tell whether {whose} had settled; ratios do not need that.")
+    return lines
 
 
 def fallback_lines(report: ContestReport) -> list[str]:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from edgeopt.bench.memory import net_bytes
-from edgeopt.cli.bench_rows import Rows, markdown, mebibytes, number
+from edgeopt.cli.bench_rows import Rows, filled, load_ms, markdown, mebibytes, number, p99
 from edgeopt.cli.bench_show import print_line, print_lines, table
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ def suite_rows(report: "SuiteReport") -> Rows:
     """A row a model that ran; a column for each other side."""
     titles = [f"against {other}" for other in report.against]
     columns = ("", "p50 ms", "p99 ms", "runs /s", "load ms", "model MiB", *titles)
-    return Rows(columns, [row for model in report.models if (row := _row(model, len(titles))) is not None])
+    return filled(Rows(columns, [row for m in report.models if (row := _row(m, len(titles))) is not None]))
 
 
 def _row(model: "SuiteRow", others: int) -> list[str] | None:
@@ -29,9 +29,9 @@ def _row(model: "SuiteRow", others: int) -> list[str] | None:
     return [
         model.name,
         number(side.figures.p50_ms),
-        number(side.figures.p99_ms),
+        p99(side.figures.p99_ms, side.figures.runs),
         number(side.figures.throughput_per_s),
-        number(side.load_ms),
+        number(load_ms(side)),
         mebibytes(net_bytes(side.memory) if side.memory else None),
         *(_verdict(comparison_with(model, place)) for place in range(others)),
     ]
@@ -45,11 +45,20 @@ def _verdict(comparison: "Comparison | None") -> str:
 
 
 def mean_lines(report: "SuiteReport") -> list[str]:
-    return [
-        f"Geometric mean against {mean.against}: {mean.speedup} over {mean.speedup.rounds} "
-        f"model{'s' if mean.speedup.rounds != 1 else ''} ({mean.faster} faster, {mean.slower} slower)."
-        for mean in report.means
-    ]
+    lines = []
+    for mean in report.means:
+        ratio = mean.speedup
+        if ratio is None:
+            lines.append(f"Geometric mean against {mean.against}: too few rounds with every model to tell.")
+            continue
+        models = f"{ratio.rounds} model{'s' if ratio.rounds != 1 else ''}"
+        line = (
+            f"Geometric mean against {mean.against}: {ratio} (a {100 * ratio.confidence:.3g} % interval) "
+            f"over {models} ({mean.faster} faster, {mean.slower} slower)"
+        )
+        left_out = f"; left out, after too few rounds: {', '.join(mean.left_out)}" if mean.left_out else ""
+        lines.append(f"{line}{left_out}.")
+    return lines
 
 
 def failure_lines(report: "SuiteReport") -> list[str]:

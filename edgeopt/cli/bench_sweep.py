@@ -3,7 +3,7 @@
 import math
 from typing import TYPE_CHECKING
 
-from edgeopt.cli.bench_rows import Rows, mebibytes, number
+from edgeopt.cli.bench_rows import Rows, filled, mebibytes, number
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,7 +24,7 @@ def show_sweep(report: "SweepReport", console: "Console") -> None:
     if ran:
         narrow = console.width < _WIDE
         rows = _option_rows(report, ran, narrow) if report.kind == "option" else _axis_rows(report, ran)
-        console.print(table(rows, console.width))
+        console.print(table(filled(rows), console.width))
     for line in sentences(report, ran):
         print_line(console, line)
     for point in report.points:

@@ -3,7 +3,21 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from edgeopt.ops.matrix import LEGEND, MARKS, Cell, Column, Row, columns, flaws, roofline_note, rows, summary
+import msgspec
+
+from edgeopt.ops.matrix import (
+    LEGEND,
+    MARKS,
+    Cell,
+    Column,
+    Flaw,
+    Row,
+    columns,
+    flaws,
+    roofline_note,
+    rows,
+    summary,
+)
 from edgeopt.ops.result import Compatibility, CoverageRow, OperatorRow, Report
 
 if TYPE_CHECKING:
@@ -49,7 +63,7 @@ def markdown(report: Report) -> Iterator[str]:
         yield ""
         yield f"{LEGEND}. Bold: the quickest in a precision."
         yield ""
-    for flaw in flaws(report):
+    for flaw in _flaws_shown(report):
         yield f"- {flaw.backend}, {flaw.case}, {flaw.status}: {flaw.message}"
     yield ""
     yield from (f"{line}  " for line in summary(report))
@@ -94,7 +108,7 @@ def _cell(cell: Cell) -> "Text":
 
 
 def _flaws(report: Report, console: "Console") -> None:
-    found = flaws(report)
+    found = _flaws_shown(report)
     if not found:
         return
     count = sum(flaw.count for flaw in found)
@@ -104,6 +118,15 @@ def _flaws(report: Report, console: "Console") -> None:
         console.print(f"  {MARKS[flaw.status]} ", style=_STYLES[flaw.status], end="")
         line = f"{flaw.backend}: {flaw.case}: {flaw.status}: {flaw.message}"
         console.print(line, markup=False, soft_wrap=not console.is_terminal)
+
+
+def _flaws_shown(report: Report) -> list[Flaw]:
+    """Of a model, those that say something of it: that another mode deviates is no matter there."""
+    if report.model is None:
+        return flaws(report)
+    from edgeopt.ops.compatibility import cases_of_model
+
+    return flaws(msgspec.structs.replace(report, cases=cases_of_model(report, report.model)))
 
 
 def _model(report: Report, model: Compatibility, console: "Console") -> None:
@@ -117,7 +140,7 @@ def _model(report: Report, model: Compatibility, console: "Console") -> None:
         column.justify = "right"
     for row in model.operators:
         cells = [Text(_words(row, name), _STYLES.get(row.status[name], "dim")) for name in names]
-        title = f"{row.domain}.{row.operator}" if row.domain else row.operator
+        title = _title(row)
         work = f"{row.share:.1%}" if row.share >= 0.0005 else ""
         table.add_row(Text(title), row.precision, f"{row.count:,}", work, *cells)
     console.print(table)
@@ -132,10 +155,15 @@ def _model_markdown(report: Report, model: Compatibility) -> Iterator[str]:
     yield f"|---|---|---:|---:|{'---|' * len(names)}"
     for row in model.operators:
         cells = " | ".join(_words(row, name) for name in names)
-        title = f"{row.domain}.{row.operator}" if row.domain else row.operator
+        title = _title(row)
         yield f"| {title} | {row.precision} | {row.count:,} | {row.share:.1%} | {cells} |"
     yield ""
     yield from (f"{line}  " for line in _told(model))
+
+
+def _title(row: OperatorRow) -> str:
+    name = f"{row.domain}.{row.operator}" if row.domain else row.operator
+    return f"{name} {row.form}".rstrip()
 
 
 def _told(model: Compatibility) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Reads data from where it lies: an .npz, a folder of .npy, or a folder of pictures."""
 
+import zlib
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -74,7 +75,7 @@ def _read(path: Path) -> dict[str, Array]:
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise DataError(f"'{path.name}' is a single array, not an archive of named arrays.", HOW)
             return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
+    except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as error:
         raise DataError(f"'{path.name}' cannot be read as data: {_why(error)}", HOW) from error
 
 

@@ -26,7 +26,7 @@ class Samples:
     """Arrays in the data that are no input of the model (labels, say)."""
 
     def __len__(self) -> int:
-        return len(next(iter(self.arrays.values())))
+        return len(next(iter(self.arrays.values()))) if self.arrays else 1  # a run without inputs
 
     def feeds(self, index: int) -> dict[str, Array]:
         """The inputs of one run."""
@@ -97,7 +97,8 @@ def save_samples(samples: Samples, folder: Path) -> None:
 
 def open_samples(folder: Path) -> Samples:
     """The samples that `save_samples` wrote."""
-    rows = [line.split(" ", 1) for line in (folder / "names").read_text(encoding="utf-8").split("\n")]
+    text = (folder / "names").read_text(encoding="utf-8")
+    rows = [line.split(" ", 1) for line in text.split("\n")] if text else []
     arrays = {name: np.load(folder / f"{k}.npy", mmap_mode="r") for k, (_, name) in enumerate(rows)}
     return Samples(arrays, {name: int(rank) for rank, name in rows})
 

@@ -1,6 +1,6 @@
 """`edgeopt bench`: sides under a duty, and the report."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -34,7 +34,7 @@ from edgeopt.bench.instruments.machine_state import StateSampler
 from edgeopt.bench.report import ContestReport
 from edgeopt.bench.sequential import Rules
 from edgeopt.errors import UsageError
-from edgeopt.events import Emit, Event, Progress
+from edgeopt.events import Emit, Event, Log, Progress
 from edgeopt.hw.device import Unavailable, fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.measuring.counting import not_counted
@@ -53,23 +53,42 @@ _Rules = TypeVar("_Rules", bound=msgspec.Struct)
 Report = ContestReport | ColdReport | PacedReport | SustainedReport | ConcurrencyReport | SweepReport
 
 
-def bench(request: Request, emit: Emit) -> Report:
-    """Measures what was asked for; raises what is wrong with that before anything runs."""
+def bench(request: Request, emit: Emit, unwritten: list[str] | None = None) -> Report:
+    """Measures what was asked for; raises what is wrong with that before anything runs.
+
+    A report that cannot be written is returned all the same; `unwritten` takes why, a sentence each.
+    """
     check(request)
     _check_places(request)
     named = sides_of(request)
     with workspace() as folder:
         prepared = prepare(named, request.settings, folder, emit)
         if request.settings.strict:
-            refuse_fallback(prepared.sides, folder, emit)
+            refuse_fallback(prepared.sides, folder, emit, request.settings.load_timeout_s)
         report = _measured(request, prepared, folder, emit)
+    failed = unwritten if unwritten is not None else []
+    if request.trace is not None and isinstance(report, ContestReport):
+        contest_report, trace = report, request.trace
+        _write(lambda: write_trace(contest_report, trace), trace, "timeline", emit, failed)
+    if failed:
+        report = msgspec.structs.replace(report, warnings=(*report.warnings, *failed))
     if request.save is not None:
-        save(report, request.save)
+        place, saved = request.save, report
+        _write(lambda: save(saved, place), place, "report", emit, failed)
     return report
 
 
-def bench_suite(folder: Path, request: Request, emit: Emit) -> SuiteReport:
-    """Every model of a folder, in turns with what it is measured against."""
+def _write(write: Callable[[], None], place: Path, what: str, emit: Emit, failed: list[str]) -> None:
+    """Minutes of measuring are not lost because a disk is full or a reader went away."""
+    try:
+        write()
+    except OSError as error:
+        failed.append(f"The {what} could not be written to '{place}': {error.strerror or error}.")
+        emit(Log("warning", failed[-1]))
+
+
+def bench_suite(folder: Path, request: Request, emit: Emit, unwritten: list[str] | None = None) -> SuiteReport:
+    """Every model of a folder, in turns with what it is measured against; `unwritten` as above."""
     check(request)
     _check_places(request)
     if request.duty != "steady" or request.concurrency or request.processes or request.sweep or request.trace:
@@ -77,7 +96,8 @@ def bench_suite(folder: Path, request: Request, emit: Emit) -> SuiteReport:
     plain = replace(request, save=None)
     found = suite(folder, plain, _contest_of, emit)
     if request.save is not None:
-        save(found, request.save)
+        place = request.save
+        _write(lambda: save(found, place), place, "report", emit, unwritten if unwritten is not None else [])
     return found
 
 
@@ -111,7 +131,9 @@ def _measured(request: Request, prepared: Prepared, folder: Path, emit: Emit) ->
             return run_paced(host, sides, rules_of_pace, emit, meter)
     if request.duty == "sustained":
         minutes = request.minutes
-        return run_sustained(host, sides, SustainedRules() if minutes is None else SustainedRules(minutes), emit)
+        lasting = SustainedRules() if minutes is None else SustainedRules(minutes)
+        with _metered(sides, emit) as meter:
+            return run_sustained(host, sides, lasting, emit, meter)
     report = _contest(request, prepared, host, emit)
     return msgspec.structs.replace(report, sides=with_times(report.sides, sides, folder, emit))
 
@@ -122,14 +144,20 @@ def _sweep(request: Request, prepared: Prepared, host: LocalHost, emit: Emit) ->
     limited = request.rounds is not None or request.time_limit_s is not None
     inputs = prepared.inputs
     wanted = Sweep(
-        request.sweep, inputs.tensors, inputs.folder.parent, request.runs, _rules(request) if limited else None
+        request.sweep,
+        inputs.tensors,
+        inputs.folder.parent,
+        request.runs,
+        _rules(request) if limited else None,
+        request.settings.load_timeout_s,
     )
     found = sweep(host, side, wanted, _in_one_phase(emit), StateSampler(lambda: ()))
     return msgspec.structs.replace(found, data=inputs.words)
 
 
 def _rules(request: Request) -> Rules:
-    return _with(_with(Rules(), "rounds_most", request.rounds), "time_limit_s", request.time_limit_s)
+    rules = _with(Rules(), "load_patience_s", request.settings.load_timeout_s)
+    return _with(_with(rules, "rounds_most", request.rounds), "time_limit_s", request.time_limit_s)
 
 
 def _contest(request: Request, prepared: Prepared, host: LocalHost, emit: Emit) -> ContestReport:
@@ -138,7 +166,7 @@ def _contest(request: Request, prepared: Prepared, host: LocalHost, emit: Emit) 
     state = StateSampler(lambda: (), judge_others=all(side.kind != "url" for side in sides))
     with _metered(sides, emit) as meter:
         report = contest(host, sides, _rules(request), _in_one_phase(emit), state, meter)
-    report = msgspec.structs.replace(
+    return msgspec.structs.replace(
         report,
         data=prepared.inputs.words,
         device=fingerprint(probe()),
@@ -146,9 +174,6 @@ def _contest(request: Request, prepared: Prepared, host: LocalHost, emit: Emit) 
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
         warnings=report.warnings + (not_counted(report.sides) if request.settings.counters else ()),
     )
-    if request.trace is not None:
-        write_trace(report, request.trace)
-    return report
 
 
 @contextmanager

@@ -1,13 +1,12 @@
 """Two saved runs against each other: not measured in turns, so more is uncertain, and it is said how much.
 
 What changes between runs (where memory lies, the clock, other work) moves all rounds of one run together, and more
-rounds do not show it. So the interval takes in, besides the noise of the rounds, what two processes of one and the
-same model differ by, and how far each run drifted from its first half to its second. Where the runs share two
-sides, the ratio within each run is free of most of this, and these ratios are compared as well.
+rounds do not show it. So a side's own time is judged only where both runs say that the device was quiet and its
+clock the same; even then the interval takes in how far the stretches of each run lay apart, and its drift. Where
+the runs share two sides, the ratio within each run is free of most of this, and is judged in any case.
 """
 
 import math
-from collections.abc import Sequence
 from itertools import combinations
 from typing import Literal
 
@@ -20,6 +19,8 @@ from edgeopt.errors import InputError
 
 _NORMAL_95 = 1.96
 _BLOCKS = 8
+_CLOCK_PERCENT = 3.0
+_Logs = np.ndarray[tuple[int], np.dtype[np.float64]]
 Word = Literal["faster", "slower", "no difference seen", "no verdict"]
 
 
@@ -56,6 +57,8 @@ class RunsCompared(msgspec.Struct, frozen=True):
     """What differs between the runs, besides the figures."""
     no_verdict: str = ""
     """Why nothing is said of faster or slower, where that is so."""
+    times_unjudged: str = ""
+    """Why the sides' own times get no verdict, although ratios may, as the end of a sentence."""
     only_before: tuple[str, ...] = ()
     only_after: tuple[str, ...] = ()
 
@@ -70,10 +73,11 @@ def compare_runs(before: ContestReport, after: ContestReport, names: tuple[str, 
             "Sides are matched by name; measure the same names in both.",
         )
     differences, no_verdict = _differences(before, after)
+    unjudged = _times_unjudged(before, after)
     return RunsCompared(
         before=names[0],
         after=names[1],
-        sides=tuple(_side_change(ours[n], theirs[n], bool(no_verdict)) for n in shared),
+        sides=tuple(_side_change(ours[n], theirs[n], bool(no_verdict or unjudged)) for n in shared),
         ratios=tuple(
             change
             for a, b in combinations(shared, 2)
@@ -81,6 +85,7 @@ def compare_runs(before: ContestReport, after: ContestReport, names: tuple[str, 
         ),
         differences=differences,
         no_verdict=no_verdict,
+        times_unjudged=unjudged,
         only_before=tuple(n for n in ours if n not in theirs),
         only_after=tuple(n for n in theirs if n not in ours),
     )
@@ -112,6 +117,26 @@ def _differences(before: ContestReport, after: ContestReport) -> tuple[tuple[str
     return (*said, *settings), forbids
 
 
+def _times_unjudged(before: ContestReport, after: ContestReport) -> str:
+    """Why the device may be all that moved a side's time; empty where it was quiet and its clock the same."""
+    clocks_hz = []
+    for run, which in ((before, "first"), (after, "second")):
+        if not run.states:
+            return f"the {which} run does not tell what the device did meanwhile"
+        if any(state.bad for state in run.states):
+            return f"the device was not quiet in the {which} run"
+        known = [state.clock_hz for state in run.states if state.clock_hz is not None]
+        if not known:
+            return f"the device did not tell its clock in the {which} run"
+        if all(state.others_percent is None for state in run.states):
+            return f"the {which} run does not tell what others did"
+        clocks_hz.append(float(np.median(known)))
+    if abs(math.log(clocks_hz[1] / clocks_hz[0])) > math.log1p(_CLOCK_PERCENT / 100):
+        first, second = (f"{clock / 1e9:.2f} GHz" for clock in clocks_hz)
+        return f"the clock was {first} in the first run and {second} in the second"
+    return ""
+
+
 def _settings(before: ContestReport, after: ContestReport) -> list[str]:
     """Sides of one name that were not set up alike."""
     theirs = {side.name: side for side in after.sides}
@@ -135,8 +160,7 @@ def _side_change(before: SideReport, after: SideReport, no_verdict: bool) -> Sid
     assert before.figures is not None and after.figures is not None  # noqa: S101, PT018 - asked for those
     old, new = _logs(before), _logs(after)
     within = math.hypot(_noise(old), _noise(new))
-    between = math.sqrt(2) * max(math.log(SAME), _drift(old), _drift(new))
-    spread = math.hypot(_NORMAL_95 * within, between)
+    spread = math.hypot(_NORMAL_95 * within, _between(old, new))
     center = float(np.median(old) - np.median(new))
     ratio = _interval(center, spread, min(len(old), len(new)))
     return SideChange(
@@ -156,8 +180,7 @@ def _ratio_change(
     if not len(old) or not len(new):
         return None
     # Where the memory of each of the processes lies stays, and does not cancel within a run.
-    between = math.sqrt(2) * max(math.log(SAME), _drift(old), _drift(new))
-    spread = math.hypot(_NORMAL_95 * math.hypot(_noise(old), _noise(new)), between)
+    spread = math.hypot(_NORMAL_95 * math.hypot(_noise(old), _noise(new)), _between(old, new))
     center = float(np.median(new) - np.median(old))
     change = _interval(center, spread, min(len(old), len(new)))
     return RatioChange(
@@ -180,12 +203,12 @@ def _word(ratio: Interval) -> Word:
     return "slower" if ratio.high < 1 else "no difference seen"
 
 
-def _logs(side: SideReport) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _logs(side: SideReport) -> _Logs:
     """The logarithms of the medians of its slices."""
     return np.log([float(np.median(piece.latencies_ms)) for piece in side.slices if piece.latencies_ms])
 
 
-def _paired(first: SideReport, second: SideReport) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _paired(first: SideReport, second: SideReport) -> _Logs:
     """Round by round, the logarithm of how many times faster the first was."""
     ours, theirs = (
         {piece.round: float(np.median(piece.latencies_ms)) for piece in side.slices if piece.latencies_ms}
@@ -194,13 +217,27 @@ def _paired(first: SideReport, second: SideReport) -> np.ndarray[tuple[int], np.
     return np.log([theirs[number] / ours[number] for number in ours if number in theirs])
 
 
-def _noise(logs: Sequence[float] | np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+def _between(old: _Logs, new: _Logs) -> float:
+    """What runs may differ by as wholes: at least what the stretches of one run differ by."""
+    apart = max(_NORMAL_95 * _spread(_blocks(logs)) for logs in (old, new))
+    return math.sqrt(2) * max(math.log(SAME), _drift(old), _drift(new), apart)
+
+
+def _noise(logs: _Logs) -> float:
     """The standard error of the median, by blocks of neighbours, whose rounds are alike."""
-    blocks = [float(np.median(block)) for block in np.array_split(np.asarray(logs), _BLOCKS) if len(block)]
-    return float(np.std(blocks, ddof=1) / math.sqrt(len(blocks))) if len(blocks) > 1 else math.log(SAME)
+    blocks = _blocks(logs)
+    return _spread(blocks) / math.sqrt(len(blocks)) if len(blocks) > 1 else math.log(SAME)
 
 
-def _drift(logs: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+def _blocks(logs: _Logs) -> list[float]:
+    return [float(np.median(block)) for block in np.array_split(np.asarray(logs), _BLOCKS) if len(block)]
+
+
+def _spread(values: list[float]) -> float:
+    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+
+
+def _drift(logs: _Logs) -> float:
     """How far the second half of a run lay from its first."""
     half = len(logs) // 2
     return abs(float(np.median(logs[half:]) - np.median(logs[:half]))) if half else 0.0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.bench.contender import Side, ask
+from edgeopt.bench.contender import Side, ask, load_patience_s
 from edgeopt.bench.host import LocalHost
 from edgeopt.bench.messages import Placed, Places
 from edgeopt.bench.report import SideReport
@@ -27,7 +27,7 @@ def _timed(report: SideReport, side: Side, folder: Path, emit: Emit) -> SideRepo
     emit(Progress("timing what fell back", side.name))
     with closing(LocalHost(folder).start()) as child:
         try:
-            answer = ask(child, Places(side.load))
+            answer = ask(child, Places(side.load), load_patience_s(side.load))
         except TrialError:
             return report  # the figures stand without it
     if not isinstance(answer, Placed) or not answer.time_ms:

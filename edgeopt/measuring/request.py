@@ -48,6 +48,10 @@ def sides_of(request: Request) -> list[Named]:
     elif request.baseline_command is not None:
         if request.against:
             raise UsageError("--against needs a SUBJECT to measure.", "edgeopt bench MODEL --against OTHER")
+        if request.backend is not None or options:
+            raise UsageError(
+                "--backend and --option are for models; a program chooses its own.", "Give those in its command."
+            )
         return [program(request.baseline_command)]
     else:
         raise UsageError("Missing argument 'MODEL|BUNDLE|URL'.", "See: edgeopt bench --help")
@@ -61,11 +65,21 @@ def check(request: Request) -> None:
     """Raises UsageError for what cannot be asked together."""
     if request.duty not in DUTIES:
         raise UsageError(f"There is no duty '{request.duty}'.", f"The duties are: {', '.join(DUTIES)}.")
+    in_turns = not (request.concurrency or request.processes) and request.duty == "steady"
     only_with = (
         ("--rate", request.rate_per_s, "--duty paced", request.duty == "paced"),
         ("--minutes", request.minutes, "--duty sustained", request.duty == "sustained"),
         ("--runs", request.runs, "--sweep", request.sweep is not None),
     )
+    only_without = (
+        ("--time-limit", request.time_limit_s is not None, "contests in turns and sweeps", in_turns),
+        ("--load-timeout", request.settings.load_timeout_s is not None, "contests in turns and sweeps", in_turns),
+        ("--rounds", request.rounds is not None, "what runs in rounds", request.duty != "sustained"),
+        ("--counters", request.settings.counters, "contests in turns", in_turns and request.sweep is None),
+    )
+    for option, asked, what, given in only_without:
+        if asked and not given:
+            raise UsageError(f"{option} is for {what}, and would change nothing here.", f"Leave {option} out.")
     for option, value, needs, given in only_with:
         if value is not None and not given:
             raise UsageError(f"{option} goes with {needs} only.", f"Add {needs}, or leave {option} out.")

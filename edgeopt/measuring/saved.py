@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from edgeopt.bench.files import writing
 from edgeopt.bench.report import SCHEMA, ContestReport
 from edgeopt.errors import InputError, UsageError
 
@@ -17,23 +18,18 @@ def check_place(path: Path, what: str) -> None:
     """Raises UsageError where a file cannot be written, before minutes are spent on what goes into it."""
     if path.is_dir():
         raise UsageError(f"{what} cannot go to '{path}': that is a folder.", "Name a file in it.")
-    if not path.absolute().parent.is_dir():
+    parent = path.absolute().parent if path.exists() else path.resolve().parent
+    if not parent.is_dir():
         raise UsageError(f"The folder of '{path}' does not exist.", "Make it first.")
-    if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+    if not os.access(path if path.exists() else parent, os.W_OK):
         raise UsageError(f"{what} cannot be written to '{path}'.", "Choose a place where you may write.")
 
 
 def save(report: msgspec.Struct, path: Path) -> None:
-    """Writes a report as JSON, in one step."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            file.write(msgspec.json.encode(report) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    """Writes a report as JSON, in one step where that can be."""
+    text = msgspec.json.encode(report) + b"\n"
+    with writing(path) as file:
+        file.write(text)
 
 
 def read_saved(path: Path) -> ContestReport:

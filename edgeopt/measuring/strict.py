@@ -6,14 +6,14 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.backends.strictness import fallback
-from edgeopt.bench.contender import Side, ask
+from edgeopt.bench.contender import Side, ask, load_patience_s
 from edgeopt.bench.host import LocalHost
 from edgeopt.bench.messages import Loaded
 from edgeopt.errors import ConstraintError, TrialError
 from edgeopt.events import Emit, Progress
 
 
-def refuse_fallback(sides: list[Side], folder: Path, emit: Emit) -> None:
+def refuse_fallback(sides: list[Side], folder: Path, emit: Emit, timeout_s: float | None = None) -> None:
     """Raises ConstraintError for the first side of which a part would run elsewhere than asked for."""
     for side in sides:
         if side.kind not in {"model", "bundle"}:
@@ -21,7 +21,11 @@ def refuse_fallback(sides: list[Side], folder: Path, emit: Emit) -> None:
         emit(Progress("looking for fallback", side.name))
         with closing(LocalHost(folder).start()) as child:
             try:
-                answer = ask(child, msgspec.structs.replace(side.load, strict=False))
+                answer = ask(
+                    child,
+                    msgspec.structs.replace(side.load, strict=False),
+                    timeout_s or load_patience_s(side.load),
+                )
             except TrialError:
                 continue  # how it fails is told by the measurement
         said = fallback(answer.placement) if isinstance(answer, Loaded) else None

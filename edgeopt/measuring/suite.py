@@ -11,7 +11,16 @@ from edgeopt.backends import BACKENDS
 from edgeopt.bench.report import Comparison, ContestReport
 from edgeopt.bench.stats import Interval
 from edgeopt.bundle.read import is_bundle
-from edgeopt.errors import EdgeoptError, InputError, UsageError
+from edgeopt.errors import (
+    EXIT_BUG,
+    EXIT_CANCELLED,
+    EXIT_TERMINATED,
+    EdgeoptError,
+    InputError,
+    Terminated,
+    UsageError,
+    said_by,
+)
 from edgeopt.events import Emit, Progress
 from edgeopt.measuring.request import Request
 
@@ -32,10 +41,12 @@ class SuiteMean(msgspec.Struct, frozen=True):
     """How many times faster the models are than one of the others, on the geometric mean."""
 
     against: str
-    speedup: Interval
-    """`rounds` is the number of models."""
+    speedup: Interval | None
+    """`rounds` is the number of models; None where every model is left out."""
     faster: int = 0
     slower: int = 0
+    left_out: tuple[str, ...] = ()
+    """Models with too few rounds for an interval that ends on both sides."""
 
 
 class SuiteReport(msgspec.Struct, frozen=True):
@@ -50,7 +61,10 @@ class SuiteReport(msgspec.Struct, frozen=True):
 
 
 def suite(folder: Path, request: Request, measure: Measure, emit: Emit) -> SuiteReport:
-    """Measures each model; what one of them cannot do is its row and ends nothing."""
+    """Measures each model; what one of them cannot do is its row and ends nothing.
+
+    Ctrl-C or SIGTERM after the first model keeps what is done; before, they go on as everywhere.
+    """
     if request.subject is not None or request.url is not None:
         raise UsageError("--suite brings its own models.", "Leave the SUBJECT and --url out.")
     if request.settings.data is not None:
@@ -61,10 +75,19 @@ def suite(folder: Path, request: Request, measure: Measure, emit: Emit) -> Suite
             "Such as --against openvino-cpu, or --against threads=1.",
         )
     found = models_in(folder)
-    rows = []
-    for number, path in enumerate(found):
-        emit(Progress("suite", path.name, number, len(found)))
-        rows.append(_row(path, request, measure, emit))
+    rows: list[SuiteRow] = []
+    try:
+        for number, path in enumerate(found):
+            emit(Progress("suite", path.name, number, len(found)))
+            rows.append(_row(path, request, measure, emit))
+    except (KeyboardInterrupt, Terminated) as stop:
+        if not rows:
+            raise
+        how, code = ("SIGTERM", EXIT_TERMINATED) if isinstance(stop, Terminated) else ("Ctrl-C", EXIT_CANCELLED)
+        rows += [
+            SuiteRow(path.name, None, f"It was not measured: {how} ended the suite.", exit_code=code)
+            for path in found[len(rows) :]
+        ]
     means = [mean for place, text in enumerate(request.against) if (mean := _mean(rows, place, text))]
     worst = max(row.exit_code for row in rows)
     return SuiteReport(str(folder), tuple(rows), request.against, tuple(means), worst)
@@ -101,6 +124,16 @@ def _row(path: Path, request: Request, measure: Measure, emit: Emit) -> SuiteRow
         report = measure(replace(request, subject=str(path), settings=settings), emit)
     except EdgeoptError as error:
         return SuiteRow(path.name, None, error.message, error.hint, error.exit_code)
+    except BrokenPipeError:
+        raise  # nobody reads what is told
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        words = f"The operating system refused: {error.strerror or error}{where}."
+        return SuiteRow(path.name, None, words, exit_code=EXIT_BUG)
+    except Exception as error:  # noqa: BLE001 - hours of other models are not lost to one
+        words = f"edgeopt failed in a way that it should not: {type(error).__name__}: {said_by(error)}."
+        hint = "Please report it; EDGEOPT_DEBUG=1 with this model alone shows where it happened."
+        return SuiteRow(path.name, None, words, hint, EXIT_BUG)
     fallen = next((side for side in report.sides if side.failure), None)
     if fallen is not None:
         return SuiteRow(path.name, report, f"{fallen.name}: {fallen.failure}", exit_code=1)
@@ -109,17 +142,23 @@ def _row(path: Path, request: Request, measure: Measure, emit: Emit) -> SuiteRow
 
 def _mean(rows: list[SuiteRow], place: int, text: str) -> SuiteMean | None:
     """Over the models that ran on both sides; their half-widths add up like independent errors."""
-    found = [c for row in rows if (c := comparison_with(row, place)) is not None]
-    ratios = [c.speedup for c in found if c.speedup.low > 0 and math.isfinite(c.speedup.high)]
-    if not ratios:
+    known = [(row.name, c) for row in rows if (c := comparison_with(row, place)) is not None]
+    if not known:
         return None
+    found = [(n, c) for n, c in known if c.speedup.low > 0 and math.isfinite(c.speedup.high)]
+    left_out = tuple(name for name, c in known if (name, c) not in found)
+    ratios = [c.speedup for _, c in found]
+    if not ratios:
+        return SuiteMean(text, None, left_out=left_out)
     center = sum(math.log(ratio.median) for ratio in ratios) / len(ratios)
     halves = [math.log(ratio.high / ratio.low) / 2 for ratio in ratios]
     half = math.sqrt(sum(h * h for h in halves)) / len(ratios)
-    speedup = Interval(math.exp(center), math.exp(center - half), math.exp(center + half), len(ratios))
+    confidence = min(ratio.confidence for ratio in ratios)
+    speedup = Interval(math.exp(center), math.exp(center - half), math.exp(center + half), len(ratios), confidence)
     return SuiteMean(
         text,
         speedup,
-        sum(c.verdict == "faster" for c in found),
-        sum(c.verdict == "slower" for c in found),
+        sum(c.verdict == "faster" for _, c in found),
+        sum(c.verdict == "slower" for _, c in found),
+        left_out,
     )

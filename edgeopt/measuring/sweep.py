@@ -13,6 +13,7 @@ from edgeopt.backends.base import TensorInfo
 from edgeopt.backends.options import Option, described, nearest, read_options
 from edgeopt.bench.contender import Side
 from edgeopt.bench.contest import contest
+from edgeopt.bench.figures import RUNS_FOR_P99
 from edgeopt.bench.host import TrialHost
 from edgeopt.bench.instruments.machine_state import StateSampler
 from edgeopt.bench.report import Comparison, ContestReport, SideReport, Verdict
@@ -45,6 +46,8 @@ class Sweep:
     """How many runs there will be after a creation, which decides on the best value."""
     rules: Rules | None = None
     """Of the contest of the values; None: a few seconds a value."""
+    load_patience_s: float | None = None
+    """How long each value may take to load; None: by its backend and size."""
 
 
 def sweep(
@@ -66,6 +69,7 @@ def sweep(
         points = _option_values(side, name, given, values, inputs)
         sides = [_with_option(side, name, value) for value in points]
     rules = wanted.rules or Rules(time_limit_s=min(_LONGEST_S, _SECONDS_A_POINT * len(sides)))
+    rules = msgspec.structs.replace(rules, load_patience_s=wanted.load_patience_s)
     found = contest(host, sides, rules, emit, state)
     return _report(found, side, name, axis, points, wanted.runs)
 
@@ -242,7 +246,7 @@ def _point(
         create_highest_ms=max(loads),
         first_run_ms=first_run_ms,
         p50_ms=found.p50_ms,
-        p99_ms=found.p99_ms,
+        p99_ms=found.p99_ms if found.runs >= RUNS_FOR_P99 else None,
         throughput_per_s=found.throughput_per_s * (items or 1.0),
         item_ms=found.p50_ms / items if items else None,
         gain=None if judged is None else _turned(judged.speedup, scale),

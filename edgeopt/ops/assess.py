@@ -25,6 +25,8 @@ _STORE_EVERY_S = 5.0
 _ONNX = ".onnx"
 _CHOOSERS = ("openvino-auto",)
 """They run a model on one of the others; tried only when they are named."""
+_ON_PROCESSOR = ("onnxruntime-cpu", "onnxruntime-xnnpack", "openvino-cpu")
+"""The peaks of the device are its processor's."""
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -43,7 +45,7 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class _Kept:
-    """What is known of each backend, from before and since then, and the files that it goes back to."""
+    """What is known of each backend, from before and since then, and the files that what lasts goes back to."""
 
     def __init__(self, device: Device, rows: Sequence[BackendRow], emit: Emit) -> None:
         folder = user_cache_folder()
@@ -54,22 +56,34 @@ class _Kept:
         }
         self.known = {name: cache.load(file) for name, file in self._files.items()}
         self.new = 0
+        self._new: set[tuple[str, str]] = set()
+        self._worth_measuring = device.state.worth_measuring if device.state else None
         self._stored = time.monotonic()
 
     def add(self, backend: str, case: Case, measured: Measured) -> None:
-        self.known[backend][case.digest] = measured
+        told = msgspec.structs.replace(measured, worth_measuring=self._worth_measuring)
+        self.known[backend][case.digest] = told
+        self._new.add((backend, case.digest))
         self.new += 1
         if time.monotonic() - self._stored > _STORE_EVERY_S:
             self.store()
 
     def store(self) -> None:
         if self.new:
-            problems = [cache.store(file, self.known[name]) for name, file in self._files.items() if file]
+            problems = [cache.store(file, self._lasting(name)) for name, file in self._files.items() if file]
             problem = next((each for each in problems if each), None)
             if problem and self._files:
                 self._emit(Log("warning", f"The results are not kept for the next time: {problem}."))
                 self._files = {}
         self._stored = time.monotonic()
+
+    def is_doubtful(self, backend: str, case: Case) -> bool:
+        """It is from an earlier time, when the device was in no state worth measuring."""
+        is_old = (backend, case.digest) not in self._new
+        return is_old and self.known[backend][case.digest].worth_measuring is False
+
+    def _lasting(self, backend: str) -> cache.Kept:
+        return {digest: measured for digest, measured in self.known[backend].items() if measured.lasts}
 
 
 def assess(device: Device, choice: Choice, emit: Emit) -> Report:
@@ -105,6 +119,7 @@ def assess(device: Device, choice: Choice, emit: Emit) -> Report:
         took_s=round(time.monotonic() - begin, 2),
         measured=kept.new,
         counts={row.name: _counts(cases, row.name) for row in present},
+        doubtful=sum(kept.is_doubtful(row.name, case) for row in present for _, case in chosen),
         edgeopt=__version__,
     )
 
@@ -158,7 +173,7 @@ def _row(device: Device, family: str, case: Case, present: list[BackendRow], kep
         opset=case.opset,
         inputs=tuple(_input(case, port) for port in case.ports),
         attributes=case.attributes,
-        results={row.name: _figures(device, case, kept.known[row.name][case.digest]) for row in present},
+        results={row.name: _figures(device, row.name, case, kept.known[row.name][case.digest]) for row in present},
     )
 
 
@@ -169,9 +184,11 @@ def _input(case: Case, port: Port | None) -> str:
     return f"{dtype if port.dtype == 'float' else port.dtype} {list(port.shape)}"
 
 
-def _figures(device: Device, case: Case, measured: Measured) -> Figures:
+def _figures(device: Device, backend: str, case: Case, measured: Measured) -> Figures:
     if not measured.time_us:
         return Figures(measured, roofline_reason="it was not timed")
+    if backend not in _ON_PROCESSOR:
+        return Figures(measured, roofline_reason=f"the peaks are the processor's, and {backend} runs elsewhere")
     threads = device.limits.usable_cores
     least = least_us(device, case.precision, threads, measured.operations, measured.moved_bytes)
     if isinstance(least, str):

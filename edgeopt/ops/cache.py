@@ -11,8 +11,8 @@ from edgeopt.hw.device import Device, fingerprint
 from edgeopt.ops.result import Measured
 from edgeopt.version import __version__
 
-METHOD = 1
-"""Goes up when the way of measuring changes: figures of two ways are not comparable."""
+METHOD = 2
+"""Goes up when the way of measuring or judging changes: figures of two ways are not comparable."""
 _CPU_PARTS = ("host", "cpu", "limits", "memory")
 _OTHER_PARTS = (*_CPU_PARTS, "accelerators", "drivers")
 

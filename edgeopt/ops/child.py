@@ -9,7 +9,7 @@ import msgspec
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array, Session
 from edgeopt.bench.processes.serve import serve
-from edgeopt.errors import EdgeoptError, said_by
+from edgeopt.errors import EdgeoptError, ModelError, said_by
 from edgeopt.ops import arrays
 from edgeopt.ops.messages import Answer, Failed, Open, Opened, Refused, Time, Timed, decode_request
 
@@ -36,7 +36,7 @@ class Runner:
         begin = time.perf_counter()
         try:
             session = backend_named(request.backend).load(Path(request.model_path), request.options, strict=True)
-        except EdgeoptError as error:
+        except ModelError as error:  # of the model itself; a device that is away is another matter
             return Refused(error.message)
         load_ms = (time.perf_counter() - begin) * 1e3
         self._session = session

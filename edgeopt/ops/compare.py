@@ -1,8 +1,10 @@
 """Whether an output is the right one: by how much each number may be off, and the sentence for one that is not.
 
-A float may be off by steps x epsilon of its type x (its own size + the root mean square of the whole output), with
-steps = base + growth x sqrt(how many numbers are added up for it). Rounding errors grow like that; wrong
-arithmetic does not hide in it. A quantized number may be off by one step, any other number not at all.
+What moves numbers, or chooses among them, must give them exactly. In float32 a number may be off by
+steps x epsilon x (its own size + the root mean square of the whole output), with steps = 16 + sqrt(how many
+numbers are added up for it). In float16 it may be off by two of its own steps and by a little of the root mean
+square, as runtimes add up in longer numbers, and all numbers together by less than bfloat16 would be off. A
+quantized number may be off by one step, and one in fifty at most is.
 """
 
 from collections.abc import Mapping
@@ -10,11 +12,28 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
+from edgeopt.ops.case import Case
+from edgeopt.ops.cost import CHOICES, MOVES, NORMS, STEPWISE
 from edgeopt.ops.prepare import Prepared, output_dtype
 from edgeopt.ops.references.formula import Array
 
-# By type of the output: base, growth, epsilon.
-_FLOATS = {"float32": (16.0, 1.0, 2.0**-23), "float16": (4.0, 0.5, 2.0**-10)}
+_EPSILON = {"float32": 2.0**-23, "float16": 2.0**-10}
+_BASE = 16.0
+_STATISTICS = ("InstanceNormalization", "LayerNormalization", "GroupNormalization", "RMSNormalization")
+_STATISTICS_BASE = 28.0
+"""However many numbers an average is of: above 40 an epsilon that is missing beside a variance of 1 would pass."""
+_HALF_OWN = 2.0
+_HALF_ROOT = 1.0
+_HALF_SUM = 2.0
+_HALF_STEPWISE = 8.0
+"""Half of a step is the last rounding; sums may be rounded on the way, and what goes in steps at every one."""
+_HALF_NOISE = 0.7
+_HALF_NOISE_STEPWISE = 1.5
+"""The root mean square of all errors, in epsilons x that of the output: 0.2 is rounding once, 1.7 is bfloat16."""
+_COORDINATES = 4.0
+"""Of Resize: places are told in float32, and a place that is off by so much is off by that times the slope."""
+_SHARE_OFF = 0.02
+"""Of quantized numbers: those that lie so near the middle of two steps that rounding before it decides."""
 _TINY = 1e-300
 
 
@@ -51,11 +70,12 @@ def _output(prepared: Prepared, name: str, got: Array | None) -> Verdict:
     off = np.abs(error)
     limit = _allowed(prepared, exact, got.dtype.name, signal)
     # What may not be off at all counts in whole shares.
-    shares = off / limit if limit is not None else off * 2
+    shares = off / limit if limit is not None else np.where(off, np.maximum(2.0, off * 2), 0.0)
     worst = int(np.argmax(shares))
     share = float(shares.flat[worst])
     if share <= 1:
-        return Verdict(True, share, accuracy)
+        whole, said = _together(prepared.case, off, limit, got.dtype.name, noise, signal)
+        return Verdict(whole <= 1, max(share, whole), accuracy, f"{said}; {accuracy:.0f} dB." if whole > 1 else "")
     place = ", ".join(str(int(index)) for index in np.unravel_index(worst, off.shape))
     within = "" if limit is None else f" (±{float(np.broadcast_to(limit, off.shape).flat[worst]):.2g} is allowed)"
     count = int(np.count_nonzero(shares > 1))
@@ -64,13 +84,67 @@ def _output(prepared: Prepared, name: str, got: Array | None) -> Verdict:
     return Verdict(False, share, accuracy, message)
 
 
+def _together(
+    case: Case, off: Array, limit: Array | None, dtype: str, noise: float, signal: float
+) -> tuple[float, str]:
+    """How far all numbers together are off, in shares of what is allowed, and the begin of a sentence on it."""
+    if limit is None:
+        return 0.0, ""
+    if dtype == "float16" and signal:
+        most = _HALF_NOISE_STEPWISE if case.operator in STEPWISE else _HALF_NOISE
+        share = (noise / signal) ** 0.5 / (most * _EPSILON[dtype])
+        return share, "All numbers together are further off than float16 is"
+    if dtype in {"uint8", "int8"}:
+        count, room = int(np.count_nonzero(off)), _most_off(off.size)
+        said = f"{count:,} of {off.size:,} numbers are off by one step ({room:,} may be)"
+        return count / room if room else 2.0 * count, said
+    return 0.0, ""
+
+
+def _most_off(size: int) -> int:
+    return max(1, int(size * _SHARE_OFF)) if size > 1 else 0
+
+
 def _allowed(prepared: Prepared, exact: Array, dtype: str, signal: float) -> Array | None:
     """By how much each number may be off; None: not at all."""
-    if dtype in _FLOATS:
-        base, growth, epsilon = _FLOATS[dtype]
-        size = np.abs(exact) + max((signal / max(1, exact.size)) ** 0.5, _TINY)
-        allowed: Array = (base + growth * prepared.fan_in**0.5) * epsilon * size
+    case = prepared.case
+    if is_exact(case):
+        return None
+    if dtype in _EPSILON:
+        epsilon = _EPSILON[dtype]
+        root = max((signal / max(1, exact.size)) ** 0.5, _TINY)
+        allowed: Array
+        if dtype == "float16":
+            own = np.spacing(np.abs(exact).astype(np.float16)).astype(np.float64)
+            allowed = _HALF_OWN * own + _half_roots(prepared) * epsilon * root
+        else:
+            base = _STATISTICS_BASE if case.operator in _STATISTICS else _BASE
+            allowed = (base + prepared.fan_in**0.5) * epsilon * (np.abs(exact) + root)
+        allowed = allowed + _coordinates(case) * root
         return allowed
-    quantizes = prepared.case.operator.startswith(("Quantize", "DynamicQuantize"))
-    is_quantized = prepared.case.precision == "int8" or quantizes
+    quantizes = case.operator.startswith(("Quantize", "DynamicQuantize"))
+    is_quantized = case.precision == "int8" or quantizes
     return np.array(1.0) if is_quantized and dtype in {"uint8", "int8"} else None
+
+
+def _half_roots(prepared: Prepared) -> float:
+    operator = prepared.case.operator
+    if operator in STEPWISE:
+        return _HALF_STEPWISE
+    return _HALF_SUM if prepared.fan_in > 1 or operator in NORMS else _HALF_ROOT
+
+
+def is_exact(case: Case) -> bool:
+    """Nothing is computed, so nothing is rounded; in int8 that holds where the output keeps the scale."""
+    if case.precision == "int8":
+        return case.keeps_scale
+    if case.operator == "Resize":
+        return case.attributes.get("mode", "nearest") == "nearest"
+    return case.operator in MOVES or case.operator in CHOICES
+
+
+def _coordinates(case: Case) -> float:
+    first = case.ports[0]
+    if case.operator != "Resize" or first is None:
+        return 0.0
+    return _COORDINATES * _EPSILON["float32"] * sum(first.shape[2:])

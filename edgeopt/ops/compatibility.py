@@ -5,12 +5,15 @@ from collections.abc import Sequence
 from math import exp, log
 from pathlib import Path
 
+import msgspec
+
 from edgeopt.backends import backend_named
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.analysis import Analysis, NodeRow, Tensor
 from edgeopt.ops import cost
-from edgeopt.ops.case import PRECISIONS, Precision
+from edgeopt.ops.case import PRECISIONS, Attribute, Precision
 from edgeopt.ops.cases import CASES, operators
+from edgeopt.ops.form import attributes_of, first_name, form
 from edgeopt.ops.result import (
     STATUSES,
     CaseRow,
@@ -22,6 +25,8 @@ from edgeopt.ops.result import (
 )
 
 NO_CASE = "no case"
+NO_SUCH_CASE = "no such case"
+"""There are cases of the operator in this precision, but none of this form."""
 _FLOATS = {"float32": "fp32", "float16": "fp16"}
 _BYTES = ("uint8", "int8")
 _OTHER = "other"
@@ -29,25 +34,27 @@ _DOMINATE = 0.8
 _MOST_NAMED = 3
 _NAMED_UNSUPPORTED = 20
 
-Key = tuple[str, str, str]
-"""Operator, domain, precision."""
+Key = tuple[str, str, str, str]
+"""Operator, domain, precision, form."""
+Attributes = dict[str, dict[str, Attribute]]
+"""By the name of a node's first output."""
 
 
 def kinds_of(analysis: Analysis) -> tuple[tuple[str, ...], tuple[Precision, ...]]:
     """The operators of a model that there are cases of, and the precisions that it computes them in."""
-    nodes, _ = _by_operator(analysis)
-    known: set[tuple[str, str, Precision]] = {(case.operator, "", case.precision) for case in CASES}
-    found = [key for key in known if key in nodes]
-    used, precisions = {key[0] for key in found}, {key[2] for key in found}
+    nodes, _ = _by_operator(analysis, {})
+    held = {(operator, precision) for operator, domain, precision, _ in nodes if not domain}
+    found = held & {(case.operator, str(case.precision)) for case in CASES}
+    used, precisions = {operator for operator, _ in found}, {precision for _, precision in found}
     return tuple(o for o in operators() if o in used), tuple(p for p in PRECISIONS if p in precisions)
 
 
 def compatibility(analysis: Analysis, report: Report) -> Compatibility:
     names = [row.name for row in report.backends if row.version is not None]
-    nodes, work = _by_operator(analysis)
+    nodes, work = _by_operator(analysis, attributes_of(Path(analysis.path)))
     total = sum(work.values())
     rows = [_row(key, len(nodes[key]), work[key] / total if total else 0.0, report, names) for key in nodes]
-    rows.sort(key=lambda row: (-row.share, -row.count, row.operator, row.precision))
+    rows.sort(key=lambda row: (-row.share, -row.count, row.operator, row.form, row.precision))
     quickest = _quickest(report.cases, rows, names)
     return Compatibility(
         name=analysis.name,
@@ -60,7 +67,7 @@ def compatibility(analysis: Analysis, report: Report) -> Compatibility:
     )
 
 
-def _by_operator(analysis: Analysis) -> tuple[dict[Key, list[NodeRow]], dict[Key, int]]:
+def _by_operator(analysis: Analysis, attributes: Attributes) -> tuple[dict[Key, list[NodeRow]], dict[Key, int]]:
     dequantized = {
         output.name for node in analysis.nodes if node.operator == "DequantizeLinear" for output in node.outputs
     }
@@ -69,7 +76,9 @@ def _by_operator(analysis: Analysis) -> tuple[dict[Key, list[NodeRow]], dict[Key
     for node in analysis.nodes:
         if node.operator == "Constant":
             continue  # a weight under another name
-        key = (node.operator, node.domain, precision_of(node, dequantized))
+        given = [(tensor.dtype, tensor.shape) for tensor in node.inputs]
+        own = attributes.get(first_name(tensor.name for tensor in node.outputs), {})
+        key = (node.operator, node.domain, precision_of(node, dequantized), form(node.operator, given, own))
         nodes[key].append(node)
         work[key] += _operations(node)
     return nodes, work
@@ -105,7 +114,8 @@ def _sizes(tensors: Sequence[Tensor]) -> list[tuple[int, ...]]:
 
 def _row(key: Key, count: int, share: float, report: Report, names: list[str]) -> OperatorRow:
     cases = [] if key[1] else _cases_of(report.cases, key)
-    status: dict[str, str] = dict.fromkeys(names, "conforms" if cases else NO_CASE)
+    none = NO_SUCH_CASE if not key[1] and _of_operator(report.cases, key) else NO_CASE
+    status: dict[str, str] = dict.fromkeys(names, "conforms" if cases else none)
     flawed, message = {}, {}
     for name in names:
         found = [case.results[name].measured for case in cases]
@@ -117,7 +127,28 @@ def _row(key: Key, count: int, share: float, report: Report, names: list[str]) -
 
 
 def _cases_of(cases: Sequence[CaseRow], key: Key) -> list[CaseRow]:
+    return [case for case in _of_operator(cases, key) if _form_of(case) == key[3]]
+
+
+def cases_of_model(report: Report, model: Compatibility) -> tuple[CaseRow, ...]:
+    """Those that say something of the model: of an operator, precision and form that it has."""
+    held = {(row.operator, row.precision, row.form) for row in model.operators if not row.domain}
+    return tuple(case for case in report.cases if (case.operator, case.precision, _form_of(case)) in held)
+
+
+def _of_operator(cases: Sequence[CaseRow], key: Key) -> list[CaseRow]:
     return [case for case in cases if case.operator == key[0] and case.precision == key[2]]
+
+
+def _form_of(case: CaseRow) -> str:
+    given = [_told(text) for text in case.inputs]
+    return form(case.operator, given, case.attributes)
+
+
+def _told(text: str) -> tuple[str | None, tuple[int, ...] | None]:
+    """What `float32 [1, 64]` says; nothing where an input is left out."""
+    dtype, found, shape = text.partition(" ")
+    return (dtype, tuple(msgspec.json.decode(shape, type=list[int]))) if found else (None, None)
 
 
 def _coverage(backend: str, path: Path) -> CoverageRow:
@@ -139,23 +170,28 @@ def _quickest(cases: Sequence[CaseRow], rows: Sequence[OperatorRow], names: list
     if not dominating:
         return "the shapes in the model do not tell what takes its time"
     logs = dict.fromkeys(names, 0.0)
-    weight, used = 0.0, 0
+    used, compared = 0, []
     for row in dominating:
-        timed = _timed(_cases_of(cases, (row.operator, row.domain, row.precision)), names)
+        timed = _timed(_cases_of(cases, (row.operator, row.domain, row.precision, row.form)), names)
         for name in names:
             logs[name] += row.share * sum(log(times[name]) for times in timed) / max(1, len(timed))
-        weight += row.share if timed else 0.0
+        compared += [row] if timed else []
         used += len(timed)
     if not used:
-        return f"there is no case of {' or '.join(row.operator for row in dominating)} that all backends ran"
+        return f"there is no case of {' or '.join(_name(row) for row in dominating)} that all backends ran"
+    weight = sum(row.share for row in compared)
     means = {name: exp(value / weight) for name, value in logs.items()}
     best = min(means.values())
     return Quickest(
-        operators=tuple(f"{row.operator} {row.precision}" for row in dominating),
-        share=sum(row.share for row in dominating),
+        operators=tuple(f"{_name(row)} {row.precision}" for row in compared),
+        share=weight,
         cases=used,
         relative_time={name: mean / best for name, mean in means.items()},
     )
+
+
+def _name(row: OperatorRow) -> str:
+    return f"{row.operator} {row.form}".rstrip()
 
 
 def _timed(cases: Sequence[CaseRow], names: Sequence[str]) -> list[dict[str, float]]:

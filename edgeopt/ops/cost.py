@@ -6,24 +6,30 @@ from edgeopt.ops.case import Attributes
 
 Shape = tuple[int, ...]
 
-_MOVES = (
+MOVES = (
     "Reshape", "Transpose", "Concat", "Split", "Slice", "Gather", "Squeeze", "Unsqueeze", "Pad", "Expand",
     "Flatten", "DepthToSpace", "Identity", "Constant", "Shape", "ConstantOfShape", "Cast",
 )  # fmt: skip
 """They move numbers and compute none."""
+CHOICES = (
+    "Neg", "Abs", "Relu", "Clip", "Where", "Max", "Min", "Floor", "MaxPool", "GlobalMaxPool", "ReduceMax",
+)  # fmt: skip
+"""What they give is one of their numbers, or a whole one, or one with another sign."""
 _PRODUCTS = ("Conv", "ConvInteger", "QLinearConv", "MatMul", "MatMulInteger", "QLinearMatMul", "Gemm")
 _POOLS = ("AveragePool", "MaxPool")
 _RECURRENT = ("LSTM", "GRU", "RNN")
-_NORMS = (
-    "Softmax", "LogSoftmax", "LayerNormalization", "InstanceNormalization", "GroupNormalization",
-    "RMSNormalization",
+STEPWISE = (*_RECURRENT, "Attention")
+"""They are several operators in one, or one again and again."""
+NORMS = (
+    "BatchNormalization", "Softmax", "LogSoftmax", "LayerNormalization", "InstanceNormalization",
+    "GroupNormalization", "RMSNormalization",
 )  # fmt: skip
 _READ_IN_PART = ("Gather", "Slice")
 
 
 def operations(operator: str, inputs: list[Shape], outputs: list[Shape], attributes: Attributes) -> int:
     """Of one run; a multiplication and an addition are two, and any other function of a number is one."""
-    if not inputs or not outputs or operator in _MOVES:
+    if not inputs or not outputs or operator in MOVES:
         return 0
     given, out = inputs[0], prod(outputs[0])
     if operator == "ConvTranspose":
@@ -36,15 +42,15 @@ def operations(operator: str, inputs: list[Shape], outputs: list[Shape], attribu
         return 2 * out * fan_in(operator, inputs, outputs, attributes)
     if operator in _POOLS:
         return out * fan_in(operator, inputs, outputs, attributes)
-    if operator in _NORMS:
+    if operator in NORMS and operator != "BatchNormalization":
         return 5 * prod(given)
     if operator.startswith(("Reduce", "Arg", "Global")):
         return prod(given)
     return out
 
 
-def fan_in(operator: str, inputs: list[Shape], outputs: list[Shape], attributes: Attributes) -> int:  # noqa: C901
-    """How many products or numbers are added up for one number of the output."""
+def fan_in(operator: str, inputs: list[Shape], outputs: list[Shape], attributes: Attributes) -> int:
+    """How many products or numbers are added up for one number of the output; not those averaged on the way."""
     if not inputs or not outputs:
         return 1
     given = inputs[0]
@@ -63,12 +69,8 @@ def fan_in(operator: str, inputs: list[Shape], outputs: list[Shape], attributes:
         found = inputs[1][2] + inputs[2][2]
     elif operator == "Attention":
         found = 4 * (given[-1] + inputs[1][-2])  # two sums and an exponential function, one after the other
-    elif operator == "Resize":
-        found = (4 * max(given)) ** 2  # coordinates are rounded too, in shares of the side
     elif operator in _POOLS:
         found = prod(_whole(attributes, "kernel_shape"))
-    elif operator in _NORMS:
-        found = prod(given[2:]) if operator[:2] in {"In", "Gr"} else given[-1]
     elif operator.startswith(("Reduce", "Global")):
         found = prod(given) // max(1, prod(outputs[0]))
     return max(1, found)

@@ -99,6 +99,11 @@ def summary(report: Report) -> Iterator[str]:
     kept = "all known from an earlier time; --again measures anew"
     told = f"{report.measured} results measured in {report.took_s:.0f} s" if report.measured else kept
     yield f"With {report.threads} {'thread' if report.threads == 1 else 'threads'}; {told}."
+    if report.doubtful:
+        yield (
+            f"{report.doubtful} of the results kept were measured when this device was not in a state worth "
+            "measuring; their times may be too long: --again measures anew."
+        )
 
 
 def roofline_note(report: Report) -> str:

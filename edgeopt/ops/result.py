@@ -29,6 +29,13 @@ class Measured(msgspec.Struct, frozen=True):
     """Of one run: the median of slices; the fastest and the slowest slice are in the next two."""
     time_low_us: float | None = None
     time_high_us: float | None = None
+    worth_measuring: bool | None = None
+    """Whether the device was in a state for it; None where that was not looked at."""
+
+    @property
+    def lasts(self) -> bool:
+        """It says something of the runtime: a failure may be one of the moment, as when memory is short."""
+        return self.status != "failed"
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -79,11 +86,13 @@ class OperatorRow(msgspec.Struct, frozen=True):
     domain: str
     precision: str
     """`fp32`, `fp16`, `int8`; `other` for what computes with whole numbers or texts."""
+    form: str
+    """What tells it from other nodes of the operator: `3-D depth-wise`, `wrap`; empty for the usual one."""
     count: int
     share: float
     """Of the operations of the model, open dimensions being 1."""
     status: dict[str, str]
-    """By backend: the worst status of its cases, or `no case`."""
+    """By backend: the worst status of its cases; `no case` of the operator, `no such case` of its form."""
     cases: int = 0
     flawed: dict[str, int] = {}
     """By backend: so many of the cases do not conform."""
@@ -133,6 +142,8 @@ class Report(msgspec.Struct, frozen=True):
     """So many results are new; the others were kept from an earlier time."""
     counts: dict[str, dict[Status, int]]
     """By backend: how many cases have which status."""
+    doubtful: int = 0
+    """So many of the results kept were measured on a device that was in no state for it."""
     model: Compatibility | None = None
     edgeopt: str = ""
     schema: int = SCHEMA

@@ -63,7 +63,6 @@ ONNXRUNTIME: dict[str, Kinds] = {
         "trt_timing_cache_enable": bool,
         "trt_force_timing_cache": bool,
         "trt_builder_optimization_level": int,
-        "trt_build_heuristics_enable": bool,
         "trt_sparsity_enable": bool,
         "trt_auxiliary_streams": int,
         "trt_context_memory_sharing_enable": bool,

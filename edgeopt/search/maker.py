@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt.backends.base import TensorInfo
 from edgeopt.bench.messages import Failed
 from edgeopt.bench.processes.serve import serve
 from edgeopt.data import Samples, check_samples, from_feeds, open_samples, save_samples
@@ -42,9 +43,17 @@ def _inspect(request: Inspect) -> Inspected:
 
     model = load(Path(request.model_path))
     facts = describe(model)
-    feeds = generate_feeds(facts.inputs, model.ir, request.sample_count, seed=0)
-    save_samples(check_samples(from_feeds(feeds), facts.inputs), Path(request.samples_path))
+    inputs = tuple(_narrowed(info, request.narrowed) for info in facts.inputs)
+    feeds = generate_feeds(inputs, model.ir, request.sample_count, seed=0)
+    save_samples(check_samples(from_feeds(feeds), inputs), Path(request.samples_path))
     return facts
+
+
+def _narrowed(info: TensorInfo, narrowed: tuple[TensorInfo, ...]) -> TensorInfo:
+    """With the sizes that are fixed elsewhere; its own names of axes say more than those of a runtime."""
+    other = next((n for n in narrowed if n.name == info.name and len(n.shape) == len(info.shape)), info)
+    shape = tuple(fixed if isinstance(fixed, int) else d for d, fixed in zip(info.shape, other.shape, strict=True))
+    return msgspec.structs.replace(info, shape=shape)
 
 
 def _make(request: Make) -> Made:

@@ -14,6 +14,8 @@ class Inspect(msgspec.Struct, frozen=True, tag="inspect"):
     model_path: str
     samples_path: str
     sample_count: int
+    narrowed: tuple[TensorInfo, ...] = ()
+    """Inputs of which some axes are fixed that the model leaves open: the samples are of these sizes."""
 
 
 class Make(msgspec.Struct, frozen=True, tag="make"):

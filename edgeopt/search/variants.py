@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt.backends.base import TensorInfo
 from edgeopt.bench.host import LocalChild
 from edgeopt.bench.messages import Failed
 from edgeopt.errors import EdgeoptError, MissingExtraError, ModelError, TrialError
@@ -51,9 +52,16 @@ class Maker:
         self.child.close()
 
 
-def inspect(maker: Maker, model: Path, samples: Path, count: int, timeout_s: float = 600.0) -> Inspected:
+def inspect(
+    maker: Maker,
+    model: Path,
+    samples: Path,
+    count: int,
+    timeout_s: float = 600.0,
+    narrowed: tuple[TensorInfo, ...] = (),
+) -> Inspected:
     """What the model is; raises what is wrong with it."""
-    maker.child.send(msgspec.json.encode(Inspect(str(model), str(samples), count)))
+    maker.child.send(msgspec.json.encode(Inspect(str(model), str(samples), count, narrowed)))
     try:
         answer = decode_answer(maker.child.receive(timeout_s))
     except TrialError as error:

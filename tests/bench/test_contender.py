@@ -1,10 +1,11 @@
 import msgspec
 import pytest
 
-from edgeopt.bench.contender import Contender, Side, accept, ask, enter, enter_side, save_outputs
+from edgeopt.bench.contender import Contender, Side, accept, ask, enter, enter_side, load_patience_s, save_outputs
 from edgeopt.bench.host import LocalHost
-from edgeopt.bench.messages import Loaded, Memory, Saved, Time, Timed
+from edgeopt.bench.messages import Failed, Load, Loaded, Memory, Saved, Time, Timed
 from edgeopt.bench.trial import read_outputs
+from edgeopt.bundle.deployment import FILE, Deployment, Run, Source, to_toml
 from edgeopt.errors import TrialError
 
 pytestmark = pytest.mark.alone
@@ -81,3 +82,45 @@ def test_a_side_that_cannot_load_is_named_with_its_reason(load_null):
     with pytest.raises(TrialError, match=r"^'mine' crashed: SIGSEGV\.$") as caught:
         enter_side(LocalHost(), Side("mine", load_null(crash="load")))
     assert caught.value.hint
+
+
+def test_the_code_and_the_hint_of_a_trial_are_kept(load_null):
+    wrong = msgspec.structs.replace(load_null(), options={"no_such_option": 1})
+    with pytest.raises(TrialError) as caught:
+        enter_side(LocalHost(), Side("mine", wrong))
+    assert (caught.value.code, caught.value.exit_code) == ("usage", 2)
+    assert "edgeopt verify" not in caught.value.hint
+
+
+def test_a_slice_that_fails_keeps_its_code_and_hint():
+    one = Contender("a", Says(b""), Loaded((), (), 0, 0, Memory()))
+    assert accept(one, Failed("usage", "No.", "Ask otherwise.")) is None
+    assert (one.failure, one.error.code, one.error.hint) == ("failed: No.", "usage", "Ask otherwise.")
+
+
+@pytest.mark.parametrize(
+    ("backend", "size_mib", "seconds"),
+    [
+        ("onnxruntime-cpu", 1, 60),
+        ("onnxruntime-cpu", 2000, 300),
+        ("onnxruntime-cpu", 90_000, 900),
+        ("onnxruntime-tensorrt", 1, 900),
+        ("openvino-npu", 1, 900),
+    ],
+)
+def test_loading_has_as_long_as_its_backend_and_size_may_take(tmp_path, backend, size_mib, seconds):
+    (tmp_path / "m.onnx").write_bytes(b"")
+    with (tmp_path / "m.onnx.data").open("wb") as weights:
+        weights.truncate(size_mib << 20)
+    assert load_patience_s(Load(backend, str(tmp_path / "m.onnx"), {}, "")) == seconds
+
+
+def test_a_bundle_has_as_long_as_the_backend_in_it(tmp_path):
+    assert load_patience_s(Load("bundle", str(tmp_path), {}, "")) == 60
+    made = Deployment("n", "", "", "", "", Source("m", "", 1), Run("onnxruntime-cuda", "m.onnx"), [], [])
+    (tmp_path / FILE).write_text(to_toml(made))
+    assert load_patience_s(Load("bundle", str(tmp_path), {}, "")) == 900
+
+
+def test_what_is_no_file_has_the_usual_time():
+    assert load_patience_s(Load("url", "http://127.0.0.1:1/v2/models/m", {}, "")) == 60

@@ -9,7 +9,7 @@ from edgeopt import events
 from edgeopt.bench import tally
 from edgeopt.bench.contender import Side
 from edgeopt.bench.contest import contest, plan_legs
-from edgeopt.bench.host import TRIAL_MODULE, LocalHost
+from edgeopt.bench.host import NOT_STARTED, TRIAL_MODULE, LocalHost
 from edgeopt.bench.instruments.energy import EnergyMeter
 from edgeopt.bench.report import ContestReport, RoundState
 from edgeopt.bench.sequential import Rules
@@ -109,6 +109,7 @@ def test_of_very_many_runs_a_part_is_kept_and_the_figures_are_of_all(side, monke
         assert list(kept.starts_ms) == sorted(kept.starts_ms)
         assert kept.starts_ms[-1] > 0.3 * 1e3 * kept.seconds, "from all of the slice"
     assert quick.figures.runs > 4 * 20
+    assert sum(kept.runs for kept in quick.slices) == quick.figures.runs
 
 
 @pytest.mark.alone
@@ -138,6 +139,15 @@ def test_the_first_is_compared_with_each_other(side):
     assert found.comparisons[0].speedup.median > 1 > found.comparisons[1].speedup.median
 
 
+def test_what_a_contest_may_err_is_shared_out_among_its_comparisons(side):
+    sides = [side(name, latency_ms=1) for name in "abcde"]
+    found = contest(LocalHost(), sides, FEW, events.ignore)
+    assert [c.error for c in found.comparisons] == pytest.approx([Rules().error / 4] * 4)
+    (alone,) = contest(LocalHost(), sides[:2], FEW, events.ignore).comparisons
+    assert alone.error == Rules().error
+    assert all(c.speedup.confidence > alone.speedup.confidence for c in found.comparisons)
+
+
 def test_one_side_alone_is_compared_with_nobody(side):
     host = Counted()
     found = contest(host, [side("alone", latency_ms=1)], Rules(rounds_most=9), events.ignore)
@@ -159,10 +169,20 @@ FAULTS = {
 }
 
 
+def test_loading_has_a_patience_of_its_own(side):
+    """Longer than a slice may hang, or as short as is asked for."""
+    slow = side("slow", load_ms=1500)
+    found = contest(LocalHost(), [side("a"), slow], msgspec.structs.replace(FEW, patience_s=0.8), events.ignore)
+    assert found.sides[1].failure is None
+    rules = msgspec.structs.replace(FEW, load_patience_s=0.8)
+    with pytest.raises(TrialError, match=r"'slow' hung: no answer within 1 s.*while loading"):
+        contest(LocalHost(), [slow], rules, events.ignore)
+
+
 def test_sides_that_fall_are_results_and_the_contest_goes_on(side, garbage):
     bad = [side(name, **fault) for name, (fault, _) in FAULTS.items()]
     host = Counted({len(FAULTS): garbage}, memory_limit_bytes=400 << 20)
-    rules = msgspec.structs.replace(FEW, patience_s=5.0)
+    rules = msgspec.structs.replace(FEW, patience_s=5.0, load_patience_s=5.0)
     found = contest(host, [side("a", latency_ms=2), *bad, side("z", latency_ms=6)], rules, events.ignore)
     first, *fallen, last = found.sides
     for each, (_, reason) in zip(fallen, FAULTS.values(), strict=True):
@@ -186,6 +206,68 @@ def test_a_side_that_falls_in_the_middle_keeps_what_it_gave(side):
     assert [len(s.slices) for s in found.sides] == [4, 2, 4]
     assert "killed by the system" in found.sides[1].failure
     assert [c.second for c in found.comparisons] == ["c"]
+
+
+@pytest.mark.alone
+def test_a_comparison_that_was_decided_outlives_its_side(side):
+    """The first pair is clear at once; the other two go on, and then the side of the first pair crashes."""
+    host, killed = Counted(), []
+
+    def kill_the_slow(event):
+        if isinstance(event, events.Progress) and event.phase == "measuring" and event.done == 18 and not killed:
+            killed.append(host.pids[len(host.pids) // 3 * 3 - 2])
+            os.kill(killed[0], signal.SIGKILL)
+
+    rules = Rules(rounds_most=24, at_most_percent=0.0)
+    sides = [side("quick", latency_ms=1), side("slow", latency_ms=6), side("same", latency_ms=1)]
+    found = contest(host, sides, rules, kill_the_slow)
+    assert "killed by the system" in found.sides[1].failure
+    decided = {c.second: c.verdict for c in found.comparisons}
+    assert decided["slow"] == "faster"
+    (said,) = (text for text in found.warnings if "compared before" in text)
+    assert said.startswith("'quick' and 'slow' were compared before 'slow' fell: it was killed by the system")
+
+
+class Refusing(Counted):
+    """The local machine, which has no process left after so many."""
+
+    def __init__(self, most):
+        super().__init__()
+        self.most = most
+
+    def start(self, module=TRIAL_MODULE):
+        if len(self.pids) >= self.most:
+            raise TrialError("could not be started: Too many open files", "See `ulimit -n`.", NOT_STARTED)
+        return super().start(module)
+
+
+@pytest.mark.alone
+def test_a_device_without_further_processes_ends_the_contest_with_what_is_known(side):
+    host = Refusing(5)
+    rules = Rules(at_most_percent=0.0, rounds_least=200)
+    found = contest(host, [side("a", latency_ms=2), side("b", latency_ms=4)], rules, events.ignore)
+    (comparison,) = found.comparisons
+    assert (comparison.verdict, found.rounds) == ("faster", 16)
+    assert [s.failure for s in found.sides] == [None, "could not be started: Too many open files"]
+    assert found.sides[1].failure_hint == "See `ulimit -n`."
+    assert "compared before 'b' fell: it could not be started" in found.warnings[0]
+
+
+def test_a_side_without_a_first_process_is_left_out_and_the_others_go_on(side):
+    found = contest(Refusing(2), [side("a"), side("b"), side("c")], FEW, events.ignore)
+    assert [c.second for c in found.comparisons] == ["b"]
+    assert "could not be started" in found.sides[2].failure
+    assert found.rounds == 4
+
+
+def test_what_a_trial_says_of_its_failure_reaches_the_report_and_the_error(side):
+    wrong = msgspec.structs.replace(side("wrong").load, options={"no_such_option": 1})
+    sides = [side("a"), Side("wrong", wrong)]
+    found = contest(LocalHost(), sides, FEW, events.ignore).sides[1]
+    assert (found.failure_code, bool(found.failure_hint)) == ("usage", True)
+    with pytest.raises(TrialError) as caught:
+        contest(LocalHost(), sides[1:], FEW, events.ignore)
+    assert (caught.value.code, caught.value.exit_code, caught.value.hint) == ("usage", 2, found.failure_hint)
 
 
 def test_without_the_first_side_nothing_is_compared(side):

@@ -1,12 +1,15 @@
 import contextlib
+import os
+import resource
 import signal
 import sys
 import time
+from pathlib import Path
 
 import msgspec
 import pytest
 
-from edgeopt.bench.host import LocalHost
+from edgeopt.bench.host import NOT_STARTED, LocalHost
 from edgeopt.bench.messages import Describe
 from edgeopt.errors import TrialError
 
@@ -166,3 +169,61 @@ def test_the_end_is_ready_too(child):
     assert one.ready(20)
     with pytest.raises(TrialError, match="exit code 3"):
         one.receive(20)
+
+
+def open_files():
+    return {int(file.name) for file in Path("/proc/self/fd").iterdir()}
+
+
+@pytest.fixture
+def files_at_most():
+    """Lets this process open files only below such a number, until the end of the test."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    yield lambda most: resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts this process's files in /proc")
+def test_a_process_that_cannot_be_started_is_a_sentence_and_leaves_nothing_open(files_at_most, tmp_path):
+    LocalHost(tmp_path).start().close()
+    files_at_most(max(open_files()) + 20)
+    with contextlib.ExitStack() as rest:
+        spare = []
+        with contextlib.suppress(OSError):
+            while True:
+                spare.append(rest.enter_context(open(os.devnull)))  # noqa: PTH123 - it only fills a place
+        refused = []
+        # Each step of a start is one that finds no place.
+        for freed in range(1, 13):
+            try:
+                LocalHost(tmp_path).start().close()
+            except TrialError as error:
+                refused.append(error)
+            # Whoever leaves a file open has one place less the next time.
+            spare.pop().close()
+            places = []
+            with contextlib.suppress(OSError), contextlib.ExitStack() as free:
+                while True:
+                    places.append(free.enter_context(open(os.devnull)))  # noqa: PTH123 - as above
+            assert len(places) == freed
+    assert 4 < len(refused) < 12
+    assert {error.message for error in refused} == {"could not be started: Too many open files"}
+    assert all(error.code == NOT_STARTED and "ulimit" in error.hint for error in refused)
+
+
+def test_a_folder_that_is_gone_is_a_sentence_too(tmp_path):
+    with pytest.raises(TrialError, match="could not be started: No such file"):
+        LocalHost(tmp_path / "gone").start()
+
+
+def test_children_are_heard_beside_a_thousand_open_files(files_at_most, start):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 1200:
+        pytest.skip("the system allows fewer files")
+    files_at_most(max(soft, 1200))
+    with contextlib.ExitStack() as many:
+        while many.enter_context(open(os.devnull)).fileno() < 1050:  # noqa: PTH123 - only its number counts
+            pass
+        child = start()
+        assert child.fileno() > 1023
+        assert ask(child, b"nonsense").startswith(b'{"type":"failed"')

@@ -88,6 +88,42 @@ def test_a_side_that_jumps_between_two_speeds_is_not_called_faster():
     assert found.speedup.high > 1.05
 
 
+def split(count, calm, typical, scatter, fresh=True):
+    """Legs whose least disturbed slices say one thing, and whose median rounds another, with more noise."""
+    noise = scatter * np.resize([1.0, -1.0, 0.5, -0.5], count)
+    return [
+        Leg(math.log1p(calm / 100) + 0.001 * n / scatter, math.log1p(typical / 100) + n, 8, fresh)
+        for n in noise.tolist()
+    ]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_no_direction_is_called_that_the_median_round_contradicts(sign):
+    """Both intervals touch, so noisy are the rounds; and yet most of them went the other way."""
+    one = [leg._replace(calm=sign * leg.calm, typical=sign * leg.typical) for leg in split(28, 2, -5, 0.12)]
+    for last in (False, True):
+        found = decide(one, Rules(), last)
+        assert (found.verdict, found.torn) == ("no difference seen", True)
+        against = found.speedup.low if sign > 0 else 1 / found.speedup.high
+        assert against < 0.95
+        assert found.at_most_percent > 5
+        assert found.done is last
+
+
+def test_a_median_round_that_points_the_same_way_is_no_contradiction():
+    found = decide(split(28, 5, 1, 0.12), Rules())
+    assert (found.done, found.verdict, found.torn) == (True, "faster", False)
+    assert found.speedup.low > 1.04
+
+
+def test_a_difference_of_the_median_round_is_not_said_to_be_smaller_than_it_is():
+    """The undisturbed slices alone would prove a difference below 2 %."""
+    found = decide(split(28, 0, -5, 0.12), Rules())
+    assert (found.done, found.torn) == (False, True)
+    assert found.at_most_percent > 5
+    assert decide(split(28, 0, 0.5, 0.12), Rules()).at_most_percent < 2
+
+
 def test_one_leg_is_too_little():
     found = decide(legs(1, 50), Rules(), last=True)
     assert (found.verdict, found.at_most_percent) == ("too few rounds to tell", None)

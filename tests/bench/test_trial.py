@@ -22,8 +22,8 @@ from edgeopt.bench.messages import (
     Watch,
     decode_answer,
 )
-from edgeopt.bench.trial import ROTATION, read_outputs
-from edgeopt.data import check_samples, open_samples, save_samples
+from edgeopt.bench.trial import ROTATION, read_outputs, rotated
+from edgeopt.data import Samples, check_samples, open_samples, save_samples
 from edgeopt.errors import TrialError
 
 PARENT = """
@@ -278,3 +278,10 @@ def test_events_are_counted_or_it_is_said_why_not(start, load_null):
     assert all(count >= 0 for count in counted.values())
     if "task_clock_ns" in counted:
         assert 1e6 < counted["task_clock_ns"] < 1e9
+
+
+@pytest.mark.parametrize(("items", "count"), [(3, 16), (8 << 20, 8), (1 << 30, 1)])
+def test_samples_in_turn_do_not_fill_the_memory(items, count):
+    # As large as they say, without taking that memory.
+    array = np.broadcast_to(np.float32(0), (40, items))
+    assert rotated(Samples({"x": array}, {"x": 1})) == count

@@ -12,6 +12,7 @@ from edgeopt.bench.duties import records as r
 from edgeopt.bench.report import Comparison, Energy
 from edgeopt.bench.stats import Interval
 from edgeopt.cli import bench_duties as duties
+from edgeopt.cli.bench import _exit_code
 from edgeopt.cli.bench_sweep import duration, show_sweep
 from edgeopt.measuring.sweep_report import Stretch, SweepPoint, SweepReport
 
@@ -65,13 +66,19 @@ def test_a_sustained_run():
         for k in range(48)
     )
     side = r.SustainedSide("a.onnx", windows, 240, 4800, 10.0, 12.0, 100.0, "slowed", 0.9, 120, "slowed to 0.91x")
-    report = r.SustainedReport((side, side), 4, 5, (48.0,), "interrupt")
+    metered = msgspec.structs.replace(side, energy=Energy("RAPL", 0.0123, 0.004, 5.0))
+    unmetered = msgspec.structs.replace(side, energy=Energy(reason="no meter"))
+    report = r.SustainedReport((metered, unmetered), 4, 5, (48.0,), "interrupt")
     text = shown(duties.show_sustained, report)
     assert "a.onnx slowed to 0.91x." in text
     assert "235" not in text.split("4,800 runs")[0]  # at most a dozen rows
     assert "1.53 to 2 GHz" in text
+    assert "Energy: no meter." in text
     assert "with pauses to cool down of 48 s" in text
     assert "Ended early by Ctrl-C" in text
+    assert "Energy: 12.3 mJ of the whole device a run, 4.00 mJ without what the idle device draws, by RAPL" in text
+    report = r.SustainedReport((side, r.SustainedSide("b.onnx")), 4, 5, (48.0,), "interrupt")
+    assert "b.onnx was not measured" in shown(duties.show_sustained, report)
 
 
 def test_levels_of_concurrency():
@@ -131,6 +138,36 @@ def test_a_sweep_of_batches():
 )
 def test_durations(ms, text):
     assert duration(ms) == text
+
+
+FAILED = "crashed: SIGSEGV"
+
+
+@pytest.mark.parametrize(
+    ("report", "code"),
+    [
+        (r.ConcurrencyReport((r.ConcurrencySide("a", (r.Level("threads", 1),)),)), 0),
+        (r.ConcurrencyReport((r.ConcurrencySide("a", (r.Level("threads", 2, failure=FAILED),)),)), 1),
+        (SweepReport("batch", "batch", "m", "null", (SweepPoint(1), SweepPoint(2))), 0),
+        (SweepReport("batch", "batch", "m", "null", (SweepPoint(1), SweepPoint(2, failure=FAILED))), 1),
+        (r.PacedReport(30, (r.PacedSide("a", failure=FAILED),)), 1),
+        (r.SustainedReport((r.SustainedSide("a"), r.SustainedSide("b", failure=FAILED)), 1, 5), 1),
+    ],
+)
+def test_what_was_asked_for_and_failed_is_no_success(report, code):
+    assert _exit_code(report) == code
+
+
+def test_a_side_that_never_starts_is_told_by_the_exit_code(edgeopt, null_model, null_data):
+    good, bad = null_model("good"), null_model("bad", crash="run")
+    code, out, _ = edgeopt("bench", good, "--against", bad, "--data", null_data, "--concurrency", 2, "--rounds", 6)
+    assert code == 1
+    assert "SIGSEGV" in out
+    code, out, err = edgeopt(
+        "bench", null_model("slow", latency_ms=3000), "--data", null_data, "--duty", "sustained", "--minutes", 0.01
+    )
+    assert (code, out) == (1, "")
+    assert "no run ended in 0.6 s" in err
 
 
 @pytest.mark.parametrize(

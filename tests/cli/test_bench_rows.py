@@ -13,9 +13,9 @@ from edgeopt.cli.bench_show import show_contest, show_contest_markdown, table
 MIB = 2**20
 
 
-def side(name, p50_ms=1.234, **more):
+def side(name, p50_ms=1.234, runs=900, **more):
     figures = Figures(
-        90, p50_ms, 1.3 * p50_ms, 1.4 * p50_ms, 2 * p50_ms, p50_ms, 0.1, p50_ms, p50_ms, 1e3 / p50_ms
+        runs, p50_ms, 1.3 * p50_ms, 1.4 * p50_ms, 2 * p50_ms, p50_ms, 0.1, p50_ms, p50_ms, 1e3 / p50_ms
     )
     memory = Memory(import_bytes=40 * MIB, steady_bytes=71 * MIB, first_run_bytes=71 * MIB, peak_bytes=90 * MIB)
     slices = tuple(Slice(k, k, 0.1, (p50_ms, 1.1 * p50_ms)) for k in range(3))
@@ -118,6 +118,15 @@ def test_energy_by_run_or_why_not_is_told_once():
     assert "mJ" not in text
 
 
+def test_what_came_from_memory_is_estimated_where_misses_were_counted():
+    counted = side("a.onnx", counters_per_run={"instructions": 5e6, "llc_load_misses": 2**20})
+    text = " ".join(shown(ContestReport((counted,)), 140).split())
+    # 64 MiB a run, 810 times a second.
+    assert "a.onnx, a run: 5M instructions, 64.0 MiB from memory, or 54.4 GB/s (an estimate; the truth" in text
+    uncounted = side("a.onnx", counters_per_run={"page_faults": 2})
+    assert "from memory" not in shown(ContestReport((uncounted,)), 140)
+
+
 def test_options_of_all_sides_are_told_below():
     report = ContestReport((side("a.onnx", options={"threads": 1}), side("b.onnx", options={"threads": 1})))
     assert "All sides with threads=1." in shown(report)
@@ -126,6 +135,26 @@ def test_options_of_all_sides_are_told_below():
 def test_times_that_did_not_settle_are_warned_of():
     figures = Figures(9, 1, 1, 1, 1, 1, 0, 1, 1, 1, stable=False)
     assert "a.onnx did not settle" in shown(ContestReport((side("a.onnx", figures=figures),)))
+
+
+def test_it_is_said_where_nobody_can_tell_whether_times_settled():
+    few = "There were too few rounds to tell whether {} had settled"
+    assert few.format("the absolute times") in shown(REPORT, 140)
+    settled = side("c.onnx", figures=Figures(900, 1, 1, 1, 1, 1, 0, 1, 1, 1, stable=True))
+    assert few.format("those of a.onnx") in shown(ContestReport((side("a.onnx"), settled)), 140)
+    assert "settled" not in shown(ContestReport((settled,)))
+
+
+def test_one_run_in_a_hundred_is_not_told_of_ten():
+    assert "p99" not in shown(ContestReport((side("a.onnx", runs=99),)), 140)
+    assert "2.47" in shown(ContestReport((side("a.onnx", runs=100),)), 140)
+
+
+def test_loading_is_that_of_all_processes():
+    loaded = side("a.onnx", loads_ms=(90.0, 11.0, 12.0), first_runs_ms=(9.0, 2.0, 2.5))
+    lines = [" ".join(line.split()) for line in shown(ContestReport((loaded, side("b.onnx"))), 140).splitlines()]
+    assert lines[1] == "a.onnx 1.23 1.60 2.47 810 12.0 2.50 31.0 90.0"
+    assert "load ms and first ms are medians of several processes: a.onnx 11.0-90.0 and 2.00-9.00 in 3." in lines
 
 
 def test_several_comparisons_are_drawn():

@@ -2,7 +2,9 @@ import json
 import signal
 
 import msgspec
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from edgeopt import samples
 from edgeopt.cli.main import run
@@ -74,6 +76,7 @@ def test_a_model_is_looked_at_through_its_operators(ops):
     assert "✓ conforms" in out
     assert "onnxruntime-cpu: says that it runs all" in out
     assert "there is only one backend to compare" in out
+    assert "Conv depth-wise " in out
     assert "LSTM" not in out
 
 
@@ -112,3 +115,20 @@ def test_cancelling_keeps_what_is_done(start, tmp_path):
     _, out, _ = start(*command, **cache).finish(120)
     found = report_of(out)
     assert 0 < found.measured <= len(found.cases) - 3
+
+
+def test_of_a_model_only_flaws_of_its_own_forms_are_named(ops, tmp_path):
+    """OpenVINO does not know the mode `wrap`; this model pads with constants."""
+    graph = helper.make_graph(
+        [helper.make_node("Pad", ["x", "pads"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 4, 9, 9])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 4, 11, 11])],
+        [helper.make_tensor("pads", TensorProto.INT64, [8], [0, 0, 1, 1, 0, 0, 1, 1])],
+    )
+    model = tmp_path / "pads.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9), model)
+    out = ops(model, "--backend", "openvino-cpu", "--quick").out
+    assert "Pad constant  fp32" in out
+    assert "✓ conforms" in out
+    assert "wrap" not in out

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgeopt.bench.report import ContestReport, Figures, SideReport, Slice
+from edgeopt.bench.report import ContestReport, Figures, RoundState, SideReport, Slice
 
 
 def made_side(name, latency_ms, rounds=30, noise=0.01, seed=0, **more):
@@ -15,12 +15,21 @@ def made_side(name, latency_ms, rounds=30, noise=0.01, seed=0, **more):
     return SideReport(name, name, "model", "null", figures=figures, slices=slices, **more)
 
 
+QUIET = (RoundState(0, 0.0, 1.0, clock_hz=2e9, others_percent=1.0),)
+
+
 @pytest.fixture
 def report():
-    """Makes one of `name=latency_ms` sides."""
+    """Makes one of `name=latency_ms` sides, measured on a quiet device."""
 
     def make(sides, seed=0, **more):
-        fixed = {"rounds": 30, "data": "data.npz", "device": {"cpu": "1"}, "versions": {"edgeopt": "1"}}
+        fixed = {
+            "states": QUIET,
+            "rounds": 30,
+            "data": "data.npz",
+            "device": {"cpu": "1"},
+            "versions": {"edgeopt": "1"},
+        }
         made = tuple(made_side(n, ms, seed=seed + k) for k, (n, ms) in enumerate(sides.items()))
         return ContestReport(made, **{**fixed, **more})
 

@@ -15,7 +15,7 @@ from edgeopt.errors import (
     ModelError,
     UsageError,
 )
-from edgeopt.events import Metric, Progress, ignore
+from edgeopt.events import Log, Metric, Progress, ignore
 from edgeopt.measuring.bench import bench
 from edgeopt.measuring.request import Request
 from edgeopt.measuring.saved import read_saved
@@ -107,6 +107,23 @@ def test_a_program_by_the_same_rules(null_model, data, tmp_path):
     assert found.comparisons[0].verdict == "faster"
 
 
+def test_what_cannot_be_written_loses_nothing_else(null_model, data, tmp_path):
+    model, said, unwritten = str(null_model("plain", latency_ms=1)), [], []
+    full = Path("/dev/full")  # takes nothing, as a full disk does
+    request = Request(model, settings=data, rounds=6, trace=full, save=tmp_path / "run.json")
+    found = bench(request, said.append, unwritten)
+    assert found.sides[0].figures is not None
+    assert unwritten == ["The timeline could not be written to '/dev/full': No space left on device."]
+    assert read_saved(tmp_path / "run.json") == found
+    assert unwritten[0] in found.warnings
+    unwritten.clear()
+    request = Request(model, settings=data, rounds=6, trace=tmp_path / "run.trace.json", save=full)
+    assert bench(request, said.append, unwritten).sides[0].figures is not None
+    assert unwritten == ["The report could not be written to '/dev/full': No space left on device."]
+    assert json.loads((tmp_path / "run.trace.json").read_bytes())["traceEvents"]
+    assert [event.level for event in said if isinstance(event, Log)].count("warning") == 2
+
+
 def test_strict_fails_where_something_falls_back(null_model, data):
     model = null_model("half", fallen=["Foo: foo_1", "Bar: bar_1"], nodes=10, latency_ms=1)
     found = bench(Request(str(model), settings=data, rounds=6), ignore)
@@ -155,6 +172,18 @@ def wrong(tmp_path, bundle, conv_model, matmul_model, null_model):
         "rate without paced": Request(null, settings=good, rate_per_s=3),
         "levels": Request(null, settings=good, concurrency="1,many"),
         "two duties": Request(null, settings=good, duty="cold", concurrency="1,2"),
+        "cold within a time": Request(null, settings=good, duty="cold", time_limit_s=5),
+        "several within a time": Request(null, settings=good, processes="1,2", time_limit_s=5),
+        "cold and slow to load": Request(null, settings=Settings(good.data, load_timeout_s=90), duty="cold"),
+        "sustained rounds": Request(null, settings=good, duty="sustained", rounds=9),
+        "cold counters": Request(null, settings=Settings(good.data, counters=True), duty="cold"),
+        "swept counters": Request(null, settings=Settings(good.data, counters=True), sweep="latency_ms=1,2"),
+        "a program's backend": Request(baseline_command="python mine.py", settings=good, backend="null"),
+        "a program's option": Request(baseline_command="python mine.py", settings=good, options=("threads=1",)),
+        "a program's library": Request(
+            baseline_command="python mine.py", settings=Settings(good.data, custom_ops=(str(good.data),))
+        ),
+        "a strict program": Request(baseline_command="python mine.py", settings=Settings(good.data, strict=True)),
         "two subjects": Request(null, url="http://127.0.0.1:9/v2/models/x"),
     }
 
@@ -185,6 +214,16 @@ def wrong(tmp_path, bundle, conv_model, matmul_model, null_model):
         ("rate without paced", UsageError, "--rate goes with --duty paced"),
         ("levels", UsageError, "numbers from 1 to 256"),
         ("two duties", UsageError, "do not go together"),
+        ("cold within a time", UsageError, "--time-limit is for contests in turns"),
+        ("several within a time", UsageError, "--time-limit is for contests in turns"),
+        ("cold and slow to load", UsageError, "--load-timeout is for contests in turns"),
+        ("sustained rounds", UsageError, "--rounds is for what runs in rounds"),
+        ("cold counters", UsageError, "--counters is for contests in turns"),
+        ("swept counters", UsageError, "--counters is for contests in turns"),
+        ("a program's backend", UsageError, "--backend and --option are for models"),
+        ("a program's option", UsageError, "--backend and --option are for models"),
+        ("a program's library", UsageError, "--custom-ops is for models"),
+        ("a strict program", UsageError, "--strict is for models"),
         ("two subjects", UsageError, "Both"),
     ],
 )

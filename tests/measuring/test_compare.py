@@ -1,6 +1,8 @@
+import msgspec
 import numpy as np
 import pytest
 
+from edgeopt.bench.report import RoundState
 from edgeopt.errors import InputError
 from edgeopt.measuring.compare import compare_runs
 
@@ -40,7 +42,8 @@ def test_a_run_that_drifted_is_trusted_less(report):
         else piece
         for piece in side.slices
     )
-    drifting = type(drifting)((type(side)(side.name, side.subject, side.kind, figures=side.figures, slices=bent),))
+    bent_side = type(side)(side.name, side.subject, side.kind, figures=side.figures, slices=bent)
+    drifting = msgspec.structs.replace(drifting, sides=(bent_side,))
     assert compared(steady, drifting).sides[0].trust_above_percent > 30
 
 
@@ -76,3 +79,42 @@ def test_sides_of_one_run_only_are_named(report):
     assert (found.only_before, found.only_after) == (("b",), ("c",))
     with pytest.raises(InputError, match="no side in common: a and c"):
         compared(report({"a": 10.0}), report({"c": 10.0}))
+
+
+def quiet(**more):
+    return {
+        "states": tuple(RoundState(k, k, 1.0, **{"others_percent": 1.0, "clock_hz": 2e9} | more) for k in (0, 1))
+    }
+
+
+@pytest.mark.parametrize(
+    ("states", "says"),
+    [
+        ({"states": ()}, "the second run does not tell what the device did"),
+        (quiet(bad=("The clock fell.",)), "was not quiet in the second run"),
+        (quiet(bad=("The clock fell.",), repeated=True), "was not quiet in the second run"),
+        (quiet(clock_hz=None), "did not tell its clock in the second run"),
+        (quiet(others_percent=None), "does not tell what others did"),
+        (quiet(clock_hz=1.2e9), "the clock was 2.00 GHz in the first run and 1.20 GHz in the second"),
+        (quiet(clock_hz=1.98e9), ""),
+    ],
+)
+def test_a_machine_that_drifted_does_not_make_a_side_slower(report, states, says):
+    # One and the same model, 28 ms on one day and 48 ms on the next.
+    found = compared(report({"a": 28.0, "b": 14.0}), report({"a": 48.0, "b": 24.0}, seed=5, **states))
+    assert says in found.times_unjudged
+    assert {side.verdict for side in found.sides} == ({"no verdict"} if says else {"slower"})
+    assert found.ratios[0].verdict == "no difference seen"
+
+
+def test_a_run_whose_stretches_lay_apart_is_trusted_less(report):
+    even, uneven = report({"a": 10.0}), report({"a": 10.0}, seed=4)
+    (side,) = uneven.sides
+    slices = tuple(
+        msgspec.structs.replace(
+            piece, latencies_ms=tuple(v * (1.3 if k // 4 % 2 else 1) for v in piece.latencies_ms)
+        )
+        for k, piece in enumerate(side.slices)
+    )
+    uneven = msgspec.structs.replace(uneven, sides=(msgspec.structs.replace(side, slices=slices),))
+    assert compared(even, uneven).sides[0].trust_above_percent > 30

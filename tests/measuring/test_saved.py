@@ -75,10 +75,12 @@ def test_a_failed_write_leaves_the_older_file(report, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("place", "says"), [("folder", "that is a folder"), ("nowhere/run.json", "does not exist")]
+    ("place", "says"),
+    [("folder", "that is a folder"), ("nowhere/run.json", "does not exist"), ("link.json", "does not exist")],
 )
 def test_a_place_that_cannot_be_written_is_refused_at_once(place, says, tmp_path):
     (tmp_path / "folder").mkdir()
+    (tmp_path / "link.json").symlink_to(tmp_path / "nowhere" / "run.json")
     with pytest.raises(UsageError, match=says):
         check_place(tmp_path / place, "The report")
-    assert [p.name for p in tmp_path.iterdir()] == ["folder"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["folder", "link.json"]

@@ -5,7 +5,10 @@ from edgeopt.ops.result import BackendRow, CaseRow, Figures, Measured, Report
 ONE, TWO = "onnxruntime-cpu", "openvino-cpu"
 
 
-def row(title, size, precision="fp32", **results):
+IMAGE = ("float32 [1, 8, 14, 14]", "float32 [16, 8, 3, 3]")
+
+
+def row(title, size, precision="fp32", attributes=None, inputs=IMAGE, **results):
     """A case by its operator and variant; each result is a status, or a time in microseconds."""
     operator, _, variant = title.partition(" ")
     figures = {}
@@ -13,7 +16,7 @@ def row(title, size, precision="fp32", **results):
         bad = isinstance(result, str)
         measured = Measured(result, 1, 1, "It is off.") if bad else Measured("conforms", 1, 1, time_us=result)
         figures[name] = Figures(measured, None if bad else 0.5)
-    return CaseRow("family", operator, variant, size, precision, 19, ("float32 [1]",), {}, figures)
+    return CaseRow("family", operator, variant, size, precision, 19, inputs, attributes or {}, figures)
 
 
 @pytest.fixture

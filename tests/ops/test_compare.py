@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from edgeopt.ops.case import Case, fed, spread, weights
+from edgeopt.ops.case import Case, fed, numbers, spread, weights
 from edgeopt.ops.compare import compare
 from edgeopt.ops.prepare import prepare
 
@@ -85,3 +85,28 @@ def test_a_wrong_shape_type_or_no_number_is_said(change, said):
 
 def test_a_missing_output_is_said():
     assert compare(prepare(case()), {}).message == "The output y0 is missing."
+
+
+def test_what_only_moves_numbers_must_give_them_exactly():
+    for precision in ("fp32", "fp16", "int8"):
+        ports = (fed(4, 8), numbers(8, 4))
+        prepared = prepare(Case("Reshape", "", "small", precision, ports, keeps_scale=True))
+        outputs = right(prepared)
+        assert compare(prepared, outputs).conforms
+        value = outputs["y0"]
+        value[0, 0] = (
+            value[0, 0] - 1 if value.dtype == np.uint8 else np.nextafter(value[0, 0], value.dtype.type(9))
+        )
+        assert not compare(prepared, outputs).conforms
+
+
+def test_only_a_few_quantized_numbers_may_be_off_by_a_step():
+    prepared = prepare(case(precision="int8", ports=[fed(20, 50), fed(20, 50)]))
+    for count, conforms in ((20, True), (21, False)):
+        outputs = right(prepared)
+        flat = outputs["y0"].reshape(-1)
+        flat[:count] = np.where(flat[:count] < 200, flat[:count] + 1, flat[:count] - 1)
+        verdict = compare(prepared, outputs)
+        assert verdict.conforms == conforms
+        assert conforms == (verdict.message == "")
+    assert "21 of 1,000 numbers are off by one step (20 may be)" in verdict.message

@@ -49,6 +49,13 @@ def test_the_summary_counts(mixed):
     assert "2 threads" in last
 
 
+def test_results_of_a_device_in_no_state_for_it_are_said(mixed):
+    assert not any("--again" in line for line in summary(mixed))
+    last = list(summary(msgspec.structs.replace(mixed, doubtful=3)))[-1]
+    assert last.startswith("3 of the results kept were measured when this device was not in a state")
+    assert "--again" in last
+
+
 def test_a_backend_that_is_not_here_is_told_with_its_reason(mixed):
     gone = BackendRow("x", "X", None, "there is no GPU")
     told = list(summary(msgspec.structs.replace(mixed, backends=(*mixed.backends, gone))))

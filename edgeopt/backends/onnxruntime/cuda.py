@@ -87,6 +87,7 @@ PROVIDER = Provider(
     extra="cuda",
     missing=gpu_missing,
     memory=memory,
+    gpu=lambda options: int(options.device_id),
     graph=lambda options: bool(options.enable_cuda_graph),
     prepare=load_libraries,
 )

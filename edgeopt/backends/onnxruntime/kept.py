@@ -1,10 +1,12 @@
 """Where what a provider compiles is kept.
 
 TensorRT names its engines by the structure of a model, not by its weights, and does not look for another version
-of itself: so each model has a folder of its own, named by its content and the versions.
+of itself, another GPU or other options: so each model has a folder of its own for all that an engine depends on.
 """
 
 import hashlib
+import json
+from collections.abc import Mapping
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -16,13 +18,16 @@ _EXTERNAL_DATA = 13  # in TensorProto
 _KEY, _VALUE = 1, 2  # in StringStringEntryProto
 
 
-def folder_for(model: Path, kind: str, versions_of: tuple[str, ...]) -> Path | None:
-    """Made if need be; None where nothing can be kept, or the model cannot be read."""
+def folder_for(model: Path, kind: str, versions_of: tuple[str, ...], more: Mapping[str, str]) -> Path | None:
+    """Made if need be; None where nothing can be kept, or the model cannot be read.
+
+    Named by the model's content, the versions of the distributions whose names begin so, and `more`.
+    """
     root = user_cache_folder()
     if root is None:
         return None
     try:
-        folder = root / kind / _digest(model, versions_of)
+        folder = root / kind / _digest(model, versions_of, more)
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError, LookupError):
         return None
@@ -45,7 +50,7 @@ def external_files(model: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(entry["location"] for entry in entries if "location" in entry))
 
 
-def _digest(model: Path, versions_of: tuple[str, ...]) -> str:
+def _digest(model: Path, versions_of: tuple[str, ...], more: Mapping[str, str]) -> str:
     digest = hashlib.sha256()
     for path in (model, *(model.parent / name for name in external_files(model))):
         with path.open("rb") as file:
@@ -54,4 +59,5 @@ def _digest(model: Path, versions_of: tuple[str, ...]) -> str:
         (found.name, found.version) for found in distributions() if (found.name or "").startswith(versions_of)
     ):
         digest.update(f"{name} {version}\n".encode())
+    digest.update(json.dumps(dict(more), sort_keys=True).encode())
     return digest.hexdigest()[:32]

@@ -7,6 +7,15 @@ from contextlib import redirect_stdout
 from importlib.util import find_spec
 
 _DRIVERS = {"Linux": "libcuda.so.1", "Windows": "nvcuda.dll"}
+_TENSORRT = (
+    "libnvinfer.so.10",
+    "nvinfer_10.dll",
+    "libnvinfer.so.11",
+    "nvinfer_11.dll",
+    "libnvinfer.so.8",
+    "nvinfer.dll",
+)
+"""The one that ONNX Runtime 1.31 is built with first."""
 
 
 def gpu_missing() -> str | None:
@@ -21,6 +30,31 @@ def gpu_missing() -> str | None:
     if code:
         return f"NVIDIA's driver cannot be used: CUDA error {code}"
     return None if count.value else "NVIDIA's driver sees no GPU"
+
+
+def gpu_name(number: int) -> str:
+    """As CUDA counts them, which NVML does not; `unknown` where the driver does not tell."""
+    try:
+        driver = ctypes.CDLL(_DRIVERS.get(platform.system(), "libcuda.so.1"))
+    except OSError:
+        return "unknown"
+    device, name = ctypes.c_int(0), ctypes.create_string_buffer(256)
+    code = (
+        driver.cuInit(0)
+        or driver.cuDeviceGet(ctypes.byref(device), number)
+        or driver.cuDeviceGetName(name, len(name), device)
+    )
+    return "unknown" if code else name.value.decode(errors="replace")
+
+
+def tensorrt_version() -> str:
+    """Of the library that is found, as it may come from no Python package; `unknown` where there is none."""
+    for name in _TENSORRT:
+        try:
+            return str(ctypes.CDLL(name).getInferLibVersion())
+        except (OSError, AttributeError):
+            continue
+    return "unknown"
 
 
 def load_libraries() -> None:

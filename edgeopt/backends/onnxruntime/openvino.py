@@ -41,14 +41,35 @@ class OpenVinoProviderOptions(OrtOptions, frozen=True):
 
 
 def settings(options: OpenVinoProviderOptions, _model: Path) -> Settings:
-    """Its own options for threads, streams and precision are deprecated: properties go through one JSON text."""
+    """Its own options for threads, streams and precision are deprecated: properties go through one JSON text.
+
+    The provider looks there for each device by its full name, and for the mode (AUTO, MULTI); it
+    ignores other keys in silence.
+    """
     # It takes any word for a device, and then runs nothing on it.
     if not _DEVICES.fullmatch(options.device_type):
         raise UsageError(
             f"The option 'device_type' of {_NAME} is no device of OpenVINO: '{options.device_type}'.",
             "Use CPU, GPU, GPU.1, NPU, AUTO:GPU,CPU, HETERO:GPU,CPU or MULTI:GPU,CPU.",
         )
-    device = options.device_type.partition(":")[0].partition(".")[0]
+    given = _given(options.load_config)
+    if options.device_type == "AUTO":
+        _refuse_for_auto(options)
+        return {"device_type": "AUTO"}
+    mode, _, listed = options.device_type.rpartition(":")
+    if options.num_streams and (mode or listed == "NPU"):
+        raise UsageError(
+            f"The option 'num_streams' of {_NAME} cannot be set for {options.device_type}.",
+            "Leave it out: OpenVINO's own choice goes by 'performance_hint'.",
+        )
+    own = {device: _own(options, device) for device in listed.split(",")}
+    if mode in {"AUTO", "MULTI"}:
+        own[mode] = {"PERFORMANCE_HINT": options.performance_hint.upper()}
+    properties = given | {name: part | given.get(name, {}) for name, part in own.items()}
+    return {"device_type": options.device_type, "load_config": json.dumps(properties)}
+
+
+def _own(options: OpenVinoProviderOptions, device: str) -> dict[str, str]:
     own = {"PERFORMANCE_HINT": options.performance_hint.upper()}
     if options.threads and device == "CPU":
         own["INFERENCE_NUM_THREADS"] = str(options.threads)
@@ -58,9 +79,19 @@ def settings(options: OpenVinoProviderOptions, _model: Path) -> Settings:
         own["NUM_STREAMS"] = str(options.num_streams)
     if options.cache_dir:
         own["CACHE_DIR"] = options.cache_dir
-    given = _given(options.load_config)
-    properties = given | {device: own | given.get(device, {})}
-    return {"device_type": options.device_type, "load_config": json.dumps(properties)}
+    return own
+
+
+def _refuse_for_auto(options: OpenVinoProviderOptions) -> None:
+    """With AUTO and no list the provider takes no properties at all: it fails on any text that it is given."""
+    names = ("performance_hint", "precision", "num_streams", "cache_dir", "load_config")
+    usual = OpenVinoProviderOptions()
+    chosen = [name for name in names if getattr(options, name) != getattr(usual, name)]
+    if chosen:
+        raise UsageError(
+            f"The option '{chosen[0]}' of {_NAME} cannot be set for AUTO without a list of devices.",
+            "Name the devices: AUTO:GPU,CPU.",
+        )
 
 
 def _given(text: str) -> dict[str, dict[str, str]]:

@@ -27,8 +27,8 @@ class OrtOptions(msgspec.Struct, frozen=True):
     cores: Annotated[
         str,
         about(
-            "The logical cores to run on, one for each thread: `0-3,8`; the first is left to the thread that "
-            "calls, which the runtime does not pin"
+            "The logical cores to run on, one for each thread and two at least: `0-3,8`; the first is left to the "
+            "thread that calls, which the runtime does not pin"
         ),
     ] = ""
     graph_level: Annotated[
@@ -135,30 +135,43 @@ def session_options(options: OrtOptions, backend: str = "ONNX Runtime") -> "Sess
     return made
 
 
-def run_options(options: OrtOptions) -> "RunOptions | None":
-    """None where a run needs nothing special."""
+def run_options(options: OrtOptions, gpu: int | None = None) -> "RunOptions | None":
+    """None where a run needs nothing special; `gpu` is the one whose memory the provider keeps in an arena."""
     if not options.arena_shrink:
         return None
-    if not options.arena:
+    # The runtime refuses the name of an arena that it does not have.
+    arenas = [*(["cpu:0"] if options.arena else []), *([] if gpu is None else [f"gpu:{gpu}"])]
+    if not arenas:
         raise UsageError(
             "The option 'arena_shrink' shrinks an arena that 'arena' turns off.", "Leave out one of the two."
         )
     import onnxruntime
 
     made = onnxruntime.RunOptions()
-    made.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+    made.add_run_config_entry("memory.enable_memory_arena_shrinkage", ";".join(arenas))
     return made
+
+
+def _check_cores(options: OrtOptions, cores: tuple[int, ...], backend: str) -> None:
+    if options.threads not in {0, len(cores)}:
+        number = "1 core" if len(cores) == 1 else f"{len(cores)} cores"
+        raise UsageError(
+            f"The option 'cores' of {backend} names {number} for {options.threads} threads.",
+            f"Give as many cores as threads, or leave 'threads' out to run {len(cores)}.",
+        )
+    if len(cores) == 1:
+        raise UsageError(
+            f"The option 'cores' of {backend} names one core only, which is left to the thread that calls: ONNX "
+            "Runtime would pin nothing.",
+            f"Set 'threads' to 1, and pin the whole process: taskset -c {cores[0]} COMMAND.",
+        )
 
 
 def _entries(options: OrtOptions, cores: tuple[int, ...], backend: str) -> dict[str, str]:
     spinning = "1" if options.spinning else "0"
     entries = {"session.intra_op.allow_spinning": spinning, "session.inter_op.allow_spinning": spinning}
-    if len(cores) > 1:
-        if options.threads not in {0, len(cores)}:
-            raise UsageError(
-                f"The option 'cores' of {backend} names {len(cores)} cores for {options.threads} threads.",
-                f"Give as many cores as threads, or leave 'threads' out to run {len(cores)}.",
-            )
+    if cores:
+        _check_cores(options, cores, backend)
         entries["session.intra_op_thread_affinities"] = affinities(cores)
     if options.spin_duration_us is not None:
         entries["session.intra_op.spin_duration_us"] = str(options.spin_duration_us)

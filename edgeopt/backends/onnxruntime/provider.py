@@ -52,6 +52,8 @@ class Provider:
     """Settings that follow from several options, from the model, or from where edgeopt keeps things."""
     memory: Callable[[Any], Memory | None] = field(default=lambda _options: None)
     """Where inputs and outputs are to stand; None: where the runtime puts them."""
+    gpu: Callable[[Any], int | None] = field(default=lambda _options: None)
+    """The number of the GPU whose memory it keeps in an arena of ONNX Runtime's."""
     graph: Callable[[Any], bool] = field(default=lambda _options: False)
     """Its kernels are recorded and replayed."""
     prepare: Callable[[], None] = field(default=lambda: None)

@@ -20,7 +20,7 @@ from edgeopt.backends.onnxruntime.provider import CPU, Provider
 from edgeopt.backends.onnxruntime.ranks import names_with_shape
 from edgeopt.backends.options import read_options
 from edgeopt.backends.strictness import refuse_fallback
-from edgeopt.errors import MissingError, ModelError, said_by
+from edgeopt.errors import MissingError, ModelError, UsageError, said_by
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, NodeArg, RunOptions
@@ -97,6 +97,11 @@ def load_session(
     provider: Provider, path: Path, options: Options, strict: bool, custom_ops: tuple[str, ...]
 ) -> OrtSession:
     chosen = read_options(provider.options, options, provider.name)
+    if chosen.arena_shrink and provider.graph(chosen):
+        raise UsageError(
+            f"The option 'arena_shrink' of {provider.name} gives back memory that a recorded graph works in.",
+            "Leave out one of the two.",
+        )
     made = session_options_for(chosen, provider.name)
     check_dimensions(path, chosen, provider.name)
     register(custom_ops, made)
@@ -112,7 +117,7 @@ def load_session(
     inputs = tuple(_tensor_info(info, known, path) for info in session.get_inputs())
     outputs = tuple(_tensor_info(info, known, path) for info in session.get_outputs())
     run = _bound_run(provider, session, chosen, (*inputs, *outputs))
-    return OrtSession(session, inputs, outputs, placed, run, run_options(chosen))
+    return OrtSession(session, inputs, outputs, placed, run, run_options(chosen, provider.gpu(chosen)))
 
 
 def _refuse(provider: Provider, placed: Placement | None, path: Path) -> None:
@@ -131,7 +136,7 @@ def _bound_run(
     memory = provider.memory(options) or (Memory("cpu") if options.io_binding else None)
     if memory is None or any(port.dtype == "str" for port in ports):
         return None
-    return BoundRun(session, memory, provider.graph(options), run_options(options))
+    return BoundRun(session, memory, provider.graph(options), run_options(options, provider.gpu(options)))
 
 
 def _tensor_info(info: "NodeArg", known: frozenset[str], path: Path) -> TensorInfo:

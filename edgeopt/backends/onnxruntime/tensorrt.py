@@ -9,7 +9,7 @@ import msgspec
 from edgeopt.backends.onnxruntime.backend import backend_of
 from edgeopt.backends.onnxruntime.bound import Memory
 from edgeopt.backends.onnxruntime.kept import folder_for
-from edgeopt.backends.onnxruntime.nvidia import gpu_missing, load_tensorrt
+from edgeopt.backends.onnxruntime.nvidia import gpu_missing, gpu_name, load_tensorrt, tensorrt_version
 from edgeopt.backends.onnxruntime.options import Count, OrtOptions
 from edgeopt.backends.onnxruntime.provider import CUDA, Provider, Settings
 from edgeopt.backends.options import about
@@ -47,7 +47,7 @@ class TensorrtOptions(OrtOptions, frozen=True):
         bool, about("Engines are kept: building one takes minutes, loading one a second")
     ] = True
     trt_engine_cache_path: Annotated[
-        str, about("Where; empty: in edgeopt's cache folder, apart for each model, its content and the versions")
+        str, about("Where; empty: in edgeopt's cache folder, apart for all that an engine depends on")
     ] = ""
     trt_timing_cache_enable: Annotated[bool, about("The timings behind an engine are kept as well")] = True
     trt_timing_cache_path: Annotated[str, about("Where; empty: beside the engines")] = ""
@@ -55,7 +55,6 @@ class TensorrtOptions(OrtOptions, frozen=True):
     trt_builder_optimization_level: Annotated[
         Annotated[int, msgspec.Meta(ge=0, le=5)], about("How long it looks for kernels", search=(3, 5))
     ] = 3
-    trt_build_heuristics_enable: Annotated[bool, about("Guesses kernels instead of measuring all")] = False
     trt_sparsity_enable: Annotated[bool, about("May use that weights are zero")] = False
     trt_auxiliary_streams: Annotated[
         Annotated[int, msgspec.Meta(ge=-1)], about("Streams beside the main one; -1 is TensorRT's own choice")
@@ -94,7 +93,7 @@ def kept(options: TensorrtOptions, model: Path) -> Settings:
     if not wanted:
         return {"trt_engine_cache_enable": "0", "trt_timing_cache_enable": "0"}
     given = options.trt_engine_cache_path
-    folder = given or folder_for(model, "tensorrt", ("onnxruntime", "tensorrt"))
+    folder = given or folder_for(model, "tensorrt", ("onnxruntime", "tensorrt"), _engine_of(options))
     if folder is None:
         return {"trt_engine_cache_enable": "0", "trt_timing_cache_enable": "0"}
     return {
@@ -103,6 +102,13 @@ def kept(options: TensorrtOptions, model: Path) -> Settings:
         "trt_timing_cache_enable": "1" if options.trt_timing_cache_enable else "0",
         "trt_timing_cache_path": options.trt_timing_cache_path or str(folder),
     }
+
+
+def _engine_of(options: TensorrtOptions) -> dict[str, str]:
+    """What an engine depends on besides the model: how it is built, with what, and for which GPU."""
+    names = [name for name in TensorrtOptions.__struct_fields__ if name.startswith("trt_")]
+    chosen = {name: str(getattr(options, name)) for name in names if "_cache_" not in name}
+    return {**chosen, "tensorrt": tensorrt_version(), "gpu": gpu_name(options.device_id)}
 
 
 def memory(options: TensorrtOptions) -> Memory | None:
@@ -122,6 +128,7 @@ PROVIDER = Provider(
     missing=tensorrt_missing,
     more=kept,
     memory=memory,
+    gpu=lambda options: int(options.device_id),
     graph=lambda options: bool(options.trt_cuda_graph_enable),
     prepare=load_tensorrt,
 )

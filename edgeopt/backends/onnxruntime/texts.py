@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 
 from edgeopt.errors import UsageError
 
@@ -23,6 +24,14 @@ def core_list(text: str, backend: str) -> tuple[int, ...]:
         raise UsageError(
             f"The option 'cores' of {backend} names core {max(cores)}, but this device has {known} logical cores.",
             f"Name cores from 0 to {known - 1}.",
+        )
+    # Windows and macOS do not tell what a process may use.
+    allowed = os.sched_getaffinity(0) if sys.platform == "linux" else set(cores)
+    outside = [core for core in cores if core not in allowed]
+    if outside:
+        raise UsageError(
+            f"The option 'cores' of {backend} names core {outside[0]}, which this process may not run on.",
+            f"Name cores that it may use: {', '.join(map(str, sorted(allowed)))}.",
         )
     return tuple(dict.fromkeys(cores))
 

@@ -5,12 +5,14 @@ Slices of one row must not overlap, or Perfetto moves them elsewhere: runs at th
 
 import gzip
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
+from edgeopt.bench.files import writing
 from edgeopt.bench.report import ContestReport, RoundState, SideReport, Slice
 
 MOST_RUNS = 200_000
@@ -34,19 +36,17 @@ class _Span(NamedTuple):
 
 def write_trace(report: ContestReport, path: Path) -> None:
     """Writes the whole file or nothing; compressed where the name ends with `.gz`."""
-    partial = path.with_name(f"{path.name}.part")
-    try:
-        with gzip.open(partial, "wb", compresslevel=5) if path.suffix == ".gz" else partial.open("wb") as file:
-            file.write(b'{"displayTimeUnit":"ms","otherData":')
-            every = _every(report)
-            file.write(msgspec.json.encode(_about(report, every)))
-            file.write(b',"traceEvents":[\n')
-            for place, event in enumerate(_events(report, every)):
-                file.write((b",\n" if place else b"") + msgspec.json.encode(event))
-            file.write(b"\n]}\n")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with (
+        writing(path) as plain,
+        gzip.open(plain, "wb", compresslevel=5) if path.suffix == ".gz" else nullcontext(plain) as file,
+    ):
+        file.write(b'{"displayTimeUnit":"ms","otherData":')
+        every = _every(report)
+        file.write(msgspec.json.encode(_about(report, every)))
+        file.write(b',"traceEvents":[\n')
+        for place, event in enumerate(_events(report, every)):
+            file.write((b",\n" if place else b"") + msgspec.json.encode(event))
+        file.write(b"\n]}\n")
 
 
 def _every(report: ContestReport) -> int:
@@ -69,7 +69,15 @@ def _about(report: ContestReport, every: int) -> dict[str, str]:
     }
     if every > 1:
         about["thinned"] = f"1 of {every} runs is drawn, so that the file holds at most {MOST_RUNS} of them"
+    slices = [one for side in report.sides for one in side.slices]
+    kept, ran = sum(len(one.latencies_ms) for one in slices), sum(map(_count, slices))
+    if kept < ran:
+        about["thinned before"] = f"the report keeps {kept} of {ran} runs, evenly chosen within each slice"
     return {key: text for key, text in about.items() if text}
+
+
+def _count(one: Slice) -> int:
+    return one.runs or len(one.latencies_ms)
 
 
 def _events(report: ContestReport, every: int) -> Iterator[Event]:
@@ -158,7 +166,9 @@ def _of_device(state: RoundState, zero_s: float) -> Iterator[Event]:
 
 
 def _slice(one: Slice, zero_s: float) -> _Span:
-    arguments: dict[str, object] = {"runs": len(one.latencies_ms)}
+    arguments: dict[str, object] = {"runs": _count(one)}
+    if len(one.latencies_ms) < _count(one):
+        arguments["drawn"] = f"at most {len(one.latencies_ms)} of them"
     if one.latencies_ms:
         arguments["p50_ms"] = round(float(np.median(one.latencies_ms)), 6)
     if one.energy_j is not None:

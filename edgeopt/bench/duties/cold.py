@@ -9,12 +9,12 @@ import numpy as np
 
 from edgeopt.backends import BACKENDS
 from edgeopt.bench.contender import Side, reason
-from edgeopt.bench.duties.compare import SAME, against_first, require_one, warnings_of
+from edgeopt.bench.duties.compare import SAME, against_first, require_one, sampler_for, warnings_of
 from edgeopt.bench.duties.page_cache import drop, library_files, model_files
 from edgeopt.bench.duties.records import ColdReport, ColdRules, ColdSide, ColdStart, Spread
 from edgeopt.bench.host import TrialHost
 from edgeopt.bench.instruments.gauges import Gauges
-from edgeopt.bench.instruments.machine_state import StateSampler, sentence
+from edgeopt.bench.instruments.machine_state import sentence
 from edgeopt.bench.messages import Loaded
 from edgeopt.bench.report import RoundState
 from edgeopt.bench.rounds import in_turn
@@ -54,7 +54,7 @@ def run_cold(host: TrialHost, sides: Sequence[Side], rules: ColdRules, emit: Emi
         for side in sides
     ]
     states: list[RoundState] = []
-    state = StateSampler(tuple)
+    state = sampler_for(sides)
     for number in range(rules.repetitions):
         running = [m for m in members if m.failure is None]
         state.begin_round(number)
@@ -80,7 +80,7 @@ def run_cold(host: TrialHost, sides: Sequence[Side], rules: ColdRules, emit: Emi
         comparisons=against_first(names, totals, SAME),
         load_comparisons=against_first(names, loads, SAME),
         cache=_cache_sentence(members, rules),
-        measured_while=sentence(states),
+        measured_while=sentence(states, state.judge_others),
         seconds=time.monotonic() - begin,
         warnings=warnings,
     )

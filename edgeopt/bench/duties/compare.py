@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from edgeopt.bench.contender import Side
+from edgeopt.bench.instruments.machine_state import StateSampler
 from edgeopt.bench.report import Comparison, Verdict
 from edgeopt.bench.stats import Interval, paired_ratios, sign_interval
 from edgeopt.errors import TrialError
@@ -52,11 +54,16 @@ def against_first(
     return tuple(c for c in made if c is not None)
 
 
-def require_one(failures: dict[str, str | None]) -> None:
+def require_one(failures: dict[str, str | None], hint: str = "Its own runtime may say more.") -> None:
     """Raises TrialError when no side is left; a side that failed beside others is a part of the report."""
     if failures and all(why is not None for why in failures.values()):
         name, why = next(iter(failures.items()))
-        raise TrialError(f"'{name}' {(why or '').rstrip('.')}.", "Its own runtime may say more.")
+        raise TrialError(f"'{name}' {(why or '').rstrip('.')}.", hint)
+
+
+def sampler_for(sides: Sequence[Side]) -> StateSampler:
+    """What looks at the device; the server of a served model is one of the "others", and spoils no round."""
+    return StateSampler(tuple, judge_others=all(side.kind != "url" for side in sides))
 
 
 def warnings_of(failures: dict[str, str | None]) -> tuple[str, ...]:

@@ -13,11 +13,11 @@ import msgspec
 import numpy as np
 
 from edgeopt.bench.contender import Contender, Side, accept, enter
-from edgeopt.bench.duties.compare import ERROR, require_one
+from edgeopt.bench.duties.compare import ERROR, require_one, sampler_for
 from edgeopt.bench.duties.records import ConcurrencyReport, ConcurrencySide, ConcurrentRules, Level
 from edgeopt.bench.host import TrialHost
 from edgeopt.bench.instruments.gauges import Gauges
-from edgeopt.bench.instruments.machine_state import StateSampler, sentence
+from edgeopt.bench.instruments.machine_state import sentence
 from edgeopt.bench.messages import Time, Timed
 from edgeopt.bench.report import RoundState
 from edgeopt.bench.rounds import in_turn
@@ -63,7 +63,7 @@ def run_concurrent(
     begin = time.monotonic()
     gauges = Gauges(emit)
     states: list[RoundState] = []
-    state = StateSampler(tuple)
+    state = sampler_for(sides)
     with ExitStack() as stack:
         levels = [level for side in sides for level in _enter(host, side, rules, stack, emit)]
         _require_one(levels)
@@ -91,7 +91,7 @@ def run_concurrent(
         sides=found,
         rounds=rules.rounds,
         slice_ms=slice_ms,
-        measured_while=sentence(states),
+        measured_while=sentence(states, state.judge_others),
         seconds=time.monotonic() - begin,
         warnings=warnings,
     )

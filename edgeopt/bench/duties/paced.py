@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeopt.bench.contender import Contender, Side, enter, reason
-from edgeopt.bench.duties.compare import against_first, require_one, warnings_of
+from edgeopt.bench.duties.compare import against_first, require_one, sampler_for, warnings_of
 from edgeopt.bench.duties.records import PacedReport, PacedRules, PacedSide
 from edgeopt.bench.host import LocalChild, TrialHost
 from edgeopt.bench.instruments.energy import EnergyMeter, energy
 from edgeopt.bench.instruments.gauges import Gauges
-from edgeopt.bench.instruments.machine_state import StateSampler, sentence
+from edgeopt.bench.instruments.machine_state import sentence
 from edgeopt.bench.messages import Watch, Watched
 from edgeopt.bench.report import Energy, RoundState
 from edgeopt.bench.rounds import in_turn
@@ -70,7 +70,7 @@ def run_paced(
     slice_s = max(_SHORTEST_SLICE_S, rules.runs_a_slice * interval_s)
     gauges = Gauges(emit)
     states: list[RoundState] = []
-    state = StateSampler(tuple)
+    state = sampler_for(sides)
     members = [_Member(side.name) for side in sides]
     try:
         for member, side in zip(members, sides, strict=True):
@@ -99,7 +99,7 @@ def run_paced(
                 member.contender.close()
     sides_found = tuple(_side(m, rules.rate_per_s, meter) for m in members)
     made = _report(members, sides_found, rules, (slice_s, time.monotonic() - begin), emit)
-    return msgspec.structs.replace(made, measured_while=sentence(states))
+    return msgspec.structs.replace(made, measured_while=sentence(states, state.judge_others))
 
 
 class _Pace(NamedTuple):

@@ -161,6 +161,8 @@ class SustainedSide(msgspec.Struct, frozen=True):
     """When it had changed half-way, where it slowed or got faster."""
     verdict: str = ""
     """A sentence."""
+    energy: Energy | None = None
+    """Of the whole time that its windows cover."""
     failure: str | None = None
 
 

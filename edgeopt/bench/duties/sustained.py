@@ -12,12 +12,15 @@ from edgeopt.bench.duties.compare import require_one, warnings_of
 from edgeopt.bench.duties.course import judge
 from edgeopt.bench.duties.records import SustainedReport, SustainedRules, SustainedSide, Window
 from edgeopt.bench.host import LocalChild, TrialHost
+from edgeopt.bench.instruments.energy import EnergyMeter, energy
 from edgeopt.bench.instruments.gauges import SAMPLE_S, Gauges
 from edgeopt.bench.instruments.machine_state import StateSampler
 from edgeopt.bench.messages import Watched
+from edgeopt.bench.report import Energy
 from edgeopt.bench.watch import follow
 from edgeopt.errors import Terminated, TrialError, UsageError
 from edgeopt.events import Emit, Log, Metric, Progress
+from edgeopt.hw.device import Unavailable
 from edgeopt.hw.load import LoadSample
 
 _LONGEST_WINDOW_S, _WINDOWS = 5.0, 12
@@ -26,11 +29,17 @@ _PAUSE_SHARE, _LONGEST_PAUSE_S = 0.2, 60.0
 _COOL_C = 2.0
 
 
-def run_sustained(host: TrialHost, sides: Sequence[Side], rules: SustainedRules, emit: Emit) -> SustainedReport:
+def run_sustained(
+    host: TrialHost,
+    sides: Sequence[Side],
+    rules: SustainedRules,
+    emit: Emit,
+    meter: EnergyMeter | Unavailable | None = None,
+) -> SustainedReport:
     """Runs the sides one after another, each for the whole time.
 
     Ctrl-C or SIGTERM ends it with what there is by then; before the first window they go on as everywhere.
-    Raises TrialError when no side can run.
+    With `meter`, energy by run is told, or why it is not known. Raises TrialError when no side can run.
     """
     window_s = _window_s(rules)
     begin = time.monotonic()
@@ -42,7 +51,7 @@ def run_sustained(host: TrialHost, sides: Sequence[Side], rules: SustainedRules,
         for position, side in enumerate(sides):
             if position:
                 pauses_s.append(_cool_down(rules, measured[0].first_temperature_c, gauges, emit))
-            measured.append(_Measured(side.name, window_s))
+            measured.append(_Measured(side.name, window_s, meter))
             _measure(host, side, rules, measured[-1], gauges, emit)
     except (KeyboardInterrupt, Terminated) as stop:
         if not any(each.windows for each in measured):
@@ -51,7 +60,8 @@ def run_sustained(host: TrialHost, sides: Sequence[Side], rules: SustainedRules,
     found = tuple(each.side() for each in measured)
     failures = {side.name: side.failure for side in found}
     if not any(side.windows for side in found):
-        require_one(failures)
+        crashed = any(each.failure and not each.too_short for each in measured)
+        require_one(failures, *(() if crashed else ("Give it more time: --minutes 5",)))
     warnings = warnings_of(failures)
     for warning in warnings:
         emit(Log("warning", warning))
@@ -78,10 +88,16 @@ def _window_s(rules: SustainedRules) -> float:
 class _Measured:
     """One side: its windows so far, and the one that is being filled."""
 
-    def __init__(self, name: str, window_s: float) -> None:
-        self.name, self.window_s = name, window_s
+    def __init__(self, name: str, window_s: float, meter: EnergyMeter | Unavailable | None) -> None:
+        self.name, self.window_s, self._meter = name, window_s, meter
+        self._joules_at_begin: float | None = None
+        self._joules_at_end: float | None = None
+        self._end = 0.0
+        """Of the latest window; so is the energy above."""
         self.windows: list[Window] = []
         self.failure: str | None = None
+        self.too_short = False
+        """No run ended in its time."""
         self.first_temperature_c: float | None = None
         self.begin = self._begin = time.monotonic()
         self._taken: list[NDArray[np.float32]] = []
@@ -96,6 +112,7 @@ class _Measured:
             self._pids = [contender.child.pid]
         self.first_temperature_c = sample.temperature_c if sample else None
         self.begin = self._begin = time.monotonic()
+        self._joules_at_begin = self._joules()
         self._state.begin_round(0)
 
     def add(self, answer: Watched, sample: LoadSample | None, memory_bytes: int | None) -> NDArray[np.float32]:
@@ -132,7 +149,8 @@ class _Measured:
             )
             # Runs longer than a window make it longer; nothing is lost.
             self._taken, self._samples, self._running_s = [], [], 0.0
-            self._begin = time.monotonic()
+            self._begin = self._end = time.monotonic()
+            self._joules_at_end = self._joules()
         self._state.begin_round(len(self.windows))
 
     def side(self) -> SustainedSide:
@@ -153,8 +171,20 @@ class _Measured:
             speed_at_end=found.speed_at_end,
             changed_after_s=found.changed_after_s,
             verdict=found.verdict,
+            energy=self._energy(runs),
             failure=self.failure,
         )
+
+    def _joules(self) -> float | None:
+        return self._meter.joules() if isinstance(self._meter, EnergyMeter) else None
+
+    def _energy(self, runs: int) -> Energy | None:
+        """Over all windows as one stretch, which is what slow meters need."""
+        if self._meter is None:
+            return None
+        begin_j, end_j, seconds = self._joules_at_begin, self._joules_at_end, self._end - self.begin
+        drawn = None if begin_j is None or end_j is None else end_j - begin_j
+        return energy(self._meter, drawn, seconds, runs / max(seconds, 1e-9))
 
 
 def _measure(
@@ -176,6 +206,9 @@ def _measure(
             if len(measured.windows) != told:
                 told = len(measured.windows)
                 _tell(measured, rules, total, emit)
+        if not measured.windows:
+            measured.too_short = True
+            measured.failure = f"failed: no run ended in {60 * rules.minutes:.3g} s"
     except TrialError as error:
         measured.failure = error.message
     finally:

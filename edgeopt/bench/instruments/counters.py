@@ -133,7 +133,7 @@ def difference(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str,
     return {name: max(0, count - before.get(name, 0)) for name, count in after.items()}
 
 
-def memory_bytes_estimate(counters: Mapping[str, int], line_bytes: int = LINE_BYTES) -> int | None:
+def memory_bytes_estimate(counters: Mapping[str, float], line_bytes: int = LINE_BYTES) -> float | None:
     """An estimate of what came from memory: a line for each load that the last cache did not have.
 
     What was fetched ahead of its use and what was written is not in it, so the true traffic is higher.

@@ -3,6 +3,7 @@
 A meter sees the whole device, or all of its CPU packages: what belongs to a side is what was drawn while it ran.
 """
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -75,6 +76,11 @@ class EnergyMeter:
             source.close()
 
 
+def _minutes(meter: EnergyMeter) -> str:
+    """An option that gives each side twice what the meter needs."""
+    return f"--minutes {max(1, math.ceil(2 * meter.resolution_s / 60))}"
+
+
 def energy(
     meter: EnergyMeter | Unavailable,
     joules: float | None,
@@ -92,8 +98,8 @@ def energy(
         return Energy(
             meter.source,
             idle_watts=meter.idle_watts,
-            reason=f"this meter needs {meter.resolution_s:g} s of one side without a break, and its slices "
-            f"last {stretch_s:.2g} s: a sustained or paced run would tell",
+            reason=f"this meter needs {meter.resolution_s:g} s of one side without a break, and the shortest "
+            f"stretch lasted {stretch_s:.2g} s: --duty sustained with {_minutes(meter)} would tell",
         )
     if seconds <= 0 or runs_per_s <= 0 or joules <= 0:
         return Energy(meter.source, idle_watts=meter.idle_watts, reason="nothing was drawn that the meter saw")

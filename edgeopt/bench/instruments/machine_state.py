@@ -6,8 +6,9 @@ thresholds above which a round counts as taken in a bad state.
 
 import statistics
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from edgeopt.bench.report import RoundState
 from edgeopt.hw import cgroup, processes, sensors, thermal
@@ -19,6 +20,9 @@ CLOCK_FALL_PERCENT = 10.0
 # The kernel counts in ticks of 10 ms, rounded down by process and by field: so much may be rounding.
 _ROUNDING_TICKS = 3
 _FEWEST_TICKS = 5
+# Of shorter rounds, those just before are judged with the one that ended: over 45 ms, rounding alone would hide
+# all but others that take half of the cores.
+_WINDOW_S = 0.5
 _FEWEST_CLOCKS = 3
 _TICKS_A_SECOND = 100  # USER_HZ of the kernel's interfaces; for systems that count in seconds
 
@@ -34,11 +38,60 @@ class _Cores(NamedTuple):
     """Of `busy`, what edgeopt and its trials took."""
 
 
+class _Counted(NamedTuple):
+    """Between two looks, in ticks."""
+
+    total: float
+    others: float | None
+    """What neither edgeopt nor its trials took; below zero where what they took was told later."""
+    stolen: float | None
+
+    def others_percent(self, rounding: int = 0) -> float | None:
+        return self._percent(self.others, rounding)
+
+    def steal_percent(self, rounding: int = 0) -> float | None:
+        return self._percent(self.stolen, rounding)
+
+    def _percent(self, ticks: float | None, rounding: int) -> float | None:
+        if ticks is None or self.total < _FEWEST_TICKS:
+            return None
+        return min(100.0, max(0.0, 100 * (ticks - rounding) / self.total))
+
+
 class _Before(NamedTuple):
     begin_s: float
     cores: _Cores | None
     throttles: dict[str, int]
     held_up_us: int | None
+
+
+def _counted(before: _Cores, now: _Cores) -> _Counted:
+    known = before.own is not None and now.own is not None
+    return _Counted(
+        now.total - before.total,
+        (now.busy - before.busy) - max(0.0, (now.own or 0.0) - (before.own or 0.0)) if known else None,
+        max(0.0, now.stolen - before.stolen) if before.stolen is not None and now.stolen is not None else None,
+    )
+
+
+def _share(
+    name: Literal["others_percent", "steal_percent"], this: _Counted, window: _Counted, rounding: int, most: float
+) -> tuple[float | None, bool]:
+    """What they took, and whether it was more than `most` whatever the kernel rounded.
+
+    The window may be bad for the rounds before: then this one must look bad as well.
+    """
+    seen, around = getattr(this, name), getattr(window, name)
+    if (sure := seen(rounding)) is not None and sure > most:
+        return seen(), True
+    of_this, of_window = seen(), around(rounding)
+    bad = of_window is not None and of_window > most and (of_this is None or of_this > most)
+    return around(), bad
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
 
 
 class StateSampler:
@@ -64,6 +117,8 @@ class StateSampler:
         self._clocks_hz: list[float] = []
         self._number = 0
         self._before = _Before(0.0, None, {}, None)
+        self._window: deque[tuple[float, _Counted]] = deque()
+        """Of the latest rounds, how long each took and what was counted in it."""
 
     def begin_round(self, number: int) -> None:
         self._number = number
@@ -73,7 +128,7 @@ class StateSampler:
 
     def end_round(self) -> RoundState:
         before, end_s = self._before, time.monotonic()
-        others, steal, busy_words = self._shares(before.cores, self._cores())
+        others, steal, busy_words = self._shares(before.cores, self._cores(), end_s - before.begin_s)
         clock = sensors.mean_clock_hz(self._host, self._clock_files)
         degrees = [read for path in self._sensors if (read := sensors.temperature_c(self._host, path)) is not None]
         held_up_us = cgroup.held_up_us(self._host, self._quota_files)
@@ -113,24 +168,33 @@ class StateSampler:
         )
 
     def _shares(
-        self, before: _Cores | None, now: _Cores | None
+        self, before: _Cores | None, now: _Cores | None, seconds: float
     ) -> tuple[float | None, float | None, tuple[str, ...]]:
         """The percentages of others and of the hypervisor, and what is bad about them."""
-        if before is None or now is None or now.total - before.total < _FEWEST_TICKS:
+        if before is None or now is None:
             return None, None, ()
-        total = now.total - before.total
-        words, others, steal = [], None, None
-        if before.own is not None and now.own is not None:
-            ticks = max(0.0, (now.busy - before.busy) - max(0.0, now.own - before.own))
-            others = min(100.0, 100 * ticks / total)
-            if self.judge_others and 100 * (ticks - _ROUNDING_TICKS) / total > OTHERS_PERCENT:
-                words.append(f"Other processes took {others:.0f} % of the cores.")
-        if before.stolen is not None and now.stolen is not None:
-            ticks = max(0.0, now.stolen - before.stolen)
-            steal = min(100.0, 100 * ticks / total)
-            if 100 * (ticks - 1) / total > STEAL_PERCENT:
-                words.append(f"The hypervisor took {steal:.0f} % of the cores' time for other machines.")
+        this = _counted(before, now)
+        window = self._look_back(seconds, this)
+        others, others_bad = _share("others_percent", this, window, _ROUNDING_TICKS, OTHERS_PERCENT)
+        steal, steal_bad = _share("steal_percent", this, window, 1, STEAL_PERCENT)
+        words = []
+        if others_bad and self.judge_others:
+            words.append(f"Other processes took {others:.0f} % of the cores.")
+        if steal_bad:
+            words.append(f"The hypervisor took {steal:.0f} % of the cores' time for other machines.")
         return others, steal, tuple(words)
+
+    def _look_back(self, seconds: float, this: _Counted) -> _Counted:
+        """What was counted in this round, with as many of those before as make up the window."""
+        self._window.append((seconds, this))
+        while sum(took for took, _ in list(self._window)[1:]) >= _WINDOW_S:
+            self._window.popleft()
+        counted = [each for _, each in self._window]
+        return _Counted(
+            sum(each.total for each in counted),
+            _sum([each.others for each in counted]),
+            _sum([each.stolen for each in counted]),
+        )
 
     def _clock_words(self, clock_hz: float | None) -> tuple[str, ...]:
         if clock_hz is None:
@@ -201,6 +265,9 @@ def sentence(states: Sequence[RoundState], judge_others: bool = True) -> str:
             return "Measured without knowing what else the device did: it does not tell."
         if not judge_others:
             return f"Measured without holding against the device what others did{details}: a server is among them."
+        busiest = max((state.others_percent or 0.0 for state in states if not state.repeated), default=0.0)
+        if busiest > OTHERS_PERCENT:
+            return f"Measured while other processes may have been busy, in rounds too short to tell{details}."
         return f"Measured while the device was quiet{details}."
     kinds = dict.fromkeys(_kind(words) for state in bad for words in state.bad)
     repeated = sum(state.repeated for state in bad)

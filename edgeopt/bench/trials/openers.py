@@ -76,7 +76,9 @@ def describe(request: Describe) -> Loads:
     """Loads it without running it; a program is not even started, because it tells nothing of itself."""
     if request.backend == COMMAND:
         return _Nothing()
-    return opener(Load(request.backend, request.model_path, {}, "", custom_ops=request.custom_ops), ()).open()
+    return opener(
+        Load(request.backend, request.model_path, request.options, "", custom_ops=request.custom_ops), ()
+    ).open()
 
 
 def times_by_place(request: Load) -> dict[str, float]:

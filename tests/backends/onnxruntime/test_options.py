@@ -5,13 +5,17 @@ import numpy as np
 import pytest
 
 from edgeopt.backends import backend_named
+from edgeopt.backends.onnxruntime import cuda, tensorrt
 from edgeopt.backends.onnxruntime.config_keys import ELSEWHERE, KNOWN, OPTIONS, read_entries
 from edgeopt.backends.onnxruntime.options import OrtOptions, run_options, session_options
+from edgeopt.backends.onnxruntime.session import _bound_run, load_session
 from edgeopt.backends.onnxruntime.texts import affinities, core_list, dimensions
 from edgeopt.errors import DataError, UsageError
 
 ort = pytest.importorskip("onnxruntime")
 ORT = backend_named("onnxruntime-cpu")
+CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+"""Those that this process may run on."""
 
 
 def entry(options, key):
@@ -124,7 +128,7 @@ def test_a_dimension_that_the_model_does_not_have(onnx_file):
 def test_texts():
     assert dimensions("batch=1, a=b=12", "x") == {"batch": 1, "a=b": 12}
     assert core_list("", "x") == ()
-    assert core_list("0, 0-0", "x") == (0,)
+    assert core_list(f"{CORES[0]}, {CORES[0]}-{CORES[0]}", "x") == (CORES[0],)
     assert affinities((4, 5, 6)) == "6;7"
 
 
@@ -145,15 +149,40 @@ def test_a_core_that_this_device_does_not_have():
         core_list(str(os.cpu_count()), "x")
 
 
-@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two cores to pin to")
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system does not tell")
+def test_a_core_that_this_process_may_not_use():
+    from concurrent.futures import ThreadPoolExecutor
+
+    def narrow():
+        # An affinity is a thread's own.
+        os.sched_setaffinity(0, CORES[:1])
+        with pytest.raises(UsageError, match=f"core {CORES[1]}, which this process may not run on") as raised:
+            core_list(f"{CORES[0]},{CORES[1]}", "x")
+        assert raised.value.hint.endswith(f": {CORES[0]}.")
+
+    if len(CORES) < 2:
+        pytest.skip("needs a core to take away")
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(narrow).result()
+
+
+def test_one_core_would_pin_nothing():
+    with pytest.raises(UsageError, match="names one core only") as raised:
+        session_options(OrtOptions(cores=str(CORES[0])))
+    assert f"taskset -c {CORES[0]}" in raised.value.hint
+    with pytest.raises(UsageError, match="names 1 core for 4 threads"):
+        session_options(OrtOptions(cores=str(CORES[0]), threads=4))
+
+
+@pytest.mark.skipif(len(CORES) < 2, reason="needs two cores to pin to")
 def test_threads_are_pinned_to_the_cores(onnx_file):
-    options = session_options(OrtOptions(cores="1,0"))
+    options = session_options(OrtOptions(cores=f"{CORES[1]},{CORES[0]}"))
     assert options.intra_op_num_threads == 2
-    assert options.get_session_config_entry("session.intra_op_thread_affinities") == "1"
-    session = ORT.load(onnx_file("batch"), {"cores": "0,1"})
+    assert options.get_session_config_entry("session.intra_op_thread_affinities") == str(CORES[0] + 1)
+    session = ORT.load(onnx_file("batch"), {"cores": f"{CORES[0]},{CORES[1]}"})
     assert session.run({"x": np.ones((1, 3), np.float32)})["y"].tolist() == [[2, 2, 2]]
     with pytest.raises(UsageError, match="2 cores for 3 threads"):
-        ORT.load(onnx_file("batch"), {"cores": "0,1", "threads": 3})
+        ORT.load(onnx_file("batch"), {"cores": f"{CORES[0]},{CORES[1]}", "threads": 3})
 
 
 def test_the_arena_shrinks_where_that_is_asked_for(onnx_file):
@@ -168,3 +197,25 @@ def test_the_arena_shrinks_where_that_is_asked_for(onnx_file):
 def test_an_arena_that_is_off_cannot_shrink(onnx_file):
     with pytest.raises(UsageError, match="'arena_shrink' shrinks an arena"):
         ORT.load(onnx_file("batch"), {"arena_shrink": True, "arena": False})
+
+
+def test_a_gpus_arena_shrinks_too():
+    def arenas(options, gpu):
+        return run_options(options, gpu).get_run_config_entry("memory.enable_memory_arena_shrinkage")
+
+    assert arenas(OrtOptions(arena_shrink=True), 1) == "cpu:0;gpu:1"
+    # The processor's arena that is off is not named: the runtime would refuse the run.
+    assert arenas(OrtOptions(arena_shrink=True, arena=False), 0) == "gpu:0"
+    assert cuda.PROVIDER.gpu(cuda.CudaOptions(device_id=2)) == 2
+    assert tensorrt.PROVIDER.gpu(tensorrt.TensorrtOptions(device_id=3)) == 3
+
+
+def test_an_arena_that_shrinks_takes_no_recorded_graph(onnx_file):
+    options = {"arena_shrink": True, "enable_cuda_graph": True}
+    with pytest.raises(UsageError, match="memory that a recorded graph works in"):
+        load_session(cuda.PROVIDER, onnx_file("batch"), options, False, ())
+
+
+def test_a_bound_run_on_a_gpu_shrinks_the_gpus_arena():
+    made = _bound_run(cuda.PROVIDER, None, cuda.CudaOptions(arena_shrink=True, device_id=1), ())
+    assert made._options.get_run_config_entry("memory.enable_memory_arena_shrinkage") == "cpu:0;gpu:1"

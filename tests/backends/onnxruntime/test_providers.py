@@ -1,5 +1,6 @@
 """What each provider is given, and how a session is opened; the runtime of the processor stands for the others."""
 
+import ctypes
 import dataclasses
 import json
 from types import SimpleNamespace
@@ -9,7 +10,7 @@ import pytest
 
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Available
-from edgeopt.backends.onnxruntime import coreml, cuda, directml, openvino, qnn, tensorrt, xnnpack
+from edgeopt.backends.onnxruntime import coreml, cuda, directml, nvidia, openvino, qnn, tensorrt, xnnpack
 from edgeopt.backends.onnxruntime.opening import open_with, session_options_for
 from edgeopt.backends.onnxruntime.options import OrtOptions
 from edgeopt.backends.onnxruntime.provider import CPU, Provider
@@ -72,6 +73,9 @@ def test_options_in_the_words_of_the_runtime(settings, module, options, given):
         (directml, {"execution_mode": "parallel"}, "must be one of sequential", ""),
         (coreml, {"MLComputeUnits": "CPUAndGpu"}, "must be one of", "'CPUAndGPU'"),
         (openvino, {"device_type": "XYZ"}, "no device of OpenVINO: 'XYZ'", "AUTO:GPU,CPU"),
+        (openvino, {"device_type": "AUTO", "precision": "f32"}, "'precision' .* AUTO without a list", "AUTO:GPU"),
+        (openvino, {"device_type": "HETERO:GPU,CPU", "num_streams": 2}, "cannot be set for HETERO:GPU,CPU", ""),
+        (openvino, {"device_type": "NPU", "num_streams": 2}, "'num_streams' .* cannot be set for NPU", ""),
         (openvino, {"load_config": "{"}, "no JSON of properties", "NUM_STREAMS"),
         (openvino, {"load_config": '{"NUM_STREAMS": "2"}'}, "no JSON of properties", "NUM_STREAMS"),
         (qnn, {"htp_performance_mode": "bursts"}, "must be one of", "'burst'"),
@@ -97,7 +101,34 @@ def test_openvinos_properties_go_through_one_text(settings):
     }
     # Threads of the processor mean nothing to another device.
     gpu = settings(openvino, threads=2, device_type="GPU.1")
-    assert json.loads(gpu["load_config"]) == {"GPU": {"PERFORMANCE_HINT": "LATENCY"}}
+    assert json.loads(gpu["load_config"]) == {"GPU.1": {"PERFORMANCE_HINT": "LATENCY"}}
+
+
+@pytest.mark.parametrize(
+    ("device_type", "devices", "mode"),
+    [
+        ("HETERO:GPU.1,CPU", ("GPU.1", "CPU"), {}),
+        ("AUTO:GPU,CPU", ("GPU", "CPU"), {"AUTO": {"PERFORMANCE_HINT": "THROUGHPUT"}}),
+        ("MULTI:NPU,GPU", ("NPU", "GPU"), {"MULTI": {"PERFORMANCE_HINT": "THROUGHPUT"}}),
+    ],
+)
+def test_openvinos_properties_stand_under_each_device_of_a_list(settings, device_type, devices, mode):
+    given = settings(
+        openvino,
+        device_type=device_type,
+        performance_hint="throughput",
+        precision="f32",
+        threads=3,
+        load_config=json.dumps({devices[0]: {"PERF_COUNT": "YES"}}),
+    )
+    own = {"PERFORMANCE_HINT": "THROUGHPUT", "INFERENCE_PRECISION_HINT": "f32"}
+    more = {devices[0]: {"PERF_COUNT": "YES"}, "CPU": {"INFERENCE_NUM_THREADS": "3"}}
+    wanted = {device: own | more.get(device, {}) for device in devices}
+    assert json.loads(given["load_config"]) == wanted | mode
+
+
+def test_auto_without_a_list_is_given_no_properties(settings):
+    assert settings(openvino, device_type="AUTO") == {"device_type": "AUTO"}
 
 
 def test_where_data_stands():
@@ -171,6 +202,50 @@ def test_what_the_files_of_an_engine_depend_on(settings, onnx_file, tmp_path):
     assert other_model["trt_engine_cache_path"] != folder
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"trt_fp16_enable": True},
+        {"trt_builder_optimization_level": 5},
+        {"trt_profile_max_shapes": "x:8x3"},
+        {"trt_extra_plugin_lib_paths": "mine.so"},
+    ],
+)
+def test_an_engine_that_was_built_otherwise_is_another(settings, options):
+    folder = settings(tensorrt)["trt_engine_cache_path"]
+    assert settings(tensorrt, **options)["trt_engine_cache_path"] != folder
+    assert settings(tensorrt)["trt_engine_cache_path"] == folder
+    # Where engines or timings are kept does not change them.
+    assert settings(tensorrt, trt_timing_cache_enable=False)["trt_engine_cache_path"] == folder
+
+
+def test_an_engine_of_another_gpu_or_library_is_another(settings, monkeypatch):
+    versions, names = {"libnvinfer.so.10": 101300}, ["Orin", "RTX 4090"]
+
+    def get_name(buffer, _size, device):
+        buffer.value = names[device.value].encode()
+        return 0
+
+    def get(device, number):
+        device._obj.value = number
+        return 0
+
+    def library(name):
+        if name in versions:
+            return SimpleNamespace(getInferLibVersion=lambda: versions[name])
+        if "cuda" not in name:
+            raise OSError(name)
+        return SimpleNamespace(cuInit=lambda _: 0, cuDeviceGet=get, cuDeviceGetName=get_name)
+
+    alone = settings(tensorrt)["trt_engine_cache_path"]
+    monkeypatch.setattr(nvidia, "ctypes", SimpleNamespace(**{**vars(ctypes), "CDLL": library}))
+    assert (nvidia.gpu_name(0), nvidia.gpu_name(1), nvidia.tensorrt_version()) == ("Orin", "RTX 4090", "101300")
+    first, second = (settings(tensorrt, device_id=number)["trt_engine_cache_path"] for number in (0, 1))
+    versions["libnvinfer.so.10"] = 101400
+    third = settings(tensorrt)["trt_engine_cache_path"]
+    assert len({alone, first, second, third}) == 4
+
+
 def test_weights_beside_the_model_count(tmp_path):
     import onnx
     from onnx import helper, numpy_helper
@@ -218,4 +293,5 @@ def test_on_a_gpu(onnx_file, name, graph):
         feed = np.arange(3 * size, dtype=np.float32).reshape(size, 3)
         assert np.array_equal(session.run({"x": feed})["y"], feed + feed)
     assert session.placement.fallen == ()
-    assert set(backend.times(onnx_file("batch"), {}, {"x": feed})) == {session.placement.wanted}
+    # Nothing where the runtime was built without the profiler of CUDA.
+    assert set(backend.times(onnx_file("batch"), {}, {"x": feed})) <= {session.placement.wanted}

@@ -2,7 +2,9 @@ import numpy as np
 import pytest
 
 from edgeopt.backends import backend_named
-from edgeopt.backends.onnxruntime.times import _by_provider
+from edgeopt.backends.onnxruntime import cuda, times
+from edgeopt.backends.onnxruntime.cpu import PROVIDER
+from edgeopt.backends.onnxruntime.times import _by_provider, provider_times
 
 pytest.importorskip("onnxruntime")
 
@@ -11,14 +13,22 @@ def test_the_processor_takes_all_of_the_time(onnx_file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = onnx_file("large")
     before = set(tmp_path.iterdir())
-    times = backend_named("onnxruntime-cpu").times(path, {"threads": 1}, {"x": np.ones((1, 200_000), np.float32)})
-    assert set(times) == {"CPUExecutionProvider"}
-    assert 0.001 < times["CPUExecutionProvider"] < 1000
+    found = backend_named("onnxruntime-cpu").times(path, {"threads": 1}, {"x": np.ones((1, 200_000), np.float32)})
+    assert set(found) == {"CPUExecutionProvider"}
+    assert 0.001 < found["CPUExecutionProvider"] < 1000
     assert set(tmp_path.iterdir()) == before
 
 
-def kernel(ts, dur, provider, name="n_kernel_time"):
-    return {"cat": "Node", "name": name, "ts": ts, "dur": dur, "args": {"provider": provider}}
+CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+
+
+def kernel(ts, dur, provider, name="n_kernel_time", tid=1, op=""):
+    args = {"provider": provider, "op_name": op}
+    return {"cat": "Node", "name": name, "ts": ts, "dur": dur, "pid": 1, "tid": tid, "args": args}
+
+
+def on_gpu(ts, dur, **args):
+    return {"cat": "Kernel", "name": "gemm", "ts": ts, "dur": dur, "pid": 0, "tid": 7, "args": args}
 
 
 def test_the_first_run_is_left_out_and_the_others_are_averaged():
@@ -28,3 +38,61 @@ def test_the_first_run_is_left_out_and_the_others_are_averaged():
         *(kernel(2020, 7, "G", "n_fence_before"), {"cat": "Node", "name": "x_kernel_time", "ts": 2030, "dur": 5}),
     ]
     assert _by_provider([*runs, *events]) == {"G": pytest.approx(0.2), "C": pytest.approx(0.02)}
+
+
+def test_the_body_of_a_loop_is_not_counted_again(monkeypatch, tmp_path):
+    """The runtime times the Loop, and each node of its body on the same thread."""
+    events = [
+        *(kernel(20, 10, CPU, "a_kernel_time"), kernel(30, 10, CPU, "a_kernel_time")),
+        *(kernel(10, 50, CPU, "loop_kernel_time"), kernel(60, 5, CPU), kernel(20, 7, CPU, tid=2)),
+    ]
+    assert _by_provider(events) == {CPU: pytest.approx(0.062)}
+
+    from onnx import TensorProto, helper, save
+
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [256, 256]) for name in ("x", "y", "s", "t")]
+    flags = [helper.make_tensor_value_info(name, TensorProto.BOOL, []) for name in ("c", "d")]
+    nodes = [
+        helper.make_node("MatMul", ["s", "s"], ["t"], "mul"),
+        helper.make_node("Identity", ["c"], ["d"], "id"),
+    ]
+    turn = helper.make_tensor_value_info("i", TensorProto.INT64, [])
+    body = helper.make_graph(nodes, "body", [turn, flags[0], ports[2]], [flags[1], ports[3]])
+    loop = helper.make_node("Loop", ["n", "", "x"], ["y"], "loop", body=body)
+    count = helper.make_tensor("n", TensorProto.INT64, [], [10])
+    graph = helper.make_graph([loop], "g", ports[:1], ports[1:2], [count])
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), tmp_path / "m.onnx")
+    seen = []
+    monkeypatch.setattr(times, "_by_provider", seen.extend)
+    provider_times(PROVIDER, tmp_path / "m.onnx", {}, {"x": np.zeros((256, 256), np.float32)})
+    monkeypatch.undo()
+    runs = sorted(e["ts"] for e in seen if e["name"] == "model_run")
+    loops = [e["dur"] for e in seen if e["name"] == "loop_kernel_time" and e["ts"] >= runs[1]]
+    assert sum(e["name"] == "mul_kernel_time" for e in seen) == 10 * len(runs)
+    assert _by_provider(seen)[CPU] == pytest.approx(sum(loops) / len(loops) / 1e3)
+
+
+def test_on_a_gpu_kernels_count_and_not_how_long_it_took_to_launch_them():
+    nodes = [
+        kernel(10, 2, CUDA, "mul_kernel_time", op="MatMul"),
+        kernel(12, 3, CPU, "shape_kernel_time", op="Shape"),
+    ]
+    kernels = [on_gpu(11, 400, op_name="MatMul"), on_gpu(420, 100, op_name="?", parent_name="mul_kernel_time")]
+    assert _by_provider([*nodes, *kernels]) == {CUDA: pytest.approx(0.5), CPU: pytest.approx(0.003)}
+
+
+def test_without_the_kernels_of_a_gpu_no_shares_are_told():
+    assert _by_provider([kernel(10, 2, CUDA), kernel(12, 3, CPU)]) == {}
+
+
+def test_a_recorded_graph_is_not_asked_for(onnx_file, monkeypatch):
+    seen = []
+
+    def stop(_provider, _path, options, _made):
+        seen.append(options.enable_cuda_graph)
+        raise InterruptedError
+
+    monkeypatch.setattr(times, "open_with", stop)
+    with pytest.raises(InterruptedError):
+        provider_times(cuda.PROVIDER, onnx_file("batch"), {"enable_cuda_graph": True}, {})
+    assert seen == [False]

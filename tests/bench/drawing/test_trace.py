@@ -1,5 +1,6 @@
 import gzip
 import json
+import os
 from itertools import pairwise
 
 import msgspec
@@ -162,7 +163,21 @@ def test_an_empty_contest_is_a_file_that_opens(written):
 
 def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path):
     (tmp_path / "trace.json").write_text("old")
-    (tmp_path / "trace.json.part").mkdir()
-    with pytest.raises(OSError, match=r"trace\.json\.part"):
+    (tmp_path / f".trace.json.{os.getpid()}.part").mkdir()
+    with pytest.raises(OSError, match=r"trace\.json\.\d+\.part"):
         write_trace(report(), tmp_path / "trace.json")
     assert (tmp_path / "trace.json").read_text() == "old"
+
+
+def test_a_slice_of_which_only_some_runs_were_kept_says_so(written):
+    whole, part = runs(0, BEGIN_S), runs(1, BEGIN_S + 0.1, runs=5000)
+    found = written(report(sides=(SideReport("a", "a", "model", slices=(whole, part)),)))
+    assert (
+        found["otherData"]["thinned before"] == "the report keeps 8 of 5004 runs, evenly chosen within each slice"
+    )
+    slices = [e["args"] for e in found["traceEvents"] if e.get("cat") == "slices"]
+    assert [(each["runs"], each.get("drawn")) for each in slices] == [(4, None), (5000, "at most 4 of them")]
+
+
+def test_of_whole_slices_nothing_is_said_of_thinning(written):
+    assert not [key for key in written(report())["otherData"] if key.startswith("thinned")]

@@ -1,7 +1,12 @@
+import msgspec
 import numpy as np
 import pytest
 
+from edgeopt.bench.duties.cold import run_cold
 from edgeopt.bench.duties.compare import SAME, against_first, compared, require_one
+from edgeopt.bench.duties.concurrent import run_concurrent
+from edgeopt.bench.duties.paced import run_paced
+from edgeopt.bench.duties.records import ColdRules, ConcurrentRules, PacedRules
 from edgeopt.errors import TrialError
 
 
@@ -38,3 +43,15 @@ def test_only_when_all_have_failed_it_is_an_error():
     require_one({"a": "crashed", "b": None})
     with pytest.raises(TrialError, match="'a' crashed"):
         require_one({"a": "crashed.", "b": "hung"})
+
+
+@pytest.mark.parametrize(
+    ("run", "rules"),
+    [(run_cold, ColdRules(1)), (run_paced, PacedRules(100, 1)), (run_concurrent, ConcurrentRules((1,), rounds=1))],
+)
+def test_the_server_of_a_served_model_is_not_held_against_the_device(bench, run, rules):
+    served = msgspec.structs.replace(bench.side("served"), kind="url")
+    said = run(bench.host, [bench.side("model"), served], rules, bench.emit).measured_while
+    # What the hypervisor takes counts all the same.
+    assert "a server is among them" in said or "hypervisor" in said
+    assert "busy" not in said

@@ -1,11 +1,14 @@
 import signal
+import time
 
 import pytest
 
 from edgeopt.bench.duties.records import SustainedRules
 from edgeopt.bench.duties.sustained import run_sustained
+from edgeopt.bench.instruments.energy import EnergyMeter
 from edgeopt.errors import Terminated, TrialError, UsageError
 from edgeopt.events import Progress
+from edgeopt.hw.device import Unavailable
 
 RULES = SustainedRules(minutes=0.02, window_s=0.2, pause_s=0.2)
 
@@ -48,6 +51,16 @@ def test_stopped_it_keeps_what_there_is(bench, ends, error, how):
     assert ends(bench.trials[0].pid, within_s=1)
 
 
+def test_a_run_that_is_longer_than_the_whole_time_is_no_silent_success(bench):
+    slow = bench.side("slow", latency_ms=3000)
+    with pytest.raises(TrialError, match=r"'slow' failed: no run ended in 0.6 s") as raised:
+        run_sustained(bench.host, [slow], SustainedRules(0.01), bench.emit)
+    assert "--minutes" in raised.value.hint
+    found = run_sustained(bench.host, [bench.side("quick"), slow], SustainedRules(0.01, pause_s=0), bench.emit)
+    assert [bool(side.windows) for side in found.sides] == [True, False]
+    assert found.sides[1].failure == "failed: no run ended in 0.6 s"
+
+
 def test_stopped_before_there_is_anything_it_ends_as_all_commands_do(bench, ends):
     bench.when("process_memory_bytes", "first", interrupting(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
@@ -72,6 +85,29 @@ def test_a_model_slower_than_a_window_makes_longer_windows(bench):
     (side,) = run_sustained(bench.host, [bench.side("slow", latency_ms=250)], rules, bench.emit).sides
     assert 2 <= len(side.windows) <= 4
     assert all(w.runs >= 1 for w in side.windows)
+
+
+class Rail:
+    """A source that draws four watts."""
+
+    name, resolution_s = "a rail", 0.3
+
+    def joules(self):
+        return 4.0 * time.monotonic()
+
+
+@pytest.mark.alone
+def test_energy_is_that_of_the_whole_time(bench):
+    rules = SustainedRules(0.02, window_s=0.2)
+    meter = EnergyMeter((Rail(),), idle_watts=1.0)
+    (side,) = run_sustained(bench.host, [bench.side("model", latency_ms=5)], rules, bench.emit, meter).sides
+    # A window is shorter than the meter needs, all of them are not.
+    assert side.energy.reason == ""
+    assert side.energy.joules_per_run == pytest.approx(4.0 / side.throughput_per_s, rel=0.2)
+    assert side.energy.net_joules_per_run == pytest.approx(0.75 * side.energy.joules_per_run, rel=0.01)
+    none = Unavailable("no meter is here")
+    (side,) = run_sustained(bench.host, [bench.side("model")], rules, bench.emit, none).sides
+    assert side.energy.reason == "no meter is here"
 
 
 def test_what_cannot_be_measured(bench):

@@ -275,7 +275,10 @@ def test_slices_that_are_too_short_for_the_meter_get_a_reason(machine, meter):
     found = meter(machine.write(battery(7_250_000)))
     record = energy(found, 100.0, 10.0, 50.0, stretch_s=0.4)
     assert record.joules_per_run is None
-    assert "needs 30 s of one side without a break, and its slices last 0.4 s" in record.reason
+    assert "needs 30 s of one side without a break, and the shortest stretch lasted 0.4 s" in record.reason
+    assert "--duty sustained with --minutes 1 would tell" in record.reason
+    # Which it does.
+    assert energy(found, 100.0, 60.0, 50.0).joules_per_run is not None
 
 
 def test_what_the_idle_device_draws_is_measured(machine, meter):

@@ -7,6 +7,7 @@ import time
 import psutil
 import pytest
 
+from edgeopt.bench.instruments import machine_state
 from edgeopt.bench.instruments.machine_state import StateSampler, sentence
 from edgeopt.bench.report import RoundState
 from edgeopt.hw.host import LocalHost, RecordedHost, call_key
@@ -98,6 +99,57 @@ def test_a_round_in_which_others_were_busy_is_bad(machine, round_of, busy, total
     assert state.others_percent == 100 * busy / total
     # Of 16 ticks 4 are 25 %, but 3 may be rounding.
     assert state.bad == ((f"Other processes took {busy} % of the cores.",) if bad else ())
+
+
+class Clock:
+    """Rounds of 45 ms, one after another."""
+
+    def __init__(self, monkeypatch):
+        self.now_s = 0.0
+        monkeypatch.setattr(machine_state.time, "monotonic", lambda: self.now_s)
+
+
+@pytest.fixture
+def short_rounds(machine, monkeypatch):
+    """Takes short rounds, of nine ticks each, in which others took so many."""
+    clock, spent = Clock(monkeypatch), [0, 0]
+
+    def take(sampler, number, ticks):
+        sampler.begin_round(number)
+        spent[0], spent[1] = spent[0] + ticks, spent[1] + 9 - ticks
+        machine.write(cores(busy=spent[0], idle=spent[1]))
+        clock.now_s += 0.045
+        return sampler.end_round()
+
+    return take
+
+
+def test_others_are_seen_in_rounds_too_short_to_tell_alone(machine, short_rounds):
+    """A third of the cores, of which each round alone could be rounding."""
+    sampler = StateSampler(list, machine)
+    states = [short_rounds(sampler, k, 3) for k in range(20)]
+    assert not states[0].bad
+    assert [state.bad for state in states[-10:]] == [("Other processes took 33 % of the cores.",)] * 10
+
+
+def test_a_quiet_round_is_not_bad_for_those_before_it(machine, short_rounds):
+    sampler = StateSampler(list, machine)
+    for k in range(20):
+        short_rounds(sampler, k, 4)
+    assert short_rounds(sampler, 20, 0).bad == ()
+    states = [short_rounds(sampler, k, 0) for k in range(21, 34)]
+    assert (states[-1].others_percent, states[-1].bad) == (0.0, ())
+
+
+def test_rounding_in_every_tenth_round_is_no_load(machine, short_rounds):
+    sampler = StateSampler(list, machine)
+    assert not any(short_rounds(sampler, k, 2 * (k % 10 == 0)).bad for k in range(40))
+
+
+def test_a_device_is_not_called_quiet_above_the_threshold():
+    found = sentence([state(0, others_percent=3.0), state(1, others_percent=33.0)])
+    assert "quiet" not in found
+    assert "others took 3 to 33 % of the cores" in found
 
 
 def test_time_taken_by_the_hypervisor(machine, round_of):

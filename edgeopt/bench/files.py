@@ -1,0 +1,39 @@
+"""Writing a file that a user named: whole or not at all, and never in place of what is no plain file."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+# What lies there stands for something else, such as a file that this process holds open: /dev/stdout.
+_STAND_INS = (Path("/dev"), Path("/dev/fd"))
+
+
+def in_its_place(path: Path) -> bool:
+    """Whether it must be written where it is: a pipe, a device, or a file in a folder that takes no other."""
+    named = path.absolute()
+    if named.parent in _STAND_INS or Path("/proc") in named.parents:
+        return True
+    if not path.exists():
+        return False
+    return not path.is_file() or not os.access(path.resolve().parent, os.W_OK)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """A crash leaves the old file or the new one; a link stays one, and what it leads to is written."""
+    if in_its_place(path):
+        with path.open("wb") as file:
+            yield file
+        return
+    target = path.resolve()
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
