@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from edgeopt.bench.contender import Contender, Side, enter_side, read_answer, reason
+from edgeopt.bench.contender import Contender, Side, enter_side, failed, read_answer
 from edgeopt.bench.host import LocalChild, LocalHost
 from edgeopt.bench.instruments.gauges import Gauges
 from edgeopt.bench.latencies import Latencies
@@ -114,7 +114,7 @@ def follow(
 def _watched_answer(contender: Contender, patience_s: float) -> Watched:
     answer = read_answer(contender.child, patience_s)
     if not isinstance(answer, Watched):
-        raise TrialError(f"failed: {reason(answer)}")
+        raise failed(answer)
     return answer
 
 

@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 from edgeopt.cli import program
 from edgeopt.cli.bench_compare import compare
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.errors import EXIT_BUG, EXIT_CANCELLED, EXIT_TERMINATED
+from edgeopt.errors import EXIT_BUG, EXIT_CANCELLED, EXIT_TERMINATED, exit_code_of
 from edgeopt.events import Log
 
 if TYPE_CHECKING:
@@ -186,8 +186,9 @@ def _exit_code(report: "Report") -> int:
         return EXIT_CANCELLED if report.stopped_by == "interrupt" else EXIT_TERMINATED
     sides = getattr(report, "sides", ())
     parts = (*sides, *(level for side in sides for level in getattr(side, "levels", ())))
-    failed = any(getattr(part, "failure", None) for part in (*parts, *getattr(report, "points", ())))
-    return EXIT_BUG if failed else 0
+    failed = [part for part in (*parts, *getattr(report, "points", ())) if getattr(part, "failure", None)]
+    # The trial may have said itself what kind of mistake it was, such as a value that an option does not take.
+    return max((exit_code_of(getattr(part, "failure_code", "")) for part in failed), default=0)
 
 
 def _suite(folder: Path, request: "Request", markdown: bool, json: bool) -> None:

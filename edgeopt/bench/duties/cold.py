@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from edgeopt.backends import BACKENDS
-from edgeopt.bench.contender import Side, reason
+from edgeopt.bench.contender import Side, failed
 from edgeopt.bench.duties.compare import SAME, against_first, require_one, sampler_for, warnings_of
 from edgeopt.bench.duties.page_cache import drop, library_files, model_files
 from edgeopt.bench.duties.records import ColdReport, ColdRules, ColdSide, ColdStart, Spread
@@ -97,7 +97,7 @@ def _start(host: TrialHost, member: _Member, gauges: Gauges) -> ColdStart:
     try:
         answer = gauges.ask(child, member.side.load, _PATIENCE_S, member.side.name)
         if not isinstance(answer, Loaded):
-            raise TrialError(f"failed: {reason(answer)}")
+            raise failed(answer)
         gauges.sample([child], member.side.name)
     finally:
         child.close()

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeopt.bench.contender import Contender, Side, enter, reason
+from edgeopt.bench.contender import Contender, Side, enter, failed
 from edgeopt.bench.duties.compare import against_first, require_one, sampler_for, warnings_of
 from edgeopt.bench.duties.records import PacedReport, PacedRules, PacedSide
 from edgeopt.bench.host import LocalChild, TrialHost
@@ -123,7 +123,7 @@ def _turn(member: _Member, number: int, pace: _Pace, gauges: Gauges) -> None:
     try:
         warm = gauges.ask(contender.child, Watch(warm_ms, interval_ms, anew=True), patience_s, member.name)
         if not isinstance(warm, Watched):
-            raise TrialError(f"failed: {reason(warm)}")
+            raise failed(warm)
         cpu_before_s, drawn_before, begin_s = _cpu_s(contender), pace.joules(), time.monotonic()
         answers = []
         for answer in follow(contender, interval_ms, pace.slice_s, gauges, patience_s, to_the_end=True):
