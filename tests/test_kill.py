@@ -97,7 +97,7 @@ def start(tmp_path, conv_model, conv_data, quick_profile):
     with ExitStack() as stack:
 
         def begin(name, older=None):
-            arguments = [conv_model, "--data", conv_data, "--profile", quick_profile, "--time-limit", 3]
+            arguments = [conv_model, "--data", conv_data, "--profile", quick_profile, "--time-limit", 5]
             run = Run(tmp_path / name, [str(a) for a in arguments], older)
             stack.callback(run.close)
             return run

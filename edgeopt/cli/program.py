@@ -1,6 +1,7 @@
 """What `edgeopt` and `edgeopt-agent` share as programs: putting commands together, wrong usage, the way out."""
 
 import io
+import signal
 import sys
 from collections.abc import Callable, Sequence
 
@@ -23,6 +24,9 @@ def leave(run: Callable[[list[str]], int]) -> None:
     except KeyboardInterrupt:  # before or after a command's own work, which handles it itself
         code = EXIT_CANCELLED
     finally:
+        # The code is known: one more signal while Python tidies up would replace it by its own.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
         let_go_of_stdout()
     raise SystemExit(code)
 

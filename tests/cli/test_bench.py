@@ -148,7 +148,7 @@ def test_stopped_it_leaves_no_process_and_no_folder(start, null_model, null_data
     (tmp_path / "mine.py").write_text(PROGRAM)
     run = start(
         "bench", null_model(latency_ms=20), "--data", null_data, "--json", "--rounds", 1000,
-        "--baseline-command", f"{sys.executable} mine.py", "--save", "run.json",
+        "--baseline-command", f"'{sys.executable}' mine.py", "--save", "run.json",
     )  # fmt: skip
     run.first_line_with('"latency_ms"')
     children = psutil.Process(run.process.pid).children(recursive=True)

@@ -68,7 +68,8 @@ def test_a_program_gets_records_and_the_last_one_is_the_result(edgeopt, null_mod
         (["bench", "broken.null.json", "--data", "data.npz"], 3, "bad-model"),
         (["bench", "model.null.json", "--data", "none.npz"], 3, "bad-data"),
         (["optimize", "model.onnx", "-o", "out.edgeopt", "--floor", "loud"], 2, "usage"),
-        (["bench", "fails.null.json", "--data", "data.npz"], 1, "trial-failed"),
+        (["bench", "fails.null.json", "--data", "data.npz"], 3, "bad-model"),
+        (["bench", "crashes.null.json", "--data", "data.npz"], 1, "trial-failed"),
     ],
 )
 def test_a_failure_has_a_sentence_a_hint_and_its_exit_code(
@@ -76,6 +77,7 @@ def test_a_failure_has_a_sentence_a_hint_and_its_exit_code(
 ):
     null_model()
     null_model("fails", fail="run")
+    null_model("crashes", crash="run")
     (tmp_path / "broken.null.json").write_text("{")
     (tmp_path / "model.onnx").write_bytes(b"\x08\x08")
     left, out, err = edgeopt(*arguments)

@@ -77,4 +77,6 @@ def test_events_are_counted_over_what_is_told(concurrency):
     before, after = taken.events
     told = after["runs"] - before["runs"]
     assert before["runs"] > 0
-    assert len(taken.latencies_ms) <= told <= len(taken.latencies_ms) + 2 * concurrency
+    # Of several threads, each may have a run under way at both looks.
+    fewest = len(taken.latencies_ms) - (2 * concurrency if concurrency > 1 else 0)
+    assert fewest <= told <= len(taken.latencies_ms) + 2 * concurrency
