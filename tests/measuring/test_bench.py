@@ -1,6 +1,8 @@
 import gzip
 import json
+import shlex
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -99,7 +101,7 @@ def test_a_program_by_the_same_rules(null_model, data, tmp_path):
         "    x[int(line.split()[1])].sum(); time.sleep(0.01)\n"
         "    print('done', flush=True)\n"
     )
-    command = f"python {tmp_path / 'mine.py'}"
+    command = shlex.join([sys.executable, str(tmp_path / "mine.py")])
     request = Request(str(null_model("fast", latency_ms=2)), (), command, settings=data, rounds=6)
     found = bench(request, ignore)
     assert found.sides[1].kind == "command"
@@ -164,7 +166,7 @@ def wrong(tmp_path, bundle, conv_model, matmul_model, null_model):
         "a bundle's library": Request(str(bundle), settings=library),
         "crashing": Request(str(null_model("crashing", crash="run")), settings=good),
         "nobody": Request(url="http://127.0.0.1:9/v2/models/x"),
-        "a program that ends": Request(baseline_command="python -c 1", settings=good),
+        "a program that ends": Request(baseline_command=shlex.join([sys.executable, "-c", "1"]), settings=good),
         "nothing": Request(),
         "no place": Request(null, settings=good, save=tmp_path / "nowhere" / "run.json"),
         "duty": Request(null, settings=good, duty="colder"),
