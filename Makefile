@@ -28,7 +28,7 @@ demo: .venv/.demo
 
 # A file at a time on each of three workers, of which one mostly waits; what measures time comes after that, by itself.
 # A worker that dies is a failure at once: started anew, pytest would wait for it for ever.
-TOGETHER := -n 3 --dist loadfile --max-worker-restart 0
+TOGETHER := -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 test: .venv/.dev
 	@$(PYTHON) -m pytest $(TOGETHER) -m 'not alone'

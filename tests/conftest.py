@@ -43,6 +43,12 @@ def seeded(*shape, seed=0):
     return (np.random.default_rng(seed).standard_normal(shape) / spread).astype(np.float32)
 
 
+def pytest_collection_modifyitems(items):
+    """Files with slow tests first: begun last, one would go on while the other workers have nothing left to do."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture
 def null_model(tmp_path):
     """Writes a null model: what it answers depends on its input, and it may have planted faults."""
