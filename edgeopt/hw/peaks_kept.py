@@ -1,13 +1,12 @@
 """Keeps measured peaks in the user's cache folder, under the fingerprint of the device that they belong to."""
 
-import contextlib
 import hashlib
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
+from edgeopt.hw.cache_folder import put
 from edgeopt.hw.device import Device, Peaks, fingerprint
 
 METHOD = 1
@@ -45,20 +44,7 @@ def store(folder: Path | None, device: Device, measured: Measured) -> str | None
     """Replaces the file in one step; why it could not, or None."""
     if folder is None:
         return "there is no cache folder"
-    file = path(folder, device)
-    part = file.with_suffix(f".{os.getpid()}.part")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as written:
-            written.write(msgspec.json.encode(measured))
-            written.flush()
-            os.fsync(written.fileno())
-        part.replace(file)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
-        return f"cannot write to {folder} ({error.strerror})"
-    return None
+    return put(path(folder, device), msgspec.json.encode(measured))
 
 
 def with_peaks(device: Device, measured: Measured | None) -> Device:

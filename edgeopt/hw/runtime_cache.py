@@ -1,9 +1,10 @@
 """Keeps what the runtimes answered: asking them takes about a second, reading a file takes none."""
 
-import os
 from pathlib import Path
 
 import msgspec
+
+from edgeopt.hw.cache_folder import put
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -39,11 +40,5 @@ def load(file: Path | None) -> Answers:
 
 def store(file: Path, answers: Answers) -> str | None:
     """Replaces the file in one step; why it could not, or None."""
-    part = file.with_suffix(f".{os.getpid()}.part")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(msgspec.json.encode(answers))
-        part.replace(file)
-    except OSError as error:
-        return f"cannot write to {file.parent} ({error.strerror}), so each probe asks the runtimes again"
-    return None
+    problem = put(file, msgspec.json.encode(answers))
+    return None if problem is None else f"{problem}, so each probe asks the runtimes again"

@@ -1,6 +1,7 @@
 """`edgeopt watch`: one side, run over and over until it is stopped."""
 
 from edgeopt.bench.host import LocalHost
+from edgeopt.bench.processes.workspace import workspace
 from edgeopt.bench.watch import WatchReport
 from edgeopt.bench.watch import watch as watch_side
 from edgeopt.errors import UsageError
@@ -8,7 +9,6 @@ from edgeopt.events import Emit
 from edgeopt.measuring.naming import Named
 from edgeopt.measuring.sides import Settings, prepare
 from edgeopt.measuring.strict import refuse_fallback
-from edgeopt.search.workspace import workspace
 
 
 def watch(

@@ -1,12 +1,11 @@
 """Keeps what was measured in the user's cache folder: a file for each backend on this device, by case."""
 
-import contextlib
 import hashlib
-import os
 from pathlib import Path
 
 import msgspec
 
+from edgeopt.hw.cache_folder import put
 from edgeopt.hw.device import Device, fingerprint
 from edgeopt.ops.result import Measured
 from edgeopt.version import __version__
@@ -41,13 +40,4 @@ def load(file: Path | None) -> Kept:
 
 def store(file: Path, kept: Kept) -> str | None:
     """Replaces the file in one step; why it could not, or None."""
-    part = file.with_suffix(f".{os.getpid()}.part")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(msgspec.json.encode(kept))
-        part.replace(file)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
-        return f"cannot write to {file.parent} ({error.strerror})"
-    return None
+    return put(file, msgspec.json.encode(kept))

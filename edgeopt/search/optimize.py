@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from edgeopt.backends.base import Array
+from edgeopt.bench.processes.workspace import WORK, workspace
 from edgeopt.bundle.write import check_target
 from edgeopt.data import write_archive
 from edgeopt.events import Emit, Progress, ignore
@@ -18,7 +19,6 @@ from edgeopt.search.prepare import Search, prepare
 from edgeopt.search.screen import Entry
 from edgeopt.search.settings import Settings, checked_limit, floor_from
 from edgeopt.search.space import neighbours
-from edgeopt.search.workspace import workspace
 
 # Shares of the time limit at which each phase ends; what is left proves the bundle.
 _OPENING_ENDS = 0.75
@@ -43,7 +43,7 @@ def optimize(
 
     `data` is a file, a folder, or arrays by input name with samples along the first axis.
     """
-    with workspace() as folder:
+    with workspace(WORK) as folder:
         if isinstance(data, Mapping):
             data = _as_file(data, folder)
         settings = Settings(

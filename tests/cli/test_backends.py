@@ -71,4 +71,5 @@ def test_what_a_search_tries_is_taken(backend):
 
     for option in described(backend.options):
         for value in option.search:
-            read_options(backend.options, {option.name: value}, backend.name)
+            taken = read_options(backend.options, {option.name: value}, backend.name)
+            assert getattr(taken, option.name) == value

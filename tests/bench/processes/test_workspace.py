@@ -38,3 +38,12 @@ def test_what_a_killed_process_left_is_swept_by_the_next_of_any_kind(temporary, 
     assert [name.startswith(prefix) for name in left] == [True]
     with workspace() as mine, workspace() as other:
         assert set(temporary.iterdir()) == {mine, other}
+
+
+def test_what_a_living_process_owns_or_others_made_stays(temporary):
+    kept = [f"edgeopt-work-{os.getppid()}-abc", "edgeopt-work-notes", "other"]
+    for name in kept:
+        (temporary / name / "variants").mkdir(parents=True)
+    with workspace():
+        pass
+    assert sorted(folder.name for folder in temporary.iterdir()) == kept

@@ -1,13 +1,11 @@
 """What leaves the Live page as a file: whole, or not at all."""
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 
+from edgeopt.bench.files import writing
 from edgeopt_gui.pages.live.history import Snapshot, utc
 
 _ROWS_AT_ONCE = 2000
@@ -21,7 +19,7 @@ def write_csv(snapshot: Snapshot, path: Path) -> int:
 
     names = sorted(snapshot.columns)
     count = 0
-    with _replacing(path) as stream:
+    with writing(path) as stream:
         stream.write((",".join(["time_utc", "time_s", *names, "event"]) + "\n").encode())
         for rows in _rows(snapshot, names):
             stream.write("".join(rows).encode())
@@ -53,21 +51,8 @@ def _rows(snapshot: Snapshot, names: list[str]) -> Iterator[list[str]]:
 
 def replace_with(path: Path, content: bytes) -> None:
     """Puts the content in the place of a file, or leaves what was there."""
-    with _replacing(path) as stream:
+    with writing(path) as stream:
         stream.write(content)
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _number(value: float) -> str:
