@@ -6,9 +6,8 @@ however many rounds it has, and only further legs make an interval narrower.
 
 Within a leg the sides are compared by their least disturbed slices, each a median of its own runs. Others on the
 machine only ever make a slice slower, often to twice its time, and a median of ratios moves with the luck of who
-was struck: under recorded noise it finds 79 of 100 differences of 5 %, and the least disturbed slices find 99
-(`benchmarks/contest_simulation.py`). The median of the ratios is watched all the same: it must not contradict what
-is said, see `decide`.
+was struck. It is watched all the same: it must not contradict what is said, see `decide`. What all of this finds
+under recorded noise: `benchmarks/contest_simulation.py`.
 """
 
 import math
