@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from edgeopt.version import __version__
 
 if TYPE_CHECKING:
-    from edgeopt.bundle.analysis import analyze
+    from edgeopt.analyzing.analyze import analyze
     from edgeopt.hw.probe import probe
     from edgeopt.runtime.session import load
     from edgeopt.search.optimize import optimize
@@ -23,7 +23,7 @@ __all__ = ["__version__", "analyze", "load", "optimize", "probe"]
 # `import edgeopt` must stay under 60 ms, so each name brings its own imports when it is first used.
 _HOMES = {
     "probe": "edgeopt.hw.probe",
-    "analyze": "edgeopt.bundle.analysis",
+    "analyze": "edgeopt.analyzing.analyze",
     "optimize": "edgeopt.search.optimize",
     "load": "edgeopt.runtime.session",
 }

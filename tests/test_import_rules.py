@@ -23,6 +23,20 @@ LAYERS = (
         ("edgeopt.errors", "edgeopt.events", "edgeopt.graph", "edgeopt.hw.device", "edgeopt.backends.base"),
     ),
     ("edgeopt.graph", ("edgeopt.errors", "edgeopt.events", "edgeopt.graph", "edgeopt.hw.device")),
+    # What only one runtime understands is written in the words of passes.
+    *(
+        (
+            f"edgeopt.backends.{runtime}.lowering",
+            (
+                "edgeopt.errors",
+                "edgeopt.events",
+                "edgeopt.backends",
+                "edgeopt.graph.passes.base",
+                "edgeopt.graph.ledger",
+            ),
+        )
+        for runtime in ("onnxruntime", "openvino")
+    ),
     (
         "edgeopt.backends",
         ("edgeopt.errors", "edgeopt.events", "edgeopt.backends", "edgeopt.hw.device", "edgeopt.hw.cache_folder"),

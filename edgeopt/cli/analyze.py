@@ -34,7 +34,7 @@ def analyze(
       edgeopt analyze model.edgeopt --nodes
       edgeopt analyze model.onnx --json | jq '.data.operators'
     """
-    from edgeopt.bundle.analysis import analyze as look
+    from edgeopt.analyzing.analyze import analyze as look
 
     execute(
         "analyze",

@@ -83,7 +83,7 @@ def find(
     if model is None:
         return assess(probe(), Choice(backends, only, quick=quick, again=again), emit)
     from edgeopt.errors import ModelError
-    from edgeopt.graph.onnx_analysis import analyze_onnx
+    from edgeopt.graph.analysis.onnx import analyze_onnx
     from edgeopt.ops.compatibility import compatibility, kinds_of
 
     analysis = analyze_onnx(model)

@@ -16,8 +16,8 @@ from edgeopt.graph.ledger import Ledger
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from edgeopt.cli.simplify_check import SourceCheck
     from edgeopt.graph.model import Model
+    from edgeopt.rewriting.proof import SourceCheck
 
 SHOWN_REFUSALS = 4
 SHOWN_NODES = 3
@@ -117,7 +117,7 @@ def run(order: Order, emit: events.Emit) -> Simplified:
 
 def _source_check(model: "Model", data: Path | None) -> "tuple[SourceCheck | None, str | None]":
     """What proves the result, or why nothing can; wrong data of the user's is an error, no data is not."""
-    from edgeopt.cli.simplify_check import SourceCheck
+    from edgeopt.rewriting.proof import SourceCheck
 
     try:
         return SourceCheck.of(model, data), None

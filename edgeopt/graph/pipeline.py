@@ -86,7 +86,7 @@ def select(passes: Sequence[Pass], only: Iterable[str] = (), skip: Iterable[str]
             raise UsageError(
                 f"There is no pass '{name}'; did you mean '{near}'?", "`edgeopt passes` lists all of them."
             )
-    return tuple(p for p in passes if (not only or p.name in only) and p.name not in skip)
+    return tuple(p for p in passes if (p.name in only if only else not p.on_request) and p.name not in skip)
 
 
 def _run(

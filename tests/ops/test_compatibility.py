@@ -5,7 +5,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from edgeopt import samples
 from edgeopt.graph.analysis import NodeRow, Tensor
-from edgeopt.graph.onnx_analysis import analyze_onnx
+from edgeopt.graph.analysis.onnx import analyze_onnx
 from edgeopt.ops.compatibility import cases_of_model, compatibility, kinds_of, precision_of
 from edgeopt.ops.form import form
 

@@ -2,7 +2,7 @@
 
 import logging
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -16,12 +16,26 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Normalization:
+    """(x * scale - mean) / deviation, by channel, of one input: what is usually done before the model."""
+
+    input_name: str
+    scale: float
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PassContext:
     """What a pass may want to know besides the model."""
 
     target_opset: int = 17
     folded_limit_bytes: int = 4 << 20
     """A folded constant may add this much to the model; more only where it takes as much away."""
+    shapes: "Mapping[str, tuple[int, ...]]" = field(default_factory=dict)
+    """The shapes of inputs that the user fixes."""
+    normalize: "Normalization | None" = None
+    """What the user wants done to the input within the model, where he wants that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +47,17 @@ class PassResult:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One exact rewrite; `apply` leaves the model that it gets as it is."""
+    """One rewrite; `apply` leaves the model that it gets as it is."""
 
     name: str
     title: str
     apply: "Callable[[ir.Model, PassContext], PassResult]"
+    tolerance_db: float | None = None
+    """Outputs keep at least this ratio of signal to noise; None: they stay the same to the last bit."""
+    on_request: bool = False
+    """It runs only where it is named, or where the context holds what it asks for."""
+    lowest_opset: int = 0
+    """The opset that what it writes needs; below, the pass refuses and says so."""
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QScrollArea, QTabWidget
 
-from edgeopt.bundle.analysis import analyze
+from edgeopt.analyzing.analyze import analyze
 from edgeopt.samples import MODEL
 from edgeopt_gui.pages.model.content import ModelContent
 

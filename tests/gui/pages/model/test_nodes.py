@@ -2,7 +2,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QAbstractItemModelTester
 
-from edgeopt.bundle.analysis import analyze
+from edgeopt.analyzing.analyze import analyze
 from edgeopt.samples import MODEL
 from edgeopt_gui.pages.model.nodes import Nodes
 

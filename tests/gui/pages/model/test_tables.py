@@ -1,6 +1,6 @@
 import pytest
 
-from edgeopt.bundle.analysis import analyze
+from edgeopt.analyzing.analyze import analyze
 from edgeopt.samples import MODEL
 from edgeopt_gui.pages.model import tables
 

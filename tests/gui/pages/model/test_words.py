@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from edgeopt.bundle.analysis import analyze
+from edgeopt.analyzing.analyze import analyze
 from edgeopt.graph.analysis import FileRow, NodeRow, Tensor
 from edgeopt.samples import MODEL
 from edgeopt_gui.pages.model import words

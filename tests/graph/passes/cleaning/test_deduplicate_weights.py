@@ -1,6 +1,6 @@
 import numpy as np
 
-from edgeopt.graph.passes.deduplicate_weights import PASS
+from edgeopt.graph.passes.cleaning.deduplicate_weights import PASS
 
 X = np.float32([1, -2])
 

@@ -1,7 +1,7 @@
 import numpy as np
 
 from edgeopt.graph.passes.base import PassContext
-from edgeopt.graph.passes.fold_constants import PASS
+from edgeopt.graph.passes.cleaning.fold_constants import PASS
 
 X = np.float32([[1, -2], [3, -4]])
 

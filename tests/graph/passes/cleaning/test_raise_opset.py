@@ -1,7 +1,7 @@
 import numpy as np
 
 from edgeopt.graph.passes.base import PassContext
-from edgeopt.graph.passes.raise_opset import PASS
+from edgeopt.graph.passes.cleaning.raise_opset import PASS
 
 X = np.float32([[1, -2], [3, -4]])
 BRANCH = """g (bool c, float[2,2] x) => (float[2,2] y) {

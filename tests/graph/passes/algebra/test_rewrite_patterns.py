@@ -4,7 +4,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from edgeopt.graph.passes.rewrite_patterns import PASS, rewrites
+from edgeopt.graph.passes.algebra.rewrite_patterns import PASS, rewrites
 
 X = np.float32(np.random.default_rng(5).standard_normal((1, 4, 6, 6)))
 INTS = {

@@ -1,6 +1,6 @@
 import numpy as np
 
-from edgeopt.graph.passes.dead_nodes import PASS
+from edgeopt.graph.passes.cleaning.dead_nodes import PASS
 
 X = np.float32([1, -2])
 

@@ -2,8 +2,8 @@ import numpy as np
 import onnx
 import pytest
 
+from edgeopt.graph.analysis.twins import twin_bytes
 from edgeopt.graph.model import load
-from edgeopt.graph.twins import twin_bytes
 
 TEXT = "g (float[64, 64] x) => (float[64, 64] y) { m = MatMul(x, a)  n = MatMul(m, b)  y = MatMul(n, c) }"
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from edgeopt.graph.passes.identities import PASS
+from edgeopt.graph.passes.cleaning.identities import PASS
 
 X = np.float32([[1, -2, 3], [4, 5, -6]])
 

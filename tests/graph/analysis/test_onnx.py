@@ -9,8 +9,8 @@ from onnx import TensorProto, helper
 
 from edgeopt.errors import ModelError
 from edgeopt.graph.analysis import Tensor
+from edgeopt.graph.analysis.onnx import analyze_onnx
 from edgeopt.graph.model import load
-from edgeopt.graph.onnx_analysis import analyze_onnx
 
 CONV = """g (float[batch, 3, 8, 8] x) => (float[batch, 4, 8, 8] y) {
     c = Conv<pads = [1, 1, 1, 1]>(x, w, b)  y = Relu(c) }"""

@@ -1,6 +1,6 @@
 import pytest
 
-from edgeopt.bundle.analysis import analyze
+from edgeopt.analyzing.analyze import analyze
 from edgeopt.errors import BundleError
 from edgeopt.events import Progress
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgeopt.graph.analysis import (
+from edgeopt.graph.analysis.records import (
     Analysis,
     FileRow,
     NodeRow,
@@ -15,9 +15,9 @@ from edgeopt.graph.analysis import (
     operator_rows,
     unknown_shapes,
 )
+from edgeopt.graph.analysis.twins import twin_bytes
 from edgeopt.graph.model import Model, load
 from edgeopt.graph.structure import infer_shapes
-from edgeopt.graph.twins import twin_bytes
 
 if TYPE_CHECKING:
     import onnx_ir as ir

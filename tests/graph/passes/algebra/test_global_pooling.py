@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from edgeopt.graph.passes.global_pooling import PASS
+from edgeopt.graph.passes.algebra.global_pooling import PASS
 
 X = np.float32(np.random.default_rng(8).standard_normal((2, 3, 5, 4)))
 AXES = {"picture": [2, 3], "back": [-1, -2], "last": [3], "all": [1, 2, 3]}

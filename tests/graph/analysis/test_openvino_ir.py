@@ -3,7 +3,7 @@ import pytest
 
 from edgeopt.errors import ModelError
 from edgeopt.graph.analysis import Tensor
-from edgeopt.graph.openvino_ir import analyze_ir
+from edgeopt.graph.analysis.openvino_ir import analyze_ir
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 import numpy as np
 
-from edgeopt.graph.passes.inline_functions import PASS
+from edgeopt.graph.passes.cleaning.inline_functions import PASS
 
 TWICE = '<domain: "own", opset_import: ["" : 17]> twice (a) => (b) { b = Add(a, a) }'
 

@@ -1,4 +1,12 @@
-from edgeopt.graph.analysis import LARGEST, NodeRow, Tensor, WeightRow, largest, operator_rows, unknown_shapes
+from edgeopt.graph.analysis.records import (
+    LARGEST,
+    NodeRow,
+    Tensor,
+    WeightRow,
+    largest,
+    operator_rows,
+    unknown_shapes,
+)
 
 
 def node(operator, domain="", weights_bytes=0, shape=(1,)):

@@ -30,10 +30,10 @@ def analyze(path: str | Path, emit: Emit = ignore) -> Analysis:
 
 def _model(path: Path) -> Analysis:
     if path.suffix == ".xml":
-        from edgeopt.graph.openvino_ir import analyze_ir
+        from edgeopt.graph.analysis.openvino_ir import analyze_ir
 
         return analyze_ir(path)
-    from edgeopt.graph.onnx_analysis import analyze_onnx
+    from edgeopt.graph.analysis.onnx import analyze_onnx
 
     return analyze_onnx(path)
 

@@ -1,7 +1,7 @@
 import numpy as np
 
 from edgeopt.graph.passes.base import PassContext
-from edgeopt.graph.passes.equal_subexpressions import PASS
+from edgeopt.graph.passes.cleaning.equal_subexpressions import PASS
 
 X = np.float32([1, -2])
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeopt.errors import ModelError
-from edgeopt.graph.analysis import (
+from edgeopt.graph.analysis.records import (
     Analysis,
     FileRow,
     NodeRow,

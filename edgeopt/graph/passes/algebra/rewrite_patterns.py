@@ -8,6 +8,7 @@ reduction). Left out because other passes do the same with reasons: batch normal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from edgeopt.graph.passes.algebra.merge_rules import merge_rules
 from edgeopt.graph.passes.base import (
     Notes,
     Pass,
@@ -18,7 +19,6 @@ from edgeopt.graph.passes.base import (
     nodes_of,
     quiet,
 )
-from edgeopt.graph.passes.merge_rules import merge_rules
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -1,7 +1,7 @@
 import numpy as np
 import onnx_ir as ir
 
-from edgeopt.graph.passes.strip_metadata import PASS
+from edgeopt.graph.passes.cleaning.strip_metadata import PASS
 
 
 def test_what_exporters_leave_behind_goes_away(make_model, apply_pass):

@@ -3,7 +3,7 @@ import onnx_ir as ir
 import pytest
 
 from edgeopt.graph.passes.base import PassContext
-from edgeopt.graph.passes.batchnorm_into_conv import PASS
+from edgeopt.graph.passes.fusion.batchnorm_into_conv import PASS
 
 NORM = "y = BatchNormalization <epsilon = 0.01> (c, scale, shift, mean, variance)"
 CONV = f"g (float[1,3,8,8] x) => (float[1,4,6,6] y) {{ c = Conv(x, w) {NORM} }}"

@@ -1,6 +1,6 @@
 import numpy as np
 
-from edgeopt.graph.passes.weights_out_of_inputs import PASS
+from edgeopt.graph.passes.cleaning.weights_out_of_inputs import PASS
 
 LISTED = "g (float[2] x, float[2] w) => (float[2] y) { y = Add(x, w) }"
 

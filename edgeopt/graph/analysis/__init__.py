@@ -1,0 +1,41 @@
+"""What a model is made of, what it costs to run, and what could be done about it; nothing here runs it."""
+
+from edgeopt.graph.analysis.records import (
+    LARGEST,
+    Analysis,
+    CategoryRow,
+    Cost,
+    CoverageRow,
+    DeploymentRow,
+    Dimension,
+    FileRow,
+    NodeRow,
+    OperatorRow,
+    Opportunity,
+    OpTimeRow,
+    OpTimes,
+    Tensor,
+    WeightRow,
+    WeightsSummary,
+    Work,
+)
+
+__all__ = [
+    "LARGEST",
+    "Analysis",
+    "CategoryRow",
+    "Cost",
+    "CoverageRow",
+    "DeploymentRow",
+    "Dimension",
+    "FileRow",
+    "NodeRow",
+    "OpTimeRow",
+    "OpTimes",
+    "OperatorRow",
+    "Opportunity",
+    "Tensor",
+    "WeightRow",
+    "WeightsSummary",
+    "Work",
+]

@@ -1,0 +1,1 @@
+"""Computes the same with fewer or cheaper operators."""

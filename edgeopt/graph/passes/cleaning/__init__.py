@@ -1,0 +1,1 @@
+"""Takes away what has no effect on the results, and brings a model into common form."""

@@ -1,0 +1,1 @@
+"""Several nodes become the one operator that they spell out."""

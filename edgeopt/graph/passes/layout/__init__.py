@@ -1,0 +1,1 @@
+"""The order of dimensions, and the order of nodes."""
