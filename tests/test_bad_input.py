@@ -18,6 +18,7 @@ from edgeopt.bundle.manifest import write_manifest
 from edgeopt.cli.main import run
 
 GRAPH = "g (float[2] x) => (float[2] y) { a = Relu(x) y = Abs(a) }"
+ADD = "g (float[2] x) => (float[2] y) { y = Add(x, x) }"
 
 
 def parsed(graph=GRAPH, opset=17):
@@ -34,6 +35,33 @@ def with_external(folder, location):
 def outside(folder):
     (folder.parent / "secret.bin").write_bytes(b"\0" * 2400)
     return with_external(folder, "../secret.bin")
+
+
+def external_short(folder):
+    (folder / "weights.bin").write_bytes(b"\0" * 100)
+    return with_external(folder, "weights.bin")
+
+
+def external_linked(folder):
+    (folder / "real.bin").write_bytes(b"\0" * 2400)
+    (folder / "weights.bin").symlink_to("real.bin")
+    return with_external(folder, "weights.bin")
+
+
+def damaged_weight(folder):
+    proto = parsed(ADD)
+    proto.graph.initializer.add(name="w", data_type=1, dims=[2], raw_data=b"1234")
+    return proto.SerializeToString()
+
+
+def twice(folder):
+    return parsed("g (float[2] x) => (float[2] y) { y = Relu(x) y = Abs(x) }").SerializeToString()
+
+
+def zipped(folder):
+    with zipfile.ZipFile(folder / "made.zip", "w") as archive:
+        archive.writestr("model.onnx", b"")
+    return (folder / "made.zip").read_bytes()
 
 
 def cyclic(folder):
@@ -58,7 +86,13 @@ MODELS = {
     "missing": (None, "There is no file"),
     "a folder": ("folder", "is a folder, not a model"),
     "text": (b"not found\n", "a text file"),
-    "an error page": (b"<!DOCTYPE html><html>", "a text file"),
+    "an error page": (b"<!DOCTYPE html><html>", "an HTML page"),
+    "an OpenVINO model": (b'<?xml version="1.0"?><net name="m">', "an OpenVINO model"),
+    "ONNX as text": (b"ir_version: 8\ngraph {\n}\n", "an ONNX model as text"),
+    "ONNX as JSON": (b'{"irVersion": "8", "graph": {}}', "an ONNX model as JSON"),
+    "a TensorRT engine": (b"ftrt" + b"\0" * 40, "a TensorRT engine"),
+    "a zip archive": (zipped, "a zip archive"),
+    "a tar archive": (b"m.onnx".ljust(257, b"\0") + b"ustar\0" + b"00" * 100, "a tar archive"),
     "a Git LFS pointer": (b"version https://git-lfs.github.com/spec/v1\n", "Git LFS"),
     "truncated": (lambda _: parsed().SerializeToString()[:-7], "cut short"),
     "a PyTorch checkpoint": (torch_zip, "a PyTorch checkpoint"),
@@ -72,8 +106,13 @@ MODELS = {
     "garbage": (bytes(np.random.default_rng(0).integers(0, 256, 4000, np.uint8)), "not an ONNX model"),
     "external data missing": (lambda folder: with_external(folder, "weights.bin"), "weights.bin"),
     "external data outside": (outside, "secret.bin"),
+    "external data cut short": (external_short, "is too short"),
+    "external data behind a link": (external_linked, "is a symbolic link"),
+    "a weight cut short": (damaged_weight, "holds 4 bytes where its type and shape need 8"),
+    "an opset before 7": (lambda _: parsed(ADD, opset=6).SerializeToString(), "uses opset 6, in which Add"),
+    "a name computed twice": (twice, "computes 'y' twice"),
     "an opset of the future": (lambda _: parsed(opset=999).SerializeToString(), "opset 999"),
-    "a cyclic graph": (cyclic, "graph"),
+    "a cyclic graph": (cyclic, "has a cycle"),
     "no graph": (lambda _: onnx.ModelProto(ir_version=8).SerializeToString(), "no graph"),
     "no input": (
         lambda _: parsed("g () => (float[1] y) { y = Constant<value_floats = [1.0]>() }").SerializeToString(),
@@ -183,6 +222,24 @@ def test_models(kind, tmp_path, refused):
         (folder / "m.onnx").write_bytes(content)
     refused(["optimize", folder / "m.onnx", "-o", tmp_path / "out.edgeopt"], 3, says, for_people=kind == "text")
     assert not (tmp_path / "out.edgeopt").exists()
+
+
+@pytest.mark.parametrize("command", ["analyze", "simplify"])
+@pytest.mark.parametrize(
+    "kind", ["missing", "a folder", "empty", "truncated", "garbage", "a cyclic graph", "text"]
+)
+def test_models_given_to_what_looks_at_graphs(command, kind, tmp_path, refused):
+    folder = tmp_path / "models"
+    folder.mkdir()
+    content, says = MODELS[kind]
+    content = content(folder) if callable(content) else content
+    if content == "folder":
+        (folder / "m.onnx").mkdir()
+    elif content is not None:
+        (folder / "m.onnx").write_bytes(content)
+    out = ["-o", tmp_path / "out.onnx"] if command == "simplify" else []
+    refused([command, folder / "m.onnx", *out], 3, says, for_people=kind == "text")
+    assert not (tmp_path / "out.onnx").exists()
 
 
 @pytest.mark.parametrize("kind", DATA)

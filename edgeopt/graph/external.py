@@ -78,6 +78,11 @@ def _inside(path: Path, tensor: str, location: str) -> Path:
             f"The external data '{location}' of '{path.name}' is missing.",
             f"Put it into the model's folder, {path.parent}; the two files belong together.",
         )
+    if file.stat().st_nlink > 1:
+        raise ModelError(
+            f"The external data '{location}' of '{path.name}' has several hard links.",
+            "onnx's own loaders refuse that, for safety; a copy made with cp is a file of its own.",
+        )
     return file
 
 

@@ -1,23 +1,30 @@
 """A model: its graph, its path, its digest. Source files are read and never written."""
 
 import hashlib
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from edgeopt.errors import MissingExtraError, ModelError, said_by
-from edgeopt.graph import sniff
+from edgeopt.graph import maps, sniff
 from edgeopt.graph.external import Proto, external_files
-from edgeopt.graph.order import disorder
+from edgeopt.graph.order import disorder, function_cycle, function_disorder, sort
+from edgeopt.graph.saving import save
+from edgeopt.graph.shapes import fill_outputs
+from edgeopt.graph.stripped import checkable, skeleton, without_big_tensors
+from edgeopt.graph.structure import unsound
+from edgeopt.graph.tensors import make_dense, tensor_fault
+from edgeopt.graph.versions import check_versions, import_domains
+
+__all__ = ["Model", "digest_of", "load", "save"]
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-EXTERNAL_ABOVE_BYTES = 1_500_000_000  # protobuf ends at 2 GB, with the graph itself still to come
 SMALL_TENSOR_BYTES = 1024
+PROTOBUF_BYTES = (2 << 30) - 1
+LONGEST_MESSAGE = 400
 EXPORT_AGAIN = "Export or download it again; `onnx.checker.check_model` says the same about it."
 
 
@@ -30,6 +37,8 @@ class Model:
     digest: str
     """sha256 over the file and its external data."""
     external: tuple[Path, ...] = ()
+    repairs: tuple[str, ...] = ()
+    """What had to be put right before the model could be used, as sentences' ends: "sorted the nodes, which …"."""
 
 
 def load(path: Path | str) -> Model:
@@ -39,62 +48,77 @@ def load(path: Path | str) -> Model:
         import onnx_ir as ir
     except ImportError:
         raise MissingExtraError("optimize", "Loading a model's graph") from None
-    path = Path(path)
-    proto = _parse(path, onnx)
-    _check_versions(proto, path, onnx)
-    external = external_files(proto, path)
-    if reason := disorder(proto.graph):
-        raise ModelError(f"The graph of '{path.name}' {reason}.", EXPORT_AGAIN)
-    proto = _with_output_shapes(proto, onnx)
     try:
-        onnx.checker.check_model(str(path) if external else proto)
-        graph = ir.from_proto(proto)
-    except (onnx.checker.ValidationError, ValueError, TypeError, KeyError) as error:
-        raise ModelError(f"'{path.name}' is not a valid ONNX model: {said_by(error)}", EXPORT_AGAIN) from error
+        return _load(Path(path), onnx, ir)
+    except ModelError as error:
+        raise ModelError(_legible(error.message), error.hint) from error.__cause__
+    except MemoryError:
+        raise
+    except OSError as error:
+        raise ModelError(
+            f"The files of '{path}' cannot be read: {said_by(error)}.", "Check them and their permissions."
+        ) from error
+    except Exception as error:  # damaged bytes make the libraries raise what has no class in common
+        raise _invalid(Path(path), _legible(said_by(_first(error)))) from error
+
+
+def _load(path: Path, onnx: ModuleType, ir: ModuleType) -> Model:
+    proto = _parse(path, onnx)
+    check_versions(proto, path, onnx)
+    external = external_files(proto, path)
+    repairs = _repair(proto, path)
+    if said := unsound(checkable(without_big_tensors(proto))):
+        raise _invalid(path, said)
+    maps.hide(proto)
+    graph = ir.from_proto(proto)
     ir.external_data.set_base_dir(graph.graph, str(path.parent.resolve()))
     _read_small_tensors(graph)
-    return Model(graph, path, digest_of((path, *external)), external)
+    skeleton(graph)  # names that are no UTF-8 come in, but do not go out again
+    fill_outputs(graph)
+    return Model(graph, path, digest_of((path, *external)), external, repairs)
 
 
-def _with_output_shapes(proto: Proto, onnx: ModuleType) -> Proto:
-    """onnx's checker wants a shape for every output; real models leave it out, and no runtime minds."""
-    if all(output.type.tensor_type.HasField("shape") for output in proto.graph.output):
-        return proto
-    try:
-        return onnx.shape_inference.infer_shapes(proto)
-    except (onnx.shape_inference.InferenceError, ValueError):
-        return proto  # the checker says what is missing
+def _repair(proto: Proto, path: Path) -> tuple[str, ...]:
+    """Brings a model into the form that the rest expects; refuses what cannot be computed."""
+    repairs = []
+    if tensor_said := tensor_fault(proto):
+        raise ModelError(f"'{path.name}' is damaged: {tensor_said}.", EXPORT_AGAIN)
+    if dense := make_dense(proto):
+        repairs.append(f"made {_listed(dense)} dense, which came sparse")
+    unsorted = [part for part in (proto.graph, *proto.functions) if sort(part)]
+    if unsorted:
+        repairs.append("sorted the nodes, which were not in an order in which they can be computed")
+    reason = disorder(proto.graph) or next(filter(None, map(function_disorder, proto.functions)), None)
+    if reason := reason or function_cycle(proto.functions):
+        raise ModelError(f"The graph of '{path.name}' {reason}.", EXPORT_AGAIN)
+    if domains := import_domains(proto):
+        repairs.append(f"imported {_listed(domains)}, whose operators it uses without saying so")
+    if proto.training_info:
+        proto.ClearField("training_info")
+        repairs.append("left out the training information, which inference does not use")
+    return tuple(repairs)
 
 
-def save(model_ir: "ir.Model", path: Path | str) -> None:
-    """Writes a model whole or not at all; above 1.5 GB its weights go beside it, named by their digest.
+def _legible(message: str) -> str:
+    """A message on one line of bearable length, whatever the names in a damaged model are."""
+    text = "".join(c if c.isprintable() else " " for c in message)
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[: LONGEST_MESSAGE - 4]}..."
 
-    That name lets an older model at the same path stay valid until the very rename that replaces it.
-    """
-    import onnx_ir as ir
 
-    path = Path(path)
-    inside = ir.external_data.load_to_model(model_ir.clone())
-    weights = [
-        w.const_value for g in inside.graphs() for w in g.initializers.values() if w.const_value is not None
-    ]
-    try:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
-            temporary = Path(folder) / path.name
-            if sum(w.nbytes for w in weights) > EXTERNAL_ABOVE_BYTES:
-                digest = hashlib.sha256()
-                for weight in weights:
-                    digest.update(weight.tobytes())
-                data = f"{path.name}.{digest.hexdigest()[:12]}.data"
-                ir.save(inside, temporary, format="protobuf", external_data=data)
-                _put(temporary.with_name(data), path.with_name(data))
-            else:
-                ir.save(inside, temporary, format="protobuf")
-            _put(temporary, path)
-    except FileNotFoundError as error:
-        raise ModelError(
-            f"The folder '{path.parent}' does not exist.", "Make it first, or give another place with -o."
-        ) from error
+def _first(error: BaseException) -> BaseException:
+    """What went wrong at the start; the library wraps each error once for every level of the graph."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+def _listed(names: list[str]) -> str:
+    rest = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(f"'{name}'" for name in names[:3]) + rest
+
+
+def _invalid(path: Path, said: str) -> ModelError:
+    return ModelError(f"'{path.name}' is not a valid ONNX model: {said}", EXPORT_AGAIN)
 
 
 def digest_of(files: tuple[Path, ...]) -> str:
@@ -111,6 +135,11 @@ def _parse(path: Path, onnx: ModuleType) -> Proto:
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped, unused-ignore]
 
     sniff.check_file(path)
+    if (size := path.stat().st_size) > PROTOBUF_BYTES:
+        raise ModelError(
+            f"'{path.name}' has {size:,} bytes, and protobuf, in which models are written, ends at 2 GiB.",
+            "Save it with its weights in files beside it: onnx.save(model, path, save_as_external_data=True).",
+        )
     data = path.read_bytes()
     proto = onnx.ModelProto()
     try:
@@ -130,21 +159,6 @@ def _parse(path: Path, onnx: ModuleType) -> Proto:
     return proto
 
 
-def _check_versions(proto: Proto, path: Path, onnx: ModuleType) -> None:
-    newer = f"Update onnx ({onnx.__version__} is installed): pip install -U onnx; or export with an older one."
-    if proto.ir_version > onnx.IR_VERSION:
-        raise ModelError(
-            f"'{path.name}' has IR version {proto.ir_version}; the newest known here is {onnx.IR_VERSION}.",
-            newer,
-        )
-    latest = onnx.defs.onnx_opset_version()
-    for opset in proto.opset_import:
-        if opset.domain in {"", "ai.onnx"} and opset.version > latest:
-            raise ModelError(
-                f"'{path.name}' uses opset {opset.version}; the newest known here is {latest}.", newer
-            )
-
-
 def _read_small_tensors(graph: "ir.Model") -> None:
     """Brings small external weights (shapes, axes, scales) into memory, where onnx's checks see them."""
     import onnx_ir as ir
@@ -154,15 +168,3 @@ def _read_small_tensors(graph: "ir.Model") -> None:
             tensor = weight.const_value
             if isinstance(tensor, ir.ExternalTensor) and tensor.nbytes <= SMALL_TENSOR_BYTES:
                 weight.const_value = ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=tensor.name)
-
-
-def _put(temporary: Path, final: Path) -> None:
-    with temporary.open("rb") as stream:
-        os.fsync(stream.fileno())
-    temporary.replace(final)
-    if hasattr(os, "O_DIRECTORY"):
-        folder = os.open(final.parent, os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

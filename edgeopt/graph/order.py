@@ -1,20 +1,98 @@
-"""Whether the nodes of a model come in an order in which they can be computed; says which do not."""
+"""The order of a model's nodes: puts them into one in which they can be computed, or says why there is none."""
 
+import heapq
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from edgeopt.graph.external import subgraphs
 
+# protobuf classes carry no types; here a GraphProto or a FunctionProto, and NodeProtos.
 Proto = Any
 
 
-def disorder(graph: Proto, outer: frozenset[str] = frozenset()) -> str | None:
-    """Why a graph's nodes cannot be computed in their order, as the second half of a sentence, or None."""
-    known = set(outer)
-    known.update(value.name for value in graph.input)
-    known.update(weight.name for weight in graph.initializer)
-    known.update(weight.values.name for weight in graph.sparse_initializer)
-    producers = {name: node for node in graph.node for name in node.output if name}
+def sort(graph: Proto) -> bool:
+    """Sorts the nodes of a graph or function and of its subgraphs as far as that goes; whether it had to.
+
+    Nodes keep the place they have unless they must wait for another one.
+    """
+    changed = False
     for node in graph.node:
+        for attribute in node.attribute:
+            for inner in subgraphs(attribute):
+                changed |= sort(inner)
+    nodes = list(graph.node)
+    order = _order(nodes)
+    if order == list(range(len(nodes))):
+        return changed
+    # Without a type for protobuf's containers, taking all out and putting them back is the one way to move them.
+    moved = [nodes[position] for position in order]
+    del graph.node[:]
+    graph.node.extend(moved)
+    return True
+
+
+def _order(nodes: list[Proto]) -> list[int]:
+    """The places of the nodes in an order that can be computed; those in cycles and behind them come last."""
+    producers = {name: place for place, node in enumerate(nodes) for name in node.output if name}
+    waits_for = [
+        {producers[name] for name in reads(node) if producers.get(name, place) != place}
+        for place, node in enumerate(nodes)
+    ]
+    readers: list[list[int]] = [[] for _ in nodes]
+    for place, needed in enumerate(waits_for):
+        for other in needed:
+            readers[other].append(place)
+    missing = [len(needed) for needed in waits_for]
+    ready = [place for place, count in enumerate(missing) if not count]
+    order: list[int] = []
+    while ready:
+        place = heapq.heappop(ready)
+        order.append(place)
+        for reader in readers[place]:
+            missing[reader] -= 1
+            if not missing[reader]:
+                heapq.heappush(ready, reader)
+    return [*order, *(place for place, count in enumerate(missing) if count)]
+
+
+def reads(node: Proto) -> Iterator[str]:
+    """The names that a node needs before it can run, those that its subgraphs take from outside too."""
+    yield from (name for name in node.input if name)
+    for attribute in node.attribute:
+        for inner in subgraphs(attribute):
+            own = {*given(inner), *(name for n in inner.node for name in n.output)}
+            needed = [name for n in inner.node for name in reads(n)]
+            yield from (name for name in (*needed, *(o.name for o in inner.output)) if name not in own)
+
+
+def given(graph: Proto) -> Iterator[str]:
+    """The names that are there before any node of a graph runs: inputs and weights."""
+    yield from (value.name for value in graph.input)
+    yield from (weight.name for weight in graph.initializer)
+    yield from (weight.values.name for weight in graph.sparse_initializer)
+
+
+def disorder(graph: Proto, outer: frozenset[str] = frozenset()) -> str | None:
+    """Why a sorted graph's nodes cannot be computed, as the second half of a sentence, or None."""
+    if twice := _first_repeated(weight.name for weight in graph.initializer):
+        return f"holds the weight '{twice}' twice"
+    if twice := _first_repeated(value.name for value in graph.input):
+        return f"lists the input '{twice}' twice"
+    return _disorder(graph.node, frozenset(given(graph)), outer, [value.name for value in graph.output])
+
+
+def function_disorder(function: Proto) -> str | None:
+    """The same for a function, whose inputs and outputs are mere names."""
+    return _disorder(function.node, frozenset(function.input), frozenset(), list(function.output))
+
+
+def _disorder(
+    nodes: Iterable[Proto], fixed: frozenset[str], outer: frozenset[str], outputs: list[str]
+) -> str | None:
+    producers = {name: node for node in nodes for name in node.output if name}
+    known = {*outer, *fixed}
+    made: dict[str, Proto] = {}
+    for node in nodes:
         for name in node.input:
             if name and name not in known:
                 return _why(node, name, producers)
@@ -22,9 +100,25 @@ def disorder(graph: Proto, outer: frozenset[str] = frozenset()) -> str | None:
             for inner in subgraphs(attribute):
                 if reason := disorder(inner, frozenset(known)):
                     return reason
+        for name in node.output:
+            if name in made:
+                return f"computes '{name}' twice, in {node_label(made[name])} and in {node_label(node)}"
+            if name in fixed:
+                return f"computes '{name}' in {node_label(node)}, which is the name of an input or weight already"
+            if name:
+                made[name] = node
         known.update(node.output)
-    lost = next((value.name for value in graph.output if value.name not in known), None)
-    return f"promises the output '{lost}', which no node computes" if lost else None
+    lost = next((name for name in outputs if name not in known), None)
+    return f"promises the output '{lost}', which no node computes" if lost is not None else None
+
+
+def _first_repeated(names: Iterable[str]) -> str | None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def node_label(node: Proto) -> str:
@@ -33,22 +127,62 @@ def node_label(node: Proto) -> str:
 
 
 def _why(node: Proto, name: str, producers: dict[str, Proto]) -> str:
+    """Why a node of a sorted graph reads a name that is not there yet: nobody computes it, or a cycle does."""
     if name not in producers:
         return f"reads '{name}' in {node_label(node)}, which no node, input or weight provides"
-    if _depends_on(producers[name], node, producers):
-        return f"has a cycle: {node_label(node)} needs '{name}', which is computed from its own output"
+    if cycle := _cycle(node, producers):
+        return cycle
     return f"is not sorted: {node_label(node)} reads '{name}' before {node_label(producers[name])} computes it"
 
 
-def _depends_on(node: Proto, wanted: Proto, producers: dict[str, Proto]) -> bool:
-    waiting, seen = [node], {id(node)}
-    while waiting:
-        current = waiting.pop()
-        if current is wanted:
-            return True
-        for name in current.input:
+def _cycle(start: Proto, producers: dict[str, Proto]) -> str | None:
+    """A node among those that `start` waits for that needs its own output."""
+    done: set[int] = set()
+    trail: list[tuple[Proto, Iterator[str]]] = [(start, reads(start))]
+    needs: dict[int, str] = {}  # what each node on the trail needs from the next one
+    while trail:
+        node, names = trail[-1]
+        for name in names:
             producer = producers.get(name)
-            if producer is not None and id(producer) not in seen:
-                seen.add(id(producer))
-                waiting.append(producer)
-    return False
+            if producer is None or id(producer) in done:
+                continue
+            needs[id(node)] = name
+            if id(producer) in needs:
+                first = needs[id(producer)]
+                return (
+                    f"has a cycle: {node_label(producer)} needs '{first}', which is computed from its own output"
+                )
+            trail.append((producer, reads(producer)))
+            break
+        else:
+            trail.pop()
+            needs.pop(id(node), None)
+            done.add(id(node))
+    return None
+
+
+def function_cycle(functions: Iterable[Proto]) -> str | None:
+    """The first function that needs itself, as the second half of a sentence, or None."""
+    bodies = {(f.domain, f.name, f.overload): f for f in functions}
+    state: dict[tuple[str, str, str], bool] = {}
+
+    def visit(key: tuple[str, str, str]) -> str | None:
+        if key in state:
+            return None if state[key] else f"has a function that calls itself: '{key[1]}'"
+        state[key] = False
+        for node in _all_nodes(bodies[key].node):
+            called = (node.domain, node.op_type, node.overload)
+            if called in bodies and (reason := visit(called)):
+                return reason
+        state[key] = True
+        return None
+
+    return next(filter(None, map(visit, bodies)), None)
+
+
+def _all_nodes(nodes: Iterable[Proto]) -> Iterator[Proto]:
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            for inner in subgraphs(attribute):
+                yield from _all_nodes(inner.node)

@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgeopt.errors import ModelError
+from edgeopt.errors import ModelError, said_by
 
 HEAD_BYTES = 4096
-TEXT_BYTES = frozenset(range(0x20, 0x7F)) | {0x09, 0x0A, 0x0D}
 EXPORT_PYTORCH = "Export it first: torch.onnx.export(model, example_inputs, 'model.onnx', dynamo=True)."
+
+
+AS_TEXT = "Convert it first: onnx.save(onnx.load(path, format='{}'), 'model.onnx')."
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +20,47 @@ class Sighting:
     hint: str
 
 
+UNPACK = "Unpack it and give the .onnx file inside."
+CONVERT_TF = "Convert it first: python -m tf2onnx.convert."
 MAGIC = (
     # (offset, bytes, what it is, what to do)
-    (0, b"\x89HDF\r\n\x1a\n", "a Keras HDF5 file", "Convert it first: python -m tf2onnx.convert."),
+    (0, b"\x89HDF\r\n\x1a\n", "a Keras HDF5 file", CONVERT_TF),
     (0, b"GGUF", "a GGUF file", "edgeopt takes ONNX models; export the original model to ONNX."),
-    (0, b"\x1f\x8b", "a gzip archive", "Unpack it and give the .onnx file inside."),
+    (0, b"\x1f\x8b", "a gzip archive", UNPACK),
+    (0, b"BZh", "a bzip2 archive", UNPACK),
+    (0, b"\xfd7zXZ\0", "an xz archive", UNPACK),
+    (0, b"\x28\xb5\x2f\xfd", "a Zstandard archive", UNPACK),
+    (0, b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", UNPACK),
+    (257, b"ustar", "a tar archive", UNPACK),
+    (0, b"\x93NUMPY", "a NumPy array", "Data goes behind --data; give the .onnx file as the model."),
+    (0, b"ftrt", "a TensorRT engine", "An engine fits one GPU alone; give the .onnx file that it was built from."),
+    (0, b"ptrt", "a TensorRT engine", "An engine fits one GPU alone; give the .onnx file that it was built from."),
     (4, b"TFL3", "a TensorFlow Lite model", "Convert it first: python -m tf2onnx.convert --tflite MODEL."),
     (4, b"ORTM", "an ONNX Runtime .ort model", "Give the .onnx file that it was made from."),
-    (0, b"version https://git-lfs", "a Git LFS pointer, not the model itself", "Fetch it with: git lfs pull"),
+    (4, b"ET12", "an ExecuTorch program", EXPORT_PYTORCH),
+    (0, b"version https://git-lfs", "a Git LFS pointer", "Fetch it with: git lfs pull"),
+)
+IN_ZIP = (
+    # (what stands among the first names of the archive, what it is, what to do)
+    (b"data.pkl", "a PyTorch checkpoint", EXPORT_PYTORCH),
+    (b"/version", "a PyTorch checkpoint", EXPORT_PYTORCH),
+    (b"/.format_version", "a PyTorch checkpoint", EXPORT_PYTORCH),
+    (b"archive_format", "a PyTorch exported program", EXPORT_PYTORCH),
+    (b"model.weights.h5", "a Keras model", CONVERT_TF),
+    (
+        b"deployment.toml",
+        "an edgeopt bundle",
+        "Give the model inside it, or the bundle to a command that takes one.",
+    ),
+    (b".npy", "a NumPy archive", "Data goes behind --data; give the .onnx file as the model."),
+)
+IN_TEXT = (
+    # (how the text begins, what it is, what to do)
+    ("<!doctype html", "an HTML page", "A download saved an error page in the model's place; download it again."),
+    ("<html", "an HTML page", "A download saved an error page in the model's place; download it again."),
+    ("<?xml", "an OpenVINO model (XML)", "Give the .onnx file that it was converted from."),
+    ("<net", "an OpenVINO model (XML)", "Give the .onnx file that it was converted from."),
+    ("ir_version", "an ONNX model as text", AS_TEXT.format("textproto")),
 )
 
 
@@ -35,36 +70,83 @@ def what_is(head: bytes) -> Sighting | None:
         if head[offset : offset + len(magic)] == magic:
             return Sighting(what, hint)
     if head.startswith(b"PK\x03\x04"):
-        if b"data.pkl" in head or b"/version" in head or b"/.format_version" in head:
-            return Sighting("a PyTorch checkpoint", EXPORT_PYTORCH)
-        return Sighting("a zip archive", "Unpack it and give the .onnx file inside.")
+        found = next(((what, hint) for name, what, hint in IN_ZIP if name in head), ("a zip archive", UNPACK))
+        return Sighting(*found)
     if head[:1] == b"\x80" and head[1:2] in b"\x02\x03\x04\x05" and len(head) > 1:
         return Sighting("a Python pickle, probably a PyTorch checkpoint", EXPORT_PYTORCH)
     if _is_safetensors(head):
         return Sighting("a safetensors file: weights without a graph", EXPORT_PYTORCH)
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if text.startswith((b"<?xml", b"<net")):
-        return Sighting("an OpenVINO model (XML)", "Give the .onnx file that it was converted from.")
-    if head and not set(head) - TEXT_BYTES:
-        return Sighting("a text file", "Give the .onnx file; a download may have saved an error page instead.")
-    return None
+    if _is_tensorflow(head):
+        return Sighting("a TensorFlow graph", "Convert it first: python -m tf2onnx.convert --saved-model FOLDER.")
+    return _what_text(head)
+
+
+def _what_text(head: bytes) -> Sighting | None:
+    text = _text(head)
+    if text is None:
+        return None
+    start = text.removeprefix("\ufeff").lstrip().lower()
+    if start.startswith("<") and start[1:].lstrip().startswith("ir_version"):
+        return Sighting("an ONNX model as text", AS_TEXT.format("onnxtxt"))
+    for beginning, what, hint in IN_TEXT:
+        if start.startswith(beginning):
+            return Sighting(what, hint)
+    if start.startswith("{") and '"irversion"' in start:
+        return Sighting("an ONNX model as JSON", AS_TEXT.format("json"))
+    return Sighting("a text file", "Give the .onnx file; a download may have saved an error page instead.")
+
+
+def _text(head: bytes) -> str | None:
+    """The head as text; its last letter may be cut."""
+    try:
+        text = head.decode()
+    except UnicodeDecodeError as error:
+        if error.start < len(head) - 3 or not error.start:
+            return None
+        text = head[: error.start].decode()
+    readable = all(letter >= " " or letter in "\t\n\f\r" for letter in text)
+    return text if text and readable else None
+
+
+def _is_tensorflow(head: bytes) -> bool:
+    """A frozen graph begins with a node (field 1 with a length), a saved model with its schema, 1, and a graph.
+
+    An ONNX model's first field is its IR version, a number; what follows is short.
+    """
+    if head.startswith(b"\x08\x01\x12"):
+        return _varint(head, 3)[0] > 1000
+    if head[:1] != b"\x0a":
+        return False
+    length, start = _varint(head, 1)
+    # A node begins with its name (field 1) and its operator (field 2), both texts.
+    name_length, after = _varint(head, start + 1)
+    return (
+        4 < length < 1_000_000
+        and head[start : start + 1] == b"\x0a"
+        and (head[after + name_length : after + name_length + 1] == b"\x12")
+    )
 
 
 def check_file(path: Path) -> None:
     """Raises ModelError for a file that cannot be read or whose first bytes say that it is no ONNX model."""
-    if path.is_dir():
-        raise ModelError(f"'{path}' is a folder, not a model.", "Give the .onnx file inside it.")
     try:
+        if path.is_dir():
+            raise ModelError(f"'{path}' is a folder, not a model.", "Give the .onnx file inside it.")
+        if path.exists() and not path.is_file():
+            raise ModelError(f"'{path}' is a device or a pipe, not a file.", "Save the model to a file first.")
         with path.open("rb") as stream:
             head = stream.read(HEAD_BYTES)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise ModelError(f"There is no file '{path}'.", "Check the path.") from error
     except PermissionError as error:
         raise ModelError(f"'{path}' may not be read.", "Check the file's permissions.") from error
+    except (OSError, ValueError) as error:
+        raise ModelError(f"'{path}' cannot be read: {said_by(error)}.", "Check the path.") from error
     if not head:
         raise ModelError(f"'{path.name}' is empty (0 bytes).", "Copy or download it again.")
     if sighting := what_is(head):
-        raise ModelError(f"'{path.name}' is {sighting.what}, not an ONNX model.", sighting.hint)
+        instead = "as protobuf" if sighting.what.startswith("an ONNX model") else "an ONNX model"
+        raise ModelError(f"'{path.name}' is {sighting.what}, not {instead}.", sighting.hint)
 
 
 def is_cut_short(data: bytes) -> bool:

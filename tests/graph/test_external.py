@@ -49,8 +49,13 @@ def linked_folder(path):
     relocate(path, location="data/weights.bin")
 
 
+def hard_linked(path):
+    (path.parent / "other.bin").hardlink_to(path.parent / "weights.bin")
+
+
 BAD = (
     (missing, "is missing"),
+    (hard_linked, "has several hard links"),
     (short, "is too short: the weight 'w' ends at byte 1,600, the file at 100"),
     (linked, "is a symbolic link"),
     (linked_folder, "is a symbolic link"),
@@ -71,3 +76,18 @@ def test_bad_external_data_gets_one_sentence_and_a_hint(external_model, spoil, s
         load(external_model)
     assert said in caught.value.message
     assert caught.value.hint
+
+
+def test_an_output_without_a_shape_is_no_hindrance(external_model):
+    proto = onnx.load(external_model, load_external_data=False)
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    external_model.write_bytes(proto.SerializeToString())
+    assert list(load(external_model).ir.graph.outputs[0].shape) == [400]
+
+
+def test_an_unsorted_model_is_sorted(external_model):
+    proto = onnx.load(external_model, load_external_data=False)
+    proto.graph.node[0].input[0] = "late"
+    proto.graph.node.append(onnx.helper.make_node("Neg", ["x"], ["late"]))
+    external_model.write_bytes(proto.SerializeToString())
+    assert [node.op_type for node in load(external_model).ir.graph] == ["Neg", "Add"]

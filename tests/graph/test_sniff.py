@@ -1,19 +1,112 @@
+import io
+import json
+import tarfile
+import zipfile
+
+import numpy as np
 import onnx
 import onnx.parser
+import onnx.printer
+import pytest
+from google.protobuf import json_format, text_format
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edgeopt.graph.sniff import is_cut_short, what_is
 
-MODEL = onnx.parser.parse_model(
+PROTO = onnx.parser.parse_model(
     '<ir_version: 8, opset_import: ["" : 17], producer_name: "test"> '
     "g (float[2] x) => (float[2] y) { a = Relu(x)  b = Neg(a)  y = Exp(b) }"
-).SerializeToString()
+)
+MODEL = PROTO.SerializeToString()
 
 
-def test_a_model_is_nothing_else():
-    assert what_is(MODEL) is None
+@pytest.mark.parametrize("ir_version", range(1, 14))
+def test_a_model_is_nothing_else(ir_version):
+    model = onnx.ModelProto(ir_version=ir_version, producer_name="an exporter", graph=PROTO.graph)
+    assert what_is(model.SerializeToString()) is None
+    assert what_is(onnx.ModelProto(graph=PROTO.graph).SerializeToString()) is None
     assert not is_cut_short(MODEL)
+
+
+def archive(*names):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        for name in names:
+            file.writestr(name, b"content")
+    return buffer.getvalue()
+
+
+def tar():
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as file:
+        file.addfile(tarfile.TarInfo("model.onnx"))
+    return buffer.getvalue()
+
+
+def npz():
+    buffer = io.BytesIO()
+    np.savez(buffer, x=np.ones(3))
+    return buffer.getvalue()
+
+
+def length(data):
+    return bytes([len(data) & 0x7F | 0x80, len(data) >> 7]) if len(data) > 0x7F else bytes([len(data)])
+
+
+def field(number, data):
+    return bytes([number << 3 | 2]) + length(data) + data
+
+
+FILES = {
+    "a tar archive": tar(),
+    "an xz archive": b"\xfd7zXZ\0\0\4",
+    "a bzip2 archive": b"BZh91AY",
+    "a Zstandard archive": b"\x28\xb5\x2f\xfd\x24",
+    "a TensorRT engine": b"ftrt\0\0\0\0",
+    "a NumPy array": b"\x93NUMPY\1\0",
+    "a NumPy archive": npz(),
+    "a PyTorch exported program": archive("model/archive_format"),
+    "a Keras model": archive("metadata.json", "model.weights.h5"),
+    "an edgeopt bundle": archive("deployment.toml"),
+    "an ExecuTorch program": b"\x30\0\0\0ET12",
+    "an HTML page": "<!DOCTYPE html>\n<html><body>Zugriff nicht möglich</body>".encode(),
+    "an OpenVINO model (XML)": b'\xef\xbb\xbf<?xml version="1.0"?>\n<net name="m">',
+    "a text file": "höher als 3".encode(),
+    "a TensorFlow graph": field(1, field(1, b"input/x") + field(2, b"Placeholder")) * 3,
+    "a Git LFS pointer": b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n",
+}
+
+
+@pytest.mark.parametrize("what", FILES)
+def test_what_is_given_by_mistake(what):
+    assert what_is(FILES[what]).what.startswith(what)
+
+
+def test_a_saved_model_of_tensorflow():
+    assert what_is(b"\x08\x01\x12" + length(b"x" * 5000) + b"x" * 5000).what == "a TensorFlow graph"
+
+
+FORMATS = {
+    "onnxtxt": onnx.printer.to_text(PROTO),
+    "textproto": text_format.MessageToString(PROTO),
+    "json": json_format.MessageToJson(PROTO),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The onnxtxt format is experimental")
+@pytest.mark.parametrize("format_", FORMATS)
+def test_the_hint_for_onnx_as_text_converts_it(format_, tmp_path):
+    path = tmp_path / "model.txt"
+    path.write_text(FORMATS[format_])
+    sighting = what_is(path.read_bytes())
+    assert sighting.what.startswith("an ONNX model as ")
+    assert f"format='{format_}'" in sighting.hint
+    assert onnx.load(path, format=format_).graph.node == PROTO.graph.node
+
+
+def test_other_json_is_a_text_file():
+    assert what_is(json.dumps({"a": 1}).encode()).what == "a text file"
 
 
 @given(st.binary(min_size=1, max_size=64))

@@ -1,4 +1,4 @@
-from edgeopt.graph.structure import fault, infer_shapes, keep_declared_shapes, signature
+from edgeopt.graph.structure import fault, keep_declared_shapes, signature
 
 CHAIN = "g (float[B,2] x) => (float[B,2] y) { a = Relu(x)  y = Neg(a) }"
 
@@ -31,11 +31,25 @@ def test_a_node_that_reads_nothing_is_a_fault(make_model):
     assert "it left an invalid graph" in fault(model, before)
 
 
-def test_shapes_are_filled_in_and_declared_ones_stay(make_model):
+def test_declared_shapes_come_back(make_model):
     model = make_model(CHAIN).ir
-    infer_shapes(model)
-    assert [str(dim) for dim in model.graph[0].outputs[0].shape] == ["B", "2"]
     copy = model.clone()
     copy.graph.outputs[0].shape = None
     keep_declared_shapes(model, copy)
     assert [str(dim) for dim in copy.graph.outputs[0].shape] == ["B", "2"]
+
+
+def test_big_weights_are_left_where_they_are(make_model):
+    import numpy as np
+
+    model = make_model("g (float[600] x) => (float[600] y) { y = Add(x, w) }", w=np.ones(600, np.float32)).ir
+    weight = model.graph.initializers["w"].const_value
+    assert fault(model, signature(model)) is None
+    assert model.graph.initializers["w"].const_value is weight
+
+
+def test_names_that_are_there_twice_are_a_fault(make_model):
+    model = make_model(CHAIN).ir
+    before = signature(model)
+    model.graph[0].outputs[0].name = "y"
+    assert "it left an invalid graph" in fault(model, before)

@@ -1,18 +1,45 @@
-"""What a pass is, and the few words in which all passes speak about graphs."""
+"""What a pass is; with the words of `graph/nodes.py`, all that most passes need."""
 
-import logging
-import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.ledger import Change, Refusal
+from edgeopt.graph.nodes import (
+    constant,
+    inner_graphs,
+    is_op,
+    is_random,
+    label,
+    node_count,
+    nodes_of,
+    parts,
+    quiet,
+)
 
 if TYPE_CHECKING:
-    import numpy as np
     import onnx_ir as ir
-    from numpy.typing import NDArray
+
+
+__all__ = [
+    "Normalization",
+    "Notes",
+    "Pass",
+    "PassContext",
+    "PassResult",
+    "adopt_orphans",
+    "constant",
+    "inner_graphs",
+    "is_op",
+    "is_random",
+    "label",
+    "node_count",
+    "nodes_of",
+    "parts",
+    "plural",
+    "quiet",
+    "replace_value",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +63,8 @@ class PassContext:
     """The shapes of inputs that the user fixes."""
     normalize: "Normalization | None" = None
     """What the user wants done to the input within the model, where he wants that."""
+    layout: str = ""
+    """The order of dimensions in which the user wants to give and get pictures, where he wants another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,43 +110,6 @@ class Notes:
         )
 
 
-def parts(model: "ir.Model") -> "Iterator[ir.Graph | ir.Function]":
-    """The main graph, all subgraphs, and all functions with theirs."""
-    yield from model.graphs()
-    for function in model.functions.values():
-        yield function
-        yield from function.subgraphs()
-
-
-def nodes_of(model: "ir.Model") -> "Iterator[ir.Node]":
-    for part in parts(model):
-        yield from part
-
-
-def node_count(model: "ir.Model") -> int:
-    """All nodes, those in subgraphs and functions too."""
-    return sum(len(part) for part in parts(model))
-
-
-def label(node: "ir.Node") -> str:
-    """A node by its name, or by its first output where it has none."""
-    return f"{node.op_type} '{node.name or (node.outputs[0].name if node.outputs else '')}'"
-
-
-def is_op(node: "ir.Node | None", *types: str) -> bool:
-    return node is not None and node.domain in {"", "ai.onnx"} and node.op_type in types
-
-
-def constant(value: "ir.Value | None") -> "NDArray[np.generic] | None":
-    """The array behind a value that never changes: a weight that is no input, or a Constant's output."""
-    import onnx_ir as ir
-
-    if value is None or value.is_graph_input():
-        return None
-    tensor = ir.convenience.get_const_tensor(value)
-    return None if tensor is None else tensor.numpy()
-
-
 def replace_value(old: "ir.Value", new: "ir.Value") -> str | None:
     """Lets everything that reads `old` read `new`; returns why that cannot be, where it cannot."""
     graph = old.producer().graph
@@ -152,37 +144,6 @@ def adopt_orphans(model: "ir.Model") -> None:
                     value.name = name
                     taken.add(name)
                     part.register_initializer(value)
-
-
-RANDOM = (
-    "RandomUniform",
-    "RandomNormal",
-    "RandomUniformLike",
-    "RandomNormalLike",
-    "Multinomial",
-    "Bernoulli",
-)
-
-
-def is_random(node: "ir.Node") -> bool:
-    """Whether a node draws random numbers, so that running it twice gives two results."""
-    return is_op(node, *RANDOM) or (is_op(node, "Dropout") and len(node.inputs) > 2)
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keeps what libraries log and numpy warns about off the user's terminal; the ledger tells."""
-    loggers = [logging.getLogger(name) for name in ("onnxscript", "onnx_ir")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.CRITICAL)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
 
 
 def plural(count: int, noun: str) -> str:

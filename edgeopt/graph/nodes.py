@@ -1,0 +1,96 @@
+"""The few words in which all of `graph` speaks about nodes and values."""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnx_ir as ir
+    from numpy.typing import NDArray
+
+
+def parts(model: "ir.Model") -> "Iterator[ir.Graph | ir.Function]":
+    """The main graph, all subgraphs, and all functions with theirs."""
+    yield from model.graphs()
+    for function in model.functions.values():
+        yield function
+        yield from function.subgraphs()
+
+
+def inner_graphs(node: "ir.Node") -> "Iterator[ir.Graph]":
+    """The branches or the body of a node that has such."""
+    import onnx_ir as ir
+
+    for attribute in node.attributes.values():
+        if attribute.is_ref():
+            continue
+        if attribute.type == ir.AttributeType.GRAPH:
+            yield attribute.as_graph()
+        elif attribute.type == ir.AttributeType.GRAPHS:
+            yield from attribute.as_graphs()
+
+
+def nodes_of(model: "ir.Model") -> "Iterator[ir.Node]":
+    for part in parts(model):
+        yield from part
+
+
+def node_count(model: "ir.Model") -> int:
+    """All nodes, those in subgraphs and functions too."""
+    return sum(len(part) for part in parts(model))
+
+
+def label(node: "ir.Node") -> str:
+    """A node by its name, or by its first output where it has none."""
+    return f"{node.op_type} '{node.name or (node.outputs[0].name if node.outputs else '')}'"
+
+
+def is_op(node: "ir.Node | None", *types: str) -> bool:
+    return node is not None and node.domain in {"", "ai.onnx"} and node.op_type in types
+
+
+def constant(value: "ir.Value | None") -> "NDArray[np.generic] | None":
+    """The array behind a value that never changes: a weight that is no input, or a Constant's output."""
+    import onnx_ir as ir
+
+    if value is None or value.is_graph_input():
+        return None
+    try:
+        tensor = ir.convenience.get_const_tensor(value)
+    except ValueError:  # a Constant that holds a sparse tensor
+        return None
+    return None if tensor is None else tensor.numpy()
+
+
+RANDOM = (
+    "RandomUniform",
+    "RandomNormal",
+    "RandomUniformLike",
+    "RandomNormalLike",
+    "Multinomial",
+    "Bernoulli",
+)
+
+
+def is_random(node: "ir.Node") -> bool:
+    """Whether a node draws random numbers, so that running it twice gives two results."""
+    return is_op(node, *RANDOM) or (is_op(node, "Dropout") and len(node.inputs) > 2)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps what libraries log and numpy warns about off the user's terminal; the ledger tells."""
+    loggers = [logging.getLogger(name) for name in ("onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -1,0 +1,278 @@
+"""Shapes and types that follow from those which a model declares; also with the sizes that a user fixes.
+
+What follows only from data (a `NonZero`, a `Reshape` to a computed shape, the length of a `Loop`) stays open.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from edgeopt.graph.numbers import put_in_numbers
+from edgeopt.graph.stripped import inferable, skeleton
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+# protobuf classes carry no types; these are onnx's ModelProto, GraphProto and FunctionProto.
+Proto = Any
+NOTHING_GIVEN: Mapping[str, tuple[int, ...]] = {}
+# onnx follows the contents of 1-D integer tensors at 140 bytes an element; shapes have a few dimensions.
+FOLLOWED_ELEMENTS = 10_000
+INTEGERS = {6, 7}
+ROUNDS = 12  # each finds the numbers behind the shapes that the one before found
+
+
+def infer_shapes(model: "ir.Model", given: Mapping[str, tuple[int, ...]] = NOTHING_GIVEN) -> None:
+    """Fills in shapes and types that are not known yet, in subgraphs and functions too; never fails.
+
+    Those that are known stay, and so do inputs and outputs; but `given` fixes open dimensions of inputs first, and
+    what follows from that of outputs. A size that contradicts a declared one does not count.
+    """
+    bind(model, given)
+    if _all_known(model, outputs=bool(given)):
+        return
+    inferred = _inferred(inferable(skeleton(model)[0]))
+    if inferred is None:
+        return
+    _fill(model.graph, inferred.graph, outputs=bool(given))
+    _fill_functions(model)
+
+
+def _all_known(model: "ir.Model", outputs: bool) -> bool:
+    """Whether there is nothing left to fill in, which is quicker to see than to infer."""
+    if model.functions:
+        return False
+    told = set() if outputs else set(model.graph.outputs)
+    return all(
+        value.dtype is not None and value.shape is not None and value.shape.is_static()
+        for graph in model.graphs()
+        for node in graph
+        for value in node.outputs
+        if value.name and value not in told
+    )
+
+
+def bind(model: "ir.Model", given: Mapping[str, tuple[int, ...]]) -> None:
+    """Fixes open dimensions of inputs, and with a named one all that have its name."""
+    import onnx_ir as ir
+
+    sizes: dict[str, int] = {}
+    for value in model.graph.inputs:
+        wanted = given.get(value.name or "")
+        if wanted is None:
+            continue
+        if value.shape is None:
+            value.shape = ir.Shape(wanted)
+        elif len(value.shape) == len(wanted):
+            for dimension, size in zip(value.shape, wanted, strict=True):
+                if not isinstance(dimension, int) and dimension.value is not None:
+                    sizes.setdefault(dimension.value, size)
+            value.shape = _merged(value.shape, ir.Shape(wanted))
+    if not sizes:
+        return
+    for value in _values(model):
+        if value.shape is not None and not value.shape.is_static():
+            value.shape = ir.Shape([d if isinstance(d, int) else sizes.get(d.value or "", d) for d in value.shape])
+
+
+def forget_claims(model: "ir.Model") -> None:
+    """Drops the shapes that a file claims for inner values; types stay.
+
+    Exporters freeze sizes there that are open in truth: what a pass derived from them would be wrong for others.
+    """
+    for graph in model.graphs():
+        for node in graph:
+            for value in node.outputs:
+                if not value.is_graph_output():
+                    value.shape = None
+
+
+def open_count(model: "ir.Model") -> int:
+    """How many results of nodes still have no shape, or a dimension that is no number."""
+    return sum(
+        1
+        for graph in model.graphs()
+        for node in graph
+        for value in node.outputs
+        if value.name and (value.shape is None or not value.shape.is_static())
+    )
+
+
+def fill_outputs(model: "ir.Model") -> None:
+    """Gives outputs that were declared without type or shape those that follow."""
+    if all(value.shape is not None or not _is_tensor(value) for value in model.graph.outputs):
+        return
+    inferred = _inferred(inferable(skeleton(model)[0]))
+    for value, found in zip(model.graph.outputs, inferred.graph.output if inferred else (), strict=False):
+        _take(value, found)
+
+
+def _is_tensor(value: "ir.Value") -> bool:
+    import onnx_ir as ir
+
+    return value.type is None or isinstance(value.type, ir.TensorType)
+
+
+def _values(model: "ir.Model") -> "Iterator[ir.Value]":
+    for graph in model.graphs():
+        yield from graph.inputs
+        for node in graph:
+            yield from node.outputs
+
+
+def _inferred(proto: Proto) -> Proto | None:
+    """The same with all that onnx can tell; None where its inference fails."""
+    import onnx
+
+    infer = onnx.shape_inference.infer_shapes
+    found = None
+    try:
+        found = infer(proto)
+        if _largest_followed(found.graph) <= FOLLOWED_ELEMENTS:
+            # Anew, because the names that the first made up would stand in the way of those that follow from data.
+            found = infer(proto, data_prop=True)
+            for _ in range(ROUNDS):
+                if not put_in_numbers(found):
+                    break
+                found = infer(found, data_prop=True)
+    except Exception:  # noqa: BLE001 - what a library raises about odd graphs; what was found until then still holds
+        return found
+    return found
+
+
+def _largest_followed(graph: Proto) -> int:
+    """The elements of the longest 1-D integer tensor whose length is known."""
+    longest = max(
+        (w.dims[0] for w in graph.initializer if len(w.dims) == 1 and w.data_type in INTEGERS), default=0
+    )
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        kind = value.type.tensor_type
+        if kind.elem_type in INTEGERS and len(kind.shape.dim) == 1:
+            longest = max(longest, kind.shape.dim[0].dim_value)
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in (*((attribute.g,) if attribute.HasField("g") else ()), *attribute.graphs):
+                longest = max(longest, _largest_followed(inner))
+    return longest
+
+
+def _fill(part: "ir.Graph | ir.Function", found: Proto, outputs: bool) -> None:
+    """Takes over what inference told of a graph and of its subgraphs."""
+    infos = {info.name: info for info in (*found.value_info, *found.output)}
+    for node, proto in zip(part, found.node, strict=False):
+        for value in node.outputs:
+            info = infos.get(value.name or "")
+            if info is not None and (outputs or not value.is_graph_output()):
+                _take(value, info)
+        for attribute in proto.attribute:
+            if attribute.HasField("g") and attribute.name in node.attributes:
+                _fill(node.attributes[attribute.name].as_graph(), attribute.g, outputs)
+
+
+def _take(value: "ir.Value", info: Proto) -> None:
+    import onnx_ir as ir
+
+    type_ = info.type
+    if type_.WhichOneof("value") not in {"tensor_type", "sparse_tensor_type"} and "map_type" in str(type_):
+        return  # onnx-ir has no maps; see maps.py
+    value.type = value.type or ir.serde.deserialize_type_proto_for_type(type_)
+    value.shape = _merged(value.shape, ir.serde.deserialize_type_proto_for_shape(type_))
+
+
+def _merged(known: "ir.Shape | None", found: "ir.Shape | None") -> "ir.Shape | None":
+    import onnx_ir as ir
+
+    if known is None or found is None or len(known) != len(found):
+        return known if known is not None else found
+    return ir.Shape(
+        [
+            new if not isinstance(old, int) and (isinstance(new, int) or old.value is None) else old
+            for old, new in zip(known, found, strict=True)
+        ]
+    )
+
+
+def _fill_functions(model: "ir.Model") -> None:
+    """Shapes inside functions, where all calls of one agree; callers come before what they call."""
+    waiting = dict(model.functions)
+    calls: dict[ir.OperatorIdentifier, list[ir.Node]] = {}
+    for graph in model.graphs():
+        _note_calls(graph, model, calls)
+    while waiting:
+        called_by_waiting = {
+            node.op_identifier() for function in waiting.values() for node in function.all_nodes()
+        }
+        ready = [identifier for identifier in waiting if identifier not in called_by_waiting]
+        if not ready:
+            return  # functions that call themselves; the checks on loading refuse them
+        for identifier in ready:
+            function = waiting.pop(identifier)
+            if identifier in calls:
+                _fill_function(function, calls[identifier], model)
+            _note_calls(function, model, calls)
+            for inner in function.subgraphs():
+                _note_calls(inner, model, calls)
+
+
+def _note_calls(
+    part: "ir.Graph | ir.Function",
+    model: "ir.Model",
+    calls: "dict[ir.OperatorIdentifier, list[ir.Node]]",
+) -> None:
+    for node in part:
+        if node.op_identifier() in model.functions:
+            calls.setdefault(node.op_identifier(), []).append(node)
+
+
+def _fill_function(function: "ir.Function", calls: "list[ir.Node]", model: "ir.Model") -> None:
+    import onnx
+    import onnx_ir as ir
+
+    body = ir.to_proto(function)
+    graph = onnx.GraphProto(name="body", node=body.node)
+    for place, name in enumerate(body.input):
+        given = [call.inputs[place] if place < len(call.inputs) else None for call in calls]
+        value = _common(given)
+        if value is not None:
+            value.name = name
+            graph.input.append(ir.to_proto(value))
+    _resolve_references(graph, function, calls)
+    functions = [ir.to_proto(each) for each in model.functions.values()]
+    proto = onnx.ModelProto(
+        graph=graph, ir_version=model.ir_version, opset_import=body.opset_import, functions=functions
+    )
+    inferred = _inferred(proto)
+    if inferred is not None:
+        _fill(function, inferred.graph, outputs=True)
+
+
+def _common(values: "list[ir.Value | None]") -> "ir.Value | None":
+    """A value with the type and the dimensions that all of them share; None where there is no such type."""
+    import onnx_ir as ir
+
+    known = [value for value in values if value is not None and value.type is not None]
+    if len(known) < len(values) or len({str(value.type) for value in known}) != 1:
+        return None
+    shapes = [value.shape for value in known]
+    common = None
+    if all(shape is not None for shape in shapes) and len({len(shape or ()) for shape in shapes}) == 1:
+        columns = zip(*(tuple(shape or ()) for shape in shapes), strict=True)
+        common = ir.Shape([column[0] if len(set(column)) == 1 else None for column in columns])
+    return ir.Value(name="", type=known[0].type, shape=common)
+
+
+def _resolve_references(graph: Proto, function: "ir.Function", calls: "list[ir.Node]") -> None:
+    """Puts in what the calls say where the body refers to an attribute, or what the function says by default."""
+    import onnx_ir as ir
+
+    for node in graph.node:
+        for attribute in list(node.attribute):
+            if not attribute.ref_attr_name:
+                continue
+            default = function.attributes.get(attribute.ref_attr_name)
+            said = [call.attributes.get(attribute.ref_attr_name, default) for call in calls]
+            protos = [ir.to_proto(each) for each in said if each is not None and each.value is not None]
+            name = attribute.name
+            node.attribute.remove(attribute)
+            if protos and len(protos) == len(said) and all(each == protos[0] for each in protos):
+                node.attribute.add().CopyFrom(protos[0])
+                node.attribute[-1].name = name

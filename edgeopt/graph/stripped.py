@@ -1,0 +1,216 @@
+"""A model as protobuf without its big weights: for onnx's checker, shape inference, and savers.
+
+Weights are most of a model's bytes, and neither the checker nor shape inference reads the big ones; a copy of a
+model of gigabytes without them takes kilobytes.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from edgeopt.graph import maps
+from edgeopt.graph.external import EXTERNAL, subgraphs, tensors
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+# protobuf classes carry no types; these are onnx's ModelProto, GraphProto, NodeProto and TensorProto.
+Proto = Any
+KEPT_BYTES = 1024  # shapes, axes, scales: what checks and inference may want to know
+STAND_IN = "edgeopt-stand-in"
+_EXCUSED = "edgeopt.deprecated"
+
+
+def skeleton(model: "ir.Model", everything: bool = True) -> "tuple[Proto, list[ir.TensorProtocol]]":
+    """The model as protobuf with a stand-in for each big weight, whose `offset` is its place in the list.
+
+    With `everything`, big tensors in subgraphs and attributes too, else the main graph's weights alone.
+    """
+    import onnx_ir as ir
+
+    with _replaced(model, everything) as big:
+        proto = ir.to_proto(model)
+    maps.restore(proto)
+    return proto, big
+
+
+def without_big_tensors(proto: Proto) -> Proto:
+    """A copy of what a file holds, with stand-ins for its big tensors; they are never copied."""
+    copy = type(proto)()
+    _copy(proto, copy)
+    return copy
+
+
+def _copy(source: Proto, target: Proto) -> None:
+    """Copies field by field what may hold a tensor somewhere, and whole what cannot."""
+    for field, value in source.ListFields():
+        kind = field.message_type.name if field.message_type else ""
+        if kind == "TensorProto":
+            for tensor in _each(field, value):
+                _copy_tensor(tensor, _new(field, target))
+        elif kind in _HOLDERS:
+            for message in _each(field, value):
+                if kind == "NodeProto" and _is_plain(message):
+                    _new(field, target).CopyFrom(message)
+                else:
+                    _copy(message, _new(field, target))
+        elif field.is_repeated:
+            getattr(target, field.name).MergeFrom(value)
+        elif kind:
+            getattr(target, field.name).CopyFrom(value)
+        else:
+            setattr(target, field.name, value)
+
+
+_HOLDERS = {"GraphProto", "NodeProto", "AttributeProto", "TrainingInfoProto", "FunctionProto"}
+_HEAD = ("name", "data_type", "doc_string")
+
+
+def _each(field: Proto, value: Proto) -> Proto:
+    return value if field.is_repeated else (value,)
+
+
+def _new(field: Proto, target: Proto) -> Proto:
+    made = getattr(target, field.name)
+    if field.is_repeated:
+        return made.add()
+    made.SetInParent()
+    return made
+
+
+def _is_plain(node: Proto) -> bool:
+    """Whether a node holds neither tensor nor graph."""
+    return not any(a.HasField("t") or a.HasField("g") or a.tensors or a.graphs for a in node.attribute)
+
+
+def _copy_tensor(source: Proto, target: Proto) -> None:
+    if source.data_location != EXTERNAL and math.prod(source.dims) * 4 <= KEPT_BYTES:
+        target.CopyFrom(source)
+        return
+    for name in _HEAD:
+        setattr(target, name, getattr(source, name))
+    target.dims.extend(source.dims)
+    target.data_location = EXTERNAL
+    target.external_data.add(key="location", value=STAND_IN)
+
+
+@contextmanager
+def _replaced(model: "ir.Model", everything: bool) -> "Iterator[list[ir.TensorProtocol]]":
+    """Puts stand-ins into the model and, at the end, the weights back; the graph itself is not touched."""
+    import onnx_ir as ir
+
+    big: list[ir.TensorProtocol] = []
+    values: list[tuple[ir.Value, ir.TensorProtocol]] = []
+    attributes: list[tuple[ir.Node, ir.Attr]] = []
+
+    def stand_in(tensor: "ir.TensorProtocol") -> "ir.ExternalTensor":
+        big.append(tensor)
+        return ir.ExternalTensor(
+            STAND_IN, len(big) - 1, None, tensor.dtype, shape=ir.Shape(tensor.shape), name=tensor.name or ""
+        )
+
+    try:
+        for part in model.graphs() if everything else (model.graph,):
+            for value in part.initializers.values():
+                tensor = value.const_value
+                if tensor is not None and is_big(tensor):
+                    values.append((value, tensor))
+                    value.const_value = stand_in(tensor)
+        for node, attribute in tensor_attributes(model) if everything else ():
+            tensor = attribute.as_tensor()
+            if is_big(tensor):
+                attributes.append((node, attribute))
+                node.attributes[attribute.name] = ir.AttrTensor(attribute.name, stand_in(tensor))
+        yield big
+    finally:
+        for value, tensor in values:
+            value.const_value = tensor
+        for node, attribute in attributes:
+            node.attributes[attribute.name] = attribute
+
+
+def tensor_attributes(model: "ir.Model") -> "Iterator[tuple[ir.Node, ir.Attr]]":
+    import onnx_ir as ir
+
+    functions = (part for f in model.functions.values() for part in (f, *f.subgraphs()))
+    for part in (*model.graphs(), *functions):
+        for node in part:
+            for attribute in tuple(node.attributes.values()):
+                if not attribute.is_ref() and attribute.type is ir.AttributeType.TENSOR:
+                    yield node, attribute
+
+
+def is_big(tensor: "ir.TensorProtocol") -> bool:
+    """Whether a stand-in is put in a tensor's place; always where its data lies in a file."""
+    import onnx_ir as ir
+
+    if tensor.dtype is ir.DataType.STRING:
+        return False
+    return isinstance(tensor, ir.ExternalTensor) or tensor.nbytes > KEPT_BYTES
+
+
+def checkable(proto: Proto) -> Proto:
+    """The skeleton in the form that onnx's checker accepts: it wants data, but none where a tensor is empty.
+
+    It also wants a type and a shape for every input and output. Real models leave both out, and no runtime minds.
+    """
+    for tensor in tensors(proto):
+        if _is_stand_in(tensor):
+            _forget_place(tensor)
+            tensor.dims[:] = [0]
+    for graph in graphs_of(proto.graph):
+        for value in graph.output:
+            if value.type.WhichOneof("value") is None:
+                value.type.tensor_type.elem_type = 1
+        for value in (*graph.input, *graph.output):
+            kind = value.type.WhichOneof("value")
+            if kind in {"tensor_type", "sparse_tensor_type"}:
+                getattr(value.type, kind).shape.SetInParent()
+    _excuse_deprecated(proto)
+    return proto
+
+
+def _excuse_deprecated(proto: Proto) -> None:
+    """Exporters write operators that an opset took back (GroupNormalization-18), and runtimes run them."""
+    newest = {entry.domain: entry.version for entry in proto.opset_import}
+    old = {(domain, name) for domain, name, since in _deprecated() if since <= newest.get(domain, 0)}
+    found = [node for graph in graphs_of(proto.graph) for node in graph.node if (node.domain, node.op_type) in old]
+    for node in found:
+        node.domain = _EXCUSED
+    if found:
+        proto.opset_import.add(domain=_EXCUSED, version=1)
+
+
+@cache
+def _deprecated() -> tuple[tuple[str, str, int], ...]:
+    import onnx
+
+    schemas = onnx.defs.get_all_schemas_with_history()
+    return tuple((schema.domain, schema.name, schema.since_version) for schema in schemas if schema.deprecated)
+
+
+def inferable(proto: Proto) -> Proto:
+    """The skeleton in the form that shape inference takes: a weight's type and shape without its data."""
+    for tensor in tensors(proto):
+        if _is_stand_in(tensor):
+            _forget_place(tensor)
+    return proto
+
+
+def _is_stand_in(tensor: Proto) -> bool:
+    return bool(tensor.data_location == EXTERNAL and tensor.external_data[0].value == STAND_IN)
+
+
+def _forget_place(tensor: Proto) -> None:
+    tensor.ClearField("data_location")
+    tensor.ClearField("external_data")
+
+
+def graphs_of(graph: Proto) -> Iterator[Proto]:
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in subgraphs(attribute):
+                yield from graphs_of(inner)

@@ -1,0 +1,81 @@
+import numpy as np
+import onnx
+import pytest
+
+from edgeopt.graph.model import load
+from edgeopt.graph.tensors import make_dense, tensor_fault
+
+helper = onnx.helper
+ADD = "g (float[2,3] x) => (float[2,3] y) { y = Add(x, w) }"
+
+
+def with_weight(write_model, tensor):
+    path = write_model(ADD)
+    proto = onnx.load(path)
+    proto.graph.initializer.append(tensor)
+    return path, proto
+
+
+TYPES = sorted({*onnx.TensorProto.DataType.keys()} - {"UNDEFINED", "STRING"})
+
+
+@pytest.mark.parametrize("raw", [False, True])
+@pytest.mark.parametrize("name", TYPES)
+def test_every_data_type_in_both_forms_holds_what_it_promises(write_model, name, raw):
+    type_ = getattr(onnx.TensorProto, name)
+    tensor = helper.make_tensor("w", type_, [5], [1] * 5)
+    if raw:
+        tensor = onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor), "w")
+    proto = with_weight(write_model, tensor)[1]
+    assert tensor_fault(proto) is None
+
+
+def spoiled(**changes):
+    def spoil(tensor):
+        for key, value in changes.items():
+            setattr(tensor, key, value)
+
+    return spoil
+
+
+BAD = (
+    (spoiled(raw_data=b"1234"), "its weight 'w' holds 4 bytes where its type and shape need 24"),
+    (lambda tensor: tensor.ClearField("raw_data"), "holds 0 values where its type and shape need 6"),
+    (spoiled(data_type=99), "is of the data type 99, which is not known"),
+    (lambda tensor: tensor.dims.__setitem__(0, -2), "has a negative dimension"),
+)
+
+
+@pytest.mark.parametrize(("spoil", "said"), BAD, ids=[said for _, said in BAD])
+def test_a_damaged_weight_is_named(write_model, spoil, said):
+    proto = with_weight(write_model, onnx.numpy_helper.from_array(np.ones((2, 3), np.float32), "w"))[1]
+    spoil(proto.graph.initializer[0])
+    assert said in tensor_fault(proto)
+
+
+@pytest.mark.parametrize(("places", "shape"), [([1, 5], [2]), ([0, 1, 1, 2], [2, 2])])
+def test_sparse_weights_become_dense_and_the_model_says_so(write_model, results, places, shape):
+    """onnx-ir would drop them without a word."""
+    path, proto = with_weight(write_model, helper.make_tensor("unused", 1, [1], [0.0]))
+    values, indices = helper.make_tensor("w", 1, [2], [3.0, 4.0]), helper.make_tensor("i", 7, shape, places)
+    proto.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [2, 3]))
+    path.write_bytes(proto.SerializeToString())
+    model = load(path)
+    assert model.repairs == ("made 'w' dense, which came sparse",)
+    (sum_,) = results(model.ir, x=np.zeros((2, 3), np.float32))
+    np.testing.assert_array_equal(sum_, [[0, 3, 0], [0, 0, 4]])
+
+
+def test_sparse_constants_in_subgraphs_too(write_model):
+    proto = onnx.load(
+        write_model("""g (bool c, float[3] x) => (float[3] y) {
+        y = If (c) <then_branch = t () => (float[3] p) { w = Identity(x) p = Add(x, w) },
+                    else_branch = e () => (float[3] q) { q = Neg(x) }> }""")
+    )
+    branch = next(a.g for a in proto.graph.node[0].attribute if a.name == "then_branch")
+    sparse = helper.make_sparse_tensor(
+        helper.make_tensor("v", 1, [1], [3.0]), helper.make_tensor("i", 7, [1], [1]), [3]
+    )
+    branch.node[0].CopyFrom(helper.make_node("Constant", [], ["w"], sparse_value=sparse))
+    assert make_dense(proto) == ["w"]
+    np.testing.assert_array_equal(onnx.numpy_helper.to_array(branch.node[0].attribute[0].t), [0, 3, 0])
