@@ -9,8 +9,7 @@ import msgspec
 
 from edgeopt.backends import backend_named
 from edgeopt.errors import EdgeoptError
-from edgeopt.graph.analysis import Analysis, NodeRow, Tensor
-from edgeopt.ops import cost
+from edgeopt.graph.analysis import Analysis, NodeRow
 from edgeopt.ops.case import PRECISIONS, Attribute, Precision
 from edgeopt.ops.cases import CASES, operators
 from edgeopt.ops.form import attributes_of, first_name, form
@@ -80,7 +79,7 @@ def _by_operator(analysis: Analysis, attributes: Attributes) -> tuple[dict[Key, 
         own = attributes.get(first_name(tensor.name for tensor in node.outputs), {})
         key = (node.operator, node.domain, precision_of(node, dequantized), form(node.operator, given, own))
         nodes[key].append(node)
-        work[key] += _operations(node)
+        work[key] += (node.cost.operations or 0) * node.runs
     return nodes, work
 
 
@@ -95,21 +94,6 @@ def precision_of(node: NodeRow, dequantized: set[str]) -> str:
     dtypes = [tensor.dtype for tensor in (*node.inputs, *node.outputs) if tensor.name]
     known = next((_FLOATS[dtype] for dtype in dtypes if dtype in _FLOATS), None)
     return known or ("int8" if any(dtype in _BYTES for dtype in dtypes) else _OTHER)
-
-
-def _operations(node: NodeRow) -> int:
-    """Of one run; nothing where the shapes are not known."""
-    if node.domain or any(tensor.shape is None for tensor in (*node.inputs[:3], *node.outputs[:1]) if tensor.name):
-        return 0
-    try:
-        return cost.operations(node.operator, _sizes(node.inputs), _sizes(node.outputs), {})
-    except IndexError:
-        return 0  # fewer dimensions or inputs than the operator should have
-
-
-def _sizes(tensors: Sequence[Tensor]) -> list[tuple[int, ...]]:
-    """Open dimensions are 1."""
-    return [tuple(d if isinstance(d, int) else 1 for d in tensor.shape or ()) for tensor in tensors]
 
 
 def _row(key: Key, count: int, share: float, report: Report, names: list[str]) -> OperatorRow:

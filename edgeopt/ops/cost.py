@@ -1,7 +1,8 @@
-"""How much work an operator is, told from shapes alone: operations, and how many numbers make one of an output."""
+"""How much work an operator is, and how many numbers make one of an output: so much may rounding add up to."""
 
 from math import prod
 
+from edgeopt.graph.analysis.cost import Call, Operand, Unknown, arithmetic
 from edgeopt.ops.case import Attributes
 
 Shape = tuple[int, ...]
@@ -28,25 +29,16 @@ _READ_IN_PART = ("Gather", "Slice")
 
 
 def operations(operator: str, inputs: list[Shape], outputs: list[Shape], attributes: Attributes) -> int:
-    """Of one run; a multiplication and an addition are two, and any other function of a number is one."""
-    if not inputs or not outputs or operator in MOVES:
+    """Of one run, as `graph.analysis.cost` counts them; 0 where the shapes do not tell."""
+    call = Call(operator, _operands(inputs), _operands(outputs), attributes=attributes)
+    try:
+        return arithmetic(call).operations
+    except Unknown:
         return 0
-    given, out = inputs[0], prod(outputs[0])
-    if operator == "ConvTranspose":
-        return 2 * prod(given) * prod(inputs[1][1:])
-    if operator in _RECURRENT:
-        return 2 * prod(given[:2]) * (prod(inputs[1]) + prod(inputs[2]))
-    if operator == "Attention":
-        return 4 * prod(given) * inputs[1][-2]
-    if operator in _PRODUCTS:
-        return 2 * out * fan_in(operator, inputs, outputs, attributes)
-    if operator in _POOLS:
-        return out * fan_in(operator, inputs, outputs, attributes)
-    if operator in NORMS and operator != "BatchNormalization":
-        return 5 * prod(given)
-    if operator.startswith(("Reduce", "Arg", "Global")):
-        return prod(given)
-    return out
+
+
+def _operands(shapes: list[Shape]) -> tuple[Operand, ...]:
+    return tuple(Operand(str(place), shape) for place, shape in enumerate(shapes))
 
 
 def fan_in(operator: str, inputs: list[Shape], outputs: list[Shape], attributes: Attributes) -> int:

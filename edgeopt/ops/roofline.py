@@ -1,47 +1,13 @@
 """How near a run came to the best that this device could do: its measured peaks (`edgeopt probe --deep`)."""
 
+from edgeopt.graph.analysis.roofline import HINT, least
 from edgeopt.hw.device import Device
 from edgeopt.ops.case import Precision
 
-HINT = "no peaks are known; measure them with: edgeopt probe --deep"
-# Below so many operations a byte, memory is what limits an operator on any device.
-_COMPUTE_MATTERS_FROM = 1.0
+__all__ = ["HINT", "least_us"]
 
 
 def least_us(device: Device, precision: Precision, threads: int, operations: int, moved_bytes: int) -> float | str:
     """The shortest time that the peaks allow for a run, or why that cannot be told."""
-    if device.peaks is None:
-        return HINT
-    rates = [
-        peak.operations_per_s
-        for peak in device.peaks.compute
-        if peak.precision == precision and peak.threads == threads
-    ]
-    if not rates and operations > _COMPUTE_MATTERS_FROM * moved_bytes:
-        return f"no peak is known for {precision} with {threads} threads"
-    bandwidth = _bytes_per_s(device, threads, moved_bytes)
-    if bandwidth is None:
-        return f"no peak of memory is known with {threads} threads"
-    return max(moved_bytes / bandwidth, operations / max(rates) if rates else 0.0) * 1e6
-
-
-def _bytes_per_s(device: Device, threads: int, moved_bytes: int) -> float | None:
-    """Of the nearest level that holds all that is moved; of the next one where there is no figure for it."""
-    peaks = () if device.peaks is None else device.peaks.memory
-    room = {
-        f"L{cache.level}": cache.size_bytes * min(cache.instances, threads)
-        for cache in device.caches
-        if cache.kind != "instruction"
-    }
-    for level in ("L1", "L2", "L3", "memory"):
-        if level != "memory" and room.get(level, 0) < moved_bytes:
-            continue
-        rates = [
-            peak.copy_bytes_per_s or peak.read_bytes_per_s
-            for peak in peaks
-            if peak.level == level and peak.threads == threads
-        ]
-        known = [rate for rate in rates if rate is not None]
-        if known:
-            return max(known)
-    return None
+    found = least(device, precision, threads, operations, moved_bytes)
+    return found if isinstance(found, str) else found.time_s * 1e6

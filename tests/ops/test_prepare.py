@@ -58,8 +58,8 @@ def test_the_numbers_of_a_half_precision_case_are_those_of_the_reference():
         ("Add two inputs fp32 small", 16 * 14 * 14, 4 * 3 * 16 * 14 * 14),
         ("Gather embedding fp32 small", 0, 2 * 4 * 8 * 64 + 8 * 8),
         ("ConvTranspose 2x2 strided fp32 small", 2 * 8 * 14 * 14 * 8 * 4, None),
-        ("LSTM forward fp32 small", 2 * 8 * 4 * 16 * 32, None),
-        ("Attention plain fp32 small", 4 * 4 * 16 * 16 * 32, None),
+        ("LSTM forward fp32 small", 8 * (2 * 4 * 16 * 32 + 9 * 16), None),
+        ("Attention plain fp32 small", 4 * 4 * 16 * 16 * 32 + 5 * 4 * 16 * 16, None),
     ],
 )
 def test_work_and_bytes_are_counted(name, operations, moved_bytes):

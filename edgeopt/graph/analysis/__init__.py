@@ -1,5 +1,7 @@
 """What a model is made of, what it costs to run, and what could be done about it; nothing here runs it."""
 
+from edgeopt.graph.analysis.categories import OperatorType, operator_type
+from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.analysis.records import (
     LARGEST,
     Analysis,
@@ -19,6 +21,7 @@ from edgeopt.graph.analysis.records import (
     WeightsSummary,
     Work,
 )
+from edgeopt.graph.analysis.sums import category_rows, operator_rows
 
 __all__ = [
     "LARGEST",
@@ -29,13 +32,18 @@ __all__ = [
     "DeploymentRow",
     "Dimension",
     "FileRow",
+    "Given",
     "NodeRow",
     "OpTimeRow",
     "OpTimes",
     "OperatorRow",
+    "OperatorType",
     "Opportunity",
     "Tensor",
     "WeightRow",
     "WeightsSummary",
     "Work",
+    "category_rows",
+    "operator_rows",
+    "operator_type",
 ]

@@ -1,52 +1,89 @@
-"""What an ONNX model is made of. Weights stay on the disk: only their sizes are looked at."""
+"""What an ONNX model is made of and what it costs to run; external weights are read in blocks and never held."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgeopt.graph.analysis.concrete import Open, claims, concrete, open_dimensions
+from edgeopt.graph.analysis.dimensions import dimensions
+from edgeopt.graph.analysis.given import Given
+from edgeopt.graph.analysis.liveness import peak_bytes
+from edgeopt.graph.analysis.operands import Operands, subgraphs
+from edgeopt.graph.analysis.propagate import propagate
 from edgeopt.graph.analysis.records import (
     Analysis,
     FileRow,
     NodeRow,
-    Tensor,
     WeightRow,
     largest,
-    operator_rows,
     unknown_shapes,
 )
-from edgeopt.graph.analysis.twins import twin_bytes
+from edgeopt.graph.analysis.sums import category_rows, operator_rows, work
+from edgeopt.graph.analysis.tensors import OWN_DOMAINS, constant_tensor, dtype_name, size_bytes, tensor_row
+from edgeopt.graph.analysis.timing import timed
+from edgeopt.graph.analysis.weigh import Weight, weigh
+from edgeopt.graph.analysis.weights import Content, Looked, look
 from edgeopt.graph.model import Model, load
-from edgeopt.graph.structure import infer_shapes
+from edgeopt.graph.shapes import infer_shapes
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-OWN_DOMAINS = ("", "ai.onnx")
+AS_IN_THE_FILE = Given()
 
 
-def analyze_onnx(path: Path) -> Analysis:
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A weight: the value that holds it, its tensor, its row."""
+
+    value: "ir.Value"
+    tensor: "ir.TensorProtocol"
+    row: WeightRow
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Of the values of a model, with its open dimensions bound."""
+
+    shapes: "dict[ir.Value, tuple[int, ...]]"
+    bytes: "dict[ir.Value, int]"
+    weights: "tuple[Weight, ...]"
+    """What the nodes cost, in the order of `walk`."""
+
+
+def analyze_onnx(path: Path, given: Given = AS_IN_THE_FILE) -> Analysis:
     """Reads a model and says what is in it; raises ModelError for what is none."""
-    model = load(path)
+    return analysis_of(load(path), given)
+
+
+def analysis_of(model: Model, given: Given = AS_IN_THE_FILE) -> Analysis:
+    """The same for a loaded model, whose shapes are inferred where they are not known yet."""
     infer_shapes(model.ir)
-    weights = _weights(model)
-    nodes = tuple(_rows(model.ir, {id(value): row for value, row in weights if value is not None}))
-    rows = [row for _, row in weights]
+    opened = open_dimensions(model.ir, given)
+    sizes = sizes_of(model.ir, given, opened)
+    stored = _weights(model)
+    looked = look([(each.value, each.tensor) for each in stored], given.large_weights)
+    rows = [_with(each.row, looked.contents.get(id(each.tensor))) for each in stored]
+    nodes, least_reason = timed(
+        _rows(model.ir, {each.value: row for each, row in zip(stored, rows, strict=True)}, sizes), given
+    )
     graph = model.ir.graph
     names = {value.name for value in graph.inputs if value.name in graph.initializers}
     producer = f"{model.ir.producer_name or ''} {model.ir.producer_version or ''}".strip()
     return Analysis(
-        name=path.name,
-        path=str(path),
+        name=model.path.name,
+        path=str(model.path),
         kind="model",
         format="ONNX",
         digest=model.digest,
-        size_bytes=path.stat().st_size + sum(file.stat().st_size for file in model.external),
+        size_bytes=model.path.stat().st_size + sum(file.stat().st_size for file in model.external),
         weights_bytes=sum(row.size_bytes for row in rows),
         parameters=sum(row.parameters for row in rows),
         nodes_count=len(nodes),
-        inputs=tuple(_tensor(value) for value in graph.inputs if value.name not in names),
-        outputs=tuple(_tensor(value) for value in graph.outputs),
+        inputs=tuple(tensor_row(value) for value in graph.inputs if value.name not in names),
+        outputs=tuple(tensor_row(value) for value in graph.outputs),
         operators=operator_rows(nodes),
         nodes=nodes,
         weights_count=len(rows),
@@ -56,32 +93,70 @@ def analyze_onnx(path: Path) -> Analysis:
         producer=producer,
         functions_count=len(model.ir.functions),
         external_files=tuple(
-            FileRow(file.relative_to(path.parent).as_posix(), file.stat().st_size) for file in model.external
+            FileRow(file.relative_to(model.path.parent).as_posix(), file.stat().st_size) for file in model.external
         ),
-        warnings=tuple(_warnings(model, nodes, len(names))),
+        warnings=tuple(_warnings(model, nodes, len(names), looked)),
+        categories=category_rows(nodes),
+        work=work(
+            nodes,
+            _peak(graph, sizes),
+            least_reason,
+            tuple(f"{each.name} = {each.size} ({each.origin})" for each in opened),
+        ),
+        dimensions=dimensions(model.ir, opened, sizes.shapes, given.real),
+        weights_summary=looked.summary,
     )
 
 
-def _weights(model: Model) -> "list[tuple[ir.Value | None, WeightRow]]":
-    """Every weight with its row: the initializers of all graphs, and the tensors of Constant nodes."""
-    found: list[tuple[ir.Value | None, WeightRow]] = []
+def sizes_of(model: "ir.Model", given: Given, opened: tuple[Open, ...]) -> Sizes:
+    """Shapes and bytes of all values and the cost of all nodes; the model stays as it is."""
+    bound = concrete(model, given, opened)
+    operands = Operands(given.real, propagate(bound, given.real, claims(model)))
+    costs = weigh(bound, operands)
+    shapes: dict[ir.Value, tuple[int, ...]] = {}
+    sized: dict[ir.Value, int] = {}
+    weights: list[Weight] = []
+    for mine, its in _paired(model.graph, bound.graph):
+        operand = operands.of(its)
+        if operand.shape is not None:
+            shapes[mine] = operand.shape
+            if operand.bits is not None:
+                sized[mine] = operand.size_bytes()
+    weights = [costs[node] for node, _ in walk(bound.graph)]
+    return Sizes(shapes, sized, tuple(weights))
+
+
+def _paired(graph: "ir.Graph", bound: "ir.Graph") -> "Iterator[tuple[ir.Value, ir.Value]]":
+    """Inputs and results of a graph with those of its clone, those in subgraphs too."""
+    yield from zip(graph.inputs, bound.inputs, strict=True)
+    for node, clone in zip(graph, bound, strict=True):
+        yield from zip(node.outputs, clone.outputs, strict=True)
+        for (_, inner), (_, other) in zip(subgraphs(node), subgraphs(clone), strict=True):
+            yield from _paired(inner, other)
+
+
+def _peak(graph: "ir.Graph", sizes: Sizes) -> tuple[int | None, str, int]:
+    made = [value for node in graph if node.op_type != "Constant" for value in node.outputs if value.name]
+    unsized = sum(value not in sizes.bytes for value in made)
+    if made and unsized == len(made):
+        return None, "", unsized
+    most, node = peak_bytes(graph, sizes.bytes)
+    return most, "" if node is None else node.name or f"{node.op_type} '{node.outputs[0].name}'", unsized
+
+
+def _weights(model: Model) -> list[_Stored]:
+    """Every weight: the initializers of all graphs, and the tensors of Constant nodes."""
+    found: list[_Stored] = []
     for graph in model.ir.graphs():
         for name, value in graph.initializers.items():
             if value.const_value is not None:
-                found.append((value, _weight_row(name, value.const_value)))
+                found.append(_Stored(value, value.const_value, _weight_row(name, value.const_value)))
         for node in graph:
             tensor = constant_tensor(node)
             if tensor is not None:
-                found.append((node.outputs[0], _weight_row(node.outputs[0].name or node.name or "", tensor)))
+                output = node.outputs[0]
+                found.append(_Stored(output, tensor, _weight_row(output.name or node.name or "", tensor)))
     return found
-
-
-def constant_tensor(node: "ir.Node") -> "ir.TensorProtocol | None":
-    """What a Constant node holds; None for other nodes, and for the short forms of a single number or text."""
-    if node.op_type != "Constant" or node.domain not in OWN_DOMAINS or "value" not in node.attributes:
-        return None
-    attribute = node.attributes["value"]
-    return None if attribute.is_ref() else attribute.as_tensor()
 
 
 def _weight_row(name: str, tensor: "ir.TensorProtocol") -> WeightRow:
@@ -89,86 +164,50 @@ def _weight_row(name: str, tensor: "ir.TensorProtocol") -> WeightRow:
 
     shape = tuple(int(d) for d in tensor.shape if isinstance(d, int))
     file = str(tensor.location) if isinstance(tensor, ir.ExternalTensor) else ""
-    return WeightRow(name, _dtype_name(tensor.dtype), shape, size_bytes(tensor), tensor.size, file)
+    return WeightRow(name, dtype_name(tensor.dtype), shape, size_bytes(tensor), tensor.size, file)
 
 
-def size_bytes(tensor: "ir.TensorProtocol") -> int:
-    """Texts have no fixed size, so theirs are counted one by one."""
-    import onnx_ir as ir
+def _with(row: WeightRow, content: Content | None) -> WeightRow:
+    if content is None:
+        return row
+    return WeightRow(
+        *(row.name, row.dtype, row.shape, row.size_bytes, row.parameters, row.file),
+        content.zeros_share,
+        content.minimum,
+        content.maximum,
+    )
 
-    if tensor.dtype is ir.DataType.STRING:
-        return sum(len(text) for text in tensor.numpy().flat)
-    return int(tensor.nbytes)
 
-
-def _rows(model: "ir.Model", weights: dict[int, WeightRow]) -> Iterator[NodeRow]:
-    for position, (node, inside) in enumerate(_nodes(model.graph, "")):
-        read = {id(value): weights[id(value)] for value in node.inputs if id(value) in weights}
-        if node.op_type == "Constant" and id(node.outputs[0]) in weights:
-            read = {0: weights[id(node.outputs[0])]}
+def _rows(model: "ir.Model", weights: "Mapping[ir.Value, WeightRow]", sizes: Sizes) -> Iterator[NodeRow]:
+    for position, ((node, inside), weight) in enumerate(zip(walk(model.graph), sizes.weights, strict=True)):
+        read = {value: weights[value] for value in node.inputs if value in weights}
+        if node.op_type == "Constant" and node.outputs[0] in weights:
+            read = {node.outputs[0]: weights[node.outputs[0]]}
         yield NodeRow(
             position,
             node.name or "",
             node.op_type,
             "" if node.domain in OWN_DOMAINS else node.domain,
-            tuple(_tensor(value) for value in node.inputs),
-            tuple(_tensor(value) for value in node.outputs),
+            tuple(tensor_row(value) for value in node.inputs),
+            tuple(tensor_row(value) for value in node.outputs),
             sum(row.size_bytes for row in read.values()),
             sum(row.parameters for row in read.values()),
             inside,
+            weight.category.value,
+            weight.cost,
+            weight.runs,
         )
 
 
-def _nodes(graph: "ir.Graph", inside: str) -> "Iterator[tuple[ir.Node, str]]":
+def walk(graph: "ir.Graph", inside: str = "") -> "Iterator[tuple[ir.Node, str]]":
     """Every node in the order of the file, those of a subgraph after the node that holds it."""
-    import onnx_ir as ir
-
     for node in graph:
         yield node, inside
-        for name, attribute in node.attributes.items():
-            if attribute.is_ref():
-                continue
-            held: tuple[ir.Graph, ...] = ()
-            if attribute.type is ir.AttributeType.GRAPH:
-                held = (attribute.as_graph(),)
-            elif attribute.type is ir.AttributeType.GRAPHS:
-                held = tuple(attribute.as_graphs())
-            for inner in held:
-                yield from _nodes(inner, f"{inside}{'/' if inside else ''}{node.name or node.op_type}/{name}")
+        for name, inner in subgraphs(node):
+            yield from walk(inner, f"{inside}{'/' if inside else ''}{node.name or node.op_type}/{name}")
 
 
-def _tensor(value: "ir.Value | None") -> Tensor:
-    """A value as a record; an input that a node leaves out has no name."""
-    import onnx_ir as ir
-
-    if value is None:
-        return Tensor("")
-    dtype = None
-    if isinstance(value.type, ir.TensorType):
-        dtype = None if value.type.dtype is ir.DataType.UNDEFINED else _dtype_name(value.type.dtype)
-    elif value.type is not None:
-        dtype = type(value.type).__name__.removesuffix("Type").lower()
-    elif value.const_value is not None:
-        dtype = _dtype_name(value.const_value.dtype)
-    shape = value.shape if value.shape is not None else getattr(value.const_value, "shape", None)
-    if shape is None:
-        return Tensor(value.name or "", dtype)
-    return Tensor(value.name or "", dtype, tuple(d if isinstance(d, int) else d.value for d in shape))
-
-
-def _dtype_name(dtype: "ir.DataType") -> str:
-    """numpy's name where it has one: `float32`, where ONNX says FLOAT."""
-    import onnx_ir as ir
-
-    if dtype is ir.DataType.STRING:
-        return "str"
-    try:
-        return str(dtype.numpy().name)
-    except TypeError:
-        return str(dtype.name).lower()
-
-
-def _warnings(model: Model, nodes: tuple[NodeRow, ...], listed: int) -> Iterator[str]:
+def _warnings(model: Model, nodes: tuple[NodeRow, ...], listed: int, looked: Looked) -> Iterator[str]:
     if listed:
         yield (
             f"{listed:,} weights are listed as inputs, which keeps runtimes from optimizing them; "
@@ -186,6 +225,8 @@ def _warnings(model: Model, nodes: tuple[NodeRow, ...], listed: int) -> Iterator
             foreign[node.domain] += 1
     for domain, count in foreign.items():
         yield f"{count:,} nodes are of the domain '{domain}', which not every runtime knows."
-    twins = twin_bytes(model)
-    if twins:
-        yield f"{twins:,} bytes of weights are there more than once; `edgeopt simplify` merges them."
+    summary = looked.summary
+    if summary.twins_bytes:
+        yield f"{summary.twins_bytes:,} bytes of weights are there more than once; `edgeopt simplify` merges them."
+    if summary.not_finite:
+        yield f"{len(summary.not_finite)} weights hold NaN or infinity: {', '.join(summary.not_finite[:3])}."

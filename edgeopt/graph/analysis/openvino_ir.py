@@ -5,37 +5,51 @@ from pathlib import Path
 from typing import Any
 
 from edgeopt.errors import ModelError
+from edgeopt.graph.analysis.cost import Operand, cost_of
+from edgeopt.graph.analysis.cost.openvino import layer_call, layer_type
+from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.analysis.records import (
     Analysis,
+    Cost,
     FileRow,
     NodeRow,
     Tensor,
     WeightRow,
     largest,
-    operator_rows,
     unknown_shapes,
 )
+from edgeopt.graph.analysis.sums import HOLDERS, category_rows, operator_rows, work
+from edgeopt.graph.analysis.timing import timed
 from edgeopt.graph.model import digest_of
 
 # xml.etree's elements; their class lives in a module that is imported late.
 Element = Any
+AS_IN_THE_FILE = Given()
 _DTYPES = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "f8e4m3": "float8_e4m3",
     "f8e5m2": "float8_e5m2", "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8", "i4": "int4",
     "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8", "u4": "uint4", "u2": "uint2", "u1": "uint1",
     "bool": "bool", "boolean": "bool", "string": "str",
 }  # fmt: skip
+_BITS = {
+    "float64": 64, "int64": 64, "uint64": 64, "float32": 32, "int32": 32, "uint32": 32, "float16": 16,
+    "bfloat16": 16, "int16": 16, "uint16": 16, "int8": 8, "uint8": 8, "bool": 8, "float8_e4m3": 8,
+    "float8_e5m2": 8, "int4": 4, "uint4": 4, "uint2": 2, "uint1": 1,
+}  # fmt: skip
 _NOT_NODES = frozenset({"Parameter", "Const", "Result"})
 
 
-def analyze_ir(path: Path) -> Analysis:
+def analyze_ir(path: Path, given: Given = AS_IN_THE_FILE) -> Analysis:
     """Reads `NAME.xml` and says what is in it; raises ModelError for what is no IR."""
     net = _parse(path)
     weights_file = path.with_suffix(".bin")
     files = (path, weights_file) if weights_file.is_file() else (path,)
     stored: dict[tuple[str, str], WeightRow] = {}
-    nodes = tuple(_rows(net, stored))
     main = {layer.get("id"): layer for layer in net.iterfind("layers/layer")}
+    batch, said = _batch(
+        [_ports(each, "output")[0] for each in main.values() if each.get("type") == "Parameter"], given
+    )
+    nodes, least_reason = timed(_rows(net, stored, batch), given)
     producers = _producers(net)
     weights = list(stored.values())
     return Analysis(
@@ -58,6 +72,8 @@ def analyze_ir(path: Path) -> Analysis:
         producer="OpenVINO",
         external_files=tuple(FileRow(file.name, file.stat().st_size) for file in files[1:]),
         warnings=tuple(_warnings(nodes, weights, weights_file)),
+        categories=category_rows(nodes),
+        work=work(nodes, (None, "", 0), least_reason, said),
     )
 
 
@@ -77,7 +93,7 @@ def _parse(path: Path) -> Element:
     return net
 
 
-def _rows(net: Element, stored: dict[tuple[str, str], WeightRow]) -> Iterator[NodeRow]:
+def _rows(net: Element, stored: dict[tuple[str, str], WeightRow], batch: int | None) -> Iterator[NodeRow]:
     position = 0
     for body, inside in _bodies(net, ""):
         layers = {layer.get("id"): layer for layer in body.iterfind("layers/layer")}
@@ -94,19 +110,70 @@ def _rows(net: Element, stored: dict[tuple[str, str], WeightRow]) -> Iterator[No
                 continue
             sources = [producers.get((layer.get("id"), port.get("id"))) for port in layer.iterfind("input/port")]
             read = {s: row for s in sources if s is not None and (row := constants.get(s[0])) is not None}
-            inputs = zip(sources, _ports(layer, "input"), strict=True)
+            inputs = tuple(
+                Tensor(_source_name(source, layers), t.dtype, t.shape)
+                for source, t in zip(sources, _ports(layer, "input"), strict=True)
+            )
+            outputs = _ports(layer, "output")
+            held = [None if source is None else constants.get(source[0]) for source in sources]
+            kind = layer.get("type", "")
             yield NodeRow(
                 position,
                 layer.get("name", ""),
-                layer.get("type", ""),
+                kind,
                 "" if layer.get("version", "opset").startswith("opset") else layer.get("version", ""),
-                tuple(Tensor(_source_name(source, layers), t.dtype, t.shape) for source, t in inputs),
-                _ports(layer, "output"),
+                inputs,
+                outputs,
                 sum(row.size_bytes for row in read.values()),
                 sum(row.parameters for row in read.values()),
                 inside,
+                layer_type(kind).value,
+                _cost(layer, _with_batch(inputs, batch), _with_batch(outputs, batch), held),
             )
             position += 1
+
+
+def _batch(inputs: list[Tensor], given: Given) -> tuple[int | None, tuple[str, ...]]:
+    """The first dimension's size where that is all that the inputs leave open; an IR has no names for more."""
+    opened = [tensor for tensor in inputs if tensor.shape is None or None in tensor.shape]
+    if not opened or any(tensor.shape is None or None in tensor.shape[1:] for tensor in opened):
+        return None, ()
+    wished = next((given.shapes[tensor.name][0] for tensor in opened if given.shapes.get(tensor.name)), None)
+    places = ", ".join(f"{tensor.name}[0]" for tensor in opened)
+    size = 1 if wished is None else wished
+    return size, (f"{places} = {size} ({'assumed' if wished is None else 'given'})",)
+
+
+def _with_batch(tensors: tuple[Tensor, ...], batch: int | None) -> tuple[Tensor, ...]:
+    return tuple(
+        Tensor(tensor.name, tensor.dtype, (batch, *tensor.shape[1:]))
+        if batch is not None and tensor.shape and tensor.shape[0] is None
+        else tensor
+        for tensor in tensors
+    )
+
+
+def _cost(
+    layer: Element, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], held: list[WeightRow | None]
+) -> Cost:
+    kind = layer.get("type", "")
+    if kind in HOLDERS:
+        return Cost(0, 0, 0, 0, "how often its body runs does not stand in the file; once is counted")
+    given = [_operand(tensor, weight) for tensor, weight in zip(inputs, held, strict=True)]
+    data = layer.find("data")
+    attributes = {} if data is None else dict(data.attrib)
+    return cost_of(layer_call(kind, given, [_operand(tensor, None) for tensor in outputs], attributes))
+
+
+def _operand(tensor: Tensor, weight: WeightRow | None) -> Operand:
+    """A weight is read as it is stored, which may be in fewer bits than it is computed with."""
+    shape = None if tensor.shape is None else tuple(d for d in tensor.shape if isinstance(d, int))
+    if shape is not None and tensor.shape is not None and len(shape) != len(tensor.shape):
+        shape = None
+    bits = _BITS.get(tensor.dtype or "")
+    if weight is not None and weight.parameters:
+        bits = weight.size_bytes * 8 // weight.parameters
+    return Operand(tensor.name, shape, bits)
 
 
 def _bodies(net: Element, inside: str) -> Iterator[tuple[Element, str]]:

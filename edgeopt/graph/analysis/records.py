@@ -1,6 +1,5 @@
 """What a model is made of and what it costs, as records; the other files of this folder fill them in."""
 
-from collections import Counter
 from collections.abc import Iterable
 from typing import Literal
 
@@ -48,8 +47,12 @@ class NodeRow(msgspec.Struct, frozen=True):
     category: str = ""
     """Of `categories.OperatorType`."""
     cost: Cost = Cost()
+    """Of one run of the node; a node that holds others (a branch, a loop) has what they cost together."""
+    runs: int = 1
+    """How often it runs in one run of the model: 0 in the branch that is not counted, more in a loop."""
     least_ms: float | None = None
-    """The time that the device's measured peaks allow; None where the cost or the peaks are not known."""
+    """The time that the device's measured peaks allow for one run; None where the cost or the peaks are not known,
+    and for what holds other nodes, as theirs are told."""
     bound: Literal["", "memory", "compute"] = ""
     """What that time is spent on."""
 
@@ -83,7 +86,8 @@ class Work(msgspec.Struct, frozen=True):
     operations: int
     moved_bytes: int
     unknown: int
-    """Nodes whose cost is not known; they are in none of the sums."""
+    """Nodes whose cost is not known; they are in none of the sums. A loop whose length is not known is one of
+    them, and what is in it counts once."""
     unknown_reasons: tuple[str, ...] = ()
     peak_activation_bytes: int | None = None
     """The most that inputs and intermediate tensors take together when nodes run in the order of the file;
@@ -123,6 +127,8 @@ class WeightsSummary(msgspec.Struct, frozen=True):
     twins: tuple[tuple[str, ...], ...] = ()
     """Groups of weights that are equal."""
     twins_bytes: int = 0
+    note: str = ""
+    """Why nobody looked into them, where that is so."""
 
 
 class Opportunity(msgspec.Struct, frozen=True):
@@ -173,6 +179,9 @@ class OpTimeRow(msgspec.Struct, frozen=True):
     moved_bytes: int | None = None
     least_ms: float | None = None
     bound: Literal["", "memory", "compute"] = ""
+    added: bool = False
+    """By itself it stands for no node, as one that turns the layout of a tensor; the members are those that it
+    works for."""
 
 
 class OpTimes(msgspec.Struct, frozen=True):
@@ -191,6 +200,8 @@ class OpTimes(msgspec.Struct, frozen=True):
     rows: tuple[OpTimeRow, ...]
     reason: str = ""
     """Why there are no times, where there are none."""
+    plain_ms: float | None = None
+    """Median of whole runs without profiling, in turns with the others: the difference is what profiling costs."""
 
 
 class WeightRow(msgspec.Struct, frozen=True):
@@ -267,17 +278,6 @@ class Analysis(msgspec.Struct, frozen=True):
     coverage: tuple[CoverageRow, ...] = ()
     op_times: tuple[OpTimes, ...] = ()
     schema: int = SCHEMA
-
-
-def operator_rows(nodes: Iterable[NodeRow]) -> tuple[OperatorRow, ...]:
-    """The operators with how often they are there, most frequent first."""
-    counts: Counter[tuple[str, str]] = Counter()
-    weights: Counter[tuple[str, str]] = Counter()
-    for node in nodes:
-        counts[node.operator, node.domain] += 1
-        weights[node.operator, node.domain] += node.weights_bytes
-    rows = [OperatorRow(key[0], key[1], count, weights[key]) for key, count in counts.items()]
-    return tuple(sorted(rows, key=lambda row: (-row.count, row.domain, row.operator)))
 
 
 def largest(weights: Iterable[WeightRow]) -> tuple[WeightRow, ...]:

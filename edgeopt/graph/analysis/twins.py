@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.model import Model
@@ -18,38 +18,56 @@ _PROBE_BYTES = 4096
 
 def twin_bytes(model: Model) -> int:
     """How many bytes of initializers repeat what another one holds already."""
+    weights = [
+        value.const_value
+        for graph in model.ir.graphs()
+        for value in graph.initializers.values()
+        if value.const_value is not None
+    ]
+    return sum((len(group) - 1) * int(group[0].nbytes) for group in twins(weights))
+
+
+def twins(weights: "Iterable[ir.TensorProtocol]") -> "tuple[tuple[ir.TensorProtocol, ...], ...]":
+    """Groups of equal weights, of two and more."""
     import onnx_ir as ir
 
     # Rarely are two weights of one size alike, and their first bytes tell most of those apart.
-    groups: dict[tuple[str, int, bytes], list[ir.TensorProtocol]] = defaultdict(list)
-    for graph in model.ir.graphs():
-        for value in graph.initializers.values():
-            tensor = value.const_value
-            if tensor is None or tensor.dtype is ir.DataType.STRING or tensor.nbytes < _SMALLEST_BYTES:
-                continue
-            key = f"{tensor.dtype.name} {tuple(tensor.shape)}", tensor.nbytes
-            groups[(*key, next(_blocks(tensor, _PROBE_BYTES)))].append(tensor)
-    repeated = 0
-    for tensors in groups.values():
-        if len(tensors) > 1:
-            different = {_digest(tensor) for tensor in tensors}
-            repeated += (len(tensors) - len(different)) * tensors[0].nbytes
-    return repeated
+    alike: dict[tuple[str, int], list[ir.TensorProtocol]] = defaultdict(list)
+    for tensor in weights:
+        if tensor.dtype is not ir.DataType.STRING and tensor.nbytes >= _SMALLEST_BYTES:
+            alike[f"{tensor.dtype.name} {tuple(tensor.shape)}", tensor.nbytes].append(tensor)
+    found: list[tuple[ir.TensorProtocol, ...]] = []
+    for group in alike.values():
+        for probed in _split(group, lambda tensor: bytes(next(blocks(tensor, _PROBE_BYTES)))):
+            found += [tuple(same) for same in _split(probed, _digest)]
+    return tuple(found)
+
+
+def _split(
+    tensors: "list[ir.TensorProtocol]", key: "Callable[[ir.TensorProtocol], bytes]"
+) -> "list[list[ir.TensorProtocol]]":
+    """Those that agree in a key, of two and more; one alone is not looked into."""
+    if len(tensors) < 2:
+        return []
+    groups: dict[bytes, list[ir.TensorProtocol]] = defaultdict(list)
+    for tensor in tensors:
+        groups[key(tensor)].append(tensor)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def _digest(tensor: "ir.TensorProtocol") -> bytes:
     digest = hashlib.sha256()
-    for block in _blocks(tensor, _BLOCK_BYTES):
+    for block in blocks(tensor, _BLOCK_BYTES):
         digest.update(block)
     return digest.digest()
 
 
-def _blocks(tensor: "ir.TensorProtocol", size: int) -> Iterator[bytes]:
+def blocks(tensor: "ir.TensorProtocol", size: int) -> "Iterator[bytes | memoryview]":
     """The tensor's bytes piece by piece; external ones straight from their file, which is not mapped."""
     import onnx_ir as ir
 
     if not isinstance(tensor, ir.ExternalTensor):
-        data = tensor.tobytes()
+        data = memoryview(tensor.tobytes())
         for start in range(0, max(len(data), 1), size):
             yield data[start : start + size]
         return

@@ -3,6 +3,8 @@ import pytest
 
 from edgeopt.errors import ModelError
 from edgeopt.graph.analysis import Tensor
+from edgeopt.graph.analysis.given import Given
+from edgeopt.graph.analysis.onnx import analyze_onnx
 from edgeopt.graph.analysis.openvino_ir import analyze_ir
 
 
@@ -35,6 +37,14 @@ def test_compressed_weights_belong_to_the_node_that_uses_them(saved):
     assert found.weights[0].dtype == "float16"
     assert found.weights[0].size_bytes == 864
     assert found.weights_bytes <= saved.with_suffix(".bin").stat().st_size
+
+
+def test_layers_cost_what_the_nodes_of_the_source_cost(saved, conv_model):
+    found, source = analyze_ir(saved), analyze_onnx(conv_model)
+    assert found.work.macs == source.work.macs > 0
+    assert (found.work.unknown, found.work.shapes) == (0, ("x[0] = 1 (assumed)",))
+    assert "unknown" not in {row.category for row in found.categories}
+    assert analyze_ir(saved, Given(shapes={"x": (4, 3, 16, 16)})).work.macs == 4 * found.work.macs
 
 
 def test_neither_openvino_nor_the_weights_are_needed(saved, tmp_path):

@@ -1,0 +1,88 @@
+"""What one run of an operator takes at least, told from shapes alone; one file a family of operators.
+
+A multiplication with the addition of its product is one MAC and two operations; any other function of a number
+(a sum, a comparison, an exponential) is one operation. What cannot be told says why, and is never zero in silence.
+"""
+
+from collections.abc import Callable
+
+from edgeopt.graph.analysis.categories import MICROSOFT_DOMAINS, STANDARD_DOMAINS
+from edgeopt.graph.analysis.cost import (
+    attention,
+    classic,
+    convolutions,
+    numbers,
+    products,
+    recurrent,
+    signal,
+    traffic,
+    windows,
+)
+from edgeopt.graph.analysis.cost.call import Arithmetic, Attribute, Call, Operand, Unknown
+from edgeopt.graph.analysis.records import Cost
+
+__all__ = ["RULES", "Arithmetic", "Attribute", "Call", "Operand", "Unknown", "arithmetic", "cost_of"]
+
+RULES: dict[str, Callable[[Call], Arithmetic]] = {
+    **numbers.RULES,
+    **products.RULES,
+    **convolutions.RULES,
+    **windows.RULES,
+    **attention.RULES,
+    **recurrent.RULES,
+    **signal.RULES,
+    **classic.RULES,
+}
+DEPENDS_ON_DATA = {
+    "ImageDecoder": "how large a picture is stands in the data",
+    "TfIdfVectorizer": "how many n-grams it finds depends on the data",
+    **dict.fromkeys(
+        ("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "Tokenizer"),
+        "texts have no fixed length",
+    ),
+    "Gradient": "it stands for another graph, which only training makes",
+}
+
+
+def arithmetic(call: Call) -> Arithmetic:
+    """Products and other operations of one run; raises Unknown where they cannot be told."""
+    rule = None
+    if call.domain in MICROSOFT_DOMAINS:
+        rule = attention.OF_MICROSOFT.get(call.operator) or RULES.get(call.operator)
+    elif call.domain in STANDARD_DOMAINS:
+        rule = RULES.get(call.operator)
+    if rule is None:
+        own = f" of the domain '{call.domain}'" if call.domain not in STANDARD_DOMAINS else ""
+        raise Unknown(
+            DEPENDS_ON_DATA.get(call.operator) or f"what {call.operator}{own} computes is not known here"
+        )
+    try:
+        return rule(call)
+    except (IndexError, ValueError, KeyError) as error:
+        # An operator of another form than its definition has, as hand-made and damaged models do.
+        raise Unknown(f"its shapes are not those of {call.operator}") from error
+
+
+def cost_of(call: Call) -> Cost:
+    """All that can be told, and why the rest cannot."""
+    reasons: list[str] = []
+
+    def told(figure: Callable[[], int]) -> int | None:
+        try:
+            return figure()
+        except Unknown as reason:
+            reasons.append(str(reason))
+            return None
+
+    operations: Arithmetic | None = None
+    try:
+        operations = arithmetic(call)
+    except Unknown as reason:
+        reasons.append(str(reason))
+    return Cost(
+        None if operations is None else operations.macs,
+        None if operations is None else operations.operations,
+        told(lambda: traffic.read_bytes(call)),
+        told(lambda: traffic.written_bytes(call)),
+        reasons[0] if reasons else "",
+    )

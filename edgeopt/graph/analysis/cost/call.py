@@ -1,0 +1,108 @@
+"""One use of an operator, as the rules of cost see it: sizes, types, attributes and what small constants hold."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import NamedTuple
+
+Number = int | float
+Attribute = Number | str | tuple[Number, ...] | tuple[str, ...]
+Shape = tuple[int, ...]
+
+
+class Unknown(Exception):  # noqa: N818 - no error: the reason why a figure cannot be told
+    """Raised by a rule where the cost cannot be told; its text is a sentence's end."""
+
+
+class Arithmetic(NamedTuple):
+    """Of one run; a figure that is neither a product nor known to be absent is in `other`."""
+
+    macs: int = 0
+    other: int = 0
+
+    @property
+    def operations(self) -> int:
+        return 2 * self.macs + self.other
+
+
+NOTHING = Arithmetic()
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    name: str = ""
+    shape: Shape | None = None
+    bits: int | None = None
+    """Of one element; None for what has no fixed size, as texts."""
+    values: tuple[Number, ...] | None = None
+    """What a small constant holds."""
+    reason: str = ""
+    """Why the size cannot be told, where it is not the shape that is missing."""
+
+    def known_shape(self) -> Shape:
+        if self.shape is None:
+            raise Unknown(self.reason or f"the shape of '{self.name}' is not known before the model runs")
+        return self.shape
+
+    def count(self) -> int:
+        return prod(self.known_shape())
+
+    def size_bytes(self) -> int:
+        if self.bits is None:
+            raise Unknown(self.reason or f"the type of '{self.name}' has no fixed size")
+        return -(-self.count() * self.bits // 8)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    operator: str
+    inputs: tuple[Operand | None, ...]
+    """None is an input that is left out."""
+    outputs: tuple[Operand | None, ...]
+    domain: str = ""
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+
+    def has(self, position: int) -> bool:
+        return position < len(self.inputs) and self.inputs[position] is not None
+
+    def input(self, position: int) -> Operand:
+        operand = self.inputs[position] if position < len(self.inputs) else None
+        if operand is None:
+            raise Unknown(f"its input {position + 1} is missing")
+        return operand
+
+    def output(self) -> Operand:
+        found = next((operand for operand in self.outputs if operand is not None), None)
+        if found is None:
+            raise Unknown("it has no output")
+        return found
+
+    def shape(self, position: int) -> Shape:
+        return self.input(position).known_shape()
+
+    def axis(self, position: int, place: int) -> int:
+        """The size of an input along one axis."""
+        shape = self.shape(position)
+        if not -len(shape) <= place < len(shape):
+            raise Unknown(f"its input {position + 1} has {len(shape)} dimensions, fewer than it should have")
+        return shape[place]
+
+    def given(self) -> int:
+        """How many elements the first input has."""
+        return self.input(0).count()
+
+    def out(self) -> int:
+        """How many elements the first output has."""
+        return self.output().count()
+
+    def whole(self, name: str, default: int = 0) -> int:
+        value = self.attributes.get(name, default)
+        return int(value) if isinstance(value, int | float) else default
+
+    def text(self, name: str, default: str = "") -> str:
+        value = self.attributes.get(name, default)
+        return value if isinstance(value, str) else default
+
+    def wholes(self, name: str) -> tuple[int, ...] | None:
+        value = self.attributes.get(name)
+        return tuple(int(each) for each in value) if isinstance(value, tuple) else None

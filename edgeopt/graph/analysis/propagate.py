@@ -1,0 +1,266 @@
+"""Fills the holes of shape inference where all sizes of inputs are numbers: it computes the arithmetic of shapes.
+
+onnx's inference follows a few operators (Shape, Gather, Concat …) and gives up at others (Slice, Expand, Range).
+Here small values that are the same in every run are computed by onnx's own reference evaluator, node by node, and
+each node behind them is inferred with them at hand. `If` takes its branch where the condition is such a value.
+"""
+
+from collections.abc import Mapping
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from edgeopt.graph.analysis.cost.traffic import ALIASES
+from edgeopt.graph.analysis.foreign import STANDS_FOR, infer_foreign, is_foreign
+from edgeopt.graph.analysis.operands import subgraphs
+from edgeopt.graph.analysis.tensors import OWN_DOMAINS
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnx_ir as ir
+    from numpy.typing import NDArray
+
+# Shapes, axes, counts and the tables that small models compute from them.
+SMALL = 1024
+_DRAWS = ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli")
+# protobuf classes carry no types; this is onnx's TypeProto.
+TypeProto = Any
+
+
+def propagate(
+    model: "ir.Model", real: Mapping[str, tuple[int, ...]], claims: Mapping[str, tuple[int, ...]]
+) -> "dict[ir.Value, NDArray[np.generic]]":
+    """Gives shapes to values of the model that have none, and tells which values it could compute.
+
+    Of `real` ones, by name, all is right; `claims` hold where nothing else tells a shape.
+    """
+    found = _Propagation(model, real, claims)
+    found.graph(model.graph)
+    return found.values
+
+
+class _Propagation:
+    def __init__(
+        self, model: "ir.Model", real: Mapping[str, tuple[int, ...]], claims: Mapping[str, tuple[int, ...]]
+    ) -> None:
+        self.model = model
+        self.real = real
+        self.claims = claims
+        self.values: dict[ir.Value, NDArray[np.generic]] = {}
+
+    def graph(self, graph: "ir.Graph") -> None:
+        for node in graph:
+            held = subgraphs(node)
+            for _, inner in held:
+                if node.op_type == "Scan":
+                    enter_scan(node, inner)
+                self.graph(inner)
+            for value in node.outputs:
+                self._set_shape(value, self.real.get(value.name or ""), wins=True)
+            if held:
+                self._branch(node, dict(held))
+            elif is_foreign(node):
+                infer_foreign(node)
+                if node.op_type in STANDS_FOR:
+                    self._infer(node)
+            elif node.domain in OWN_DOMAINS and node.op_type != "Constant":
+                self._node(node)
+            for value in node.outputs:
+                self._set_shape(value, self.claims.get(value.name or ""))
+
+    def _node(self, node: "ir.Node") -> None:
+        if node.op_type == "Shape" and node.inputs[0] is not None:
+            self._shape_of(node)
+            return
+        if any(value.type is None or not is_static(value) for value in node.outputs):
+            self._infer(node)
+        small = all(
+            value.shape is not None and value.shape.is_static() and prod(value.shape) <= SMALL
+            for value in node.outputs
+        )
+        if not small or node.op_type in _DRAWS:
+            return
+        if node.op_type in ALIASES and node.inputs:
+            self._rename(node)
+            return
+        arrays = [None if value is None else self.value(value) for value in node.inputs]
+        if all((array is None) == (value is None) for array, value in zip(arrays, node.inputs, strict=True)):
+            self._compute(node, arrays)
+
+    def value(self, value: "ir.Value") -> "NDArray[np.generic] | None":
+        """What a value is in every run, where that is small and known."""
+        if value in self.values:
+            return self.values[value]
+        import onnx_ir as ir
+
+        if value.is_graph_input() and value.const_value is None:
+            return None
+        try:
+            tensor = ir.convenience.get_const_tensor(value)
+        except ValueError:
+            return None
+        if tensor is None or tensor.size > SMALL or tensor.dtype is ir.DataType.STRING:
+            return None
+        self.values[value] = tensor.numpy()
+        return self.values[value]
+
+    def _shape_of(self, node: "ir.Node") -> None:
+        import numpy as np
+
+        source = node.inputs[0]
+        shape = source.shape if source.shape is not None else getattr(source.const_value, "shape", None)
+        if shape is None or not all(isinstance(d, int) for d in shape):
+            return
+        start, end = (
+            node.attributes[name].as_int() if name in node.attributes else None for name in ("start", "end")
+        )
+        self._know(node.outputs[0], np.array(list(shape)[start:end], np.int64))
+
+    def _branch(self, node: "ir.Node", held: "Mapping[str, ir.Graph]") -> None:
+        """The results of an If are those of the branch that it takes, or what both branches agree in."""
+        if node.op_type != "If" or node.inputs[0] is None:
+            return
+        condition = self.value(node.inputs[0])
+        branches = [held[name] for name in ("then_branch", "else_branch") if name in held]
+        if condition is not None and len(branches) == 2:
+            branches = [branches[0 if condition.item() else 1]]
+        for place, value in enumerate(node.outputs):
+            results = [branch.outputs[place] for branch in branches if place < len(branch.outputs)]
+            shapes = {tuple(each.shape) if is_static(each) else None for each in results}
+            if len(shapes) == 1 and None not in shapes and results:
+                self._set_shape(value, tuple(int(d) for d in shapes.pop() or ()), wins=len(branches) == 1)
+            value.type = value.type or results[0].type if results else value.type
+            if len(branches) == 1 and results and (known := self.value(results[0])) is not None:
+                self._know(value, known)
+
+    def _infer(self, node: "ir.Node") -> None:
+        import onnx
+        import onnx_ir as ir
+
+        version = self.model.opset_imports.get("", 1)
+        types: dict[str, TypeProto] = {}
+        data: dict[str, Any] = {}
+        for value in node.inputs:
+            if value is None:
+                continue
+            described = _described(value)
+            if described is None:
+                return
+            types[str(value.name)] = described
+            known = self.value(value)
+            if known is not None:
+                data[str(value.name)] = onnx.numpy_helper.from_array(known, str(value.name))
+        try:
+            proto = ir.serde.serialize_node(node)
+            proto.op_type, proto.domain = STANDS_FOR.get(node.op_type, node.op_type), ""
+            told = onnx.shape_inference.infer_node_outputs(
+                onnx.defs.get_schema(proto.op_type, version, ""),
+                proto,
+                types,
+                data,
+                opset_imports=[onnx.helper.make_opsetid("", version)],
+            )
+        except (onnx.defs.SchemaError, onnx.shape_inference.InferenceError, ValueError, RuntimeError, TypeError):
+            return  # then it stays as open as it was
+        for value in node.outputs:
+            found = told.get(str(value.name))
+            if found is not None:
+                value.type = value.type or ir.serde.deserialize_type_proto_for_type(found)
+                self._merge(value, ir.serde.deserialize_type_proto_for_shape(found))
+
+    def _merge(self, value: "ir.Value", found: "ir.Shape | None") -> None:
+        import onnx_ir as ir
+
+        if found is None:
+            return
+        if value.shape is None or len(value.shape) != len(found):
+            value.shape = found if value.shape is None else value.shape
+            return
+        value.shape = ir.Shape(
+            [old if isinstance(old, int) else new for old, new in zip(value.shape, found, strict=True)]
+        )
+
+    def _rename(self, node: "ir.Node") -> None:
+        source = None if node.inputs[0] is None else self.value(node.inputs[0])
+        shape = node.outputs[0].shape
+        if source is not None and shape is not None and prod(shape) == source.size:
+            self._know(node.outputs[0], source.reshape([int(d) for d in shape]))
+
+    def _compute(self, node: "ir.Node", arrays: "list[NDArray[np.generic] | None]") -> None:
+        import warnings
+
+        import numpy as np
+        import onnx_ir as ir
+        from onnx.reference import ReferenceEvaluator
+
+        proto = ir.serde.serialize_node(node)
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                results = ReferenceEvaluator(proto, opsets=dict(self.model.opset_imports)).run(
+                    None, {name: array for name, array in zip(proto.input, arrays, strict=True) if name}
+                )
+        except Exception:  # noqa: BLE001 - whatever an operator's reference raises, the value stays unknown
+            return
+        for value, result in zip([value for value in node.outputs if value.name], results, strict=False):
+            if isinstance(result, np.ndarray | np.generic):
+                self._know(value, np.asarray(result))
+
+    def _know(self, value: "ir.Value", array: "NDArray[np.generic]") -> None:
+        import onnx_ir as ir
+
+        self.values[value] = array
+        if value.type is None:
+            value.type = ir.TensorType(ir.DataType.from_numpy(array.dtype))
+        self._set_shape(value, array.shape)
+
+    @staticmethod
+    def _set_shape(value: "ir.Value", shape: tuple[int, ...] | None, wins: bool = False) -> None:
+        import onnx_ir as ir
+
+        if shape is not None and (wins or not is_static(value)):
+            value.shape = ir.Shape(shape)
+
+
+def enter_scan(node: "ir.Node", body: "ir.Graph") -> None:
+    """What goes into a Scan's body: states as they are, and of each sequence one step; exporters leave it out."""
+    import onnx_ir as ir
+
+    states = len(node.inputs) - (
+        node.attributes["num_scan_inputs"].as_int() if "num_scan_inputs" in node.attributes else 1
+    )
+    axes = tuple(node.attributes["scan_input_axes"].as_ints()) if "scan_input_axes" in node.attributes else ()
+    if len(body.inputs) != len(node.inputs):
+        return  # the older form, with lengths in front
+    for place, (outer, inner) in enumerate(zip(node.inputs, body.inputs, strict=True)):
+        if outer is None:
+            continue
+        inner.type = inner.type or outer.type
+        if outer.shape is None or is_static(inner):
+            continue
+        sizes = list(outer.shape)
+        if place >= states:
+            axis = axes[place - states] if place - states < len(axes) else 0
+            if not -len(sizes) <= axis < len(sizes):
+                continue
+            del sizes[axis]
+        inner.shape = ir.Shape(sizes)
+
+
+def is_static(value: "ir.Value") -> bool:
+    return value.shape is not None and value.shape.is_static()
+
+
+def _described(value: "ir.Value") -> TypeProto | None:
+    """A value's type with its shape, as inference takes it; None where not even the type is known."""
+    import onnx
+    import onnx_ir as ir
+
+    if value.type is not None:
+        proto = onnx.TypeProto()
+        ir.serde.serialize_type_into(proto, value.type)
+        if value.shape is not None:
+            ir.serde.serialize_shape_into(proto, value.shape)
+        return proto
+    if value.const_value is not None:
+        return onnx.helper.make_tensor_type_proto(int(value.const_value.dtype), list(value.const_value.shape))
+    return None

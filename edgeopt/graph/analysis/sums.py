@@ -1,0 +1,130 @@
+"""What the nodes of a model make together: by operator, by category, and in all."""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from edgeopt.graph.analysis.categories import OperatorType
+from edgeopt.graph.analysis.records import CategoryRow, Cost, NodeRow, OperatorRow, Work
+
+Key = TypeVar("Key", bound=Hashable)
+HOLDERS = ("If", "Loop", "Scan", "SequenceMap", "TensorIterator")
+WITHIN = "within: "
+"""How the reason of a node begins that holds the one whose cost is not known."""
+_MOST_REASONS = 20
+
+
+@dataclass(slots=True)
+class Sum:
+    count: int = 0
+    macs: int = 0
+    operations: int = 0
+    moved_bytes: int = 0
+    unknown: int = 0
+    weights_bytes: int = 0
+    category: str = ""
+    least_ms: float = 0.0
+    timed: int = 0
+    reasons: dict[str, list[NodeRow]] = field(default_factory=lambda: defaultdict(list))
+
+    def add(self, row: NodeRow) -> None:
+        cost = own(row)
+        self.count += 1
+        self.weights_bytes += row.weights_bytes
+        self.category = row.category
+        if not row.runs:
+            return
+        if cost.unknown:
+            self.unknown += 1
+            self.reasons[cost.unknown if row.operator in HOLDERS else kind_of(cost.unknown)].append(row)
+            return
+        self.macs += (cost.macs or 0) * row.runs
+        self.operations += (cost.operations or 0) * row.runs
+        self.moved_bytes += ((cost.read_bytes or 0) + (cost.written_bytes or 0)) * row.runs
+        if row.least_ms is not None:
+            self.least_ms += row.least_ms * row.runs
+            self.timed += 1
+
+
+def own(row: NodeRow) -> Cost:
+    """What a node costs without those that it holds."""
+    if row.operator not in HOLDERS:
+        return row.cost
+    return Cost(0, 0, 0, 0, "" if row.cost.unknown.startswith(WITHIN) else row.cost.unknown)
+
+
+def kind_of(reason: str) -> str:
+    """The same sentence for all tensors: `the shape of 'a' is …` without the name."""
+    before, quote, rest = reason.partition("'")
+    name, closed, after = rest.partition("'")
+    named = quote and closed and name and not before.endswith("domain ")
+    return f"{before}a tensor{after}" if named else reason
+
+
+def _sums(rows: Iterable[NodeRow], key: Callable[[NodeRow], Key]) -> dict[Key, Sum]:
+    found: dict[Key, Sum] = defaultdict(Sum)
+    for row in rows:
+        found[key(row)].add(row)
+    return found
+
+
+def operator_rows(nodes: Iterable[NodeRow]) -> tuple[OperatorRow, ...]:
+    """The operators with how often they are there, most frequent first."""
+    rows = [
+        OperatorRow(
+            *key,
+            each.count,
+            each.weights_bytes,
+            each.category,
+            each.operations,
+            each.moved_bytes,
+            each.unknown,
+            each.least_ms if each.timed else None,
+        )
+        for key, each in _sums(nodes, lambda row: (row.operator, row.domain)).items()
+    ]
+    return tuple(sorted(rows, key=lambda row: (-row.count, row.domain, row.operator)))
+
+
+def category_rows(nodes: Iterable[NodeRow]) -> tuple[CategoryRow, ...]:
+    """The categories, those with most operations first."""
+    rows = [
+        CategoryRow(
+            category,
+            each.count,
+            each.operations,
+            each.moved_bytes,
+            each.unknown,
+            each.least_ms if each.timed else None,
+        )
+        for category, each in _sums(nodes, lambda row: row.category or OperatorType.UNKNOWN.value).items()
+    ]
+    return tuple(sorted(rows, key=lambda row: (-row.operations, -row.moved_bytes, -row.count, row.category)))
+
+
+def work(
+    nodes: Sequence[NodeRow], peak: tuple[int | None, str, int], least_reason: str, shapes: tuple[str, ...]
+) -> Work:
+    """One run of the whole model; `peak` is the most bytes, the node, and how many tensors have no size."""
+    every = _sums(nodes, lambda _: None).get(None, Sum())
+    return Work(
+        macs=every.macs,
+        operations=every.operations,
+        moved_bytes=every.moved_bytes,
+        unknown=every.unknown,
+        unknown_reasons=tuple(_reason(reason, rows) for reason, rows in every.reasons.items())[:_MOST_REASONS],
+        peak_activation_bytes=peak[0],
+        peak_node=peak[1],
+        unsized=peak[2],
+        least_ms=every.least_ms if every.timed else None,
+        least_reason=least_reason,
+        shapes=shapes,
+    )
+
+
+def _reason(reason: str, rows: Sequence[NodeRow]) -> str:
+    first = rows[0]
+    named = f"{first.operator} '{first.name or (first.outputs[0].name if first.outputs else '')}'"
+    more = f" and {len(rows) - 1:,} more" if len(rows) > 1 else ""
+    return f"{named}{more}: {reason if more else own(first).unknown}"

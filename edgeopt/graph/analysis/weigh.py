@@ -1,0 +1,179 @@
+"""What every node of a model costs, those in branches, loops and functions too."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from edgeopt.graph.analysis.categories import OperatorType, operator_type
+from edgeopt.graph.analysis.cost import Call, Unknown, cost_of
+from edgeopt.graph.analysis.functions import called
+from edgeopt.graph.analysis.operands import Operands, subgraphs
+from edgeopt.graph.analysis.records import Cost
+from edgeopt.graph.analysis.sums import WITHIN
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+OPSET_OF_TODAYS_SCAN = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    cost: Cost
+    """Of one run of the node, with what it holds."""
+    runs: int
+    """How often it runs in one run of the model."""
+    category: OperatorType
+
+
+@dataclass(slots=True)
+class Weigher:
+    model: "ir.Model"
+    operands: Operands
+    found: "dict[ir.Node, Weight]" = field(default_factory=dict)
+    _functions: dict[object, tuple[Cost, OperatorType]] = field(default_factory=dict)
+
+    def graph(self, graph: "Iterable[ir.Node]", runs: int) -> Cost:
+        return total(self.node(node, runs) for node in graph)
+
+    def node(self, node: "ir.Node", runs: int) -> Cost:
+        category = operator_type(node.op_type, node.domain)
+        if node.op_identifier() in self.model.functions:
+            cost, category = self._function(node)
+        elif held := subgraphs(node):
+            cost = self._holder(node, held, runs)
+        else:
+            cost = cost_of(self.operands.call(node))
+        self.found[node] = Weight(cost, runs, category)
+        return cost
+
+    def _holder(self, node: "ir.Node", held: "tuple[tuple[str, ir.Graph], ...]", runs: int) -> Cost:
+        if node.op_type == "If":
+            return self._branches(node, [graph for _, graph in held], runs)
+        call = self.operands.call(node)
+        if is_loop(node):
+            times = trips(node, call, self.model, self.operands)
+            often = times if isinstance(times, int) else 1
+            body = total(self.graph(graph, runs * often) for _, graph in held)
+            cost = scaled(body, often)
+            return cost if isinstance(times, int) else msgspec.structs.replace(cost, unknown=times)
+        # What they do to each number is part of the operator; that is told with it.
+        return total([cost_of(call), *(self.graph(graph, 0) for _, graph in held)])
+
+    def _branches(self, node: "ir.Node", branches: "list[ir.Graph]", runs: int) -> Cost:
+        """The one that is taken where the condition is constant, else the dearer one; the others run never.
+
+        A branch that the shapes do not fit has nodes of unknown cost; one without such is taken rather.
+        """
+        condition = self.operands.of(node.inputs[0]).values if node.inputs and node.inputs[0] is not None else None
+        costs = [self.graph(graph, 0) for graph in branches]
+        taken = max(range(len(costs)), key=lambda place: (not costs[place].unknown, *_rank(costs[place])))
+        if condition:
+            wanted = "then_branch" if condition[0] else "else_branch"
+            names = [name for name, _ in subgraphs(node)]
+            taken = names.index(wanted) if wanted in names else taken
+        return self.graph(branches[taken], runs)
+
+    def _function(self, node: "ir.Node") -> tuple[Cost, OperatorType]:
+        """That of its body with the shapes and attributes of this call."""
+        call = self.operands.call(node)
+        key = (
+            node.op_identifier(),
+            tuple(None if each is None else (each.shape, each.bits, each.values) for each in call.inputs),
+            tuple(sorted((name, str(attribute)) for name, attribute in node.attributes.items())),
+        )
+        if key not in self._functions:
+            body, values = called(self.model, node, self.operands)
+            inner = Weigher(body, Operands({}, values))
+            cost = inner.graph(body.graph, 1)
+            dearest = max(inner.found.values(), key=lambda each: _rank(each.cost), default=None)
+            self._functions[key] = cost, dearest.category if dearest is not None else OperatorType.UNKNOWN
+        return self._functions[key]
+
+
+def weigh(model: "ir.Model", operands: Operands) -> "dict[ir.Node, Weight]":
+    """Of every node of a model whose shapes are inferred."""
+    weigher = Weigher(model, operands)
+    weigher.graph(model.graph, 1)
+    return weigher.found
+
+
+def is_loop(node: "ir.Node") -> bool:
+    return node.op_type in {"Loop", "Scan", "SequenceMap"}
+
+
+def trips(node: "ir.Node", call: Call, model: "ir.Model", operands: Operands) -> int | str:
+    """How often the body of a loop runs, or why that is not known."""
+    try:
+        found = _scan_trips(call, model) if node.op_type == "Scan" else _loop_trips(node, call, operands)
+    except (Unknown, IndexError):
+        found = None
+    return "how often its body runs is told only when the model runs; once is counted" if found is None else found
+
+
+def _scan_trips(call: Call, model: "ir.Model") -> int | None:
+    scanned = call.whole("num_scan_inputs", 1)
+    first = len(call.inputs) - scanned
+    if int(model.opset_imports.get("", OPSET_OF_TODAYS_SCAN)) < OPSET_OF_TODAYS_SCAN:
+        return call.axis(first, 0) * call.axis(first, 1)  # a batch, and the sequence of each
+    return call.axis(first, (call.wholes("scan_input_axes") or (0,))[0])
+
+
+def _loop_trips(node: "ir.Node", call: Call, operands: Operands) -> int | None:
+    if node.op_type != "Loop":
+        return None
+    carried = len(call.inputs) - 2
+    for operand in call.outputs[carried:]:
+        if operand is not None and operand.shape:
+            return operand.shape[0]  # what a loop collects has a row for each trip
+    count = call.inputs[0]
+    start = call.inputs[1]
+    endless = start is None or start.values == (True,)
+    if count is None or count.values is None or not endless or not _goes_on(node, operands):
+        return None
+    return max(0, int(count.values[0]))
+
+
+def _goes_on(node: "ir.Node", operands: Operands) -> bool:
+    """Whether the body leaves the condition as it is, or sets it to true."""
+    body = node.attributes["body"].as_graph()
+    condition = body.outputs[0]
+    while (producer := condition.producer()) is not None and producer.op_type in {"Identity", "Cast"}:
+        condition = producer.inputs[0]
+    return condition is body.inputs[1] or operands.of(condition).values == (True,)
+
+
+def total(costs: Iterable[Cost]) -> Cost:
+    """What is known of them, with the reason of the first of which something is not."""
+    macs = operations = read = written = 0
+    unknown: list[str] = []
+    for cost in costs:
+        macs += cost.macs or 0
+        operations += cost.operations or 0
+        read += cost.read_bytes or 0
+        written += cost.written_bytes or 0
+        if cost.unknown:
+            unknown.append(cost.unknown)
+    return Cost(macs, operations, read, written, _within(unknown))
+
+
+def _within(reasons: list[str]) -> str:
+    if not reasons or reasons[0].startswith(WITHIN):
+        return reasons[0] if reasons else ""
+    return f"{WITHIN}{reasons[0]}"
+
+
+def scaled(cost: Cost, times: int) -> Cost:
+    return Cost(
+        (cost.macs or 0) * times,
+        (cost.operations or 0) * times,
+        (cost.read_bytes or 0) * times,
+        (cost.written_bytes or 0) * times,
+        cost.unknown if times else "",
+    )
+
+
+def _rank(cost: Cost) -> tuple[int, int]:
+    return cost.operations or 0, (cost.read_bytes or 0) + (cost.written_bytes or 0)

@@ -1,0 +1,134 @@
+"""What the weights hold: zeros, ranges, what is not finite or denormal, what nobody reads, what is there twice.
+
+They are looked at in blocks, external ones straight from their file, so that no more than a block is in memory.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from edgeopt.graph.analysis.records import WeightsSummary
+from edgeopt.graph.analysis.twins import blocks, twins
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnx_ir as ir
+    from numpy.typing import NDArray
+
+LOOKED_INTO_BYTES = 1_000_000_000
+# So that a block stays in a cache while it is looked at several times.
+_BLOCK_BYTES = 1 << 18
+_MOST_NAMED = 20
+_UNSIGNED = {2: "<u2", 4: "<u4", 8: "<u8"}
+_EXPONENTS = {"FLOAT16": 0x7C00, "BFLOAT16": 0x7F80, "FLOAT": 0x7F800000, "DOUBLE": 0x7FF0000000000000}
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Of one weight; nothing where its type has no order or nobody can look inside."""
+
+    zeros_share: float | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+    has_denormals: bool = False
+    is_finite: bool = True
+
+
+@dataclass(slots=True)
+class _Tally:
+    count: int = 0
+    zeros: int = 0
+    minimum: float = float("inf")
+    maximum: float = float("-inf")
+    denormals: int = 0
+    finite: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    summary: WeightsSummary
+    contents: "dict[int, Content]" = field(default_factory=dict)
+    """By the id of the tensor."""
+
+
+def look(weights: "list[tuple[ir.Value, ir.TensorProtocol]]", everything: bool) -> Looked:
+    """All that is told of a model's weights; the numbers of those over 1 GB only where everything is asked for."""
+    size = sum(int(tensor.nbytes) for _, tensor in weights if _numeric(tensor))
+    unused = tuple(str(value.name) for value, _ in weights if not value.uses() and not value.is_graph_output())
+    note, contents = "", {}
+    if size > LOOKED_INTO_BYTES and not everything:
+        note = f"nobody looked at the numbers in {size / 1e9:,.1f} GB of weights; --weights does"
+    else:
+        contents = {id(tensor): content(tensor) for _, tensor in weights}
+    named = [(str(value.name), tensor, contents.get(id(tensor), Content())) for value, tensor in weights]
+    groups = twins([tensor for _, tensor in weights])
+    names = {id(tensor): name for name, tensor, _ in named}
+    elements = sum(tensor.size for _, tensor, each in named if each.zeros_share is not None)
+    zeros = sum(tensor.size * (each.zeros_share or 0.0) for _, tensor, each in named)
+    return Looked(
+        WeightsSummary(
+            zeros_share=zeros / elements if elements else None,
+            not_finite=tuple(name for name, _, each in named if not each.is_finite)[:_MOST_NAMED],
+            denormal=tuple(name for name, _, each in named if each.has_denormals)[:_MOST_NAMED],
+            unused=unused[:_MOST_NAMED],
+            twins=tuple(tuple(names[id(tensor)] for tensor in group) for group in groups),
+            twins_bytes=sum((len(group) - 1) * int(group[0].nbytes) for group in groups),
+            note=note,
+        ),
+        contents,
+    )
+
+
+def content(tensor: "ir.TensorProtocol") -> Content:
+    if not _numeric(tensor) or not tensor.size:
+        return Content()
+    tally = _Tally()
+    for array in _arrays(tensor):
+        _count(tally, array, _EXPONENTS.get(tensor.dtype.name))
+    known = tally.minimum <= tally.maximum
+    return Content(
+        tally.zeros / tally.count,
+        tally.minimum if known else None,
+        tally.maximum if known else None,
+        tally.denormals > 0,
+        tally.finite,
+    )
+
+
+def _numeric(tensor: "ir.TensorProtocol") -> bool:
+    return tensor.dtype.name not in {"STRING", "UNDEFINED", "COMPLEX64", "COMPLEX128"}
+
+
+def _arrays(tensor: "ir.TensorProtocol") -> "Iterator[NDArray[np.generic]]":
+    """The elements in blocks; odd types (four bits, eight-bit floats) as numpy's float32, whole."""
+    import numpy as np
+
+    kind = tensor.dtype.numpy()
+    if (kind.kind not in "fiub" or tensor.dtype.bitwidth < 8) and tensor.dtype.name != "BFLOAT16":
+        yield np.asarray(tensor.numpy()).reshape(-1).astype(np.float32)
+        return
+    for block in blocks(tensor, _BLOCK_BYTES):
+        yield np.frombuffer(block, dtype=kind.newbyteorder("<") if kind.kind in "fiu" else kind)
+
+
+def _count(tally: _Tally, array: "NDArray[np.generic]", exponent: int | None) -> None:
+    import numpy as np
+
+    tally.count += array.size
+    zeros = array.size - int(np.count_nonzero(array))
+    tally.zeros += zeros
+    if array.dtype.name == "bfloat16":
+        wide = array.astype(np.float32)
+        low, high = float(wide.min()), float(wide.max())
+    else:
+        low, high = float(array.min()), float(array.max())
+    if not (np.isfinite(low) and np.isfinite(high)):
+        tally.finite = False
+        wide = array.astype(np.float64)
+        finite = wide[np.isfinite(wide)]
+        low, high = (float(finite.min()), float(finite.max())) if finite.size else (float("inf"), float("-inf"))
+    tally.minimum, tally.maximum = min(tally.minimum, low), max(tally.maximum, high)
+    if exponent is not None:
+        bits = array.view(_UNSIGNED[array.dtype.itemsize])
+        small = array.size - int(np.count_nonzero(bits & bits.dtype.type(exponent)))
+        tally.denormals += small - zeros

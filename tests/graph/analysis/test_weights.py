@@ -1,0 +1,86 @@
+import time
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from edgeopt.graph.analysis import weights as module
+from edgeopt.graph.analysis.given import Given
+from edgeopt.graph.analysis.onnx import analyze_onnx
+from edgeopt.graph.analysis.weights import content
+
+TEXT = "g (float[64, 64] x) => (float[64, 64] y) { m = MatMul(x, a)  n = MatMul(m, b)  y = MatMul(n, c) }"
+
+
+def square(seed):
+    return np.random.default_rng(seed).standard_normal((64, 64)).astype(np.float32)
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_what_weights_hold(write_model, external):
+    sparse, strange, twin = square(0), square(1), square(2)
+    sparse[:32] = 0
+    strange[0, :3] = np.nan, np.inf, 1e-40
+    path = write_model(TEXT.replace("y = MatMul(n, c)", "o = MatMul(n, c)  y = MatMul(o, d)"),
+                       a=sparse, b=strange, c=twin, d=twin, spare=np.ones(3, np.float32))  # fmt: skip
+    if external:
+        onnx.save(onnx.load(path), path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    found = analyze_onnx(path)
+    summary = found.weights_summary
+    assert summary.zeros_share == pytest.approx(32 * 64 / (4 * 64 * 64 + 3))
+    assert (summary.not_finite, summary.denormal, summary.unused) == (("b",), ("b",), ("spare",))
+    assert (summary.twins, summary.twins_bytes) == ((("c", "d"),), 64 * 64 * 4)
+    rows = {row.name: row for row in found.weights}
+    assert (rows["a"].zeros_share, rows["a"].minimum) == (0.5, float(sparse.min()))
+    # The range is that of the numbers.
+    assert rows["b"].maximum == float(strange[np.isfinite(strange)].max())
+    assert any("hold NaN or infinity: b" in warning for warning in found.warnings)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(-5, 300, dtype=np.int64),
+        np.array([0, 255], np.uint8),
+        np.array([True, False]),
+        np.array([0, 1e-7, 2], np.float16),
+        np.array([0, 1e-310, -2], np.float64),
+        np.array([0, 1e-39, 3], ml_dtypes.bfloat16),
+        np.array([0, 0.5, 3], ml_dtypes.float8_e4m3fn),
+        np.array([-8, 0, 7], ml_dtypes.int4),
+    ],
+    ids=lambda array: array.dtype.name,
+)
+def test_ranges_of_all_types(array):
+    found = content(ir.tensor(array))
+    wide = array.astype(np.float64)
+    assert (found.minimum, found.maximum) == (wide.min(), wide.max())
+    assert found.zeros_share == pytest.approx((wide == 0).mean())
+    assert found.has_denormals == (array.dtype.name in {"float16", "float64", "bfloat16"})
+
+
+def test_texts_have_no_range():
+    assert content(ir.tensor(["a", "b"])) == module.Content()
+
+
+def test_very_large_weights_are_left_alone_unless_asked_for(write_model, monkeypatch):
+    monkeypatch.setattr(module, "LOOKED_INTO_BYTES", 1000)
+    path = write_model(TEXT, a=square(0), b=square(0), c=square(1))
+    summary = analyze_onnx(path).weights_summary
+    assert summary.zeros_share is None
+    assert "nobody looked at the numbers" in summary.note
+    assert summary.twins == (("a", "b"),)
+    assert analyze_onnx(path, Given(large_weights=True)).weights_summary.zeros_share == 0
+
+
+@pytest.mark.alone
+def test_ninety_megabytes_take_a_second():
+    tensors = [
+        ir.tensor(np.random.default_rng(k).standard_normal((1500, 1500)).astype(np.float32)) for k in range(10)
+    ]
+    begin = time.monotonic()
+    for tensor in tensors:
+        content(tensor)
+    assert time.monotonic() - begin < 1.0
