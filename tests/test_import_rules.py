@@ -31,8 +31,9 @@ LAYERS = (
                 "edgeopt.errors",
                 "edgeopt.events",
                 "edgeopt.backends",
-                "edgeopt.graph.passes.base",
                 "edgeopt.graph.ledger",
+                "edgeopt.graph.nodes",
+                "edgeopt.graph.passes",
             ),
         )
         for runtime in ("onnxruntime", "openvino")

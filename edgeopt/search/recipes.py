@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from edgeopt.data import Samples
-from edgeopt.graph.ledger import Change, Ledger, LedgerEntry
+from edgeopt.graph.ledger import Ledger
 from edgeopt.profiles import BACKENDS
 from edgeopt.search.kitchen import Kitchen
 
@@ -47,9 +47,7 @@ def _cleaned(kitchen: Kitchen) -> Ledger:
 def _fused(kitchen: Kitchen) -> Ledger:
     from edgeopt.backends.onnxruntime.lowering.transformer import fuse
 
-    fused = fuse(kitchen.base, kitchen.out)
-    changes = tuple(Change(f"{count} x {operator}") for operator, count in sorted(fused.items()))
-    return (LedgerEntry("transformer-fusions", applied=changes),)
+    return (fuse(kitchen.base, kitchen.out),)
 
 
 def _ort_static(kitchen: Kitchen) -> Ledger:

@@ -1,1 +1,14 @@
-"""Forms of a graph that only ONNX Runtime understands."""
+"""Forms of a graph that only ONNX Runtime understands, each a pass; run them on a model that is clean already."""
+
+from edgeopt.backends.onnxruntime.lowering import activations, attention, skip_normalization, transformer
+from edgeopt.graph.passes.base import Pass
+
+LOWERINGS: tuple[Pass, ...] = (
+    transformer.PASS,
+    attention.PASS,
+    activations.GELU,
+    activations.QUICK_GELU,
+    skip_normalization.PASS,
+)
+
+__all__ = ["LOWERINGS"]

@@ -1,37 +1,43 @@
 """A mean over a whole picture is global average pooling, for which runtimes have kernels in their own layouts.
 
 ReduceMean(x, axes = all but batch and channel, keepdims = 1)  =  GlobalAveragePool(x)
+AveragePool(x, kernel = the picture, no pads)                  =  GlobalAveragePool(x), the same for MaxPool
 """
 
 from typing import TYPE_CHECKING
 
-from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label, nodes_of
+from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label
+from edgeopt.graph.passes.linear import pads
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
 # Below four dimensions a mean over the last axis is a normalization's far more often than a picture's.
-_FEWEST_DIMENSIONS = 4
+_DIMENSIONS = (4, 5)  # no runtime pools over more
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
     import onnx_ir as ir
 
     model, notes = model.clone(), Notes()
-    for node in list(nodes_of(model)):
-        if not is_op(node, "ReduceMean") or not _over_a_picture(node):
+    for node in [node for part in model.graphs() for node in part]:  # functions are inlined before
+        if is_op(node, "ReduceMean") and _over_a_picture(node):
+            kind, reason = "GlobalAveragePool", _why_not(node)
+        elif is_op(node, "AveragePool", "MaxPool") and _takes_all(node):
+            kind, reason = f"Global{node.op_type}", _why_not_type(node)
+        else:
             continue
-        if reason := _why_not(node):
+        if reason:
             notes.refuse(reason, label(node))
             continue
         result = node.outputs[0]
-        pool = ir.node("GlobalAveragePool", [node.inputs[0]], name=node.name)
+        pool = ir.node(kind, [node.inputs[0]], name=node.name)
         pool.outputs[0].name, pool.outputs[0].shape, pool.outputs[0].type = result.name, result.shape, result.type
         assert node.graph is not None  # noqa: S101 - it was found in one
         node.graph.insert_before(node, pool)
         result.replace_all_uses_with(pool.outputs[0], replace_graph_outputs=True)
         node.graph.remove(node, safe=True)
-        notes.did("made means over whole pictures global pooling", label(node))
+        notes.did("made pools of whole pictures global pooling", label(node))
     return notes.result(model)
 
 
@@ -39,9 +45,18 @@ def _over_a_picture(node: "ir.Node") -> bool:
     """All axes but batch and channel of a tensor that has a picture's dimensions."""
     shape = node.inputs[0].shape if node.inputs[0] is not None else None
     axes = _axes(node)
-    if shape is None or axes is None or len(shape) < _FEWEST_DIMENSIONS:
+    if shape is None or axes is None or len(shape) not in _DIMENSIONS:
         return False
     return {axis % len(shape) for axis in axes} == set(range(2, len(shape)))
+
+
+def _takes_all(pool: "ir.Node") -> bool:
+    """Whether a pool takes all of a picture at once, and nothing but the picture."""
+    shape = pool.inputs[0].shape if pool.inputs[0] is not None else None
+    if shape is None or pads(pool) or len([output for output in pool.outputs if output.name]) > 1:
+        return False
+    dilated = "dilations" in pool.attributes and any(n != 1 for n in pool.attributes["dilations"].as_ints())
+    return not dilated and list(shape)[2:] == list(pool.attributes["kernel_shape"].as_ints())
 
 
 def _axes(node: "ir.Node") -> list[int] | None:
@@ -53,17 +68,24 @@ def _axes(node: "ir.Node") -> list[int] | None:
 
 
 def _why_not(node: "ir.Node") -> str | None:
-    import onnx_ir as ir
-
     keepdims = node.attributes.get("keepdims")
     if keepdims is not None and keepdims.as_int() == 0:
         return "it drops the dimensions that pooling keeps"
-    value = node.inputs[0]
-    if value is None or value.dtype not in {ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE}:
-        return "pooling is for floating-point numbers only"
+    if reason := _why_not_type(node):
+        return reason
     if any(is_op(user, "Sub") for user in node.outputs[0].consumers()):
         return "it is part of a normalization, which runtimes fuse as a whole"
     return None
 
 
-PASS = Pass("global-pooling", "means over whole pictures become global pooling", apply)
+def _why_not_type(node: "ir.Node") -> str | None:
+    import onnx_ir as ir
+
+    value = node.inputs[0]
+    if value is not None and value.dtype in {ir.DataType.FLOAT, ir.DataType.FLOAT16}:
+        return None
+    kind = value.dtype.name.lower() if value is not None and value.dtype is not None else "unknown numbers"
+    return f"global pooling of {kind} is not to be had in every runtime"
+
+
+PASS = Pass("global-pooling", "means over whole pictures become global pooling", apply, tolerance_db=100.0)

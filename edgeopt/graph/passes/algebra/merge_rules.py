@@ -4,13 +4,15 @@
     Unsqueeze(Unsqueeze(x, axes a), axes b) = Unsqueeze(x, a moved by b, and b)
     Reshape(Flatten(x), shape)              = Reshape(x, shape)            no 0 in the shape
     Reshape(Softmax(Flatten(x)), shape)     = Softmax(x)                   rows: x's last axis, shape: x's
+    Cast(Cast(x, wide), type)               = Cast(x, type)                wide holds every value of x's type
 
-The last is what onnx's converter makes of a Softmax older than opset 13.
+The Softmax is what onnx's converter makes of a Softmax older than opset 13.
 """
 
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.graph.passes.base import constant, is_op
+from edgeopt.graph.passes.cleaning.without_effect import HOLDS
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -28,6 +30,7 @@ def merge_rules() -> tuple[Op, ...]:
         RewriteRule(_unsqueeze_unsqueeze, _one_unsqueeze, _axes_are_known, name="merge-unsqueezes"),
         RewriteRule(_flatten_reshape, _one_reshape, _shape_is_complete, name="flatten-then-reshape"),
         RewriteRule(_flat_softmax, _one_softmax, _rows_are_the_last_axis, name="flat-softmax"),
+        RewriteRule(_cast_cast, _one_cast, _holds_all_values, name="merge-casts"),
     )
 
 
@@ -162,3 +165,27 @@ def _rows_are_the_last_axis(
 
 def _one_softmax(op: Op, x: "ir.Value", **bound: Op) -> Op:  # noqa: ARG001 - rules get all they bind
     return op.Softmax(x, axis=-1)
+
+
+def _cast_cast(op: Op, x: Op, wide: Op, to: Op) -> Op:
+    return op.Cast(op.Cast(x, to=wide, _outputs=["between"]), to=to, _outputs=["result"])
+
+
+def _holds_all_values(context: Op, x: "ir.Value", between: "ir.Value", **bound: Op) -> Op:  # noqa: ARG001 - rules get all they bind
+    import onnx_ir as ir
+    from onnxscript.rewriter import MatchResult
+
+    first, second = x.dtype, ir.DataType(bound["wide"].as_int())
+    last = ir.DataType(bound["to"].as_int())
+    if first is None:
+        return MatchResult().fail("the type of what is cast is not known")
+    if second.name not in HOLDS.get(first.name, ()) or last.name not in NUMBERS:
+        return MatchResult().fail(f"{first.name} by way of {second.name} to {last.name} rounds differently")
+    return True
+
+
+def _one_cast(op: Op, x: "ir.Value", to: Op, **bound: Op) -> Op:  # noqa: ARG001 - rules get all they bind
+    return op.Cast(x, to=to)
+
+
+NUMBERS = {*HOLDS, "DOUBLE", "INT64", "UINT16", "UINT32", "UINT64"}

@@ -8,9 +8,9 @@ from edgeopt.graph.passes.base import (
     Pass,
     PassContext,
     PassResult,
+    inner_graphs,
     is_random,
     label,
-    parts,
     plural,
     replace_value,
 )
@@ -22,32 +22,45 @@ SMALL_ELEMENTS = 64  # comparing more in attributes costs more than it finds
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
-    """Merges equal nodes within each graph."""
+    """Merges equal nodes of a graph, and those of subgraphs with what is computed outside before them."""
     model, notes, merged = model.clone(), Notes(), []
-    for part in parts(model):
-        first: dict[Hashable, ir.Node] = {}
-        for node in list(part):
-            key = _key(node)
-            if key is None:
-                continue
-            twin = first.setdefault(key, node)
-            if twin is node:
-                continue
-            if is_random(node):
-                notes.refuse("it draws random numbers, so two of them are not the same", label(node))
-            elif any(
-                a.is_graph_output() and b.is_graph_output()
-                for a, b in zip(node.outputs, twin.outputs, strict=True)
-            ):
-                notes.refuse("both results are outputs of the graph", label(node))
-            else:
-                merged.append(label(node))
-                for old, new in zip(node.outputs, twin.outputs, strict=True):
-                    replace_value(old, new)
-                part.remove(node, safe=True)
+    for root in (model.graph, *model.functions.values()):
+        merged += _merge(root, {}, notes)
     if merged:
         notes.did(f"merged {plural(len(merged), 'node')} with an equal one", *merged)
     return notes.result(model)
+
+
+def _merge(part: "ir.Graph | ir.Function", outside: "dict[Hashable, ir.Node]", notes: Notes) -> list[str]:
+    first, merged = dict(outside), []
+    for node in list(part):
+        if _merged(node, first, notes):
+            merged.append(label(node))
+            part.remove(node, safe=True)
+            continue
+        for inner in inner_graphs(node):
+            merged += _merge(inner, first, notes)
+    return merged
+
+
+def _merged(node: "ir.Node", first: "dict[Hashable, ir.Node]", notes: Notes) -> bool:
+    """Lets those who read a node read its twin, where there is one."""
+    key = _key(node)
+    twin = node if key is None else first.setdefault(key, node)
+    if twin is node:
+        return False
+    pairs = list(zip(node.outputs, twin.outputs, strict=True))
+    if is_random(node):
+        notes.refuse("it draws random numbers, so two of them are not the same", label(node))
+    elif twin.graph is not node.graph and any(old.is_graph_output() for old in node.outputs):
+        notes.refuse("its result is what a branch returns, and must be computed there", label(node))
+    elif any(old.is_graph_output() and new.is_graph_output() for old, new in pairs):
+        notes.refuse("both results are outputs of the graph", label(node))
+    else:
+        for old, new in pairs:
+            replace_value(old, new)
+        return True
+    return False
 
 
 def _key(node: "ir.Node") -> Hashable | None:

@@ -1,6 +1,8 @@
 """Computes now what never changes: constants, arithmetic on known shapes, `If`s with a known condition."""
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import (
@@ -13,6 +15,7 @@ from edgeopt.graph.passes.base import (
     is_random,
     label,
     nodes_of,
+    parts,
     plural,
     quiet,
 )
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 ROUNDS = 6
+SMALL_ELEMENTS = 16_384  # of a filled tensor: the scales of a normalization may go into the file, weights not
 # Small in the file and big in memory (the first), or carrying what a quantized kernel needs.
 PRESERVED = ("ConstantOfShape", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
 
@@ -28,19 +32,15 @@ PRESERVED = ("ConstantOfShape", "QuantizeLinear", "DequantizeLinear", "DynamicQu
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
     """Folds until nothing more folds, then makes weights of Constant nodes."""
     from onnx_ir.passes import common
-    from onnxscript.optimizer import fold_constants_ir
 
     model, notes = model.clone(), Notes()
     before = {node: label(node) for node in nodes_of(model)}
     limit = context.folded_limit_bytes
+    budget = Budget(limit, max(limit, _weight_bytes(model)))
+    _keep_overflows(model)
     with quiet():
         for _ in range(ROUNDS):
-            changed = fold_constants_ir(
-                model,
-                onnx_shape_inference=True,
-                output_size_limit=limit // 4,
-                should_fold=lambda node: _should_fold(node, limit, notes),
-            ).modified
+            changed = _fold(model, limit, lambda node: _should_fold(node, budget, notes))
             changed |= common.RemoveUnusedNodesPass()(model).modified
             if not changed:
                 break
@@ -51,9 +51,59 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     return notes.result(model)
 
 
-def _should_fold(node: "ir.Node", limit: int, notes: Notes) -> bool | None:
+def _keep_overflows(model: "ir.Model") -> None:
+    """Spells a CastLike that does not saturate as such a Cast; onnxscript's folding makes one that saturates."""
+    import onnx_ir as ir
+
+    for part in parts(model):
+        for node in list(part):
+            like = node.inputs[1] if is_op(node, "CastLike") else None
+            if like is None or like.dtype is None or "saturate" not in node.attributes:
+                continue
+            attributes = [ir.AttrInt64("to", like.dtype), node.attributes["saturate"]]
+            cast = ir.Node("", "Cast", node.inputs[:1], attributes, name=node.name, outputs=None, num_outputs=1)
+            result, kept = node.outputs[0], cast.outputs[0]
+            kept.name, kept.type, kept.shape = result.name, result.type, result.shape
+            ir.convenience.replace_nodes_and_values(part, node, [node], [cast], [result], [kept])
+
+
+@dataclass(slots=True)
+class Budget:
+    """How much folding may add to the model: by one result, and by all that are left to come."""
+
+    one_bytes: int
+    left_bytes: int
+
+
+def _weight_bytes(model: "ir.Model") -> int:
+    weights = [weight for graph in model.graphs() for weight in graph.initializers.values()]
+    return sum(weight.const_value.nbytes for weight in weights if weight.const_value is not None)
+
+
+def _fold(model: "ir.Model", limit: int, should_fold: "Callable[[ir.Node], bool | None]") -> bool:
+    """One sweep of onnxscript's folding; a node that it cannot cope with stays as it is."""
+    from onnxscript.optimizer._constant_folding import FoldConstantsPass
+
+    class Sweep(FoldConstantsPass):  # type: ignore[misc, unused-ignore]
+        def process_node(self, node: "ir.Node", is_function: bool) -> object:
+            try:
+                return super().process_node(node, is_function)
+            except RuntimeError:  # what the folding of one operator raises, whatever the cause
+                return None
+
+    sweep = Sweep(
+        shape_inference=True, input_size_limit=8192, output_size_limit=limit // 4, should_fold=should_fold
+    )
+    return bool(sweep(model).modified)
+
+
+def _should_fold(node: "ir.Node", budget: Budget, notes: Notes) -> bool | None:
     if is_random(node):
         return False
+    if is_op(node, "ConstantOfShape"):
+        filled = constant(node.inputs[0])
+        # OpenVINO loses the other dimensions of a weight that has none in one of them.
+        return None if filled is None else 0 < math.prod(filled.tolist()) <= SMALL_ELEMENTS
     if is_op(node, *PRESERVED):
         return None
     added, freed = _output_bytes(node), 0
@@ -62,9 +112,11 @@ def _should_fold(node: "ir.Node", limit: int, notes: Notes) -> bool | None:
             freed += value.const_value.nbytes
     if added is None:
         return None
-    if added > max(limit, freed):
-        notes.refuse(f"the result would add {(added - freed) / 2**20:.1f} MiB to the model", label(node))
+    grows = max(0, added - freed)
+    if added > max(budget.one_bytes, freed) or grows > budget.left_bytes:
+        notes.refuse(f"the result would add {grows / 2**20:.1f} MiB to the model", label(node))
         return False
+    budget.left_bytes -= grows
     return True
 
 
@@ -94,4 +146,5 @@ def _tell(before: "dict[ir.Node, str]", left: "set[ir.Node]", notes: Notes) -> N
             notes.refuse("the condition of the If is known only when the model runs", label(node))
 
 
-PASS = Pass("fold-constants", "what depends on constants alone is computed once, now", apply)
+# onnx's reference computes them, and rounds otherwise than a runtime would.
+PASS = Pass("fold-constants", "what depends on constants alone is computed once, now", apply, tolerance_db=100.0)

@@ -1,8 +1,8 @@
-"""Brings a model to opset 17, which every later pass and all backends understand.
+"""Brings a model to the opset that every later pass and all backends understand: 17, unless told otherwise.
 
-From 13 up to 17 only two operators changed their meaning (BatchNormalization in training, RoiAlign); all
-other changes widen types or add attributes with neutral defaults, so that the number can be raised as it is,
-in subgraphs too. Older models go through onnx's converter, which does not look into subgraphs.
+From 9 on `opset_changes` knows what operators write differently, so that nodes are changed where they stand, in
+subgraphs too. What it cannot change, and older models, go through onnx's converter up to 13, which does not look
+into subgraphs.
 """
 
 from typing import TYPE_CHECKING
@@ -12,57 +12,78 @@ from edgeopt.graph.passes.base import (
     Pass,
     PassContext,
     PassResult,
+    inner_graphs,
     is_op,
     label,
-    node_count,
     nodes_of,
     quiet,
 )
+from edgeopt.graph.passes.cleaning.opset_changes import CHANGES, OLDEST
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
 COMPATIBLE_FROM = 13
-IR_VERSION = 8  # the one that came with opset 15 to 17
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
     """Raises the opset to the target where it is older."""
-    model, notes = model.clone(), Notes()
+    from onnx.defs import onnx_opset_version
+    from onnx_ir.passes import common
+
+    source, model, notes = model, model.clone(), Notes()
+    reasons: dict[str, str] = {}
     before, after = model.opset_imports.get("", context.target_opset), context.target_opset
-    if before >= after:
-        return notes.result(model)
-    if model.functions:
+    if after > onnx_opset_version():
+        notes.refuse(f"there is no opset {after}; the newest known here is {onnx_opset_version()}")
+    elif before < after and model.functions:
         notes.refuse(f"the model has functions, whose opset ({before}) cannot be converted")
+    if before >= after or notes.refused:
         return notes.result(model)
-    if before >= COMPATIBLE_FROM:
-        _bump(model, after, notes)
-    else:
-        _convert(model, after, notes)
-    if not notes.refused:
-        model.ir_version = max(model.ir_version, IR_VERSION)
-        notes.did(f"raised the opset from {before} to {after}")
-    return notes.result(model)
+    changed = model.clone()
+    if before < OLDEST or (reasons := _change(changed, before, after)):
+        branching = [label(node) for node in model.graph if any(True for _ in inner_graphs(node))]
+        if before < COMPATIBLE_FROM and not branching:
+            _convert(model, COMPATIBLE_FROM, notes)
+            changed, reasons = model, {} if notes.refused else _change(model, COMPATIBLE_FROM, after)
+        elif before < OLDEST:
+            notes.refuse(f"onnx's converter, which opset {before} needs, does not look into subgraphs", *branching)
+            reasons = {}
+        for node, reason in reasons.items():
+            notes.refuse(reason, node)
+    if notes.refused:
+        return PassResult(source, (), notes.result(source).refused)
+    with quiet():
+        common.NameFixPass()(changed)
+    changed.graph.opset_imports[""] = after
+    changed.ir_version = max(changed.ir_version, _oldest_ir_version(after))
+    notes.did(f"raised the opset from {before} to {after}")
+    return notes.result(changed)
 
 
-def _bump(model: "ir.Model", after: int, notes: Notes) -> None:
-    for node in nodes_of(model):
-        if is_op(node, "RoiAlign"):
-            notes.refuse("RoiAlign rounds its coordinates differently from opset 16 on", label(node))
-        elif is_op(node, "BatchNormalization") and len([o for o in node.outputs if o.name]) > 1:
-            notes.refuse("the batch normalization is in training mode, which changed with opset 14", label(node))
-    if not notes.refused:
-        model.graph.opset_imports[""] = after
+def _change(model: "ir.Model", before: int, after: int) -> dict[str, str]:
+    """Brings all nodes into the form of the newer opset, one opset after the other; why not, by node."""
+    reasons: dict[str, str] = {}
+    for version in range(before + 1, after + 1):
+        changes = CHANGES.get(version, {})
+        for node in list(nodes_of(model)) if changes else ():
+            change = changes.get(node.op_type) if is_op(node, node.op_type) else None
+            reason = change(node) if change else None
+            if reason is not None:
+                reasons[label(node)] = reason
+    return reasons
+
+
+def _oldest_ir_version(opset: int) -> int:
+    from onnx.helper import OP_SET_ID_VERSION_MAP
+
+    return int(OP_SET_ID_VERSION_MAP.get(("ai.onnx", opset), 8))
 
 
 def _convert(model: "ir.Model", after: int, notes: Notes) -> None:
     import onnx.version_converter
     import onnx_ir as ir
 
-    if node_count(model) != len(model.graph):
-        branching = [label(node) for node in model.graph if _has_subgraphs(node)]
-        notes.refuse("the converter for opsets below 13 does not look into subgraphs", *branching)
-        return
     names = [value.name for value in model.graph.inputs]
     proto = ir.to_proto(_with_weights_as_inputs(model))
     try:
@@ -79,12 +100,6 @@ def _convert(model: "ir.Model", after: int, notes: Notes) -> None:
     model.graph = graph
 
 
-def _has_subgraphs(node: "ir.Node") -> bool:
-    import onnx_ir as ir
-
-    return any(a.type in {ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS} for a in node.attributes.values())
-
-
 def _with_weights_as_inputs(model: "ir.Model") -> "ir.Model":
     """The converter knows no weights but those that are inputs too, as it was before IR version 4."""
     import onnx_ir as ir
@@ -95,4 +110,4 @@ def _with_weights_as_inputs(model: "ir.Model") -> "ir.Model":
     return listed
 
 
-PASS = Pass("raise-opset", "older opsets are raised to 17", apply)
+PASS = Pass("raise-opset", "older opsets are raised to 17, or to --opset", apply)

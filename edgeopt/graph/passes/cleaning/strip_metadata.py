@@ -1,8 +1,10 @@
-"""Drops what exporters leave behind: doc strings, stack traces, the paths of their sources.
+"""Drops what exporters leave behind: doc strings, stack traces, the paths of their sources, their own names.
 
-The model's own metadata stays: applications read class names, strides and the like from it.
+The model's own metadata stays: applications read class names, strides and the like from it. So does the name of
+a quantizer, from which tools know that a model is quantized.
 """
 
+import re
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, parts, plural
@@ -10,9 +12,12 @@ from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, part
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+EXPORTERS = ("pkg.torch", "pkg.onnxscript", "pkg.onnx_ir", "torch.", "namespace")
+PATH = re.compile(r"(^|[\s\"'(=])(/[^/\s]+){2,}|[A-Za-z]:\\[^\s]")
+
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
-    """Clears doc strings and properties of graphs, nodes, values and weights."""
+    """Clears doc strings and properties of graphs, nodes, values and weights; of the model, only exporters'."""
     model, notes = model.clone(), Notes()
     cleared = 0
     if model.doc_string:
@@ -27,6 +32,16 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG00
                 cleared += 1
     if cleared:
         notes.did(f"cleared notes of the exporter in {plural(cleared, 'place')}")
+    leaks = [k for k, v in model.metadata_props.items() if k.startswith(EXPORTERS) or PATH.search(v)]
+    for key in leaks:
+        del model.metadata_props[key]
+    if leaks:
+        notes.did(
+            f"dropped {plural(len(leaks), 'property')} of the exporter".replace("propertys", "properties"), *leaks
+        )
+    if (name := model.producer_name) and "quant" not in name:
+        model.producer_name, model.producer_version = None, None
+        notes.did(f"dropped the name of the exporter ({name})")
     return notes.result(model)
 
 

@@ -7,6 +7,8 @@ from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, plur
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+FIRST_WITHOUT = 4  # before this IR version every weight had to be an input
+
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
     """Takes weights out of the inputs of the main graph."""
@@ -19,6 +21,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG00
         kept = [value for value in inputs if not value.is_initializer()]
         inputs.clear()
         inputs.extend(kept)
+        model.ir_version = max(model.ir_version, FIRST_WITHOUT)
         notes.did(f"made {plural(len(weights), 'weight')} constant", *(str(w.name) for w in weights))
     return notes.result(model)
 

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from edgeopt.graph.passes.algebra.global_pooling import PASS
+from edgeopt.graph.passes.base import PassContext
 
 X = np.float32(np.random.default_rng(8).standard_normal((2, 3, 5, 4)))
 AXES = {"picture": [2, 3], "back": [-1, -2], "last": [3], "all": [1, 2, 3]}
@@ -50,3 +51,18 @@ def test_other_means_are_none_of_its_business(make_model, apply_pass, axes, shap
     result = apply_pass(PASS, model, x=X)
     assert not result.applied
     assert not result.refused
+
+
+@pytest.mark.parametrize(("text", "reason"), [
+    ("g (int8[2,3,5,4] x) => (int8[2,3,1,1] y) { y = MaxPool <kernel_shape = [5, 4]> (x) }", "int8"),
+    ("g (double[2,3,5,4] x) => (double[2,3,1,1] y) { y = ReduceMean <axes = [2, 3]> (x) }", "double"),
+])  # fmt: skip
+def test_types_that_runtimes_do_not_pool_stay(make_model, reasons, text, reason):
+    result = PASS.apply(make_model(text).ir, PassContext())
+    assert not result.applied
+    assert reason in reasons(result)
+
+
+def test_tensors_of_more_dimensions_than_pictures_stay(make_model, apply_pass):
+    text = "g (float[1,1,1,1,1,1] x) => (float[1,1,1,1,1,1] y) { y = ReduceMean <axes = [2, 3, 4, 5]> (x) }"
+    assert not apply_pass(PASS, make_model(text), x=np.ones((1,) * 6, np.float32)).applied

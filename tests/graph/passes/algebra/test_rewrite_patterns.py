@@ -32,6 +32,7 @@ SIMPLER = (
         ["Softmax"],
         "dropped the Flatten and the Reshape around a Softmax",
     ),
+    ("a = Cast <to = 11> (x)  y = Cast <to = 10> (a)", ["Cast"], "merged casts"),
     ("a = Pad(x, pads)  y = Conv(a, w)", ["Conv"], "let the convolution pad"),
 )
 
@@ -71,6 +72,16 @@ def test_inside_a_branch(make_model, apply_pass, kinds):
                     else_branch = e () => (float[2] b) { b = Neg(x) }> }"""
     result = apply_pass(PASS, make_model(text), x=np.float32([1, -2]), c=np.array(True))
     assert kinds(result.model).count("Relu") == 1
+
+
+def test_casts_that_round_stay_with_the_reason(make_model, kinds, reasons, shaped):
+    from edgeopt.graph.passes.base import PassContext
+
+    text = "g (double[2] x) => (float16[2] y) { a = Cast <to = 1> (x)  y = Cast <to = 10> (a) }"
+    result = PASS.apply(shaped(make_model(text)).ir, PassContext())
+    assert "DOUBLE by way of FLOAT to FLOAT16 rounds differently" in reasons(result)
+    assert result.refused[0].nodes[0].startswith("Cast")
+    assert kinds(result.model) == ["Cast", "Cast"]
 
 
 def test_says_that_two_slices_cut_the_same_axis(model_of, apply_pass, kinds, shaped, reasons):

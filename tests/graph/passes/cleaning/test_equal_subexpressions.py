@@ -44,3 +44,28 @@ def test_inside_a_branch(make_model, apply_pass, kinds):
                     else_branch = e () => (float[2] n) { n = Neg(x) }> }"""
     result = apply_pass(PASS, make_model(text), x=X, c=np.array(True))
     assert kinds(result.model).count("Exp") == 1
+
+
+BRANCH = """g (bool c, float[2] x) => (float[2] y, float[2] z) {{
+    {before} y = If (c) <then_branch = t () => (float[2] a) {{ r = Relu(x)  {then} }},
+                         else_branch = e () => (float[2] b) {{ b = Neg(x) }}> {after} }}"""
+
+
+def test_a_branch_uses_what_is_computed_before_it(make_model, apply_pass, kinds):
+    text = BRANCH.format(before="z = Relu(x)", then="a = Exp(r)", after="")
+    result = apply_pass(PASS, make_model(text), x=X[0], c=np.array(True))
+    assert sorted(kinds(result.model)) == ["Exp", "If", "Neg", "Relu"]
+
+
+def test_a_branch_cannot_use_what_is_computed_after_it(make_model, apply_pass, kinds):
+    text = BRANCH.format(before="", then="a = Exp(r)", after="z = Relu(x)")
+    result = apply_pass(PASS, make_model(text), x=X[0], c=np.array(True))
+    assert kinds(result.model).count("Relu") == 2
+
+
+def test_what_a_branch_returns_is_computed_in_it(make_model, apply_pass, kinds, reasons):
+    text = BRANCH.format(before="z = Relu(x)", then="", after="").replace("r = Relu(x)", "a = Relu(x)")
+    result = apply_pass(PASS, make_model(text), x=X[0], c=np.array(True))
+    assert "what a branch returns" in reasons(result)
+    assert result.refused[0].nodes == ("Relu 'a'",)
+    assert kinds(result.model).count("Relu") == 2

@@ -60,3 +60,31 @@ def test_quantized_weights_stay_quantized(make_model, apply_pass, kinds):
     text = "g (float[2,2] x) => (float[2,2] y) { w = DequantizeLinear(q, s)  y = MatMul(x, w) }"
     model = make_model(text, opset=19, q=np.int8([[1, 2], [3, 4]]), s=np.float32(0.5))
     assert kinds(apply_pass(PASS, model, x=X).model) == ["DequantizeLinear", "MatMul"]
+
+
+def test_a_small_filled_tensor_becomes_a_weight_and_a_big_one_stays(make_model, kinds):
+    text = "g (float[N] x) => (float[N] y) { f = ConstantOfShape(n)  y = Add(x, f) }"
+    small = PASS.apply(make_model(text, n=np.int64([64])).ir, PassContext())
+    assert kinds(small.model) == ["Add"]
+    assert (
+        kinds(PASS.apply(make_model(text, n=np.int64([1 << 20])).ir, PassContext()).model)[0] == "ConstantOfShape"
+    )
+
+
+def test_all_results_together_add_no_more_than_the_model_has(make_model, kinds, reasons):
+    names = [f"e{i}" for i in range(4)]
+    nodes = "  ".join(f"{name} = Expand(w{i}, shape)" for i, name in enumerate(names))
+    text = f"g (float[16,16] x) => (float[16,16] y) {{ {nodes}  y = Sum(x, {', '.join(names)}) }}"
+    weights = {f"w{i}": np.float32([[i]]) for i in range(4)}
+    model = make_model(text, shape=np.int64([16, 16]), **weights)
+    result = PASS.apply(model.ir, PassContext(folded_limit_bytes=2100))
+    assert kinds(result.model) == ["Expand", "Expand", "Sum"]
+    assert "would add" in reasons(result)
+
+
+def test_a_node_that_cannot_be_folded_keeps_none_from_being_folded(make_model, kinds):
+    text = """g (float[2,6] x) => (float[2,1] y) {
+        one = Constant <value_float = 1.0> ()  two = Add(one, one)
+        parts = SplitToSequence <axis = 1> (x)  at = Constant <value_int = 0> ()
+        first = SequenceAt(parts, at)  y = Mul(first, two) }"""
+    assert "Add" not in kinds(PASS.apply(make_model(text).ir, PassContext()).model)

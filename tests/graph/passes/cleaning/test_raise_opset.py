@@ -1,4 +1,7 @@
 import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
 
 from edgeopt.graph.passes.base import PassContext
 from edgeopt.graph.passes.cleaning.raise_opset import PASS
@@ -30,18 +33,84 @@ def test_from_13_on_subgraphs_come_along(make_model, apply_pass):
     assert result.model.opset_imports[""] == 17
 
 
-def test_before_13_subgraphs_are_a_reason_to_refuse(make_model, apply_pass, reasons):
-    result = apply_pass(PASS, make_model(BRANCH, opset=11), x=X, c=np.array(False))
+def test_before_9_subgraphs_are_a_reason_to_refuse(make_model, apply_pass, reasons):
+    result = apply_pass(PASS, make_model(BRANCH, opset=8, ir_version=4), x=X, c=np.array(False))
     assert "does not look into subgraphs" in reasons(result)
     assert "If 'y'" in result.refused[0].nodes
+    assert result.model.opset_imports[""] == 8
+
+
+def test_nodes_in_a_branch_take_their_new_form(make_model, apply_pass, shaped):
+    text = BRANCH.replace("a = Relu(x)", "s = Softmax <axis = 1> (x)  a = Clip <min = 0.25, max = 0.5> (s)")
+    result = apply_pass(PASS, shaped(make_model(text, opset=10, ir_version=5)), x=X, c=np.array(True))
+    assert result.model.opset_imports[""] == 17
+
+
+def test_a_softmax_over_several_axes_in_a_branch_is_a_reason_to_refuse(make_model, apply_pass, reasons):
+    text = BRANCH.replace("a = Relu(x)", "a = Softmax <axis = 0> (x)")
+    result = apply_pass(PASS, make_model(text, opset=11), x=X, c=np.array(True))
+    assert "over several axes at once" in reasons(result)
+    assert result.refused[0].nodes == ("Softmax 'a'",)
     assert result.model.opset_imports[""] == 11
 
 
-def test_an_operator_that_changed_its_meaning_is_a_reason_to_refuse(make_model, reasons):
-    text = """g (float[1,1,4,4] x, float[1,4] r, int64[1] i) => (float[1,1,1,1] y) { y = RoiAlign(x, r, i) }"""
+NEWER = (
+    # (opset, to, nodes from x to y)
+    (9, 17, "y = Slice <starts = [0], ends = [2], axes = [1]> (x)"),
+    (9, 17, "y, i = TopK <k = 2> (x)"),
+    (10, 17, "y = Pad <pads = [0, 1, 0, 0], value = 3.0> (x)"),
+    (11, 17, "a = Unsqueeze <axes = [0]> (x)  y = Squeeze <axes = [0]> (a)"),
+    (11, 17, "y, z = Split <axis = 0, split = [1, 1]> (x)"),
+    (11, 17, "y = ReduceSum <axes = [1]> (x)"),
+    (11, 17, "y = Dropout <ratio = 0.25> (x)"),
+    (17, 18, "y = ReduceMean <axes = [1]> (x)"),
+    (17, 18, "y = ReduceMax(x)"),
+    (17, 18, "y, z = Split <axis = 0> (x)"),
+    (17, 28, "a = ReduceL2 <axes = [0]> (x)  y = Neg(a)"),
+)
+
+
+@pytest.mark.parametrize(("before", "after", "nodes"), NEWER)
+def test_the_results_stay_the_same(make_model, results, shaped, before, after, nodes):
+    text = f"g (float[2,2] x) => (float[N,M] y) {{ {nodes} }}"
+    model = shaped(make_model(text, opset=before, ir_version=4))
+    result = PASS.apply(model.ir, PassContext(target_opset=after))
+    assert result.model.opset_imports[""] == after
+    onnx.checker.check_model(ir.to_proto(result.model), full_check=True)
+    np.testing.assert_array_equal(results(result.model, x=X)[0], results(model.ir, x=X)[0])
+
+
+def test_roi_align_keeps_its_rounding(make_model, kinds):
+    text = "g (float[1,1,4,4] x, float[1,4] r, int64[1] i) => (float[1,1,1,1] y) { y = RoiAlign(x, r, i) }"
     result = PASS.apply(make_model(text, opset=13).ir, PassContext())
-    assert "rounds its coordinates differently" in reasons(result)
-    assert not result.applied
+    mode = result.model.graph[0].attributes["coordinate_transformation_mode"].as_string()
+    assert mode == "output_half_pixel"
+
+
+def test_scales_by_group_become_scales_by_channel(results):
+    text = "g (float[1,4,2] x) => (float[1,4,2] y) { y = GroupNormalization <num_groups = 2> (x, s, b) }"
+    proto = onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 18]> ' + text)
+    for name, numbers in (("s", [1, 2]), ("b", [3, 4])):
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(np.float32(numbers), name))
+    result = PASS.apply(ir.from_proto(proto), PassContext(target_opset=21))
+    given = np.arange(8, dtype=np.float32).reshape(1, 4, 2)
+    flat = given.reshape(1, 2, 4)
+    normal = (flat - flat.mean(2, keepdims=True)) / np.sqrt(flat.var(2, keepdims=True) + 1e-5)
+    wanted = normal.reshape(1, 4, 2) * np.float32([1, 1, 2, 2])[:, None] + np.float32([3, 3, 4, 4])[:, None]
+    np.testing.assert_allclose(results(result.model, x=given)[0], wanted, rtol=1e-5)
+
+
+def test_an_average_over_a_rounded_border_is_a_reason_to_refuse(make_model, reasons):
+    pool = "AveragePool <kernel_shape = [3, 3], ceil_mode = 1> (x)"
+    model = make_model(f"g (float[1,1,4,4] x) => (float[1,1,2,2] y) {{ y = {pool} }}")
+    result = PASS.apply(model.ir, PassContext(target_opset=19))
+    assert "the border changed with opset 19" in reasons(result)
+    assert result.refused[0].nodes == ("AveragePool 'y'",)
+
+
+def test_there_is_no_opset_that_is_not_known(make_model, reasons):
+    model = make_model("g (float[2,2] x) => (float[2,2] y) { y = Relu(x) }")
+    assert "there is no opset 99" in reasons(PASS.apply(model.ir, PassContext(target_opset=99)))
 
 
 def test_a_newer_opset_is_left_alone(make_model, apply_pass):

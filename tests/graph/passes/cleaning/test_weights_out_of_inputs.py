@@ -24,3 +24,10 @@ def test_nothing_to_do_is_told_as_nothing(make_model, apply_pass):
     model = make_model("g (float[2] x) => (float[2] y) { y = Relu(x) }")
     result = apply_pass(PASS, model, x=np.float32([3, 4]))
     assert (result.applied, result.refused) == ((), ())
+
+
+def test_an_old_ir_version_that_wants_weights_among_the_inputs_is_raised(make_model, apply_pass):
+    model = make_model(LISTED, opset=8, ir_version=3, w=np.float32([1, 2]))
+    result = apply_pass(PASS, model, x=np.float32([3, 4]))
+    assert [i.name for i in result.model.graph.inputs] == ["x"]
+    assert result.model.ir_version == 4

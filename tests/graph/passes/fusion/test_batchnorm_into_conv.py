@@ -90,3 +90,18 @@ def test_says_why_it_does_not_fold(make_model, kinds, reasons, conv_and_norm, te
     assert reason in reasons(result)
     assert "BatchNormalization 'y'" in result.refused[0].nodes
     assert "BatchNormalization" in kinds(result.model)
+
+
+@pytest.mark.parametrize(("epsilon", "variance"), [(0.0, 0.0), (0.01, -1.0)])
+def test_a_variance_that_gives_no_number_stays(make_model, reasons, conv_and_norm, epsilon, variance):
+    weights = dict(conv_and_norm, variance=np.full(4, variance, np.float32))
+    result = PASS.apply(make_model(CONV.replace("0.01", str(epsilon)), **weights).ir, PassContext())
+    assert not result.applied
+    assert "not finite" in reasons(result)
+
+
+def test_old_models_say_by_their_outputs_that_they_train(make_model, reasons, conv_and_norm):
+    text = CONV.replace("y = B", "y, m, v, sm, sv = B")
+    result = PASS.apply(make_model(text, opset=9, **conv_and_norm).ir, PassContext())
+    assert not result.applied
+    assert "training mode" in reasons(result)

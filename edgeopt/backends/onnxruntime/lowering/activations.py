@@ -1,0 +1,56 @@
+"""GELUs and sigmoid gates in the forms that ONNX Runtime has kernels for, with the bias before them."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from edgeopt.graph.passes.base import Pass, PassContext, PassResult, constant
+from edgeopt.graph.passes.fusion.gelu import find_gelu
+from edgeopt.graph.passes.fusion.matching import Found, fuse, operands, producer
+from edgeopt.graph.passes.fusion.swish import find_swish
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+DOMAIN = "com.microsoft"
+
+
+def _gelu(node: "ir.Node") -> Found | None:
+    found = find_gelu(node)
+    if found is None:
+        return None
+    exact = found.attributes["approximate"] == "none"
+    found = replace(found, attributes={}, domain=DOMAIN, opset=0, operator="Gelu" if exact else "FastGelu")
+    x: ir.Value = found.inputs[0]
+    add = producer(x, "Add")
+    inside = {*found.nodes, *found.others}
+    if add is None or x.is_graph_output() or any(use.node not in inside for use in x.uses()):
+        return found
+    for one, bias in operands(add):
+        array = constant(bias)
+        # The kernels add a bias to the last dimension, and to nothing else.
+        if array is not None and array.ndim == 1 and array.shape[0] > 1:
+            operator = "BiasGelu" if exact else "FastGelu"
+            return replace(found, operator=operator, inputs=(one, bias), nodes=(*found.nodes, add))
+    return found
+
+
+def _gate(node: "ir.Node") -> Found | None:
+    found = find_swish(node)
+    if found is None:
+        return None
+    attributes: dict[str, Any] = {"alpha": found.attributes["alpha"]}
+    return replace(found, operator="QuickGelu", domain=DOMAIN, opset=0, attributes=attributes)
+
+
+def apply_gelu(model: "ir.Model", context: PassContext) -> PassResult:
+    """Fuses every GELU, in subgraphs too."""
+    return fuse(model, context, _gelu, "GELU")
+
+
+def apply_gate(model: "ir.Model", context: PassContext) -> PassResult:
+    """Fuses every product with the sigmoid of a factor, in subgraphs too."""
+    return fuse(model, context, _gate, "sigmoid gate")
+
+
+GELU = Pass("ort-gelu", "GELUs become Gelu, BiasGelu or FastGelu", apply_gelu, 100.0)
+QUICK_GELU = Pass("ort-quick-gelu", "x * sigmoid(alpha x) becomes QuickGelu", apply_gate, 100.0)

@@ -1,0 +1,65 @@
+"""Element-wise arithmetic with a constant, seen as scale and shift: x * c, x / c, x + c, x - c, c - x, -x."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from edgeopt.graph.passes.base import constant, is_op
+from edgeopt.graph.passes.linear import FLOATS
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """factor * source + shift, in float64, with the shapes that the constants have."""
+
+    source: "ir.Value"
+    factor: "NDArray[Any]"
+    shift: "NDArray[Any]"
+
+
+def step_of(node: "ir.Node | None") -> Step | None:
+    """What a node does to the one operand that is not constant; None where it is no such arithmetic."""
+    if node is None or not is_op(node, "Mul", "Div", "Add", "Sub", "Neg"):
+        return None
+    one: NDArray[Any] = np.ones(())
+    zero: NDArray[Any] = np.zeros(())
+    if is_op(node, "Neg"):
+        source = node.inputs[0]
+        return Step(source, np.negative(one), zero) if source is not None and _is_float(source) else None
+    left, right = node.inputs
+    first, second = constant(left), constant(right)
+    if (first is None) == (second is None):
+        return None
+    source, number = (left, second) if second is not None else (right, first)
+    if source is None or number is None or number.dtype.name not in FLOATS:
+        return None
+    exact = number.astype(np.float64)
+    if is_op(node, "Add"):
+        return Step(source, one, exact)
+    if is_op(node, "Sub"):
+        return Step(source, one, -exact) if second is not None else Step(source, -one, exact)
+    if is_op(node, "Mul"):
+        return Step(source, exact, zero)
+    if second is None or not exact.all():
+        return None  # c / x, or a division by zero, which gives infinities that a product would not
+    return Step(source, 1.0 / exact, zero)
+
+
+def widens(source: "ir.Value", array: "NDArray[Any]") -> bool:
+    """Whether arithmetic with a constant may make a tensor bigger than it is, by broadcasting."""
+    if array.ndim == 0:
+        return False
+    shape = source.shape
+    if shape is None or array.ndim > len(shape):
+        return True
+    sizes = list(shape)[len(shape) - array.ndim :]
+    return any(have != want for have, want in zip(sizes, array.shape, strict=True) if want != 1)
+
+
+def _is_float(value: "ir.Value") -> bool:
+    return value.dtype is not None and value.dtype.is_floating_point()

@@ -1,0 +1,126 @@
+"""Chains of arithmetic with constants become one scale and one shift.
+
+    ((x * a) + b) * c + d  =  x * (a c) + (b c + d)
+
+Computed in float64 and rounded once. Only where fewer nodes are left, and where no constant makes the tensor
+bigger than it is. Integers are left alone: their arithmetic wraps around, and their division rounds.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from edgeopt.graph.passes.algebra.affine import step_of, widens
+from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, label
+from edgeopt.graph.passes.linear import fits, new_weight, rounds_away
+from edgeopt.graph.passes.names import separate_names
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+    from numpy.typing import NDArray
+
+_ROLE = {"Mul": "scale", "Add": "shift"}
+_GROWTH = 2  # a column and a row become a matrix, which can be far larger than both
+
+
+def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+    """Merges every chain that gets shorter, in subgraphs too."""
+    model, notes = model.clone(), Notes()
+    for part in model.graphs():  # functions are inlined before; they can hold no weights
+        for last in [node for node in part if step_of(node) and not _goes_on(node)]:
+            _merge(part, last, notes)
+    separate_names(model)
+    return notes.result(model)
+
+
+def _goes_on(node: "ir.Node") -> bool:
+    """Whether the one node that reads the result continues the chain."""
+    result = node.outputs[0]
+    uses = list(result.uses())
+    if result.is_graph_output() or len(uses) != 1:
+        return False
+    reader = uses[0].node
+    return reader.graph is node.graph and step_of(reader) is not None
+
+
+def _merge(part: "ir.Graph", last: "ir.Node", notes: Notes) -> None:
+    chain, factor, shift = [last], np.ones(()), np.zeros(())
+    step = step_of(last)
+    assert step is not None  # noqa: S101 - tells mypy; the caller has seen it
+    largest = 0.0
+    while True:
+        with np.errstate(all="ignore"):  # what does not fit is refused below
+            term = step.shift * factor
+            factor, shift = step.factor * factor, term + shift
+        largest = max(largest, float(np.abs(term).max(initial=0)))
+        before = step.source.producer()
+        further = step_of(before) if before is not None and _goes_on(before) else None
+        if further is None or before is None:
+            break
+        chain.append(before)
+        step = further
+    if len(chain) < 2:
+        return
+    source = step.source
+    wanted = [("Mul", factor)] if not (factor == 1).all() else []
+    wanted += [("Add", shift)] if shift.any() else []
+    if len(wanted) >= len(chain) or not wanted:
+        return
+    names = [label(node) for node in reversed(chain)]
+    if reason := _why_not(source, chain, [number for _, number in wanted], largest):
+        notes.refuse(reason, *names)
+        return
+    _put(part, last, source, wanted)
+    for node in chain:
+        part.remove(node, safe=True)
+    notes.did("merged chains of arithmetic with constants", *names)
+
+
+def _why_not(
+    source: "ir.Value", chain: "list[ir.Node]", wanted: "list[NDArray[Any]]", largest: float
+) -> str | None:
+    if source.dtype is None:
+        return f"the type of '{source.name}' is not known"
+    given = 0
+    for node in chain:
+        step = step_of(node)
+        for value in node.inputs:
+            if step is not None and value is not step.source and value is not None:
+                number = constant(value)
+                if number is None or widens(source, number):
+                    return f"the constant '{value.name}' may make the tensor bigger"
+                given += number.size
+    if sum(number.size for number in wanted) > _GROWTH * given:
+        return "the merged constants would be larger than those of the chain"
+    if not all(fits(number, source.dtype.numpy()) for number in wanted):
+        return f"the merged constants do not fit into {source.dtype.name.lower()}"
+    if rounds_away(np.asarray(largest), source.dtype.numpy()):
+        return "it adds and takes away so much that what is rounded differs from what the merged chain rounds"
+    return None
+
+
+def _put(part: "ir.Graph", last: "ir.Node", source: "ir.Value", wanted: "list[tuple[str, NDArray[Any]]]") -> None:
+    import onnx_ir as ir
+
+    result, current = last.outputs[0], source
+    assert source.dtype is not None  # noqa: S101 - _why_not() has seen to it
+    stem = last.name or result.name or "chain"
+    for kind, number in wanted:
+        weight = new_weight(part, f"{stem}_{_ROLE[kind]}", number.astype(source.dtype.numpy()))
+        node = ir.node(kind, [current, weight], name=f"{stem}_{kind.lower()}")
+        node.outputs[0].name = f"{result.name}_{kind.lower()}"
+        node.outputs[0].shape, node.outputs[0].type = source.shape, source.type
+        part.insert_before(last, node)
+        current = node.outputs[0]
+    name, shape, kind_ = result.name, result.shape, result.type
+    result.replace_all_uses_with(current, replace_graph_outputs=True)
+    result.name, current.name = f"{name}__merged", name
+    current.shape, current.type = shape or current.shape, kind_ or current.type
+
+
+PASS = Pass(
+    "constant-chains",
+    "chains of arithmetic with constants become one scale and one shift",
+    apply,
+    tolerance_db=100.0,
+)

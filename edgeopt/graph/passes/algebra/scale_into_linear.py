@@ -1,0 +1,184 @@
+"""Arithmetic with constants before and behind Conv, ConvTranspose, Gemm and MatMul goes into their weights.
+
+    (W x + b) * f + s = (f W) x + (f b + s)            f and s have one number for each channel of the result
+    W (f * x + s) + b = (W f) x + (W s + b)            f and s have one number for each channel of the input
+
+A shift in front of a convolution that pads is left alone: the zeros at its borders are not shifted. A MatMul has
+no bias, so that only scales go into it.
+"""
+
+from typing import TYPE_CHECKING
+
+from edgeopt.graph.passes.algebra.affine import Step, step_of
+from edgeopt.graph.passes.base import (
+    Notes,
+    Pass,
+    PassContext,
+    PassResult,
+    is_op,
+    label,
+    plural,
+    replace_value,
+)
+from edgeopt.graph.passes.fusion.whole import spelled_out
+from edgeopt.graph.passes.linear import (
+    LINEAR,
+    Affine,
+    by_channel,
+    channel_axis,
+    channels_before,
+    channels_behind,
+    integer,
+    pads,
+    put_before,
+    put_behind,
+    why_not_behind,
+    why_not_weights,
+)
+from edgeopt.graph.passes.names import separate_names
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
+    """Folds what it can, node by node in the order of the graph, in subgraphs too."""
+    model, notes, limit = model.clone(), Notes(), context.folded_limit_bytes
+    behind: list[str] = []
+    before: list[str] = []
+    whole = spelled_out(model)
+    for part in model.graphs():  # functions are inlined before; they can hold no weights
+        for node in list(part):
+            step = step_of(node)
+            if step is None or node.graph is not part:
+                continue
+            if node in whole:
+                # No news: it stays what it is, one operator to the runtimes.
+                continue
+            if is_op(step.source.producer(), *LINEAR):
+                _try_behind(part, node, step, limit, notes, behind)
+            elif (linear := _only_reader(node)) is not None:
+                _try_before(part, node, step, linear, limit, notes, before)
+    if behind:
+        notes.did(f"put {plural(len(behind), 'node')} with constants into the weights before", *behind)
+    if before:
+        notes.did(f"put {plural(len(before), 'node')} with constants into the weights behind", *before)
+    separate_names(model)
+    return notes.result(model)
+
+
+def _try_behind(
+    part: "ir.Graph", node: "ir.Node", step: Step, limit_bytes: int, notes: Notes, done: list[str]
+) -> None:
+    linear = step.source.producer()
+    assert linear is not None  # noqa: S101 - tells mypy; the caller has seen it
+    if is_op(linear, "MatMul") and step.shift.any():
+        return  # a bias: matmul-add-to-gemm and the runtimes know what to do with it
+    if reason := why_not_behind(linear, node, limit_bytes):
+        if not is_op(linear, "MatMul"):  # most matrix products have no weights at all
+            notes.refuse(reason, label(node))
+        return
+    affine = _affine(step, linear, channels_behind(linear), linear.outputs[0])
+    if isinstance(affine, str):
+        notes.refuse(affine, label(node))
+        return
+    if reason := put_behind(part, linear, affine, node.name or node.outputs[0].name or linear.op_type):
+        notes.refuse(reason, label(node))
+        return
+    # Cannot be refused: the linear node lies in the same graph and its output goes nowhere else.
+    replace_value(node.outputs[0], linear.outputs[0])
+    part.remove(node, safe=True)
+    done.append(label(node))
+
+
+def _try_before(
+    part: "ir.Graph",
+    node: "ir.Node",
+    step: Step,
+    linear: "ir.Node",
+    limit_bytes: int,
+    notes: Notes,
+    done: list[str],
+) -> None:
+    reason = why_not_weights(linear, limit_bytes)
+    if reason is None and is_op(linear, "Gemm") and integer(linear, "transA", 0):
+        reason = "the Gemm reads its input transposed"
+    if reason is None and step.shift.any():
+        reason = _why_no_shift(linear)
+    if reason is not None:
+        if not is_op(linear, "MatMul"):
+            notes.refuse(f"it cannot go into the {linear.op_type} behind it: {reason}", label(node))
+        return
+    channels = channels_before(linear)
+    affine = _affine(step, linear, channels, step.source)
+    if isinstance(affine, Affine) and affine.by_channel and not _has_channels(linear, step.source, channels):
+        affine = f"its constant may make '{step.source.name}' bigger"
+    if isinstance(affine, str):
+        notes.refuse(affine, label(node))
+        return
+    if reason := put_before(part, linear, affine, node.name or node.outputs[0].name or linear.op_type):
+        notes.refuse(reason, label(node))
+        return
+    linear.replace_input_with(0, step.source)
+    part.remove(node, safe=True)
+    done.append(label(node))
+
+
+def _why_no_shift(linear: "ir.Node") -> str | None:
+    if is_op(linear, "MatMul"):
+        return "a MatMul has no bias"
+    if is_op(linear, "ConvTranspose"):
+        return "at the borders of a ConvTranspose fewer products are summed"
+    return (
+        "the convolution pads with zeros, which are not shifted"
+        if is_op(linear, "Conv") and pads(linear)
+        else None
+    )
+
+
+def _only_reader(node: "ir.Node") -> "ir.Node | None":
+    """The linear node that alone reads a result, as its input (not as its weights)."""
+    result = node.outputs[0]
+    uses = result.uses()
+    if result.is_graph_output() or len(uses) != 1:
+        return None
+    reader, place = next(iter(uses))
+    return reader if place == 0 and is_op(reader, *LINEAR) and reader.graph is node.graph else None
+
+
+def _affine(step: Step, linear: "ir.Node", channels: int, value: "ir.Value") -> Affine | str:
+    """The step by channel, or why it differs along other axes."""
+    rank = _rank(linear, value)
+    if rank is None:
+        if max(step.factor.size, step.shift.size) > 1 or max(step.factor.ndim, step.shift.ndim) > 1:
+            return f"the number of dimensions of '{value.name}' is not known"
+        return Affine(step.factor.reshape(1), step.shift.reshape(1))
+    axis = channel_axis(linear, rank)
+    assert axis is not None  # noqa: S101 - the rank is known
+    found = [by_channel(number, axis, rank, channels) for number in (step.factor, step.shift)]
+    if found[0] is None or found[1] is None:
+        return "its constant differs within a channel, or makes the tensor bigger"
+    return Affine(found[0], found[1])
+
+
+def _has_channels(linear: "ir.Node", value: "ir.Value", channels: int) -> bool:
+    """Whether a tensor has all channels already, so that the constant makes it no wider."""
+    axis = channel_axis(linear, _rank(linear, value))
+    return axis is not None and value.shape is not None and value.shape[axis] == channels
+
+
+def _rank(linear: "ir.Node", value: "ir.Value") -> int | None:
+    if value.shape is not None:
+        return len(value.shape)
+    weights = linear.inputs[1]
+    if is_op(linear, "MatMul") or weights is None or weights.const_value is None:
+        return None
+    return len(weights.const_value.shape)
+
+
+PASS = Pass(
+    "scale-into-linear",
+    "scales and shifts by constants go into the weights of convolutions and matrix products",
+    apply,
+    tolerance_db=100.0,
+)

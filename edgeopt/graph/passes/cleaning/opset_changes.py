@@ -1,0 +1,202 @@
+"""What operators write differently from one opset to the next, node by node, so that subgraphs come along.
+
+Only changes that need a hand stand here: in all others types were widened, or attributes came with neutral
+defaults. A function brings its node into the new form and returns None, or why it cannot.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from edgeopt.graph.passes.base import constant
+from edgeopt.graph.passes.cleaning.constant_nodes import constant_before
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+Change = Callable[["ir.Node"], str | None]
+OLDEST = 9
+"""Below, operators changed in ways that are not written down here."""
+
+
+def _attribute_to_input(name: str, index: int) -> Change:
+    """A list of numbers that became an input."""
+
+    def change(node: "ir.Node") -> str | None:
+        import numpy as np
+
+        attribute = node.attributes.pop(name, None)
+        if attribute is not None:
+            _set_input(node, index, name, np.array(attribute.as_ints(), np.int64))
+        return None
+
+    return change
+
+
+def _set_input(node: "ir.Node", index: int, name: str, array: "object") -> None:
+    if len(node.inputs) <= index:
+        node.resize_inputs(index + 1)
+    node.replace_input_with(index, constant_before(node, f"{node.outputs[0].name}__{name}", array))  # type: ignore[arg-type]
+
+
+def _slice(node: "ir.Node") -> str | None:
+    import numpy as np
+
+    for index, name in enumerate(("starts", "ends", "axes"), start=1):
+        attribute = node.attributes.pop(name, None)
+        if attribute is not None:
+            _set_input(node, index, name, np.array(attribute.as_ints(), np.int64))
+    return None
+
+
+def _top_k(node: "ir.Node") -> str | None:
+    import numpy as np
+
+    _set_input(node, 1, "k", np.array([node.attributes.pop("k").as_int()], np.int64))
+    return None
+
+
+def _clip(node: "ir.Node") -> str | None:
+    kind = _float_type(node)
+    if kind is None:
+        return "the type of what it clips is not known"
+    for index, name in enumerate(("min", "max"), start=1):
+        attribute = node.attributes.pop(name, None)
+        if attribute is not None:
+            _set_input(node, index, name, kind(attribute.as_float()))
+    return None
+
+
+def _pad(node: "ir.Node") -> str | None:
+    import numpy as np
+
+    kind = _float_type(node)
+    if kind is None:
+        return "the type of what it pads is not known"
+    _set_input(node, 1, "pads", np.array(node.attributes.pop("pads").as_ints(), np.int64))
+    if (value := node.attributes.pop("value", None)) is not None:
+        _set_input(node, 2, "value", kind(value.as_float()))
+    return None
+
+
+def _float_type(node: "ir.Node") -> "Callable[[float], object] | None":
+    import numpy as np
+
+    value = node.inputs[0]
+    if value is None or value.dtype is None:
+        return None
+    kind = value.dtype.numpy()
+    return lambda number: np.array(number, kind)
+
+
+def _scatter(node: "ir.Node") -> str | None:
+    node.op_type = "ScatterElements"
+    return None
+
+
+def _dropout(node: "ir.Node") -> str | None:
+    """The ratio works in training only; the mask, there only, was of another type before."""
+    node.attributes.pop("ratio", None)
+    mask = node.outputs[1] if len(node.outputs) > 1 else None
+    return "the mask of the Dropout is used" if mask is not None and mask.uses() else None
+
+
+def _softmax(node: "ir.Node") -> str | None:
+    """Over everything from `axis` on before, over `axis` alone from 13 on."""
+    import onnx_ir as ir
+
+    attribute = node.attributes.get("axis")
+    shape = node.inputs[0].shape if node.inputs[0] is not None else None
+    axis = 1 if attribute is None else attribute.as_int()
+    if shape is not None:
+        last = len(shape) - 1
+        if axis % len(shape) != last and any(size != 1 for size in shape[axis % len(shape) + 1 :]):
+            return "it goes over several axes at once, which opset 13 cannot say"
+        axis %= len(shape)
+    elif axis != -1:
+        return "how many axes it goes over is not known"
+    node.attributes["axis"] = ir.AttrInt64("axis", axis)
+    return None
+
+
+def _batch_normalization(node: "ir.Node") -> str | None:
+    trains = len([output for output in node.outputs if output.name]) > 1
+    return "the batch normalization is in training mode, which changed with opset 14" if trains else None
+
+
+def _roi_align(node: "ir.Node") -> str | None:
+    import onnx_ir as ir
+
+    name = "coordinate_transformation_mode"
+    node.attributes.setdefault(name, ir.AttrString(name, "output_half_pixel"))
+    return None
+
+
+def _split(node: "ir.Node") -> str | None:
+    import onnx_ir as ir
+
+    if len(node.inputs) < 2 or node.inputs[1] is None:
+        node.attributes["num_outputs"] = ir.AttrInt64("num_outputs", len(node.outputs))
+    return None
+
+
+def _average_pool(node: "ir.Node") -> str | None:
+    ceil = node.attributes.get("ceil_mode")
+    rounds_up = ceil is not None and (ceil.is_ref() or ceil.as_int() != 0)
+    return "what it averages over at the border changed with opset 19 where sizes round up" if rounds_up else None
+
+
+def _grid_sample(node: "ir.Node") -> str | None:
+    import onnx_ir as ir
+
+    mode = node.attributes.get("mode")
+    old = "bilinear" if mode is None else mode.as_string()
+    node.attributes["mode"] = ir.AttrString("mode", {"bilinear": "linear", "bicubic": "cubic"}.get(old, old))
+    return None
+
+
+def _dft(node: "ir.Node") -> str | None:
+    import numpy as np
+
+    attribute = node.attributes.pop("axis", None)
+    _set_input(node, 2, "axis", np.array(1 if attribute is None else attribute.as_int(), np.int64))
+    return None
+
+
+def _group_normalization(node: "ir.Node") -> str | None:
+    """Scale and bias were one a group, and are one a channel from 21 on."""
+    import numpy as np
+
+    shape = node.inputs[0].shape if node.inputs[0] is not None else None
+    channels = shape[1] if shape is not None else None
+    for index, name in ((1, "scale"), (2, "bias")):
+        array = constant(node.inputs[index])
+        if array is None or not isinstance(channels, int) or channels % array.size:
+            return "its scales by group cannot be written as scales by channel: they or the channels are not known"
+        _set_input(node, index, name, np.repeat(array, channels // array.size))
+    return None
+
+
+def _no_way(reason: str) -> Change:
+    return lambda _: reason
+
+
+_PLACES = "Resize places its samples differently from opset 11 on"
+_AXES = _attribute_to_input("axes", 1)
+_REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
+
+CHANGES: dict[int, dict[str, Change]] = {
+    10: {"Slice": _slice, "TopK": _top_k, "Upsample": _no_way("Upsample ended with opset 9")},
+    11: {"Clip": _clip, "Pad": _pad, "Scatter": _scatter, "Resize": _no_way(_PLACES)},
+    12: {"Dropout": _dropout},
+    13: {
+        **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _softmax),
+        **dict.fromkeys(("Squeeze", "Unsqueeze", "ReduceSum"), _AXES),
+        "Split": _attribute_to_input("split", 1),
+    },
+    14: {"BatchNormalization": _batch_normalization},
+    16: {"RoiAlign": _roi_align},
+    18: {"Split": _split, **{f"Reduce{name}": _AXES for name in _REDUCTIONS}},
+    19: {"AveragePool": _average_pool},
+    20: {"GridSample": _grid_sample, "DFT": _dft},
+    21: {"GroupNormalization": _group_normalization},
+}

@@ -1,0 +1,112 @@
+"""A Pad in front of a pool becomes the pool's own.
+
+    AveragePool(Pad(x, p, 0))     =  AveragePool(x, pads = p, count_include_pad = 1)
+    MaxPool(Pad(x, p, lowest))    =  MaxPool(x, pads = p)
+
+A MaxPool ignores what it pads, so that only a filling at or below all numbers is the same: minus infinity, or the
+lowest number of the type; or zero behind a Relu, after which nothing is lower.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label
+from edgeopt.graph.passes.linear import integer, pads
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+_NOT_NEGATIVE = ("Relu", "Sigmoid", "Softmax", "Abs", "HardSigmoid", "Exp")
+
+
+def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+    import onnx_ir as ir
+
+    model, notes = model.clone(), Notes()
+    for part in model.graphs():  # functions are inlined before
+        for pool in list(part):
+            pad = pool.inputs[0].producer() if is_op(pool, "AveragePool", "MaxPool") and pool.inputs[0] else None
+            if pad is None or not is_op(pad, "Pad"):
+                continue
+            begin_end = _spatial_pads(pad)
+            reason = begin_end if isinstance(begin_end, str) else _why_not(pad, pool, begin_end)
+            if reason or isinstance(begin_end, str):
+                notes.refuse(reason or "", label(pad))
+                continue
+            pool.attributes["pads"] = ir.AttrInt64s("pads", begin_end)
+            pool.attributes.pop("auto_pad", None)
+            if is_op(pool, "AveragePool"):
+                pool.attributes["count_include_pad"] = ir.AttrInt64("count_include_pad", 1)
+            pool.replace_input_with(0, pad.inputs[0])
+            part.remove(pad, safe=True)
+            notes.did("let the pool pad", label(pad))
+    return notes.result(model)
+
+
+def _spatial_pads(pad: "ir.Node") -> list[int] | str:
+    """Begins and ends of the spatial axes, or why it pads more than those."""
+    given = constant(pad.inputs[1]) if len(pad.inputs) > 1 else None
+    if given is None and "pads" not in pad.attributes:
+        return "how much it pads is known only when the model runs"
+    amounts = (given if given is not None else np.asarray(pad.attributes["pads"].as_ints())).astype(np.int64)
+    if len(pad.inputs) > 3 and pad.inputs[3] is not None:
+        axes, shape = constant(pad.inputs[3]), pad.inputs[0].shape if pad.inputs[0] is not None else None
+        if axes is None or shape is None:
+            return "which axes it pads is known only when the model runs"
+        named = amounts.reshape(2, -1)
+        amounts = np.zeros((2, len(shape)), np.int64)
+        amounts[:, axes.astype(np.int64)] = named
+        amounts = amounts.reshape(-1)
+    half = len(amounts) // 2
+    if (amounts < 0).any() or amounts[:2].any() or amounts[half : half + 2].any():
+        return "it pads other axes than a pool does, or cuts"
+    return [int(n) for n in (*amounts[2:half], *amounts[half + 2 :])]
+
+
+def _why_not(pad: "ir.Node", pool: "ir.Node", begin_end: list[int]) -> str | None:
+    result = pad.outputs[0]
+    if result.is_graph_output() or len(result.uses()) > 1:
+        return "its output is used elsewhere too"
+    if pad.graph is not pool.graph:
+        return f"the {pool.op_type} behind it is in another graph"
+    if "mode" in pad.attributes and pad.attributes["mode"].as_string() != "constant":
+        mode = pad.attributes["mode"].as_string()
+        return f"it pads in another way than with a constant ({mode})"
+    if pads(pool):
+        return f"the {pool.op_type} behind it pads too"
+    kernel = pool.attributes["kernel_shape"].as_ints()
+    if any(amount >= size for amount, size in zip(begin_end, (*kernel, *kernel), strict=True)):
+        return f"it pads as much as the {pool.op_type} takes at once, which runtimes refuse"
+    if (
+        is_op(pool, "MaxPool")
+        and "dilations" in pool.attributes
+        and max(pool.attributes["dilations"].as_ints()) > 1
+    ):
+        return "the MaxPool behind it is dilated, so that it may see nothing but padding"
+    if integer(pool, "ceil_mode", 0):
+        return f"the {pool.op_type} behind it rounds its size up, which counts padding differently"
+    if len(pool.outputs) > 1 and pool.outputs[1].name:
+        return "the places of the maxima are used, and they count the padding"
+    return _why_not_filled(pad, pool)
+
+
+def _why_not_filled(pad: "ir.Node", pool: "ir.Node") -> str | None:
+    filling = 0.0
+    if "value" in pad.attributes:
+        filling = pad.attributes["value"].as_float()
+    elif len(pad.inputs) > 2 and pad.inputs[2] is not None:
+        number = constant(pad.inputs[2])
+        if number is None:
+            return "what it pads with is known only when the model runs"
+        filling = float(number.reshape(-1)[0])
+    if is_op(pool, "AveragePool"):
+        return None if filling == 0 else f"it pads with {filling:g}, and the average counts zeros"
+    dtype = pad.inputs[0].dtype if pad.inputs[0] is not None else None
+    lowest = float(dtype.min) if dtype is not None and dtype.is_floating_point() else -np.inf
+    if filling <= lowest or (filling <= 0 and is_op(pad.inputs[0].producer(), *_NOT_NEGATIVE)):
+        return None
+    return f"it pads with {filling:g}, which could be the maximum"
+
+
+PASS = Pass("pad-into-pool", "pads go into the pools behind them", apply)

@@ -1,0 +1,313 @@
+"""What Conv, ConvTranspose, Gemm and MatMul have in common: an affine change of each channel, before or behind
+them, goes into their weights and bias. Computed in float64 and rounded once.
+
+    behind:   f * (W x + b) + s  =  (f W) x + (f b + s)
+    before:   W (f * x + s) + b  =  (W f) x + (W s + b)
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from edgeopt.graph.passes.base import constant, is_op
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+    from numpy.typing import NDArray
+
+LINEAR = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+_EPSILON = {"float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52, "bfloat16": 2.0**-7}
+_SMALLEST_LIMIT = 64.0  # types of few bits round everything
+FLOATS = tuple(_EPSILON)
+_BLOCK = 1 << 20  # numbers looked at together, as large weights are several times as large in float64
+_SPATIAL = ("Conv", "ConvTranspose")
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """f * x + s by channel, in float64; both have one number a channel, or one for all."""
+
+    factor: "NDArray[Any]"
+    shift: "NDArray[Any]"
+
+    @property
+    def scales(self) -> bool:
+        return bool((self.factor != 1).any())
+
+    @property
+    def shifts(self) -> bool:
+        return bool(self.shift.any())
+
+    @property
+    def by_channel(self) -> bool:
+        return max(self.factor.size, self.shift.size) > 1
+
+
+def why_not_weights(linear: "ir.Node", limit_bytes: int) -> str | None:
+    """Why the weights of a linear node cannot take anything in, as a sentence, or None.
+
+    Weights that others use too stay in the model beside the new ones, so they may be no larger than the limit.
+    """
+    for value in linear.inputs[1:]:
+        if value is not None and constant(value) is None:
+            quantized = is_op(value.producer(), "DequantizeLinear")
+            return f"'{value.name}' is {'quantized' if quantized else 'not constant'}"
+    weights = constant(linear.inputs[1])
+    if weights is None or weights.dtype.name not in FLOATS:
+        return "the weights are not floating-point numbers"
+    if is_op(linear, "MatMul") and weights.ndim < 2:
+        return "its weights are a vector, so that its result has no channels"
+    if is_op(linear, "Gemm") and (bias := _bias(linear)) is not None and bias.ndim == 2 and bias.shape[0] != 1:
+        return "the bias of the Gemm differs from row to row"
+    return why_not_copied(linear, limit_bytes)
+
+
+def why_not_copied(linear: "ir.Node", limit_bytes: int) -> str | None:
+    """Why changed weights would make the model bigger than it may become, as a sentence, or None."""
+    value = linear.inputs[1]
+    if value is None or value.const_value is None or value.const_value.nbytes <= limit_bytes:
+        return None
+    if len(value.uses()) > 1 or value.is_graph_output():
+        return f"the weights '{value.name}' are used elsewhere too, and are too large to keep twice"
+    return None
+
+
+def why_not_behind(linear: "ir.Node", user: "ir.Node", limit_bytes: int) -> str | None:
+    """Why what `user` does to the result of `linear` cannot go into it, as a sentence, or None."""
+    result = linear.outputs[0]
+    if linear.graph is not user.graph:
+        return f"the {linear.op_type} is outside the subgraph that holds it"
+    if result.is_graph_output() or len(result.uses()) > 1:
+        return f"the output of the {linear.op_type} is used elsewhere too"
+    return why_not_weights(linear, limit_bytes)
+
+
+def channels_behind(linear: "ir.Node") -> int:
+    """How many channels the result has."""
+    weights = _weights(linear)
+    if is_op(linear, "Conv"):
+        return int(weights.shape[0])
+    if is_op(linear, "ConvTranspose"):
+        return int(weights.shape[1]) * integer(linear, "group", 1)
+    if is_op(linear, "Gemm") and integer(linear, "transB", 0):
+        return int(weights.shape[0])
+    return int(weights.shape[-1])
+
+
+def channels_before(linear: "ir.Node") -> int:
+    """How many channels the input has."""
+    weights = _weights(linear)
+    if is_op(linear, "Conv"):
+        return int(weights.shape[1]) * integer(linear, "group", 1)
+    if is_op(linear, "ConvTranspose"):
+        return int(weights.shape[0])
+    if is_op(linear, "Gemm") and integer(linear, "transB", 0):
+        return int(weights.shape[1])
+    return int(weights.shape[-2])
+
+
+def channel_axis(linear: "ir.Node", rank: int | None) -> int | None:
+    """The axis of input and result where the channels are; None where that depends on a rank not known."""
+    if is_op(linear, *_SPATIAL):
+        return 1
+    return None if rank is None else rank - 1
+
+
+def by_channel(array: "NDArray[Any]", axis: int, rank: int, channels: int) -> "NDArray[Any] | None":
+    """A constant operand as one number a channel (or one for all); None where it differs along other axes."""
+    if array.size == 1:
+        return array.reshape(1).astype(np.float64) if array.ndim <= rank else None
+    shape = (*[1] * (rank - array.ndim), *array.shape)
+    if len(shape) != rank or shape[axis] != channels or array.size != channels:
+        return None
+    return array.reshape(-1).astype(np.float64)
+
+
+def put_behind(graph: "ir.Graph", linear: "ir.Node", affine: Affine, stem: str) -> str | None:
+    """Lets the linear node do what came behind it; a MatMul takes no shift, having no bias.
+
+    Where the numbers do not fit into the type of the weights it changes nothing and returns that as a sentence.
+    """
+    channels = channels_behind(linear)
+    factor, shift = (np.broadcast_to(each, (channels,)) for each in (affine.factor, affine.shift))
+    weights = _weights(linear).astype(np.float64)
+    has_bias = len(linear.inputs) > 2 and linear.inputs[2] is not None
+    bias = _bias_by_channel(linear, channels)
+    takes_bias = not is_op(linear, "MatMul") and (has_bias or affine.shifts)
+    scales = affine.scales or decimal(linear, "alpha", 1.0) != 1
+    with np.errstate(all="ignore"):
+        weights *= _spread_behind(linear, weights, factor)
+        moved = bias * factor + shift
+    if reason := _why_not_fit(linear, weights, moved if takes_bias else None):
+        return reason
+    linear.attributes.pop("alpha", None)
+    if scales:
+        _replace(graph, linear, 1, weights, f"{stem}_folded_weight")
+    if takes_bias:
+        _set_bias(graph, linear, moved, stem)
+    return None
+
+
+def put_before(graph: "ir.Graph", linear: "ir.Node", affine: Affine, stem: str) -> str | None:
+    """Lets the linear node do what came before it; a shift asks for a node that pads nothing and has a bias.
+
+    Where the numbers do not fit into the type of the weights it changes nothing and returns that as a sentence.
+    """
+    channels = channels_before(linear)
+    factor, shift = (np.broadcast_to(each, (channels,)) for each in (affine.factor, affine.shift))
+    weights = _weights(linear).astype(np.float64)
+    spread = _spread_before(linear, weights, np.stack([factor, shift]))
+    moved = None
+    with np.errstate(all="ignore"):
+        if affine.shifts:
+            added = _summed_by_result(linear, weights * spread[1])
+            moved = _bias_by_channel(linear, channels_behind(linear)) + added
+        weights *= spread[0]
+    if reason := _why_not_fit(linear, weights, moved):
+        return reason
+    if rounds_away(shift, _weights(linear).dtype):
+        return "it takes away so much that the rest would be rounded off behind the products"
+    if affine.scales:
+        _replace(graph, linear, 1, weights, f"{stem}_folded_weight")
+    if moved is not None:
+        _set_bias(graph, linear, moved, stem)
+    return None
+
+
+def fits(array: "NDArray[Any]", dtype: "np.dtype[Any]", precisely: bool = True) -> bool:
+    """Whether numbers stay what they are in a type: finite, and the largest as precise as the type can be."""
+    lost = largest = 0.0
+    flat = array.reshape(-1)
+    for start in range(0, flat.size, _BLOCK):
+        block = flat[start : start + _BLOCK]
+        with np.errstate(all="ignore"):
+            rounded = block.astype(dtype).astype(np.float64)
+            if not np.isfinite(rounded).all():
+                return False
+            lost = max(lost, float(np.abs(rounded - block).max()))
+        largest = max(largest, float(np.abs(block).max()))
+    return not precisely or lost <= _EPSILON[dtype.name] * largest
+
+
+def pads(node: "ir.Node") -> bool:
+    """Whether a convolution may add zeros around its input."""
+    if "auto_pad" in node.attributes and node.attributes["auto_pad"].as_string() not in {"NOTSET", "VALID"}:
+        return True
+    return "pads" in node.attributes and any(node.attributes["pads"].as_ints())
+
+
+def integer(node: "ir.Node", name: str, default: int) -> int:
+    return int(node.attributes[name].as_int()) if name in node.attributes else default
+
+
+def decimal(node: "ir.Node", name: str, default: float) -> float:
+    return float(node.attributes[name].as_float()) if name in node.attributes else default
+
+
+def new_weight(graph: "ir.Graph", name: str, array: "NDArray[Any]") -> "ir.Value":
+    """A weight of the graph under a name that is still free there."""
+    import onnx_ir as ir
+
+    free, number = name, 1
+    while free in graph.initializers:
+        number += 1
+        free = f"{name}_{number}"
+    value = ir.Value(name=free, const_value=ir.tensor(np.array(array, order="C"), name=free))
+    value.shape, value.type = value.const_value.shape, ir.TensorType(value.const_value.dtype)
+    graph.register_initializer(value)
+    return value
+
+
+def _weights(linear: "ir.Node") -> "NDArray[Any]":
+    weights = constant(linear.inputs[1])
+    assert weights is not None, "why_not_weights() has seen to it"  # noqa: S101 - tells mypy; never a user's doing
+    return weights
+
+
+def _bias(linear: "ir.Node") -> "NDArray[Any] | None":
+    return constant(linear.inputs[2]) if len(linear.inputs) > 2 else None
+
+
+def _bias_by_channel(linear: "ir.Node", channels: int) -> "NDArray[Any]":
+    bias = _bias(linear)
+    if bias is None:
+        return np.zeros(channels)
+    scale = decimal(linear, "beta", 1.0) if is_op(linear, "Gemm") else 1.0
+    return np.broadcast_to(bias.astype(np.float64).reshape(-1) * scale, (channels,))
+
+
+def rounds_away(shift: "NDArray[Any]", dtype: "np.dtype[Any]") -> bool:
+    """Whether a shift is so large that a sum with it is rounded to steps of about a thousandth and more.
+
+    (x - 1e6) * 2 is exact where x is near 1e6; x * 2 - 2e6 is not.
+    """
+    limit = max(_SMALLEST_LIMIT, 1e-3 / _EPSILON[dtype.name])
+    return bool(shift.size) and bool(np.abs(shift).max() > limit)
+
+
+def _why_not_fit(linear: "ir.Node", weights: "NDArray[Any]", bias: "NDArray[Any] | None") -> str | None:
+    dtype = _weights(linear).dtype
+    if not fits(weights, dtype):
+        return f"the weights of the {linear.op_type} would leave the range of {dtype.name}"
+    if bias is not None and not fits(bias, dtype, precisely=False):
+        return f"the bias of the {linear.op_type} would leave the range of {dtype.name}"
+    return None
+
+
+def _set_bias(graph: "ir.Graph", linear: "ir.Node", bias: "NDArray[Any]", stem: str) -> None:
+    if is_op(linear, "Gemm"):
+        linear.attributes.pop("beta", None)
+    if len(linear.inputs) < 3:
+        linear.resize_inputs(3)
+    _replace(graph, linear, 2, bias, f"{stem}_folded_bias")
+
+
+def _replace(graph: "ir.Graph", linear: "ir.Node", place: int, array: "NDArray[Any]", name: str) -> None:
+    dtype = _weights(linear).dtype
+    linear.replace_input_with(place, new_weight(graph, name, array.astype(dtype)))
+
+
+def _spread_behind(linear: "ir.Node", weights: "NDArray[Any]", factor: "NDArray[Any]") -> "NDArray[Any]":
+    """Numbers by channel of the result, laid out so that they multiply the weights."""
+    if is_op(linear, "Conv"):
+        spread = factor.reshape(-1, *[1] * (weights.ndim - 1))
+    elif is_op(linear, "ConvTranspose"):
+        # (inputs, results of one group, kernel...); the inputs lie group after group.
+        groups = integer(linear, "group", 1)
+        by_group = factor.reshape(groups, 1, -1)
+        rows = np.repeat(by_group, weights.shape[0] // groups, axis=1).reshape(weights.shape[0], -1)
+        spread = rows.reshape(*rows.shape, *[1] * (weights.ndim - 2))
+    elif is_op(linear, "Gemm") and integer(linear, "transB", 0):
+        spread = factor[:, None]
+    else:
+        spread = factor
+    if is_op(linear, "Gemm"):
+        spread = spread * decimal(linear, "alpha", 1.0)
+    return spread
+
+
+def _spread_before(linear: "ir.Node", weights: "NDArray[Any]", numbers: "NDArray[Any]") -> "NDArray[Any]":
+    """Numbers by input channel, each row laid out so that it multiplies the weights."""
+    rows = len(numbers)
+    if is_op(linear, "Conv"):
+        # (results, inputs of one group, kernel...); the results lie group after group.
+        groups = integer(linear, "group", 1)
+        by_group = numbers.reshape(rows, groups, 1, -1)
+        spread: NDArray[Any] = np.repeat(by_group, weights.shape[0] // groups, axis=2)
+        spread = spread.reshape(rows, weights.shape[0], -1)
+        return spread.reshape(*spread.shape, *[1] * (weights.ndim - 2))
+    if is_op(linear, "ConvTranspose"):
+        return numbers.reshape(rows, -1, *[1] * (weights.ndim - 1))
+    if is_op(linear, "Gemm") and integer(linear, "transB", 0):
+        return numbers[:, None, :]
+    return numbers[:, :, None]
+
+
+def _summed_by_result(linear: "ir.Node", products: "NDArray[Any]") -> "NDArray[Any]":
+    """What a constant input adds to each result; ConvTranspose is not asked, as its borders see fewer products."""
+    if is_op(linear, "Conv"):
+        by_result: NDArray[Any] = products.reshape(products.shape[0], -1).sum(axis=1)
+        return by_result
+    summed: NDArray[Any] = products.sum(axis=1 if integer(linear, "transB", 0) else -2)
+    return summed * decimal(linear, "alpha", 1.0)

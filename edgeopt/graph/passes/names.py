@@ -1,0 +1,44 @@
+"""Names that passes gave to new values and nodes do not clash with others, those around a subgraph among them."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from edgeopt.graph.passes.base import inner_graphs
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+def separate_names(model: "ir.Model") -> None:
+    """Gives a value or node whose name is taken already another one; inputs and outputs of the model keep theirs.
+
+    Subgraphs that stand side by side may use the same names: none sees into the other.
+    """
+    for part in (model.graph, *model.functions.values()):
+        _separate(part, set(), set())
+
+
+def _separate(part: "ir.Graph | ir.Function", values_around: set[str], nodes_around: set[str]) -> None:
+    """Every name once, first those that are known outside."""
+    weights = part.initializers.values() if hasattr(part, "initializers") else ()
+    results = (value for node in part for value in node.outputs)
+    values = dict.fromkeys((*part.inputs, *part.outputs, *weights, *results))
+    taken = _rename(values, values_around)
+    called = _rename(part, nodes_around)
+    for node in part:
+        for inner in inner_graphs(node):
+            _separate(inner, taken, called)
+
+
+def _rename(named: "Iterable[ir.Value | ir.Node]", around: set[str]) -> set[str]:
+    taken = set(around)
+    for one in named:
+        if not one.name:
+            continue
+        name, number = one.name, 1
+        while (free := name if number == 1 else f"{name}_{number}") in taken:
+            number += 1
+        taken.add(free)
+        if free != name:
+            one.name = free
+    return taken

@@ -1,0 +1,74 @@
+import numpy as np
+import pytest
+
+from edgeopt.graph.passes.algebra.operator_forms import PASS
+
+X = np.random.default_rng(3).standard_normal((2, 6, 4, 4)).astype(np.float32)
+SHUFFLE = "a = Reshape(x, five) t = Transpose <perm = [0, 2, 1, 3, 4]> (a) y = Reshape(t, four)"
+GRAPH = "g (float[2,6,4,4] x) => (float[2,6,4,4] y) {{ {} }}"
+SHAPES = {"five": np.int64([2, 2, 3, 4, 4]), "four": np.int64([2, 6, 4, 4])}
+
+
+@pytest.mark.parametrize("divisor", [np.float32(3), np.float32([[[1.5]], [[2]], [[3]], [[-4]], [[5]], [[6]]])])
+def test_a_division_becomes_a_product(make_model, apply_pass, kinds, divisor):
+    result = apply_pass(PASS, make_model(GRAPH.format("y = Div(x, c)"), c=divisor), 1e-6, x=X)
+    assert kinds(result.model) == ["Mul"]
+    assert [o.name for o in result.model.graph.outputs] == ["y"]
+    assert result.applied[0].nodes == ("Div 'y'",)
+
+
+def test_a_channel_shuffle_becomes_one_gather(make_model, shaped, apply_pass, kinds):
+    result = apply_pass(PASS, shaped(make_model(GRAPH.format(SHUFFLE), **SHAPES)), x=X)
+    assert kinds(result.model) == ["Gather"]
+    assert result.applied[0].nodes == ("Reshape 'a'", "Transpose 't'", "Reshape 'y'")
+
+
+def test_an_open_batch(make_model, shaped, apply_pass, kinds):
+    shapes = {"five": np.int64([-1, 3, 2, 4, 4]), "four": np.int64([-1, 6, 4, 4])}
+    text = GRAPH.format(SHUFFLE).replace("2,6,4,4", "n,6,4,4")
+    result = apply_pass(PASS, shaped(make_model(text, **shapes)), x=X)
+    assert kinds(result.model) == ["Gather"]
+
+
+def test_in_a_subgraph(make_model, apply_pass, kinds):
+    text = """g (float[2,6,4,4] x, bool p) => (float[2,6,4,4] y) { y = If (p) <
+        then_branch = t () => (float[2,6,4,4] u) { u = Div(x, c) },
+        else_branch = e () => (float[2,6,4,4] v) { v = Neg(x) } > }"""
+    result = apply_pass(PASS, make_model(text, c=np.float32(3)), 1e-6, x=X, p=np.array(True))
+    assert kinds(result.model) == ["If", "Mul", "Neg"]
+
+
+@pytest.mark.parametrize("number", [0.0, np.inf, 1e-45])
+def test_a_divisor_without_a_reciprocal_stays_and_is_named(make_model, reasons, number):
+    from edgeopt.graph.passes.base import PassContext
+
+    model = make_model(GRAPH.format("y = Div(x, c)"), c=np.float32(number))
+    result = PASS.apply(model.ir, PassContext())
+    assert not result.applied
+    assert "reciprocal of 'c'" in reasons(result)
+    assert result.refused[0].nodes == ("Div 'y'",)
+
+
+def test_a_shuffle_that_others_read_stays_and_says_why(make_model, shaped, apply_pass, reasons):
+    text = GRAPH.format(SHUFFLE).replace("float[2,6,4,4] y)", "float[2,6,4,4] y, float[2,3,2,4,4] t)")
+    result = apply_pass(PASS, shaped(make_model(text, **SHAPES)), x=X)
+    assert "used elsewhere" in reasons(result)
+
+
+@pytest.mark.parametrize("text", [
+    "y = Div(c, x)",
+    "a = Reshape(x, five) t = Transpose <perm = [0, 1, 2, 4, 3]> (a) y = Reshape(t, four)",
+    # A GELU, which runtimes make one operator.
+    "d = Div(x, root) e = Erf(d) f = Add(e, one) g = Mul(x, f) y = Mul(g, half)",
+])  # fmt: skip
+def test_other_nodes_are_no_news(make_model, shaped, apply_pass, kinds, text):
+    numbers = {"c": np.float32(2), "root": np.float32(2**0.5), "one": np.float32(1), "half": np.float32(0.5)}
+    model = shaped(make_model(GRAPH.format(text), **numbers, **SHAPES))
+    result = apply_pass(PASS, model, x=X)
+    assert (result.applied, result.refused) == ((), ())
+    assert kinds(result.model) == kinds(model.ir)
+
+
+def test_whole_numbers_are_divided_as_they_are(make_model, apply_pass, kinds):
+    text = "g (int64[2] x) => (int64[2] y) { y = Div(x, c) }"
+    assert kinds(apply_pass(PASS, make_model(text, c=np.int64(3)), x=np.int64([7, 9])).model) == ["Div"]

@@ -1,0 +1,173 @@
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+from edgeopt.graph.passes.algebra.scale_into_linear import PASS
+from edgeopt.graph.passes.base import PassContext
+
+RANDOM = np.random.default_rng(5)
+
+
+def array(*shape):
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+CONV = "float[1,3,8,8] x", "Conv(x, w)", {"w": array(4, 3, 3, 3)}, (1, 3, 8, 8), (1, 4, 1, 1)
+BIASED = "float[1,3,8,8] x", "Conv(x, w, b)", {"w": array(4, 3, 3, 3), "b": array(4)}, (1, 3, 8, 8), (4, 1, 1)
+TRANSPOSED = "float[1,3,4,4] x", "ConvTranspose(x, w)", {"w": array(3, 4, 3, 3)}, (1, 3, 4, 4), (4, 1, 1)
+GEMM = (
+    "float[2,3] x",
+    "Gemm <alpha = 0.5, beta = 2.0> (x, w, b)",
+    {"w": array(3, 4), "b": array(4)},
+    (2, 3),
+    (4,),
+)
+GEMM_B = "float[2,3] x", "Gemm <transB = 1> (x, w)", {"w": array(4, 3)}, (2, 3), (1, 4)
+
+
+@pytest.mark.parametrize("linear", [CONV, BIASED, TRANSPOSED, GEMM, GEMM_B])
+@pytest.mark.parametrize("step", ["Mul(l, c)", "Div(l, c)", "Add(c, l)", "Sub(l, c)", "Sub(c, l)", "Neg(l)"])
+def test_what_comes_behind_goes_into_the_weights(make_model, shaped, apply_pass, kinds, linear, step):
+    given, node, weights, shape, channels = linear
+    text = f"g ({given}) => (float[a,b,c,d] y) {{ l = {node} y = {step} }}"
+    text = text.replace("float[a,b,c,d]", "float[a,b]") if len(shape) == 2 else text
+    model = shaped(make_model(text, c=array(*channels) + 3, **weights))
+    result = apply_pass(PASS, model, 1e-4, x=array(*shape))
+    assert kinds(result.model) == [node.split("(")[0].split(" ")[0]]
+
+
+@pytest.mark.parametrize("linear", [CONV, BIASED, GEMM, GEMM_B])
+@pytest.mark.parametrize("step", ["Mul(x, c)", "Div(x, c)", "Add(x, c)", "Sub(c, x)"])
+def test_what_comes_before_goes_into_the_weights(make_model, shaped, apply_pass, kinds, linear, step):
+    given, node, weights, shape, _ = linear
+    text = f"g ({given}) => (float[a,b,c,d] y) {{ l = {step} y = {node.replace('x,', 'l,')} }}"
+    text = text.replace("float[a,b,c,d]", "float[a,b]") if len(shape) == 2 else text
+    channels = (3,) if len(shape) == 2 else (3, 1, 1)
+    model = shaped(make_model(text, c=array(*channels) + 3, **weights))
+    result = apply_pass(PASS, model, 1e-4, x=array(*shape))
+    assert kinds(result.model) == [node.split("(")[0].split(" ")[0]]
+
+
+@pytest.mark.parametrize(("text", "shapes"), [
+    ("l = MatMul(x, w) y = Mul(l, c)", (4,)),
+    ("l = Mul(x, c) y = MatMul(l, w)", (3,)),
+    ("l = MatMul(x, w) y = Div(l, c)", ()),
+])  # fmt: skip
+def test_a_matrix_product_takes_scales(make_model, shaped, apply_pass, kinds, text, shapes):
+    model = f"g (float[2,5,3] x) => (float[2,5,4] y) {{ {text} }}"
+    made = shaped(make_model(model, w=array(3, 4), c=array(*shapes) + 2))
+    assert kinds(apply_pass(PASS, made, 1e-4, x=array(2, 5, 3)).model) == ["MatMul"]
+
+
+def test_convolutions_in_groups(make_model, shaped, apply_pass, kinds):
+    text = """g (float[1,4,8,8] x) => (float[1,6,6,6] y) {
+        a = Mul(x, before) l = Conv <group = 2> (a, w) y = Mul(l, behind) }"""
+    weights = {"w": array(6, 2, 3, 3), "before": array(4, 1, 1), "behind": array(1, 6, 1, 1)}
+    result = apply_pass(PASS, shaped(make_model(text, **weights)), 1e-4, x=array(1, 4, 8, 8))
+    assert kinds(result.model) == ["Conv"]
+
+
+def test_in_a_subgraph(make_model, shaped, apply_pass, kinds, image):
+    text = """g (float[1,3,8,8] x, bool p) => (float[1,4,6,6] y) { y = If (p) <
+        then_branch = a () => (float[1,4,6,6] t) { l = Conv(x, w) t = Mul(l, two) },
+        else_branch = b () => (float[1,4,6,6] e) { e = Conv(x, w) } > }"""
+    model = shaped(make_model(text, w=array(4, 3, 3, 3), two=np.float32(2)))
+    result = apply_pass(PASS, model, 1e-4, x=image, p=np.array(True))
+    assert kinds(result.model) == ["If", "Conv", "Conv"]
+
+
+@pytest.mark.parametrize(("text", "const", "reason"), [
+    ("l = Conv(x, w) y = Mul(l, c) z = Relu(l)", (4, 1, 1), "used elsewhere too"),
+    ("l = Conv(x, w) y = Mul(l, c) z = Relu(x)", (6, 6), "differs within a channel"),
+    ("l = Conv(x, w) y = Mul(l, c) z = Relu(x)", (2, 1, 4, 1, 1), "makes the tensor bigger"),
+    ("l = Add(x, c) y = Conv <pads = [1, 1, 1, 1]> (l, w) z = Relu(x)", (3, 1, 1), "pads with zeros"),
+    ("l = Add(x, c) y = ConvTranspose (l, t) z = Relu(x)", (3, 1, 1), "fewer products"),
+    ("v = Abs(w) l = Conv(x, v) y = Mul(l, c) z = Relu(x)", (4, 1, 1), "'v' is not constant"),
+])  # fmt: skip
+def test_what_stays_says_why(make_model, apply_pass, reasons, image, text, const, reason):
+    model = make_model(
+        f"g (float[1,3,8,8] x) => (float[a,b,c,d] y, float[e,f,g,h] z) {{ {text} }}".replace(
+            "float[a,b,c,d] y", "float[i,a,b,c,d] y" if len(const) == 5 else "float[a,b,c,d] y"
+        ),
+        w=array(4, 3, 3, 3), t=array(3, 4, 3, 3), c=array(*const),
+    )  # fmt: skip
+    result = apply_pass(PASS, model, 1e-4, x=image)
+    assert not result.applied
+    assert reason in reasons(result)
+
+
+def test_attention_scores_and_biases_of_matrix_products_are_no_news(make_model, apply_pass):
+    text = """g (float[2,3] x, float[3,4] k) => (float[2,4] y, float[2,4] z) {
+        s = MatMul(x, k) y = Mul(s, half) p = MatMul(x, w) z = Add(p, b) }"""
+    model = make_model(text, half=np.float32(0.5), w=array(3, 4), b=array(4))
+    result = apply_pass(PASS, model, x=array(2, 3), k=array(3, 4))
+    assert (result.applied, result.refused) == ((), ())
+
+
+def test_a_constant_that_widens_the_input_stays(make_model, shaped, apply_pass, reasons):
+    """It has as many numbers as the product reads, but its input has one column only."""
+    text = "g (float[2,1] x) => (float[2,4] y) { l = Mul(x, c) y = Gemm(l, w) }"
+    result = apply_pass(PASS, shaped(make_model(text, c=array(3), w=array(3, 4))), x=array(2, 1))
+    assert not result.applied
+    assert "may make 'x' bigger" in reasons(result)
+
+
+@pytest.mark.parametrize(("weight", "factor"), [(3e3, 100), (1e-3, 1e-4)])
+def test_numbers_that_leave_the_range_of_half_precision_stay(
+    make_model, shaped, apply_pass, reasons, weight, factor
+):
+    text = "g (float16[1,3,8,8] x) => (float16[1,4,6,6] y) { l = Conv(x, w) y = Mul(l, c) }"
+    weights = {"w": (array(4, 3, 3, 3) * weight).astype(np.float16), "c": np.float16(factor)}
+    image = (array(1, 3, 8, 8) / weight / 100).astype(np.float16)
+    result = apply_pass(PASS, shaped(make_model(text, **weights)), x=image)
+    assert "range of float16" in reasons(result)
+    assert result.refused[0].nodes == ("Mul 'y'",)
+
+
+def test_an_infinite_shift_stays(make_model, shaped, apply_pass, reasons, image):
+    text = "g (float[1,3,8,8] x) => (float[1,4,6,6] y) { l = Conv(x, w) y = Add(l, c) }"
+    made = make_model(text, w=array(4, 3, 3, 3), c=np.float32(-np.inf))
+    assert "the bias of the Conv would leave the range" in reasons(apply_pass(PASS, shaped(made), x=image))
+
+
+def test_large_weights_that_others_use_are_not_kept_twice(make_model, shaped, reasons, kinds):
+    text = (
+        "g (float[1,3,8,8] x) => (float[1,4,6,6] y, float[1,4,6,6] z) { l = Conv(x, w) y = Neg(l) z = Conv(x, w) }"
+    )
+    model = shaped(make_model(text, w=array(4, 3, 3, 3))).ir
+    assert kinds(PASS.apply(model, PassContext()).model) == ["Conv", "Conv"]
+    result = PASS.apply(model, PassContext(folded_limit_bytes=100))
+    assert not result.applied
+    assert "'w' are used elsewhere too, and are too large" in reasons(result)
+
+
+def test_weights_in_bfloat16(make_model, shaped, kinds):
+    dtype = ir.DataType.BFLOAT16.numpy()
+    text = "g (bfloat16[1,3,8,8] x) => (bfloat16[1,4,6,6] y) { l = Conv(x, w) y = Mul(l, c) }"
+    model = shaped(make_model(text, w=array(4, 3, 3, 3).astype(dtype), c=np.asarray(2, dtype)))
+    folded = PASS.apply(model.ir, PassContext()).model
+    assert kinds(folded) == ["Conv"]
+    assert folded.graph[0].inputs[1].dtype == ir.DataType.BFLOAT16
+
+
+def test_a_difference_to_a_large_number_stays_before_the_product(make_model, shaped, apply_pass, reasons):
+    text = "g (float[2,3] x) => (float[2,4] y) { l = Sub(x, c) y = Gemm(l, w) }"
+    model = shaped(make_model(text, c=np.float32(1e6), w=array(3, 4)))
+    assert "rounded off" in reasons(apply_pass(PASS, model, x=array(2, 3) + np.float32(1e6)))
+
+
+def test_a_shift_alone_leaves_the_weights_as_they_are(make_model, shaped, apply_pass, image):
+    text = """g (float[1,3,8,8] x) => (float[1,4,6,6] y, float[1,4,6,6] z) {
+        l = Conv(x, w) y = Add(l, c) z = Conv(x, w) }"""
+    model = shaped(make_model(text, w=array(4, 3, 3, 3), c=array(4, 1, 1)))
+    result = apply_pass(PASS, model, 1e-5, x=image)
+    assert [node.inputs[1].name for node in result.model.graph] == ["w", "w"]
+
+
+def test_quantized_weights_stay(make_model, shaped, reasons):
+    text = """g (float[1,3,8,8] x) => (float[1,4,6,6] y) {
+        w = DequantizeLinear(q, s) l = Conv(x, w) y = Mul(l, s) }"""
+    model = shaped(make_model(text, q=np.ones((4, 3, 3, 3), np.int8), s=np.float32(0.5)))
+    result = PASS.apply(model.ir, PassContext())
+    assert not result.applied
+    assert "'w' is quantized" in reasons(result)

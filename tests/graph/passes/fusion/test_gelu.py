@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+
+from edgeopt.graph.passes.base import PassContext
+from edgeopt.graph.passes.fusion.gelu import PASS
+
+CONSTANTS = """
+    root = Constant <value_float = 1.4142135> () inverse = Constant <value_float = 0.70710677> ()
+    one = Constant <value_float = 1.0> () half = Constant <value_float = 0.5> ()
+    three = Constant <value_float = 3.0> ()
+    small = Constant <value_float = 0.044715> () wide = Constant <value_float = 0.7978846> ()
+"""
+ERF = (
+    "a = Div(x, root) e = Erf(a) b = Add(e, one) c = Mul(x, b) y = Mul(c, half)",
+    "a = Mul(inverse, x) e = Erf(a) b = Add(one, e) h = Mul(half, x) y = Mul(b, h)",
+    "a = Div(x, root) e = Erf(a) d = Mul(e, half) b = Add(half, d) y = Mul(b, x)",
+    "a = Mul(x, inverse) e = Erf(a) b = Mul(x, e) c = Add(x, b) y = Mul(c, half)",
+)
+TANH = (
+    """p = Pow(x, three) q = Mul(p, small) r = Add(x, q) a = Mul(r, wide) e = Tanh(a) b = Add(e, one)
+       h = Mul(x, half) y = Mul(h, b)""",
+    """s = Mul(x, x) q = Mul(small, s) r = Add(one, q) u = Mul(wide, x) a = Mul(u, r) e = Tanh(a) b = Add(one, e)
+       c = Mul(b, half) y = Mul(x, c)""",
+)
+GRAPH = "g (float[2,5] x) => (float[2,5] y) {{ {} {} }}"
+
+
+@pytest.fixture
+def x():
+    return np.linspace(-4, 4, 10, dtype=np.float32).reshape(2, 5)
+
+
+@pytest.mark.parametrize(("kind", "body"), [*(("none", b) for b in ERF), *(("tanh", b) for b in TANH)])
+def test_every_spelling_becomes_gelu(make_model, apply_pass, kinds, x, kind, body):
+    result = apply_pass(PASS, make_model(GRAPH.format(CONSTANTS, body), opset=20), 1e-6, x=x)
+    assert set(kinds(result.model)) - {"Constant"} == {"Gelu"}
+    fused = next(node for node in result.model.graph if node.op_type == "Gelu")
+    assert fused.attributes["approximate"].as_string() == kind
+    assert [o.name for o in result.model.graph.outputs] == ["y"]
+
+
+def test_of_a_sum_of_products(make_model, apply_pass, kinds, x):
+    body = "m = Mul(z, half) n = Mul(m, z) x = Add(n, z) " + ERF[0]
+    text = GRAPH.format(CONSTANTS, body).replace("float[2,5] x", "float[2,5] z")
+    result = apply_pass(PASS, make_model(text, opset=20), 1e-6, z=x)
+    assert kinds(result.model).count("Gelu") == 1
+
+
+def test_inside_a_branch(make_model, apply_pass, kinds, x):
+    text = f"""g (bool k, float[2,5] x) => (float[2,5] o) {{
+        o = If (k) <then_branch = t () => (float[2,5] y) {{ {CONSTANTS} {ERF[0]} }},
+                    else_branch = e () => (float[2,5] w) {{ w = Neg(x) }}> }}"""
+    result = apply_pass(PASS, make_model(text, opset=20), 1e-6, x=x, k=np.array(True))
+    assert kinds(result.model).count("Gelu") == 1
+    assert "Erf" not in kinds(result.model)
+
+
+def test_another_function_with_erf_is_no_gelu(make_model, kinds):
+    body = ERF[0].replace("Add(e, one)", "Sub(e, one)")
+    result = PASS.apply(make_model(GRAPH.format(CONSTANTS, body), opset=20).ir, PassContext())
+    assert "Erf" in kinds(result.model)
+    assert not result.refused
+
+
+def test_below_opset_20_it_says_what_raises_it(make_model, kinds, reasons):
+    result = PASS.apply(make_model(GRAPH.format(CONSTANTS, ERF[0])).ir, PassContext())
+    assert "Gelu needs opset 20; `--opset 20` raises it" in reasons(result)
+    assert result.refused[0].nodes == ("Erf 'e'",)
+    assert "Erf" in kinds(result.model)
+
+
+@pytest.mark.parametrize(("reader", "port"), [("", "e"), ("z = Exp(b)", "z")])
+def test_what_others_read_stays(make_model, kinds, reasons, reader, port):
+    text = GRAPH.format(CONSTANTS, ERF[0] + " " + reader).replace(
+        "float[2,5] y)", f"float[2,5] y, float[2,5] {port})"
+    )
+    result = PASS.apply(make_model(text, opset=20).ir, PassContext())
+    assert "is used elsewhere too" in reasons(result)
+    assert "Erf" in kinds(result.model)
+
+
+def test_a_constant_that_adds_dimensions_is_left_alone(make_model, kinds):
+    body = ERF[0].replace("Mul(c, half)", "Mul(c, tall)")
+    text = GRAPH.format(CONSTANTS, body).replace("float[2,5] y", "float[1,2,5] y")
+    result = PASS.apply(make_model(text, opset=20, tall=np.full((1, 1, 1), 0.5, np.float32)).ir, PassContext())
+    assert "Erf" in kinds(result.model)

@@ -1,0 +1,90 @@
+import numpy as np
+import pytest
+
+from edgeopt.graph.passes.base import PassContext
+from edgeopt.graph.passes.fusion.layer_normalization import PASS
+
+RANDOM = np.random.default_rng(5)
+X = RANDOM.standard_normal((2, 3, 8)).astype(np.float32)
+WEIGHTS = {name: RANDOM.standard_normal(8).astype(np.float32) for name in ("gamma", "beta")}
+CONSTANTS = """
+    two = Constant <value_float = 2.0> () eps = Constant <value_float = 0.00001> ()
+    one = Constant <value_float = 1.0> ()
+    half = Constant <value_float = 0.5> () minus = Constant <value_float = -0.5> ()
+"""
+CENTRED = "m = ReduceMean <axes = [-1]> (x) d = Sub(x, m)"
+VARIANCE = "p = Pow(d, two) v = ReduceMean <axes = [-1]> (p) w = Add(v, eps)"
+AFFINE = "s = Mul(n, gamma) y = Add(s, beta)"
+SPELLINGS = (
+    f"{CENTRED} {VARIANCE} r = Sqrt(w) n = Div(d, r) {AFFINE}",
+    f"""{CENTRED} p = Mul(d, d) v = ReduceMean <axes = [2]> (p) w = Add(eps, v) r = Sqrt(w) i = Div(one, r)
+        n = Mul(i, d) s = Mul(gamma, n) y = Add(beta, s)""",
+    f"{CENTRED} {VARIANCE} r = Sqrt(w) i = Reciprocal(r) n = Mul(d, i) {AFFINE}",
+    f"{CENTRED} {VARIANCE} i = Pow(w, minus) n = Mul(d, i) {AFFINE}",
+    f"{CENTRED} {VARIANCE} r = Pow(w, half) n = Div(d, r) {AFFINE}",
+)
+GRAPH = "g (float[2,3,8] x) => (float[2,3,8] y) {{ {} {} }}"
+
+
+@pytest.mark.parametrize("body", SPELLINGS)
+def test_every_spelling_becomes_one_operator(make_model, shaped, apply_pass, kinds, body):
+    result = apply_pass(PASS, shaped(make_model(GRAPH.format(CONSTANTS, body), **WEIGHTS)), 1e-5, x=X)
+    assert set(kinds(result.model)) - {"Constant"} == {"LayerNormalization"}
+
+
+@pytest.mark.parametrize("end", ["", "y = Mul(n, gamma)"])
+def test_without_shift_or_scale(make_model, apply_pass, kinds, end):
+    body = SPELLINGS[0].replace(AFFINE, end or "y = Identity(n)")
+    weights = {"gamma": WEIGHTS["gamma"]} if end else {}
+    result = apply_pass(PASS, make_model(GRAPH.format(CONSTANTS, body), **weights), 1e-5, x=X)
+    assert set(kinds(result.model)) - {"Constant", "Identity"} == {"LayerNormalization"}
+
+
+def test_over_two_dimensions(make_model, apply_pass, kinds):
+    body = SPELLINGS[0].replace("[-1]", "[-2, -1]")
+    weights = {name: RANDOM.standard_normal((3, 8)).astype(np.float32) for name in ("gamma", "beta")}
+    result = apply_pass(PASS, make_model(GRAPH.format(CONSTANTS, body), **weights), 1e-5, x=X)
+    fused = next(node for node in result.model.graph if node.op_type == "LayerNormalization")
+    assert fused.attributes["axis"].as_int() == -2
+
+
+def test_a_scale_that_does_not_fit_stays_behind_it(make_model, apply_pass, kinds):
+    weights = dict(WEIGHTS, gamma=RANDOM.standard_normal((3, 8)).astype(np.float32))
+    result = apply_pass(PASS, make_model(GRAPH.format(CONSTANTS, SPELLINGS[0]), **weights), 1e-5, x=X)
+    assert [kind for kind in kinds(result.model) if kind != "Constant"] == ["LayerNormalization", "Mul", "Add"]
+
+
+def test_inside_a_branch(make_model, apply_pass, kinds):
+    text = f"""g (bool k, float[2,3,8] x) => (float[2,3,8] o) {{
+        o = If (k) <then_branch = t () => (float[2,3,8] y) {{ {CONSTANTS} {SPELLINGS[0]} }},
+                    else_branch = e () => (float[2,3,8] q) {{ q = Neg(x) }}> }}"""
+    result = apply_pass(PASS, make_model(text, **WEIGHTS), 1e-5, x=X, k=np.array(True))
+    assert "ReduceMean" not in kinds(result.model)
+
+
+def test_means_over_other_dimensions_are_left_alone(make_model, kinds):
+    body = SPELLINGS[0].replace("[-1]", "[1]")
+    result = PASS.apply(make_model(GRAPH.format(CONSTANTS, body), **WEIGHTS).ir, PassContext())
+    assert "LayerNormalization" not in kinds(result.model)
+
+
+REFUSED = (
+    (GRAPH.replace("[2,3,8] y)", "[2,3,8] y, float[2,3,8] d)"), SPELLINGS[0], "Sub 'd' is used elsewhere too"),
+    (
+        GRAPH.replace("[2,3,8]", "[2,3,N]"),
+        SPELLINGS[0].replace(AFFINE, "y = Identity(n)"),
+        "how long the normalized dimension is, is not known",
+    ),
+    (GRAPH.replace("float[", "double["), SPELLINGS[0].replace(AFFINE, "y = Identity(n)"), "float64"),
+)
+
+
+@pytest.mark.parametrize(("graph", "body", "reason"), REFUSED)
+def test_says_why_it_does_not_fuse(make_model, kinds, reasons, graph, body, reason):
+    double = {"two": np.float64(2.0), "eps": np.float64(1e-5)}
+    weights = double if "double" in graph else WEIGHTS if "gamma" in body else {}
+    constants = "" if "double" in graph else CONSTANTS
+    result = PASS.apply(make_model(graph.format(constants, body), **weights).ir, PassContext())
+    assert reason in reasons(result)
+    assert result.refused[0].nodes == ("ReduceMean 'v'",)
+    assert "LayerNormalization" not in kinds(result.model)
