@@ -14,11 +14,22 @@ from edgeopt.version import __version__
 
 if TYPE_CHECKING:
     from edgeopt.analyzing.analyze import analyze
+    from edgeopt.graph.analysis.categories import OperatorType
     from edgeopt.hw.probe import probe
+    from edgeopt.rewriting.operators import OperatorOptimizer, optimize_operators
     from edgeopt.runtime.session import load
     from edgeopt.search.optimize import optimize
 
-__all__ = ["__version__", "analyze", "load", "optimize", "probe"]
+__all__ = [
+    "OperatorOptimizer",
+    "OperatorType",
+    "__version__",
+    "analyze",
+    "load",
+    "optimize",
+    "optimize_operators",
+    "probe",
+]
 
 # `import edgeopt` must stay under 60 ms, so each name brings its own imports when it is first used.
 _HOMES = {
@@ -26,6 +37,9 @@ _HOMES = {
     "analyze": "edgeopt.analyzing.analyze",
     "optimize": "edgeopt.search.optimize",
     "load": "edgeopt.runtime.session",
+    "OperatorType": "edgeopt.graph.analysis.categories",
+    "OperatorOptimizer": "edgeopt.rewriting.operators",
+    "optimize_operators": "edgeopt.rewriting.operators",
 }
 
 

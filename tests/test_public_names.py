@@ -7,7 +7,16 @@ import pytest
 import edgeopt
 
 ROOT = Path(__file__).parents[1]
-NAMES = ["__version__", "analyze", "load", "optimize", "probe"]
+NAMES = [
+    "OperatorOptimizer",
+    "OperatorType",
+    "__version__",
+    "analyze",
+    "load",
+    "optimize",
+    "optimize_operators",
+    "probe",
+]
 
 
 def test_the_public_names_are_these():

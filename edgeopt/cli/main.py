@@ -1,6 +1,7 @@
 """The entry point `edgeopt`: the table of commands, and `--version`."""
 
 import importlib
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -22,6 +23,7 @@ COMMANDS = (
     "sign",
     "verify",
     "simplify",
+    "compare",
     "passes",
     "demo",
     "fleet",
@@ -35,12 +37,15 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Runs one command and returns its exit code."""
-    return program.run("edgeopt", _application, arguments, COMMANDS)
+    # Putting all of them together takes 0.1 s, so the one that is named comes alone; help and mistakes need all.
+    named = arguments[0] if arguments else ""
+    wanted = (named,) if named in COMMANDS else COMMANDS
+    return program.run("edgeopt", lambda: _application(wanted), arguments, wanted)
 
 
-def _application() -> typer.Typer:
+def _application(names: Sequence[str]) -> typer.Typer:
     application = program.application(_edgeopt)
-    for name in COMMANDS:
+    for name in names:
         program.add(application, name, getattr(importlib.import_module(f"edgeopt.cli.{name}"), name))
     return application
 

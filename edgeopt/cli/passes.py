@@ -1,46 +1,145 @@
 """`edgeopt passes`: what there is to be applied."""
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
+import typer
 
-from edgeopt import events
 from edgeopt.cli.console import JsonFlag, execute
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rich.console import Console
+
+    from edgeopt.graph.passes import Pass
+
+STANDARD = "any"
+KINDS = ("cleaning", "algebra", "fusion", "layout", "lowering")
 
 
 class PassLine(msgspec.Struct, frozen=True):
     name: str
     title: str
+    kind: str = ""
+    """The folder that it stands in: cleaning, algebra, fusion, layout; `lowering` or `rules` for others."""
+    tolerance_db: float | None = None
+    """Outputs keep at least this ratio; None: they stay the same to the last bit."""
+    on_request: bool = False
+    lowest_opset: int = 0
+    """0: any."""
+    runtime: str = STANDARD
+    """The one runtime that understands what it writes; `any` for standard ONNX."""
+    text: str = ""
+    """How it works, where one pass was asked for."""
 
 
 class PassList(msgspec.Struct, frozen=True):
     passes: tuple[PassLine, ...]
 
 
-def passes(json: JsonFlag = False) -> None:
-    """All exact graph rewrites, a line each, in the order in which they run.
+def passes(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[PASS]", help="Tell how this one works.", show_default=False)
+    ] = None,
+    rules: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE.py", help="List rewrites of your own too (repeatable).")
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """All graph rewrites, a line each, in the order in which they run; or how one of them works.
+
+    \b
+    Results stay the same to the last bit, or within the ratio that is told. What runs on request
+    alone is named with `edgeopt simplify --also PASS`. What only one runtime understands is
+    applied by `edgeopt optimize` for that runtime.
 
     \b
     Examples:
       edgeopt passes
+      edgeopt passes batchnorm-into-conv
       edgeopt passes --json | jq -r '.data.passes[].name'
     """
-    execute("passes", work=list_passes, show=show, json=json)
+    execute("passes", lambda _: list_passes(name, tuple(rules or ())), show, json)
 
 
-def list_passes(emit: events.Emit) -> PassList:  # noqa: ARG001 - `execute` gives it to every command
-    from edgeopt.graph.passes import PASSES
+def list_passes(name: str | None = None, rules: "Iterable[Path]" = ()) -> PassList:
+    from edgeopt.graph.pipeline import select
+    from edgeopt.rewriting.simplify import all_passes
 
-    return PassList(tuple(PassLine(p.name, p.title) for p in PASSES))
+    found = [*((each, STANDARD) for each in all_passes(tuple(rules))), *_lowerings()]
+    if name is not None:
+        select([each for each, _ in found], only=(name,))  # says which name is near where there is none
+        found = [(each, runtime) for each, runtime in found if each.name == name]
+    return PassList(tuple(_line(each, runtime, name is not None) for each, runtime in found))
+
+
+def _lowerings() -> "list[tuple[Pass, str]]":
+    """What stands under a runtime's own `lowering` folder."""
+    import importlib
+
+    found = []
+    for runtime, title in (("onnxruntime", "ONNX Runtime"), ("openvino", "OpenVINO")):
+        try:
+            module = importlib.import_module(f"edgeopt.backends.{runtime}.lowering")
+        except ModuleNotFoundError:
+            continue
+        found += [(each, title) for each in getattr(module, "LOWERINGS", ())]
+    return found
+
+
+def _line(one: "Pass", runtime: str, with_text: bool) -> PassLine:
+    import inspect
+
+    module = inspect.getmodule(one.apply)
+    parts = (module.__name__ if module else "").split(".")
+    kind = next(
+        (part for part in ("cleaning", "algebra", "fusion", "layout", "lowering") if part in parts), "rules"
+    )
+    text = inspect.getdoc(module) or "" if with_text and module else ""
+    return PassLine(one.name, one.title, kind, one.tolerance_db, one.on_request, one.lowest_opset, runtime, text)
 
 
 def show(result: PassList, console: "Console") -> None:
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table("pass", "what it does", box=None, pad_edge=False)
+    if len(result.passes) == 1 and result.passes[0].text:
+        (line,) = result.passes
+        console.print(f"{line.name}: {line.title}", style="bold", markup=False)
+        console.print(_facts(line), markup=False)
+        console.print(f"\n{line.text}", markup=False)
+        return
+    several = any(line.runtime != STANDARD for line in result.passes)
+    columns = ("pass", "what it does", "results", "kind", "opset", *(("runtime",) if several else ()))
+    table = Table(*columns, box=None, pad_edge=False)
+    table.columns[0].no_wrap = True
     for line in result.passes:
-        table.add_row(line.name, line.title)
+        opset = str(line.lowest_opset) if line.lowest_opset else ""
+        row = [line.name, line.title, _results(line), line.kind, opset, *([line.runtime] if several else [])]
+        table.add_row(*(Text(cell, "dim" if line.on_request else "") for cell in row))
     console.print(table)
+    if any(line.on_request for line in result.passes):
+        console.print("\nOn request alone (edgeopt simplify --also PASS): " + _requested(result), markup=False)
+
+
+def _requested(result: PassList) -> str:
+    return ", ".join(line.name for line in result.passes if line.on_request) + "."
+
+
+def _results(line: PassLine) -> str:
+    return "exact" if line.tolerance_db is None else f"{line.tolerance_db:g} dB"
+
+
+def _facts(line: PassLine) -> str:
+    facts = [
+        f"kind: {line.kind}",
+        "results: the same to the last bit"
+        if line.tolerance_db is None
+        else f"results: at least {line.tolerance_db:g} dB of the source's",
+        "runs on request alone" if line.on_request else "runs by default",
+        *([f"needs opset {line.lowest_opset}"] if line.lowest_opset else []),
+        *([f"for {line.runtime} alone"] if line.runtime != STANDARD else []),
+    ]
+    return "; ".join(facts) + "."

@@ -1,181 +1,204 @@
 """`edgeopt simplify`: exact rewrites alone, each told, the result proved against the source."""
 
-import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
-from edgeopt import events
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.errors import EdgeoptError, UsageError
-from edgeopt.graph.ledger import Ledger
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
-    from edgeopt.graph.model import Model
-    from edgeopt.rewriting.proof import SourceCheck
+    from edgeopt.events import Emit
+    from edgeopt.graph.ledger import LedgerEntry
+    from edgeopt.rewriting.simplify import Simplified
 
 SHOWN_REFUSALS = 4
 SHOWN_NODES = 3
 
 
-class Simplified(msgspec.Struct, frozen=True):
-    """What became of a model."""
-
-    source: str
-    output: str
-    nodes_before: int
-    nodes_after: int
-    size_before_bytes: int
-    size_after_bytes: int
-    ledger: Ledger
-    snr_db: float | None
-    """The result against the source; None where it could not be measured."""
-    samples: int
-    not_verified: str | None = None
-    """Why it could not be measured, where it could not."""
-
-
-class Order(msgspec.Struct, frozen=True):
-    """What the user asked for."""
-
-    model: Path
-    output: Path
-    only: tuple[str, ...] = ()
-    skip: tuple[str, ...] = ()
-    data: Path | None = None
-    bisect: bool = False
-
-
 def simplify(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The ONNX model; it is not changed.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="The ONNX model; it is not changed.", show_default=False)
+    ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="Where the result goes.")],
     only: Annotated[list[str] | None, typer.Option(metavar="PASS", help="Only this pass (repeatable).")] = None,
     skip: Annotated[list[str] | None, typer.Option(metavar="PASS", help="Not this pass (repeatable).")] = None,
-    data: Annotated[Path | None, typer.Option(metavar="D.npz", help="Samples to prove the result on.")] = None,
-    bisect: Annotated[bool, typer.Option("--bisect", help="Measure the accuracy after every pass.")] = False,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PASS", help="This pass too, which runs on request alone (repeatable)."),
+    ] = None,
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=1x3x224x224", help="Fix the shape of an input (repeatable)."),
+    ] = None,
+    opset: Annotated[int, typer.Option(metavar="N", help="Raise older models to this opset.")] = 17,
+    normalize: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME=SCALE:MEANS:DEVIATIONS",
+            help="Let the model do (input * scale - mean) / deviation by channel itself.",
+        ),
+    ] = "",
+    layout: Annotated[
+        str,
+        typer.Option(
+            metavar="channels-last|channels-first",
+            help="Take and give pictures in this order of dimensions (N, H, W, C or N, C, H, W).",
+        ),
+    ] = "",
+    rules: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE.py", help="Rewrites of your own (repeatable); the file is run."),
+    ] = None,
+    data: Annotated[Path | None, typer.Option(metavar="DATA", help="Samples to prove the result on.")] = None,
+    bisect: Annotated[
+        bool, typer.Option("--bisect", help="Measure the accuracy after every pass, and name the worst.")
+    ] = False,
+    ledger: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="Write what was done and not done there.")
+    ] = None,
+    keep_failing: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where cases go in which a pass changed the results [beside OUT]."),
+    ] = None,
+    no_verify: Annotated[bool, typer.Option("--no-verify", help="Do not run the models.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Applies exact graph rewrites and proves that the results stay the same.
+    """Apply exact graph rewrites and prove that the results stay the same.
+
+    \b
+    Source and result run on the same samples in an installed runtime. A pass that changes the
+    results is rolled back and named, and so is one with which a runtime no longer loads what it
+    loaded before. `edgeopt passes` lists all of them.
+
+    \b
+    Exit code 0: written (perhaps not verified, which is said); 3: a bad model, data or rules
+    file; 6: the source does not run on --data, or not twice alike.
 
     \b
     Examples:
       edgeopt simplify model.onnx -o small.onnx
       edgeopt simplify model.onnx -o small.onnx --data samples.npz --skip raise-opset
+      edgeopt simplify model.onnx -o fixed.onnx --shape image=1x3x224x224
+      edgeopt simplify model.onnx -o raw.onnx --normalize image=1/255:0.5,0.5,0.5:0.5,0.5,0.5
+      edgeopt simplify model.onnx -o camera.onnx --layout channels-last
+      edgeopt simplify model.onnx -o small.onnx --rules mine.py
       edgeopt simplify model.onnx -o small.onnx --bisect       accuracy after each pass
     """
-    order = Order(model, output, tuple(only or ()), tuple(skip or ()), data, bisect)
-    execute("simplify", work=lambda emit: run(order, emit), show=show, json=json)
 
+    def work(emit: "Emit") -> "Simplified":
+        from edgeopt.rewriting.order import Order, read_shapes
+        from edgeopt.rewriting.simplify import simplify as rewrite
 
-def run(order: Order, emit: events.Emit) -> Simplified:
-    """Loads, rewrites, proves, saves."""
-    from edgeopt.graph.model import load, save
-    from edgeopt.graph.passes import PASSES
-    from edgeopt.graph.passes.base import node_count
-    from edgeopt.graph.pipeline import run_pipeline, select
-
-    select(PASSES, order.only, order.skip)
-    emit(events.Progress("load", str(order.model)))
-    model = load(order.model)
-    _check_output(order, model.external)
-    check, reason = _source_check(model, order.data)
-    try:
-        if check is None:
-            emit(events.Log("warning", f"The result is not verified: {reason}"))
-        result = run_pipeline(
+        order = Order(
             model,
-            only=order.only,
-            skip=order.skip,
-            check=check.why_wrong if check else None,
-            measure=check.snr_db if check and order.bisect else None,
-            emit=emit,
+            output,
+            tuple(only or ()),
+            tuple(skip or ()),
+            tuple(also or ()),
+            read_shapes(tuple(shape or ())),
+            opset,
+            normalize,
+            layout,
+            tuple(rules or ()),
+            data,
+            bisect,
+            not no_verify,
+            ledger,
+            keep_failing,
         )
-        snr_db = check.snr_db(result.model_ir) if check else None
-        emit(events.Progress("save", str(order.output)))
-        save(result.model_ir, order.output)
-    finally:
-        if check:
-            check.close()
-    return Simplified(
-        str(order.model),
-        str(order.output),
-        node_count(model.ir),
-        node_count(result.model_ir),
-        sum(file.stat().st_size for file in (order.model, *model.external)),
-        order.output.stat().st_size,
-        result.ledger,
-        snr_db,
-        check.sample_count if check else 0,
-        reason,
-    )
+        return rewrite(order, emit)
+
+    execute("simplify", work=work, show=show, json=json)
 
 
-def _source_check(model: "Model", data: Path | None) -> "tuple[SourceCheck | None, str | None]":
-    """What proves the result, or why nothing can; wrong data of the user's is an error, no data is not."""
-    from edgeopt.rewriting.proof import SourceCheck
-
-    try:
-        return SourceCheck.of(model, data), None
-    except EdgeoptError as error:
-        if data is not None:
-            raise
-        return None, f"{error.message} {error.hint}".strip()
-
-
-def _check_output(order: Order, external: Sequence[Path]) -> None:
-    for source in (order.model, *external):
-        if order.output.exists() and order.output.samefile(source):
-            raise UsageError(
-                f"The output '{order.output}' would overwrite the source.", "Give another name with -o."
-            )
-    if order.output.is_dir():
-        raise UsageError(f"The output '{order.output}' is a folder.", "Give the name of a file with -o.")
-    if not order.output.absolute().parent.is_dir():
-        raise UsageError(f"The folder of '{order.output}' does not exist.", "Make it first.")
-
-
-def show(result: Simplified, console: "Console") -> None:
-    from rich.markup import escape
+def show(result: "Simplified", console: "Console") -> None:
+    """What each pass did, and why not; those with nothing to say in one line; the result."""
     from rich.table import Table
+    from rich.text import Text
 
     measured = any(entry.snr_db is not None for entry in result.ledger)
     table = Table("pass", "what it did", "nodes", *(["accuracy"] if measured else []), box=None, pad_edge=False)
+    table.columns[0].no_wrap = True
+    silent: list[str] = []
+    told = {entry.pass_name for entry in result.ledger if entry.applied or entry.rolled_back or entry.refused}
     for entry in result.ledger:
-        did = "; ".join(change.what for change in entry.applied) or "nothing to do"
+        did = "; ".join(change.what for change in entry.applied)
+        if not (did or entry.rolled_back or entry.refused):
+            silent += [] if entry.pass_name in told else [entry.pass_name]
+            continue
         nodes = f"{entry.nodes_before} → {entry.nodes_after}" if entry.nodes_before != entry.nodes_after else ""
         accuracy = [_decibels(entry.snr_db)] if measured else []
-        table.add_row(entry.pass_name, escape(entry.rolled_back or did), nodes, *accuracy)
-        for refusal in entry.refused[:SHOWN_REFUSALS]:
-            table.add_row("", escape(f"not: {refusal.reason}{_named(refusal.nodes)}"), "", style="dim")
-        if len(entry.refused) > SHOWN_REFUSALS:
-            more = len(entry.refused) - SHOWN_REFUSALS
-            table.add_row("", f"not: {more} more reasons (--json has all)", "", style="dim")
-    console.print(table)
+        if did or entry.rolled_back:
+            style = "yellow" if entry.rolled_back else ""
+            table.add_row(entry.pass_name, Text(entry.rolled_back or did, style), nodes, *accuracy)
+        _refusals(table, entry, not did and not entry.rolled_back)
+    if table.row_count:
+        console.print(table)
+    if silent:
+        console.print(Text(f"Nothing to do: {', '.join(silent)}.", "dim"))
+    _outcome(result, console)
+
+
+def _refusals(table: "object", entry: "LedgerEntry", alone: bool) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    assert isinstance(table, Table)  # noqa: S101 - rich is imported inside functions only
+    for number, refusal in enumerate(entry.refused[:SHOWN_REFUSALS]):
+        name = entry.pass_name if alone and number == 0 else ""
+        table.add_row(name, Text(f"not: {refusal.reason}{_named(refusal.nodes)}", "dim"), "")
+    if len(entry.refused) > SHOWN_REFUSALS:
+        more = len(entry.refused) - SHOWN_REFUSALS
+        table.add_row("", Text(f"not: {more} more reasons (--json has all)", "dim"), "")
+
+
+def _outcome(result: "Simplified", console: "Console") -> None:
+    from edgeopt.cli.compare_rows import tolerance_text
+
     console.print(
-        f"\n{result.nodes_before} nodes → {result.nodes_after}, "
-        f"{result.size_before_bytes:,} bytes → {result.size_after_bytes:,}: {escape(result.output)}"
+        f"\n{_count(result.nodes_before, 'node')} → {result.nodes_after:,}, "
+        f"{result.size_before_bytes:,} bytes → {result.size_after_bytes:,}: {result.output}",
+        markup=False,
     )
-    if result.snr_db is not None:
-        told = f"{_decibels(result.snr_db)} against the source on {result.samples} samples."
-        console.print(
-            "The results are equal to the last bit." if result.snr_db >= 200 else f"The results agree: {told}"
-        )
+    if result.snr_db is None:
+        console.print(f"Not verified: {result.not_verified}", markup=False)
+        return
+    where = f"on {_count(result.samples, 'sample')} in {result.runtime}"
+    if result.snr_db >= 200:
+        console.print(f"The results are equal to the last bit {where}.", markup=False)
     else:
-        console.print(escape(f"Not verified: {result.not_verified}"))
+        worst = min(result.outputs, key=lambda output: output.snr_db)
+        console.print(
+            f"The results agree: {_decibels(result.snr_db)} {where}, at most {worst.max_abs:.2g} off; "
+            f"would pass: {tolerance_text(worst.tolerance)}.",
+            markup=False,
+        )
+    for output in result.outputs:
+        if output.silent_reference:
+            said = "is as good as zero on these samples, which proves little; give others with --data."
+            console.print(f"'{output.name}' {said}", markup=False)
+    if result.most_changing:
+        console.print(f"The pass that changed the results most: {result.most_changing}.", markup=False)
+    if len(result.loads_in) > 1:
+        console.print(f"It loads where the source does: {'; '.join(result.loads_in)}.", markup=False)
 
 
 def _decibels(value: float | None) -> str:
-    if value is None:
-        return ""
-    return "equal" if value >= 200 else f"{value:.1f} dB" if math.isfinite(value) else "not comparable"
+    from edgeopt.graph.accuracy import decibels
+
+    return "" if value is None else "not comparable" if value == float("-inf") else decibels(value)
 
 
-def _named(nodes: Sequence[str]) -> str:
+def _count(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _named(nodes: "Sequence[str]") -> str:
     if not nodes:
         return ""
     more = f" and {len(nodes) - SHOWN_NODES} more" if len(nodes) > SHOWN_NODES else ""

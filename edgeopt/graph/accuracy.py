@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -15,8 +16,21 @@ EQUAL_DB = 200.0
 SILENT_POWER = 1e-30
 """An output whose squares sum to less than this is as good as zero; errors are then measured against this power,
 not against the silence, and `OutputAccuracy.silent` says so."""
+RTOLS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+"""The relative tolerances that people write."""
 RESAMPLES = 2000
 SEED = 20240
+
+
+class Tolerance(msgspec.Struct, frozen=True):
+    """The smallest with which the outputs count as equal, by NumPy's rule: |a - b| <= atol + rtol * |a|."""
+
+    rtol: float
+    atol: float
+    """Together with `rtol`."""
+    atol_alone: float
+    rtol_alone: float | None
+    """None where a value should be 0 and is not, which no relative tolerance lets pass."""
 
 
 class OutputAccuracy(msgspec.Struct, frozen=True):
@@ -33,11 +47,26 @@ class OutputAccuracy(msgspec.Struct, frozen=True):
     """The sum of squared reference values, one number a sample."""
     problem: str | None = None
     """Why the outputs cannot be compared at all, as a sentence."""
+    mean_abs: float = 0.0
+    agreement: float = 1.0
+    """The share of values that are equal: what counts for integers, truth values and texts."""
+    counted: bool = False
+    """Integers, truth values or texts: agreement says more of them than decibels."""
+    not_finite: int = 0
+    """Places where both hold the same NaN or infinity; they are left out of the figures."""
+    silent_reference: bool = False
+    """What `silent` said before the figures for each sample were left out."""
+    tolerance: Tolerance | None = None
+    """What would pass; None where the outputs cannot be compared."""
 
     @property
     def silent(self) -> bool:
         """The reference itself is as good as zero on all samples, so there is nothing to compare with."""
         return not self.problem and sum(self.signal_power) < SILENT_POWER
+
+    def without_samples(self) -> "OutputAccuracy":
+        """The same without its figures for each sample, for reports."""
+        return msgspec.structs.replace(self, noise_power=(), signal_power=(), silent_reference=self.silent)
 
 
 class Accuracy(msgspec.Struct, frozen=True):
@@ -63,12 +92,37 @@ def compare_outputs(reference: Sequence[Mapping[str, Array]], got: Sequence[Mapp
     if len(reference) != len(got) or not reference:
         problem = f"There are {len(got)} results for {len(reference)} samples."
         return Accuracy((), -math.inf, problem)
+    reference, got = [_flat(sample) for sample in reference], [_flat(sample) for sample in got]
     outputs = tuple(
-        _judge(name, [sample[name] for sample in reference], [sample.get(name) for sample in got])
-        for name in reference[0]
+        _judge(name, *_pairs(name, reference, got))
+        for name in dict.fromkeys(name for sample in reference for name in sample)
     )
     first = next((output.problem for output in outputs if output.problem), None)
     return Accuracy(outputs, min((output.snr_db for output in outputs), default=-math.inf), first)
+
+
+def _flat(sample: Mapping[str, Any]) -> dict[str, Array]:
+    """Sequences and maps by their elements: `boxes[0]`, `chances['cat']`."""
+    flat: dict[str, Array] = {}
+    for name, value in sample.items():
+        if isinstance(value, dict):
+            flat |= _flat({f"{name}[{key!r}]": each for key, each in value.items()})
+        elif isinstance(value, list):
+            flat |= {f"{name}.length": np.asarray(len(value))}
+            flat |= _flat({f"{name}[{place}]": each for place, each in enumerate(value)})
+        else:
+            flat[name] = value
+    return flat
+
+
+def _pairs(
+    name: str, reference: Sequence[Mapping[str, Array]], got: Sequence[Mapping[str, Array]]
+) -> tuple[list[Array], list[Array | None]]:
+    """One output of all samples; elements of sequences are not in all of them."""
+    both = [
+        (wanted[name], sample.get(name)) for wanted, sample in zip(reference, got, strict=True) if name in wanted
+    ]
+    return [wanted for wanted, _ in both], [result for _, result in both]
 
 
 def lower_bound_db(accuracy: Accuracy, group: int = 16, confidence: float = 0.95) -> float:
@@ -96,26 +150,97 @@ def snr_lower_bound(powers: Sequence[tuple[float, float]], group: int = 16, conf
 
 
 def _judge(name: str, reference: Sequence[Array], got: Sequence[Array | None]) -> OutputAccuracy:
-    noise, signal, dots, powers, max_abs, max_rel = [], [], 0.0, 0.0, 0.0, 0.0
+    noise, signal, dots, powers, tally = [], [], 0.0, 0.0, _Tally()
     for index, (wanted, result) in enumerate(zip(reference, got, strict=True)):
         problem = _problem(name, wanted, result)
         if problem or result is None:
             return _incomparable(name, f"{problem} (sample {index}).")
-        a, b = _numbers(np.asarray(wanted), np.asarray(result))
-        if not np.isfinite(a).all() or not np.isfinite(b).all():
-            return _incomparable(name, f"The output '{name}' is not finite where it should be (sample {index}).")
+        a, b, odd = _numbers(np.asarray(wanted), np.asarray(result))
+        if problem := _not_finite(a, b):
+            return _incomparable(name, f"The output '{name}' {problem} (sample {index}).")
         difference = np.abs(a - b)
         noise.append(float(np.dot(difference, difference)))
         signal.append(float(np.dot(a, a)))
         dots += float(np.dot(a, b))
         powers += float(np.dot(b, b))
-        if difference.size:
-            max_abs = max(max_abs, float(difference.max()))
-            max_rel = max(max_rel, float((difference / np.maximum(np.abs(a), np.finfo(np.float32).tiny)).max()))
+        tally.add(np.abs(a), difference, odd)
     norm = math.sqrt(sum(signal)) * math.sqrt(powers)
     cosine = dots / norm if norm else float(sum(noise) == 0)
-    ratio = _ratio_db(sum(noise), sum(signal))
-    return OutputAccuracy(name, ratio, max_abs, max_rel, cosine, tuple(noise), tuple(signal))
+    return OutputAccuracy(
+        name,
+        _ratio_db(sum(noise), sum(signal)),
+        tally.max_abs,
+        tally.max_rel,
+        cosine,
+        tuple(noise),
+        tuple(signal),
+        mean_abs=tally.sum_abs / max(tally.values, 1),
+        agreement=tally.equal / tally.values if tally.values else 1.0,
+        counted=np.asarray(reference[0]).dtype.kind in "biuOUS",
+        not_finite=tally.not_finite,
+        tolerance=tally.tolerance(math.sqrt(sum(signal) / max(tally.values, 1))),
+    )
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What adds up over the samples of one output."""
+
+    max_abs: float = 0.0
+    max_rel: float = 0.0
+    rtol_alone: float | None = 0.0
+    sum_abs: float = 0.0
+    values: int = 0
+    equal: int = 0
+    not_finite: int = 0
+    beyond: list[float] = field(default_factory=lambda: [0.0] * len(RTOLS))
+    """For each of `RTOLS` the absolute tolerance that it still needs."""
+
+    def add(self, size: Array, difference: Array, not_finite: int) -> None:
+        """`size`: the absolute values of the reference."""
+        self.values += difference.size
+        self.not_finite += not_finite
+        wrong = difference > 0
+        self.equal += difference.size - int(np.count_nonzero(wrong))
+        if not wrong.any():
+            return
+        size, difference = size[wrong], difference[wrong]
+        self.max_abs = max(self.max_abs, float(difference.max()))
+        self.sum_abs += float(difference.sum())
+        self.max_rel = max(self.max_rel, float((difference / np.maximum(size, np.finfo(np.float32).tiny)).max()))
+        if not size.all():
+            self.rtol_alone = None
+        elif self.rtol_alone is not None:
+            self.rtol_alone = max(self.rtol_alone, float((difference / size).max()))
+        for place, rtol in enumerate(RTOLS):
+            self.beyond[place] = max(self.beyond[place], float((difference - rtol * size).max()))
+
+    def tolerance(self, typical: float) -> Tolerance:
+        """The pair: the smallest usual rtol that leaves an atol in proportion to a typical value."""
+        if not self.max_abs:
+            return Tolerance(0.0, 0.0, 0.0, 0.0)
+        pairs = zip(RTOLS, self.beyond, strict=True)
+        rtol, atol = next((p for p in pairs if p[1] <= p[0] * typical), (RTOLS[-1], self.beyond[-1]))
+        alone = None if self.rtol_alone is None else _rounded_up(self.rtol_alone)
+        return Tolerance(rtol, _rounded_up(atol), _rounded_up(self.max_abs), alone)
+
+
+def _rounded_up(value: float) -> float:
+    """To two digits, and up: what is printed must let the outputs pass."""
+    if value <= 0:
+        return 0.0
+    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return float(f"{math.ceil(value / unit * (1 + 1e-9)) * unit:.3g}")
+
+
+def _not_finite(a: Array, b: Array) -> str | None:
+    """What is wrong with two arrays of which one has a NaN or infinity where the other has not the same."""
+    if np.isfinite(a).all() and np.isfinite(b).all():
+        return None
+    count = int(np.count_nonzero(~np.isfinite(a) | ~np.isfinite(b)))
+    if np.isfinite(a).all():
+        return f"is not finite where it should be, in {count:,} of {a.size:,} values"
+    return f"is NaN or infinite in other places than it should be, in {count:,} of {a.size:,} values"
 
 
 def _incomparable(name: str, problem: str) -> OutputAccuracy:
@@ -132,17 +257,20 @@ def _problem(name: str, wanted: Array, result: Array | None) -> str | None:
     return None
 
 
-def _numbers(wanted: Array, result: Array) -> tuple[Array, Array]:
-    """Both as flat float64 arrays; equal values that are no numbers (NaN, infinities, texts) agree."""
+def _numbers(wanted: Array, result: Array) -> tuple[Array, Array, int]:
+    """Both as flat float64 arrays; equal values that are no numbers (NaN, infinities, texts) agree.
+
+    And how many of them are NaN or infinite in both.
+    """
     if wanted.dtype.kind in "OUS":
         wrong = (wanted.reshape(-1) != result.reshape(-1)).astype(np.float64)
-        return np.ones_like(wrong), 1.0 - wrong
+        return np.ones_like(wrong), 1.0 - wrong, 0
     a = wanted.astype(np.float64).reshape(-1)
     b = result.astype(np.float64).reshape(-1)
     same = ~np.isfinite(a) & ((a == b) | (np.isnan(a) & np.isnan(b)))
     if same.any():
         a, b = np.where(same, 0.0, a), np.where(same, 0.0, b)
-    return a, b
+    return a, b, int(np.count_nonzero(same))
 
 
 def _ratio_db(noise: float, signal: float) -> float:

@@ -1,12 +1,13 @@
 """Inputs made up for a model when the user gave no data: right in type and shape, and plausible in value."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeopt.graph.passes.base import constant, is_op
+from edgeopt.graph.nodes import constant, is_op
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -37,21 +38,42 @@ LENGTHS = (
     ("width", IMAGE_SIDE),
     ("channel", 3),
 )
+CHANNELS = {1, 3, 4}
+BRIGHT = 2.0
+"""A mean above this is one of bytes; those of brightness between 0 and 1 are below 1."""
 
 
 def generate_feeds(
     inputs: Sequence[InputInfo], model_ir: "ir.Model | None", count: int, seed: int
 ) -> list[dict[str, Array]]:
-    """`count` samples, the same for the same seed; the graph, where given, says which integers make sense."""
+    """`count` samples, the same for the same seed; the graph, where given, says which values make sense."""
     random = np.random.default_rng(seed)
     values = {value.name: value for value in model_ir.graph.inputs} if model_ir is not None else {}
-    makers = [(info, _shape(info), _range(values.get(info.name))) for info in inputs]
+    shapes = input_shapes(inputs)
+    longest = max((max(shape[1:], default=0) for shape in shapes.values()), default=0) or TEXT_LENGTH
+    makers = [
+        (info, shapes[info.name], limits_of(values.get(info.name), info, shapes[info.name], longest))
+        for info in inputs
+    ]
     return [
         {info.name: _array(info, shape, limits, random) for info, shape, limits in makers} for _ in range(count)
     ]
 
 
-def _shape(info: InputInfo) -> tuple[int, ...]:
+def input_shapes(inputs: Sequence[InputInfo]) -> dict[str, tuple[int, ...]]:
+    """Sizes for all dimensions of all inputs; one that several inputs name is the same in all of them."""
+    sizes: dict[str, int] = {}
+    shapes = {}
+    for info in inputs:
+        shape = []
+        for size, dim in zip(input_shape(info), info.shape, strict=True):
+            shape.append(sizes.setdefault(dim, size) if isinstance(dim, str) else size)
+        shapes[info.name] = tuple(shape)
+    return shapes
+
+
+def input_shape(info: InputInfo) -> tuple[int, ...]:
+    """Sizes for all dimensions of an input; those that the model leaves open get one by their name or place."""
     rank = len(info.shape)
     return tuple(
         dim if isinstance(dim, int) and dim >= 0 else _size(dim, place, rank, info)
@@ -63,33 +85,64 @@ def _size(dim: int | str | None, place: int, rank: int, info: InputInfo) -> int:
     """A size for a dimension that the model leaves open: by its name, else by its place."""
     name = dim.lower() if isinstance(dim, str) else ""
     signal = info.dtype.startswith("float") and rank == 2
-    if place == 0 or name in {"n", "b"} or any(part in info.name.lower() for part in STATES):
+    if "+" in name:  # `past_sequence + 1`
+        parts = [part.strip() for part in name.split("+")]
+        return sum(int(part) if part.isdecimal() else _size(part, place, rank, info) for part in parts)
+    if name in {"n", "b"} or any(part in info.name.lower() for part in STATES):
         return 1
     for part, size in LENGTHS:
         if part in name and not signal:
             return size
+    if place == 0:
+        return 1
     if rank == 4:
         return 3 if place == 1 else IMAGE_SIDE
     return SIGNAL_LENGTH if signal else TEXT_LENGTH
 
 
-def _array(
-    info: InputInfo, shape: tuple[int, ...], limits: tuple[int, ...] | range, random: np.random.Generator
-) -> Array:
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Which values an input may have."""
+
+    integers: tuple[int, ...] | range = ()
+    """Empty: any small ones."""
+    numbers: tuple[float, float] | None = None
+    """The least and the largest; None: as normal noise has them."""
+    mask: bool = False
+
+
+def limits_of(value: "ir.Value | None", info: InputInfo, shape: tuple[int, ...], longest: int) -> Limits:
+    """What the graph and the input's name say of its values."""
+    name = info.name.lower()
+    if info.dtype.startswith(("int", "uint")):
+        if found := _integers(value):
+            return Limits(found)
+        if "mask" in name:
+            return Limits(mask=True)
+        if "len" in name and len(shape) <= 1:
+            return Limits(range(longest, longest + 1))
+        return Limits(range(256) if info.dtype == "uint8" else ())
+    if info.dtype.startswith("float"):
+        if "mask" in name:
+            return Limits(mask=True)
+        return Limits(numbers=_brightness(value, shape))
+    return Limits()
+
+
+def _array(info: InputInfo, shape: tuple[int, ...], limits: Limits, random: np.random.Generator) -> Array:
     if info.dtype == "str":
         return np.full(shape, "text", dtype=object)
     if info.dtype == "bool":
         return random.random(shape) < 0.9
-    if info.dtype.startswith(("int", "uint")):
-        if limits:
-            return np.asarray(random.choice(np.asarray(limits), size=shape)).astype(info.dtype)
-        if "mask" in info.name.lower():
-            return _mask(shape, random).astype(info.dtype)
-        if info.dtype == "uint8":
-            return random.integers(0, 256, size=shape, dtype=np.uint8)
-        return np.asarray(random.integers(1, 10, size=shape)).astype(info.dtype)
     import ml_dtypes  # noqa: F401 - gives numpy the names bfloat16 and float8_*
 
+    if limits.mask:
+        return _mask(shape, random).astype(info.dtype)
+    if info.dtype.startswith(("int", "uint")):
+        choice = limits.integers or range(1, 8 if info.dtype.endswith("int4") else 10)
+        return np.asarray(random.choice(np.asarray(choice), size=shape)).astype(info.dtype)
+    if limits.numbers is not None:
+        return np.asarray(random.uniform(*limits.numbers, size=shape)).astype(info.dtype)
     return np.asarray(random.standard_normal(shape)).astype(info.dtype)
 
 
@@ -101,18 +154,64 @@ def _mask(shape: tuple[int, ...], random: np.random.Generator) -> Array:
     return mask
 
 
-def _range(value: "ir.Value | None") -> tuple[int, ...] | range:
+def _integers(value: "ir.Value | None") -> tuple[int, ...] | range:
     """The integers that the graph can take: places in a table, or what it compares with; empty for any."""
     compared: list[int] = []
+    sizes: list[int] = []
     for node, place, through in _readers(value):
-        if is_op(node, "Gather") and place == 1 and (size := _table_size(node)):
-            return range(size)
-        if is_op(node, "Equal"):
+        table = _table(node, place)
+        if table is not None:
+            sizes.append(table)
+        elif is_op(node, "Equal"):
             other = constant(node.inputs[1 - place])
             if other is not None and other.size == 1 and through == 0:
                 compared.append(int(other.item()))
+        elif is_op(node, "TopK", "Tile", "ConstantOfShape") and place < 2:
+            return range(1, 2)  # how many, how often, how large
+    if sizes:
+        return range(min(sizes))
     # The first comparison is the one that an exporter writes for the case it was traced with.
     return tuple(compared[:1])
+
+
+TABLES = (
+    # (operator, place of the indices, place of the table, the attribute that names the axis)
+    ("Gather", 1, 0, "axis"),
+    ("GatherElements", 1, 0, "axis"),
+    ("EmbedLayerNormalization", 0, 2, ""),
+    ("EmbedLayerNormalization", 1, 4, ""),
+)
+
+
+def _table(node: "ir.Node", place: int) -> int | None:
+    """How many rows the table has in which this node looks up what stands at this place, if it does."""
+    if is_op(node, "OneHot") and place == 0:
+        depth = constant(node.inputs[1])
+        return None if depth is None else int(depth.item())
+    for operator, indices, table, attribute in TABLES:
+        if node.op_type == operator and place == indices and len(node.inputs) > table:
+            value = node.inputs[table]
+            axis = node.attributes.get_int(attribute, 0) if attribute else 0
+            size = value.shape[axis] if value is not None and value.shape is not None else None
+            return size if isinstance(size, int) and size > 0 else None
+    return None
+
+
+def _brightness(value: "ir.Value | None", shape: tuple[int, ...]) -> tuple[float, float] | None:
+    """The range of a picture's values, where the graph begins with the arithmetic that pictures get."""
+    if value is None or len(shape) not in {3, 4} or not CHANNELS & {shape[-1], shape[-3]}:
+        return None
+    for node, place, _ in _readers(value):
+        other = constant(node.inputs[1 - place]) if is_op(node, "Div", "Mul", "Sub") else None
+        if other is None or not other.size or (place == 1 and not is_op(node, "Mul")):
+            continue
+        largest = float(np.abs(other.astype(np.float64)).max())
+        if is_op(node, "Div"):
+            return (0.0, 255.0) if largest > BRIGHT else (0.0, 1.0)
+        if is_op(node, "Mul"):
+            return (0.0, 255.0) if largest < 1 / BRIGHT else (0.0, 1.0)
+        return (0.0, 255.0) if largest > BRIGHT else (0.0, 1.0)
+    return None
 
 
 def _readers(value: "ir.Value | None") -> "Iterator[tuple[ir.Node, int, int]]":
@@ -124,12 +223,3 @@ def _readers(value: "ir.Value | None") -> "Iterator[tuple[ir.Node, int, int]]":
             yield node, place, through
             if is_op(node, *PASS_ON) and place == 0 and through < 8:
                 waiting.append((node.outputs[0], through + (not is_op(node, "Identity", "Cast"))))
-
-
-def _table_size(gather: "ir.Node") -> int | None:
-    table = gather.inputs[0]
-    if table is None or table.shape is None:
-        return None
-    axis = gather.attributes["axis"].as_int() if "axis" in gather.attributes else 0
-    size = table.shape[axis]
-    return size if isinstance(size, int) else None

@@ -24,6 +24,14 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     seconds: float = 0.0
     snr_db: float | None = None
     """The outputs against the source model's after this pass, where that was measured."""
+    max_abs: float | None = None
+    """The largest difference of the outputs after this pass, where that was measured."""
+    tolerance_db: float | None = None
+    """What the pass promises: outputs keep at least this ratio; None: they stay the same to the last bit."""
+    gain: float | None = None
+    """How much faster the model became by this pass, where that was measured."""
+    failing_case: str = ""
+    """Where the smallest case that fails was kept, of a pass that changed the results."""
 
 
 Ledger = tuple[LedgerEntry, ...]

@@ -1,7 +1,9 @@
 """Runs the passes one after another and keeps the ledger; nothing that is not proved stays in the model."""
 
+import gc
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -9,16 +11,18 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgeopt import events
-from edgeopt.errors import UsageError, VerificationError
-from edgeopt.graph.ledger import Ledger, LedgerEntry
+from edgeopt.errors import EdgeoptError, UsageError, VerificationError
+from edgeopt.graph.ledger import Ledger, LedgerEntry, Refusal
 from edgeopt.graph.model import Model
+from edgeopt.graph.nodes import node_count, quiet
 from edgeopt.graph.passes import PASSES, Pass, PassContext
-from edgeopt.graph.passes.base import node_count, quiet
+from edgeopt.graph.shapes import forget_claims
 from edgeopt.graph.structure import Signature, fault, infer_shapes, keep_declared_shapes, signature
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+_COLLECTED_AFTER = 100_000  # new objects; a clone of a model of a thousand nodes makes about so many
 ROUNDS = 4  # one pass makes work for another; most models are done after the second round
 
 
@@ -36,13 +40,34 @@ class Step:
     model_ir: "ir.Model"
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A pass that changed the results."""
+
+    guilty: Pass
+    before: "ir.Model"
+    after: "ir.Model"
+    context: PassContext
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """How far the outputs are from the source model's."""
+
+    snr_db: float
+    max_abs: float
+
+
 def run_pipeline(  # noqa: PLR0913 - all but the model is optional and given by name
     model: Model,
     *,
     only: Iterable[str] = (),
     skip: Iterable[str] = (),
+    also: Iterable[str] = (),
     check: "Callable[[ir.Model], str | None] | None" = None,
-    measure: "Callable[[ir.Model], float] | None" = None,
+    measure: "Callable[[ir.Model], Error] | None" = None,
+    keep: Callable[[Failure], str] | None = None,
     emit: events.Emit = events.ignore,
     passes: Sequence[Pass] = PASSES,
     context: PassContext | None = None,
@@ -50,16 +75,17 @@ def run_pipeline(  # noqa: PLR0913 - all but the model is optional and given by 
     """Applies the passes to a model that stays as it is.
 
     Structure is checked after every pass. `check` judges the numbers once, at the end; where they are
-    wrong, the guilty passes are found by bisection, rolled back, and the ledger says so. `measure` gives the
-    signal-to-noise ratio in dB and is asked about every pass that changed something.
+    wrong, the guilty passes are found by bisection, rolled back, and the ledger says so; `keep` puts such a
+    case away and says where. `measure` is asked about every pass that changed something.
     """
     context = context or PassContext()
-    chosen = select(passes, only, skip)
+    chosen = select(passes, only, skip, also)
     source = model.ir.clone()
+    forget_claims(source)
     with quiet():
         infer_shapes(source)
     before = signature(source)
-    rolled_back: dict[str, str] = {}
+    undone: list[LedgerEntry] = []
     steps = _run(chosen, source, before, context, emit)
     while check is not None:
         emit(events.Progress("verify", "checking the numbers against the source model"))
@@ -67,65 +93,114 @@ def run_pipeline(  # noqa: PLR0913 - all but the model is optional and given by 
         reason = check(models[-1])
         if reason is None:
             break
-        guilty = _first_wrong(models, check)
-        name = steps[guilty - 1].entry.pass_name
-        rolled_back[name] = f"rolled back: it changes the results ({check(models[guilty]) or reason})"
-        emit(events.Log("warning", f"The pass '{name}' was {rolled_back[name]}."))
-        chosen = tuple(p for p in chosen if p.name != name)
+        place = _first_wrong(models, check)
+        guilty = next(p for p in chosen if p.name == steps[place - 1].entry.pass_name)
+        failure = Failure(guilty, models[place - 1], models[place], context, check(models[place]) or reason)
+        undone.append(_rolled_back(failure, keep, emit))
+        chosen = tuple(p for p in chosen if p is not guilty)
         steps = _run(chosen, source, before, context, emit)
-    return _result(source, steps, rolled_back, measure)
+    return _result(source, steps, undone, measure)
 
 
-def select(passes: Sequence[Pass], only: Iterable[str] = (), skip: Iterable[str] = ()) -> tuple[Pass, ...]:
+def select(
+    passes: Sequence[Pass], only: Iterable[str] = (), skip: Iterable[str] = (), also: Iterable[str] = ()
+) -> tuple[Pass, ...]:
     """The passes that these names ask for, in the order in which they run; UsageError for unknown names."""
     names = [p.name for p in passes]
-    only, skip = tuple(only), tuple(skip)
-    for name in (*only, *skip):
+    only, skip, also = tuple(only), tuple(skip), tuple(also)
+    for name in (*only, *skip, *also):
         if name not in names:
             near = get_close_matches(name, names, n=1, cutoff=0.0)[0]
             raise UsageError(
                 f"There is no pass '{name}'; did you mean '{near}'?", "`edgeopt passes` lists all of them."
             )
-    return tuple(p for p in passes if (p.name in only if only else not p.on_request) and p.name not in skip)
+    wanted = {p.name for p in passes if (p.name in only if only else not p.on_request)} | set(also)
+    return tuple(p for p in passes if p.name in wanted - set(skip))
 
 
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Graphs are cycles of small objects; at its usual pace Python's collector takes a third of a pass's time."""
+    usual = gc.get_threshold()
+    gc.set_threshold(_COLLECTED_AFTER, usual[1], usual[2])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
+
+
+@_rare_collections()
 def _run(
     passes: Sequence[Pass], source: "ir.Model", before: Signature, context: PassContext, emit: events.Emit
 ) -> list[Step]:
-    """All passes in rounds, until one changes nothing; later rounds are told where they changed something."""
+    """All passes in rounds, until the model stays as it is.
+
+    A pass runs again only on a model that it has not seen. What it refused counts as it was the last time that
+    it looked.
+    """
     steps: list[Step] = []
-    current = source
+    current, version = source, 0
+    seen: dict[str, int] = {}
+    refused: dict[str, tuple[Refusal, ...]] = {}
     for number in range(ROUNDS):
-        changed = False
-        failed = {step.entry.pass_name for step in steps if step.entry.rolled_back}
         for position, one in enumerate(passes):
-            if one.name in failed:
+            if seen.get(one.name) == version:
                 continue
             emit(events.Progress("passes", one.name, position, len(passes)))
             step = _apply(one, current, before, context)
+            refused[one.name] = step.entry.refused
             did = bool(step.entry.applied) and step.entry.rolled_back is None
-            if number == 0 or did:
+            if number == 0 or did or step.entry.rolled_back:
                 steps.append(step)
-            changed |= did
+            version += did
+            if not did:
+                seen[one.name] = version
+            if step.entry.rolled_back is not None:
+                passes = [p for p in passes if p is not one]
             current = step.model_ir
-        if not changed:
+        if all(seen.get(one.name) == version for one in passes):
             break
-    return steps
+    return [_with_refusals(step, refused) for step in steps]
+
+
+def _with_refusals(step: Step, refused: "dict[str, tuple[Refusal, ...]]") -> Step:
+    """Gives a pass's first entry what it refused at last; its later entries repeat nothing."""
+    last = refused.pop(step.entry.pass_name, ())
+    return replace(step, entry=msgspec.structs.replace(step.entry, refused=last))
+
+
+def _rolled_back(failure: Failure, keep: Callable[[Failure], str] | None, emit: events.Emit) -> LedgerEntry:
+    name, nodes = failure.guilty.name, node_count(failure.before)
+    reason = f"rolled back: it changes the results ({failure.reason})"
+    kept = keep(failure) if keep else ""
+    emit(
+        events.Log("warning", f"The pass '{name}' was {reason}.{f' The case is kept in {kept}.' if kept else ''}")
+    )
+    return LedgerEntry(
+        name,
+        nodes_before=nodes,
+        nodes_after=nodes,
+        rolled_back=reason,
+        tolerance_db=failure.guilty.tolerance_db,
+        failing_case=kept,
+    )
 
 
 def _apply(one: Pass, current: "ir.Model", before: Signature, context: PassContext) -> Step:
     """One pass; where it raises or leaves something broken, the model from before it and the reason."""
     start, nodes = time.perf_counter(), node_count(current)
-    entry = LedgerEntry(one.name, nodes_before=nodes, nodes_after=nodes)
+    entry = LedgerEntry(one.name, nodes_before=nodes, nodes_after=nodes, tolerance_db=one.tolerance_db)
     try:
         result = one.apply(current, context)
         broken = fault(result.model, before) if result.applied else None
         if broken is None and result.applied:
-            keep_declared_shapes(current, result.model)
+            if not one.on_request:  # to change them may be what was requested
+                keep_declared_shapes(current, result.model)
             with quiet():
                 infer_shapes(result.model)
     except Exception as error:  # noqa: BLE001 - rules come from libraries and users; one that fails must not take the model along
-        reason = f"rolled back: it failed with {type(error).__name__}: {error}"
+        said = error.message if isinstance(error, EdgeoptError) else f"{type(error).__name__}: {error}"
+        reason = f"rolled back: it failed with {said}"
         return Step(_with(entry, start, rolled_back=reason), current)
     if broken is not None:
         return Step(_with(entry, start, rolled_back=f"rolled back: {broken}", refused=result.refused), current)
@@ -161,20 +236,16 @@ def _first_wrong(models: "Sequence[ir.Model]", check: "Callable[[ir.Model], str 
 def _result(
     source: "ir.Model",
     steps: list[Step],
-    rolled_back: dict[str, str],
-    measure: "Callable[[ir.Model], float] | None",
+    undone: list[LedgerEntry],
+    measure: "Callable[[ir.Model], Error] | None",
 ) -> PipelineResult:
     if measure is not None:
-        steps = [
-            replace(s, entry=msgspec.structs.replace(s.entry, snr_db=measure(s.model_ir)))
-            if s.entry.applied
-            else s
-            for s in steps
-        ]
-    nodes = node_count(source)
-    undone = tuple(
-        LedgerEntry(name, nodes_before=nodes, nodes_after=nodes, rolled_back=reason)
-        for name, reason in rolled_back.items()
-    )
+        steps = [_measured(step, measure) if step.entry.applied else step for step in steps]
     final = steps[-1].model_ir if steps else source
     return PipelineResult(final, (*(step.entry for step in steps), *undone))
+
+
+def _measured(step: Step, measure: "Callable[[ir.Model], Error]") -> Step:
+    error = measure(step.model_ir)
+    entry = msgspec.structs.replace(step.entry, snr_db=error.snr_db, max_abs=error.max_abs)
+    return replace(step, entry=entry)

@@ -49,6 +49,7 @@ def test_writes_a_smaller_model_and_proves_it(command, source, tmp_path):
     assert code == 0
     assert [n.op_type for n in onnx.load(tmp_path / "out.onnx").graph.node] == ["Mul", "Relu"]
     assert "5 nodes → 2" in output
+    assert "It loads where the source does: ONNX Runtime, CPU" in output
     assert "equal to the last bit" in output
     assert "fold-constants" in output
     assert source.read_bytes() == before
@@ -75,6 +76,25 @@ def test_only_and_skip_choose(command, source, tmp_path):
     assert "Constant" in [n.op_type for n in onnx.load(tmp_path / "one.onnx").graph.node]
 
 
+@pytest.mark.usefixtures("runtime")
+def test_bisect_names_the_pass_that_changed_most(command, source, tmp_path):
+    """A little off is within the floor of 80 dB, and it is this rule's doing."""
+    (tmp_path / "near.py").write_text(NEARLY_RIGHT)
+    _, output, _ = command(source, "-o", tmp_path / "out.onnx", "--bisect", "--rules", tmp_path / "near.py")
+    assert "The pass that changed the results most: near:rule." in output
+    assert "accuracy" in output
+
+
+NEARLY_RIGHT = """
+def pattern(op, x):
+    return op.Relu(x)
+def check(context, x):
+    return x.producer().op_type != "Div"
+def replacement(op, x):
+    return op.Relu(op.Div(x, op.Constant(value_float=1.000005)))
+"""
+
+
 def test_without_a_runtime_the_result_is_written_and_said_to_be_unproved(command, source, tmp_path, monkeypatch):
     import dataclasses
 
@@ -91,8 +111,84 @@ def test_without_a_runtime_the_result_is_written_and_said_to_be_unproved(command
     assert (tmp_path / "out.onnx").exists()
 
 
+@pytest.mark.usefixtures("runtime")
+def test_a_shape_is_fixed_and_the_model_proved_in_it(command, source, tmp_path):
+    code, output, _ = command(source, "-o", tmp_path / "out.onnx", "--shape", "x=3x2", "--json")
+    (dimensions,) = [i.type.tensor_type.shape.dim for i in onnx.load(tmp_path / "out.onnx").graph.input]
+    assert (code, [d.dim_value for d in dimensions]) == (0, [3, 2])
+    assert last(output)["data"]["snr_db"] == 200.0
+
+
+@pytest.mark.usefixtures("runtime")
+def test_the_ledger_is_written_where_it_is_wanted(command, source, tmp_path):
+    command(source, "-o", tmp_path / "out.onnx", "--ledger", tmp_path / "ledger.json")
+    written = json.loads((tmp_path / "ledger.json").read_text())
+    assert written["runtime"] == "ONNX Runtime, CPU"
+    assert all(entry["seconds"] > 0 for entry in written["ledger"])
+
+
+def test_without_verification_nothing_is_run(command, source, tmp_path, monkeypatch):
+    import edgeopt.backends
+
+    monkeypatch.setattr(edgeopt.backends, "backend_named", lambda name: pytest.fail(f"asked for {name}"))
+    code, output, _ = command(source, "-o", tmp_path / "out.onnx", "--no-verify")
+    assert code == 0
+    assert "Not verified: --no-verify was given." in output
+
+
+WRONG_RULE = """
+NAME = "half"
+def pattern(op, x):
+    return op.Relu(x)
+def replacement(op, x):
+    return op.Neg(x)
+"""
+
+
+@pytest.mark.usefixtures("runtime")
+def test_a_rule_of_the_users_that_is_wrong_is_rolled_back_and_its_case_kept(command, source, tmp_path):
+    (tmp_path / "mine.py").write_text(WRONG_RULE)
+    out = tmp_path / "out"
+    out.mkdir()
+    code, output, errors = command(source, "-o", out / "out.onnx", "--rules", tmp_path / "mine.py")
+    assert code == 0
+    assert "it changes the results" in output
+    assert "mine:half" in output
+    assert [n.op_type for n in onnx.load(out / "out.onnx").graph.node] == ["Mul", "Relu"]
+    elsewhere = ("--keep-failing", tmp_path / "cases")
+    command(source, "-o", out / "out.onnx", "--rules", tmp_path / "mine.py", *elsewhere)
+    assert (tmp_path / "cases" / "edgeopt-failing-case-mine-half" / "before.onnx").exists()
+    assert len(list(out.glob("edgeopt-failing-case-*"))) == 1
+    case = out / "edgeopt-failing-case-mine-half"
+    assert str(case) in errors
+    assert sorted(p.name for p in case.iterdir()) == ["README.md", "after.onnx", "before.onnx", "sample.npz"]
+
+
+@pytest.mark.usefixtures("runtime")
+def test_a_model_whose_results_are_random_is_written_and_said_to_be_unproved(command, tmp_path):
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[4] x) => (float[4] y) {
+        r = RandomNormalLike(x)  i = Identity(r)  y = Add(x, i) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "random.onnx")
+    code, output, _ = command(tmp_path / "random.onnx", "-o", tmp_path / "out.onnx")
+    assert code == 0
+    assert "draws random numbers" in output
+    np.savez(tmp_path / "data.npz", x=np.ones((2, 4), np.float32))
+    code, *_ = command(tmp_path / "random.onnx", "-o", tmp_path / "out.onnx", "--data", tmp_path / "data.npz")
+    assert code == 6
+
+
 WRONG = (
+    (("model.onnx", "-o", "out.onnx", "--shape", "x=3xtwo"), 2, "is no shape"),
+    (("model.onnx", "-o", "out.onnx", "--opset", "99"), 2, "There is no opset 99"),
+    (("model.onnx", "-o", "out.onnx", "--normalize", "x=1:2"), 2, "is no normalization"),
+    (("model.onnx", "-o", "out.onnx", "--normalize", "x=1:0,a:1,1"), 2, "no number"),
+    (("model.onnx", "-o", "out.onnx", "--rules", "mine.py"), 3, "cannot be read"),
+    (("model.onnx", "-o", "out.onnx", "--also", "dead-node"), 2, "did you mean 'dead-nodes'"),
+    (("model.onnx", "-o", "out.onnx", "--ledger", "missing/ledger.json"), 2, "does not exist"),
+    (("model.onnx", "-o", "out.onnx", "--ledger", "model.onnx"), 2, "would overwrite the source"),
     (("model.onnx", "-o", "model.onnx"), 2, "would overwrite the source"),
+    (("model.onnx", "-o", "/dev/null"), 2, "no plain file"),
+    (("model.onnx", "-o", "out.onnx", "--shape", "z=1x2"), 2, "no input 'z'"),
     (("model.onnx", "-o", "out.onnx", "--only", "fold-constant"), 2, "did you mean 'fold-constants'"),
     (("model.onnx", "-o", "missing/out.onnx"), 2, "does not exist"),
     (("nothing.onnx", "-o", "out.onnx"), 3, "There is no file"),

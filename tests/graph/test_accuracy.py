@@ -109,3 +109,59 @@ def test_equal_outputs_have_an_equal_bound():
 def test_an_output_that_is_as_good_as_zero_is_called_silent(scale, silent):
     runs = [{"y": np.full(8, scale)}, {"y": np.full(8, -scale)}]
     assert compare_outputs(runs, runs).outputs[0].silent is silent
+
+
+def test_the_tolerance_that_is_told_lets_the_outputs_pass():
+    random = np.random.default_rng(0)
+    for spread in (1e-7, 1e-4, 0.3):
+        wanted = random.standard_normal(500) * 10.0 ** random.integers(-3, 3, 500)
+        got = wanted * (1 + spread * random.standard_normal(500)) + spread * random.standard_normal(500)
+        (output,) = compare_outputs([{"y": wanted}], [{"y": got}]).outputs
+        told = output.tolerance
+        np.testing.assert_allclose(got, wanted, rtol=told.rtol, atol=told.atol)
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=told.atol_alone)
+        np.testing.assert_allclose(got, wanted, rtol=told.rtol_alone, atol=0)
+        with pytest.raises(AssertionError):
+            np.testing.assert_allclose(got, wanted, rtol=0, atol=told.atol_alone * 0.8)
+
+
+def test_no_relative_tolerance_lets_a_value_pass_that_should_be_zero():
+    (output,) = compare_outputs([{"y": np.float32([0, 1])}], [{"y": np.float32([1e-3, 1])}]).outputs
+    assert output.tolerance.rtol_alone is None
+    assert output.tolerance.atol >= 1e-3 - 1e-9
+
+
+def test_equal_outputs_need_no_tolerance():
+    (output,) = compare_outputs([{"y": SIGNAL}], [{"y": SIGNAL}]).outputs
+    assert (output.tolerance.atol_alone, output.agreement, output.mean_abs) == (0.0, 1.0, 0.0)
+
+
+def test_whole_numbers_are_judged_by_how_many_agree():
+    wanted = [{"y": np.int64([1, 2, 3, 4]), "b": np.array([True, False])}]
+    got = [{"y": np.int64([1, 2, 3, 9]), "b": np.array([True, False])}]
+    whole, truth = compare_outputs(wanted, got).outputs
+    assert (whole.agreement, whole.counted) == (0.75, True)
+    assert (truth.agreement, truth.counted) == (1.0, True)
+
+
+def test_places_where_both_are_not_finite_are_counted():
+    values = np.float32([np.nan, np.inf, 1.0, 2.0])
+    (output,) = compare_outputs([{"y": values}], [{"y": values.copy()}]).outputs
+    assert (output.not_finite, output.snr_db) == (2, 200.0)
+
+
+def test_nan_in_other_places_is_told_with_how_many():
+    wanted, got = np.float32([np.nan, 1, 2]), np.float32([0, 1, 2])
+    assert "in 1 of 3 values" in compare_outputs([{"y": wanted}], [{"y": got}]).problem
+    assert "not finite where it should be" in compare_outputs([{"y": got}], [{"y": wanted}]).problem
+
+
+def test_sequences_and_maps_are_compared_by_their_elements():
+    wanted = [{"boxes": [np.float32([1]), np.float32([2, 3])], "chances": [{"cat": 0.25, "dog": 0.75}]}]
+    same = compare_outputs(wanted, wanted)
+    assert same.snr_db == 200.0
+    other = [{"boxes": [np.float32([1]), np.float32([2, 4])], "chances": [{"cat": 0.25, "dog": 0.75}]}]
+    worst = min(compare_outputs(wanted, other).outputs, key=lambda output: output.snr_db)
+    assert worst.name == "boxes[1]"
+    shorter = [{"boxes": [np.float32([1])], "chances": [{"cat": 0.25}]}]
+    assert "is missing" in compare_outputs(wanted, shorter).problem

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -6,11 +7,12 @@ import pytest
 
 from edgeopt import events
 from edgeopt.errors import UsageError, VerificationError
-from edgeopt.graph.ledger import Change
+from edgeopt.graph.ledger import Change, Refusal
 from edgeopt.graph.passes import PASSES
 from edgeopt.graph.passes.base import Pass, PassResult
-from edgeopt.graph.pipeline import run_pipeline, select
+from edgeopt.graph.pipeline import Error, run_pipeline, select
 
+DEFAULT = [p.name for p in PASSES if not p.on_request]
 X = np.float32([[1, -2], [3, -4]])
 TEXT = """g (float[2,2] x) => (float[2,2] y) {
     one = Constant <value_float = 1.0> ()  two = Add(one, one)
@@ -77,7 +79,7 @@ def test_all_passes_together_give_the_same_results_with_fewer_nodes(model, check
     result = run_pipeline(model, check=check)
     assert check.calls == 1
     assert kinds(result.model_ir) == ["Mul", "Relu"]
-    assert [e.pass_name for e in result.ledger[: len(PASSES)]] == [p.name for p in PASSES]
+    assert [e.pass_name for e in result.ledger[: len(DEFAULT)]] == DEFAULT
     assert all(e.rolled_back is None for e in result.ledger)
 
 
@@ -147,9 +149,72 @@ def test_a_model_that_never_agrees_with_itself_cannot_be_proved(model):
 
 
 def test_the_accuracy_is_asked_for_each_pass_that_changed_something(model):
-    result = run_pipeline(model, measure=lambda _: 42.0)
-    assert {e.snr_db for e in result.ledger if e.applied} == {42.0}
+    result = run_pipeline(model, measure=lambda _: Error(42.0, 0.5))
+    assert {(e.snr_db, e.max_abs) for e in result.ledger if e.applied} == {(42.0, 0.5)}
     assert {e.snr_db for e in result.ledger if not e.applied} <= {None}
+
+
+def test_a_pass_runs_again_only_on_a_model_that_it_has_not_seen(model):
+    looked = []
+
+    def look(name, change=lambda _: False):
+        def apply(model_ir, context):
+            looked.append(name)
+            return planted(name, change).apply(model_ir, context)
+
+        return Pass(name, name, apply)
+
+    def drop_the_dead_node(model_ir):
+        dead = [node for node in model_ir.graph if node.op_type == "Exp"]
+        model_ir.graph.remove(dead, safe=True)
+        return bool(dead)
+
+    run_pipeline(model, passes=(look("first"), look("works", drop_the_dead_node), look("last")))
+    assert looked == ["first", "works", "last", "first", "works"]
+
+
+def test_a_refusal_that_no_longer_holds_is_not_told(model):
+    def moody(model_ir, context):
+        reason = () if len(list(model_ir.graph)) < 7 else (Refusal("there is a dead node"),)
+        return PassResult(model_ir, (), reason)
+
+    cured = run_pipeline(model, passes=(Pass("moody", "", moody), *PASSES))
+    assert entry(cured, "moody").refused == ()
+    alone = run_pipeline(model, passes=(Pass("moody", "", moody),))
+    assert entry(alone, "moody").refused[0].reason == "there is a dead node"
+
+
+def test_a_pass_on_request_runs_only_where_it_is_named(model, kinds):
+    passes = (replace(planted("wild", relu_to_neg), on_request=True), *PASSES)
+    assert "Neg" not in kinds(run_pipeline(model, passes=passes).model_ir)
+    also = run_pipeline(model, passes=passes, also=["wild"])
+    assert entry(also, "wild").applied
+    assert len(also.ledger) > len(DEFAULT)
+    with pytest.raises(UsageError, match="did you mean 'wild'"):
+        select(passes, also=["wyld"])
+
+
+def test_a_pass_that_changes_the_results_is_handed_out_with_what_it_did(model, check, kinds):
+    kept = []
+
+    def keep(failure):
+        kept.append((failure.guilty.name, kinds(failure.before), kinds(failure.after), failure.reason))
+        return "some-folder"
+
+    result = run_pipeline(model, passes=(planted("wrong", relu_to_neg), *PASSES), check=check, keep=keep)
+    ((name, before, after, reason),) = kept
+    assert (name, entry(result, "wrong").failing_case) == ("wrong", "some-folder")
+    assert ("Neg" in before, "Neg" in after) == (False, True)
+    assert reason.startswith("off by")
+
+
+def test_a_model_without_work_for_any_pass_is_walked_once(model):
+    result = run_pipeline(run_pipeline_twice(model), measure=lambda _: Error(200.0, 0.0))
+    assert not any(e.applied for e in result.ledger)
+
+
+def run_pipeline_twice(model):
+    return replace(model, ir=run_pipeline(model).model_ir)
 
 
 def test_declared_shapes_of_outputs_stay_as_they_were(make_model):
@@ -161,4 +226,4 @@ def test_declared_shapes_of_outputs_stay_as_they_were(make_model):
 def test_progress_is_told(model):
     said = []
     run_pipeline(model, emit=said.append)
-    assert {e.message for e in said if isinstance(e, events.Progress)} >= {p.name for p in PASSES}
+    assert {e.message for e in said if isinstance(e, events.Progress)} >= set(DEFAULT)

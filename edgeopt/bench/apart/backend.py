@@ -1,0 +1,128 @@
+"""The side of the caller: a backend as `Backend` describes it, whose `load` asks a process of its own."""
+
+import contextlib
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.backends.base import Array, Backend, Feeds, Options, Placement, TensorInfo
+from edgeopt.bench.apart import values
+from edgeopt.bench.apart.messages import Close, Done, Failed, Load, Loaded, Request, Run, decode_answer
+from edgeopt.bench.host import Child, LocalHost
+from edgeopt.errors import EdgeoptError, ModelError, TrialError, UsageError
+
+CHILD_MODULE = "edgeopt.bench.apart.child"
+LIMIT_S = 1800.0
+"""For one answer: nothing that ends by itself takes longer, and whoever waits can cancel."""
+
+
+class Apart:
+    """Processes that hold one model each, started as they are needed and kept for the next model.
+
+    What a crashed or hung runtime leaves is a ModelError, like that of a runtime that refuses a model.
+    """
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="edgeopt-apart-")
+        self._idle: dict[str, list[Process]] = {}
+        self._all: list[Process] = []
+
+    def of(self, backend: Backend, load_limit_s: float = LIMIT_S) -> Backend:
+        """The same backend, but for where its sessions live; one that loads for longer than that is ended."""
+
+        def load(
+            path: Path, options: Options, *, strict: bool = False, custom_ops: tuple[str, ...] = ()
+        ) -> "ApartSession":
+            request = Load(backend.name, str(path.absolute()), dict(options), strict, custom_ops)
+            return self._load(backend, request, load_limit_s)
+
+        return replace(backend, load=load)
+
+    def _load(self, backend: Backend, request: Load, limit_s: float) -> "ApartSession":
+        waiting = self._idle.setdefault(backend.name, [])
+        process = waiting.pop() if waiting else self._started(backend)
+        try:
+            loaded = process.ask(request, "while it loaded the model", limit_s)
+        except EdgeoptError:
+            waiting.append(process)
+            raise
+        assert isinstance(loaded, Loaded)  # noqa: S101 - what `child` answers to it
+        return ApartSession(process, loaded, self._folder.name, waiting)
+
+    def _started(self, backend: Backend) -> "Process":
+        process = Process(backend.title, self._folder.name)
+        self._all.append(process)
+        return process
+
+    def close(self) -> None:
+        """Ends the processes; safe to call twice."""
+        for process in self._all:
+            process.end()
+        self._all.clear()
+        self._idle.clear()
+        self._folder.cleanup()
+
+
+class Process:
+    """One process of one runtime; where it has ended, the next question starts another."""
+
+    def __init__(self, title: str, folder: str) -> None:
+        self._title = title
+        self._host = LocalHost(Path(folder))
+        self._child: Child | None = None
+
+    def ask(self, request: Request, when: str, limit_s: float = LIMIT_S) -> Loaded | Done:
+        """Raises what the child raised; a ModelError where it crashed or hung."""
+        if self._child is None:
+            self._child = self._host.start(CHILD_MODULE)
+        try:
+            self._child.send(msgspec.json.encode(request))
+            answer = decode_answer.decode(self._child.receive(limit_s))
+        except (TrialError, msgspec.MsgspecError) as error:
+            self.end()
+            said = error.message if isinstance(error, TrialError) else f"answered what is no answer: {error}"
+            raise ModelError(f"{self._title} {said.rstrip('.')}, {when}.") from None
+        if isinstance(answer, Failed):
+            if answer.code == ModelError.code:
+                raise ModelError(answer.message, answer.hint)
+            raise TrialError(answer.message, answer.hint, answer.code)
+        return answer
+
+    def end(self) -> None:
+        if self._child is not None:
+            self._child.close()
+            self._child = None
+
+
+class ApartSession:
+    """A model that the other process holds."""
+
+    placement: Placement | None = None
+
+    def __init__(self, process: Process, loaded: Loaded, folder: str, idle: list[Process]) -> None:
+        self.inputs: tuple[TensorInfo, ...] = loaded.inputs
+        self.outputs: tuple[TensorInfo, ...] = loaded.outputs
+        self._process: Process | None = process
+        self._folder = folder
+        self._idle = idle
+
+    def run(self, feeds: Feeds) -> dict[str, Array]:
+        if self._process is None:
+            raise UsageError("The session is closed.")
+        with tempfile.TemporaryDirectory(dir=self._folder) as folder:
+            given, got = Path(folder) / "feeds", Path(folder) / "outputs"
+            values.write(given, feeds)
+            self._process.ask(Run(str(given), str(got)), "while it ran the model")
+            return values.read(got)
+
+    def close(self) -> None:
+        """The process lets go of the model and waits for the next."""
+        if self._process is None:
+            return
+        # One that has crashed has let go of it already.
+        with contextlib.suppress(EdgeoptError):
+            self._process.ask(Close(), "while it let go of the model")
+        self._idle.append(self._process)
+        self._process = None

@@ -1,0 +1,57 @@
+"""The process of a backend (`python -m edgeopt.bench.apart.child`); see `messages`."""
+
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.backends import backend_named
+from edgeopt.backends.base import Session
+from edgeopt.bench.apart import values
+from edgeopt.bench.apart.messages import Answer, Close, Done, Failed, Load, Loaded, Run, decode_request
+from edgeopt.bench.processes.serve import serve
+from edgeopt.errors import EdgeoptError, said_by
+
+
+class Holder:
+    """The model that is loaded."""
+
+    def __init__(self) -> None:
+        self._session: Session | None = None
+
+    def answer(self, request: Load | Run | Close) -> Answer:
+        if isinstance(request, Run):
+            if self._session is None:
+                return Failed("Nothing is loaded.")
+            values.write(Path(request.outputs_path), self._session.run(values.read(Path(request.feeds_path))))
+            return Done()
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+        if isinstance(request, Close):
+            return Done()
+        backend = backend_named(request.backend)
+        self._session = backend.load(
+            Path(request.model_path), request.options, strict=request.strict, custom_ops=request.custom_ops
+        )
+        return Loaded(self._session.inputs, self._session.outputs)
+
+
+def main() -> None:
+    """Answers requests until the parent ends."""
+    holder = Holder()
+    serve(lambda line: msgspec.json.encode(_guarded(holder, line)))
+
+
+def _guarded(holder: Holder, line: bytes) -> Answer:
+    try:
+        return holder.answer(decode_request.decode(line))
+    except EdgeoptError as error:
+        return Failed(error.message, error.hint, error.code)
+    except MemoryError:
+        return Failed("There is not enough memory.")
+    except Exception as error:  # noqa: BLE001 - the process's edge: whatever a runtime raises is a result
+        return Failed(f"{type(error).__name__}: {said_by(error)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""Named values in a file: arrays of any type that runtimes know, and sequences and maps of them."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+def write(path: Path, values: Mapping[str, Any]) -> None:
+    """One line of JSON says what there is; the arrays follow as they lie in memory."""
+    arrays: list[np.ndarray[Any, Any]] = []
+    plan = {name: _planned(value, arrays) for name, value in values.items()}
+    head = {"values": plan, "arrays": [[_type(array), list(array.shape)] for array in arrays]}
+    with path.open("wb") as file:
+        file.write(json.dumps(head).encode() + b"\n")
+        for array in arrays:
+            # A flat view of bytes: numpy's own writer does not know bfloat16 and float8.
+            file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """What `write` has written."""
+    with path.open("rb") as file:
+        head = json.loads(file.readline())
+        arrays = [_array(file.read(_bytes(kind, shape)), kind, shape) for kind, shape in head["arrays"]]
+    turn = iter(arrays)
+    return {name: _made(each, turn) for name, each in head["values"].items()}
+
+
+def _planned(value: object, arrays: list[np.ndarray[Any, Any]]) -> object:
+    """`null` for an array; a sequence and a map are written out, with what stands in them."""
+    if isinstance(value, list):
+        return {"list": [_planned(each, arrays) for each in value]}
+    if isinstance(value, dict):
+        return {"map": [[key, _planned(each, arrays)] for key, each in value.items()]}
+    if value is None:
+        return "none"
+    array = np.asarray(value)
+    if array.dtype.kind in "OUS":
+        array = array.astype(str)  # texts; of one length each, so that they need no pickling
+    arrays.append(array)
+    return None
+
+
+def _made(plan: Any, arrays: Iterator[Any]) -> Any:  # noqa: ANN401 - what JSON holds, and what runtimes give
+    if plan is None:
+        return next(arrays)
+    if plan == "none":
+        return None
+    if "list" in plan:
+        return [_made(each, arrays) for each in plan["list"]]
+    return {key: _made(each, arrays) for key, each in plan["map"]}
+
+
+def _type(array: np.ndarray[Any, Any]) -> str:
+    return str(array.dtype.str if array.dtype.kind == "U" else array.dtype.name)
+
+
+def _dtype(kind: str) -> np.dtype[Any]:
+    try:
+        return np.dtype(kind)
+    except TypeError:
+        import ml_dtypes  # noqa: F401 - gives numpy the names bfloat16 and float8_*
+
+        return np.dtype(kind)
+
+
+def _bytes(kind: str, shape: list[int]) -> int:
+    return int(np.prod(shape, dtype=np.int64)) * _dtype(kind).itemsize
+
+
+def _array(raw: bytes, kind: str, shape: list[int]) -> np.ndarray[Any, Any]:
+    array = np.frombuffer(bytearray(raw), _dtype(kind)).reshape(shape)
+    # What runtimes call texts.
+    return array.astype(object) if array.dtype.kind == "U" else array

@@ -1,0 +1,160 @@
+"""A comparison as sections of rows, which become tables on the terminal or in Markdown."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from edgeopt.comparing.records import Comparison, Layers
+    from edgeopt.graph.accuracy import OutputAccuracy, Tolerance
+    from edgeopt.graph.diff import GraphDiff
+
+SHOWN_CHANGES = 20
+SHOWN_OPERATORS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    title: str
+    columns: tuple[str, ...]
+    rows: list[list[str]]
+    lines: tuple[str, ...] = ()
+    """Sentences behind the table."""
+
+
+def sections(found: "Comparison", everything: bool = False) -> list[Section]:
+    """All that there is to say; `everything` lists what is otherwise cut to a screen."""
+    parts = [_sides(found), _operators(found, everything), _outputs(found)]
+    if found.layers is not None:
+        parts.append(_layers(found.layers))
+    parts.append(_graph(found.graph, found.no_graph, everything))
+    return [part for part in parts if part.rows or part.lines]
+
+
+def verdict(found: "Comparison") -> str:
+    """The one line that counts."""
+    if found.not_compared:
+        return f"Not compared: {found.not_compared}"
+    broken = next((output for output in found.outputs if output.problem), None)
+    if broken is not None:
+        return f"Different: {broken.problem}"
+    where = f"on {found.samples} sample{'' if found.samples == 1 else 's'}, {found.data}"
+    if found.within and found.snr_db is not None and found.snr_db >= 200:
+        return f"Equal to the last bit {where}."
+    word = "Equal within the floor" if found.within else "Different"
+    worst = min(found.outputs, key=lambda output: output.snr_db)
+    return f"{word}: {worst.snr_db:.1f} dB in '{worst.name}' {where}; the floor is {found.floor_db:g} dB."
+
+
+def tolerance_text(tolerance: "Tolerance | None") -> str:
+    """In the words of `numpy.allclose`."""
+    if tolerance is None:
+        return "none"
+    if not tolerance.atol_alone:
+        return "any"
+    return f"rtol={tolerance.rtol:g} atol={tolerance.atol:g}"
+
+
+def decibels_text(snr_db: float, problem: str | None = None) -> str:
+    from edgeopt.graph.accuracy import decibels
+
+    return "not comparable" if problem else decibels(snr_db)
+
+
+def _sides(found: "Comparison") -> Section:
+    from edgeopt.cli.analyze_sections import size
+
+    rows = [
+        [side.name, side.kind, size(side.size_bytes), f"{side.nodes:,}", side.runtime]
+        for side in (found.first, found.second)
+    ]
+    lines = _ports(found)
+    return Section("Models", ("model", "kind", "size", "nodes", "run with"), rows, lines)
+
+
+def _ports(found: "Comparison") -> tuple[str, ...]:
+    """Inputs and outputs that only one of them has."""
+    lines = []
+    for role in ("inputs", "outputs"):
+        first, second = (
+            {(i.name, i.dtype, i.shape) for i in getattr(side, role)} for side in (found.first, found.second)
+        )
+        for side, own, other in ((found.first, first, second), (found.second, second, first)):
+            if alone := sorted(own - other, key=str):
+                told = (f"{n} ({t} [{', '.join('?' if d is None else str(d) for d in s)}])" for n, t, s in alone)
+                lines.append(f"Only {side.name} has the {role}: {', '.join(told)}.")
+    return tuple(lines)
+
+
+def _operators(found: "Comparison", everything: bool) -> Section:
+    first, second = found.first.operators, found.second.operators
+    names = [name for name in {**first, **second} if first.get(name, 0) != second.get(name, 0)]
+    names.sort(key=lambda name: (-abs(first.get(name, 0) - second.get(name, 0)), name))
+    shown = names if everything else names[:SHOWN_OPERATORS]
+    rows = [[name, f"{first.get(name, 0):,}", f"{second.get(name, 0):,}"] for name in shown]
+    more = (
+        (f"And {len(names) - len(shown)} more operators (--all shows them).",) if len(names) > len(shown) else ()
+    )
+    return Section("Operators that are not as many", ("operator", "first", "second"), rows, more)
+
+
+def _outputs(found: "Comparison") -> Section:
+    columns = ("output", "accuracy", "max abs", "max rel", "mean abs", "cosine", "equal", "would pass")
+    lines = [*(output.problem for output in found.outputs if output.problem), *found.notes]
+    for output in found.outputs:
+        if output.not_finite:
+            lines.append(f"'{output.name}' holds {output.not_finite:,} NaN or infinite values, the same in both.")
+        if output.silent_reference:
+            lines.append(f"'{output.name}' is as good as zero, which can judge nothing.")
+    return Section("Outputs", columns, [_output_row(output) for output in found.outputs], tuple(lines))
+
+
+def _output_row(output: "OutputAccuracy") -> list[str]:
+    if output.problem:
+        return [output.name, "not comparable", "", "", "", "", "", ""]
+    relative = f"{output.max_rel:.1e}" if output.max_rel < 1e30 else "beyond 0"
+    return [
+        output.name,
+        decibels_text(output.snr_db) if not output.counted else "",
+        f"{output.max_abs:.1e}",
+        relative,
+        f"{output.mean_abs:.1e}",
+        f"{output.cosine:.6f}",
+        f"{output.agreement:.1%}"
+        if output.agreement in {0.0, 1.0} or output.counted
+        else f"{output.agreement:.0%}",
+        tolerance_text(output.tolerance),
+    ]
+
+
+def _layers(layers: "Layers") -> Section:
+    if layers.not_compared:
+        return Section("Layers", (), [], (f"Layers were not compared: {layers.not_compared}",))
+    rows = [
+        [p.value, p.node, p.other_node, decibels_text(p.snr_db, p.problem), f"{p.max_abs:.1e}"]
+        for p in layers.probes
+    ]
+    if layers.first is None:
+        line = f"None of the {layers.compared} values that both have before '{layers.output}' is below the floor."
+    else:
+        accuracy = decibels_text(layers.first.snr_db, layers.first.problem)
+        line = f"The first layer that differs: {layers.first.node}, value '{layers.first.value}' ({accuracy})."
+    columns = ("value", "in the first", "in the second", "accuracy", "max abs")
+    return Section(f"Layers before '{layers.output}'", columns, rows, (line,))
+
+
+def _graph(graph: "GraphDiff | None", reason: str, everything: bool) -> Section:
+    if graph is None:
+        return Section("Graphs", (), [], (reason,) if reason else ())
+    counts = [f"{graph.kept:,} kept"] + [
+        f"{graph.count(status):,} {status}"
+        for status in ("changed", "fused into", "gone", "new")
+        if graph.count(status)
+    ]
+    said = f"Nodes: {', '.join(counts).replace('fused into', 'fused into others')}."
+    order = ("changed", "fused into", "new", "gone")
+    changes = graph.changes if everything else sorted(graph.changes, key=lambda each: order.index(each.status))
+    shown = changes if everything else changes[:SHOWN_CHANGES]
+    rows = [[change.status, change.node, change.other, change.what] for change in shown]
+    left = len(graph.changes) - len(shown)
+    lines = (f"And {left:,} more (--all shows them).", said) if left else (said,)
+    return Section("Graphs", ("", "node", "now", "what"), rows, lines)

@@ -1,0 +1,71 @@
+"""What a comparison of two models found."""
+
+import msgspec
+
+from edgeopt.backends.base import TensorInfo
+from edgeopt.graph.accuracy import OutputAccuracy
+from edgeopt.graph.diff import GraphDiff
+
+
+class Side(msgspec.Struct, frozen=True):
+    """One of the two models."""
+
+    name: str
+    path: str
+    kind: str
+    """`ONNX model`, `OpenVINO IR model` or `bundle`."""
+    size_bytes: int
+    nodes: int
+    operators: dict[str, int]
+    """How many nodes of each type, those in subgraphs too."""
+    inputs: tuple[TensorInfo, ...] = ()
+    outputs: tuple[TensorInfo, ...] = ()
+    runtime: str = ""
+    """What it was run with."""
+
+
+class Probe(msgspec.Struct, frozen=True):
+    """One intermediate value of both models."""
+
+    value: str
+    other: str
+    """Its name in the second model."""
+    node: str
+    """What makes it in the first model."""
+    other_node: str
+    snr_db: float
+    max_abs: float
+    problem: str | None = None
+
+
+class Layers(msgspec.Struct, frozen=True):
+    """Where results part ways on the road to the output that differs most."""
+
+    output: str
+    compared: int
+    """Values that both models have on that road."""
+    first: Probe | None
+    """The first that differs; None where none but the output itself does."""
+    probes: tuple[Probe, ...] = ()
+    """All that were looked at, in the order in which the first model computes them."""
+    not_compared: str = ""
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    first: Side
+    second: Side
+    within: bool
+    """All outputs are at or above the floor."""
+    floor_db: float
+    snr_db: float | None
+    samples: int
+    data: str
+    """Where the samples came from."""
+    outputs: tuple[OutputAccuracy, ...] = ()
+    not_compared: str = ""
+    """Why the outputs were not compared, where they were not."""
+    notes: tuple[str, ...] = ()
+    layers: Layers | None = None
+    graph: GraphDiff | None = None
+    no_graph: str = ""
+    """Why there is no diff of the graphs."""

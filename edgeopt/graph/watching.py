@@ -1,0 +1,53 @@
+"""Looking at intermediate values: a model that hands out more of its values, and a part of a model on its own."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+    from numpy.typing import NDArray
+
+
+def with_outputs(model: "ir.Model", names: Sequence[str]) -> "ir.Model":
+    """A copy whose outputs are these values of the main graph alone; the weights are shared."""
+    copy = model.clone()
+    values = values_by_name(copy)
+    copy.graph.outputs.clear()
+    for name in names:
+        values[name].shape = None  # what inference believes of it is no business of the runtime
+        copy.graph.outputs.append(values[name])
+    _without_unused(copy)
+    return copy
+
+
+def part_of(
+    model: "ir.Model",
+    inputs: Sequence["ir.Value"],
+    outputs: Sequence["ir.Value"],
+    samples: "Mapping[str, NDArray[Any]]",
+) -> "ir.Model":
+    """The nodes between these values of the main graph as a model; `samples` give the inputs their shapes."""
+    import onnx_ir as ir
+
+    graph = ir.convenience.extract(model.graph, list(inputs), list(outputs))
+    for value in graph.inputs:
+        value.shape = ir.Shape(samples[str(value.name)].shape)
+    for value in graph.outputs:
+        value.shape = None
+    part = ir.Model(graph, ir_version=model.ir_version, functions=list(model.functions.values()))
+    part.graph.opset_imports.update(model.graph.opset_imports)
+    return part.clone()
+
+
+def values_by_name(model: "ir.Model") -> "dict[str, ir.Value]":
+    """The values that the nodes of the main graph make."""
+    return {str(v.name): v for node in model.graph for v in node.outputs if v.name}
+
+
+def _without_unused(model: "ir.Model") -> None:
+    from onnx_ir.passes import common
+
+    from edgeopt.graph.nodes import quiet
+
+    with quiet():
+        common.RemoveUnusedNodesPass()(model)

@@ -1,0 +1,101 @@
+"""What the user asks of `edgeopt simplify`, and how he writes it."""
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from edgeopt.errors import UsageError
+
+if TYPE_CHECKING:
+    from edgeopt.graph.passes.base import Normalization, PassContext
+
+OPSET = 17
+"""What older models are raised to: newer ones bring little that runtimes run faster, and some do not load them."""
+
+
+class Order(msgspec.Struct, frozen=True):
+    model: Path
+    output: Path
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+    shapes: dict[str, tuple[int, ...]] = {}
+    opset: int = OPSET
+    normalize: str = ""
+    layout: str = ""
+    rules: tuple[Path, ...] = ()
+    data: Path | None = None
+    bisect: bool = False
+    verify: bool = True
+    ledger: Path | None = None
+    keep_failing: Path | None = None
+    """Where cases are kept in which a pass changed the results; beside the output where it is not said."""
+
+
+def read_shapes(texts: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+    """`NAME=1x3x224x224`, or `NAME=` for a single number."""
+    shapes = {}
+    for text in texts:
+        name, equals, sizes = text.rpartition("=")
+        parts = sizes.lower().split("x") if sizes else []
+        if not equals or not name or not all(part.isdecimal() for part in parts):
+            raise UsageError(
+                f"'{text}' is no shape.", "Write an input's name and sizes: --shape image=1x3x224x224"
+            )
+        shapes[name] = tuple(int(part) for part in parts)
+    return shapes
+
+
+def read_normalization(text: str) -> "Normalization":
+    """`NAME=SCALE:MEAN,MEAN,MEAN:DEVIATION,DEVIATION,DEVIATION`."""
+    from edgeopt.graph.passes.base import Normalization
+
+    how = "Write it as NAME=SCALE:MEANS:DEVIATIONS, such as image=1/255:0.485,0.456,0.406:0.229,0.224,0.225"
+    name, equals, rest = text.rpartition("=")
+    fields = rest.split(":")
+    if not equals or not name or len(fields) != 3:
+        raise UsageError(f"'{text}' is no normalization.", how)
+    try:
+        (scale,), mean, deviation = ([_number(part) for part in field.split(",")] for field in fields)
+    except (ValueError, ZeroDivisionError):
+        raise UsageError(f"'{text}' holds what is no number.", how) from None
+    if len(mean) != len(deviation) or 0 in {scale, *deviation}:
+        raise UsageError(
+            f"'{text}' must have as many means as deviations, and a scale and deviations that are not 0.", how
+        )
+    return Normalization(name, scale, tuple(mean), tuple(deviation))
+
+
+def _number(text: str) -> float:
+    above, slash, below = text.partition("/")
+    value = float(above) / float(below) if slash else float(above)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
+
+
+def context_of(order: Order) -> "PassContext":
+    import onnx
+
+    from edgeopt.graph.passes.base import PassContext
+    from edgeopt.graph.passes.layout.picture_order import LAYOUTS
+
+    newest = onnx.defs.onnx_opset_version()
+    if not 7 <= order.opset <= newest:
+        raise UsageError(f"There is no opset {order.opset} here; the newest is {newest}.", "Give one from 7 on.")
+    normalize = read_normalization(order.normalize) if order.normalize else None
+    if order.layout and order.layout not in LAYOUTS:
+        raise UsageError(f"There is no layout '{order.layout}'.", f"Give {' or '.join(LAYOUTS)}.")
+    return PassContext(target_opset=order.opset, shapes=order.shapes, normalize=normalize, layout=order.layout)
+
+
+def requested(order: Order) -> tuple[str, ...]:
+    """The passes on request that the options ask for."""
+    implied = (
+        ("fix-shapes", bool(order.shapes)),
+        ("normalization-into-conv", bool(order.normalize)),
+        ("picture-order", bool(order.layout)),
+    )
+    return (*order.also, *(name for name, wanted in implied if wanted))
