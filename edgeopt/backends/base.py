@@ -54,6 +54,44 @@ class Placement(msgspec.Struct, frozen=True):
     """Time in one run by provider or device, where it was measured."""
 
 
+class Kernel(msgspec.Struct, frozen=True):
+    """A piece of a run that the runtime times by itself; several nodes of the model where it fused them."""
+
+    name: str
+    operator: str
+    """As the runtime calls it."""
+    time_ms: float
+    """In one run, the median over runs; without what it called, where that is timed by itself."""
+    calls: float = 1.0
+    """How often it works in one run: in the body of a loop more than once; 0 where it only passes tensors on."""
+    place: str = ""
+    """The provider or device."""
+    sources: tuple[str, ...] = ()
+    """What the runtime says that it was made of: names that begin with that of a node, or names of tensors."""
+    reads: tuple[str, ...] = ()
+    """As the runtime calls the tensors."""
+    outputs: tuple[str, ...] = ()
+    """The same; those that were in the model have their names still."""
+    within: str = ""
+    """The kernel that called it, where one did."""
+    precision: str = ""
+    """What it computes in, as peaks are called: `fp32`, `bf16`, `int8`; empty where that is not told."""
+
+
+class Kernels(msgspec.Struct, frozen=True):
+    """Where the time of one run goes, as the runtime's own profiler says."""
+
+    runs: int
+    run_ms: float
+    """Median of whole runs while profiling."""
+    plain_ms: float | None
+    """The same without profiling, in turns with these; None where that was not measured."""
+    kernels: tuple[Kernel, ...]
+    """In the order in which they work, where that is known."""
+    reason: str = ""
+    """Why there are none, where there are none."""
+
+
 class Session(Protocol):
     """A model loaded by a backend. Results stay valid after the next `run`."""
 
@@ -87,6 +125,19 @@ class Timer(Protocol):
         """Milliseconds of one run by provider or device, as `Placement.time_ms` holds them; it loads anew."""
 
 
+class OpTimer(Protocol):
+    def __call__(
+        self,
+        path: Path,
+        options: Options,
+        feeds: Feeds,
+        runs: int = 20,
+        custom_ops: tuple[str, ...] = (),
+        limit_s: float = 5.0,
+    ) -> Kernels:
+        """The time of each kernel; it loads anew. Ends when `limit_s` is over, but not before two runs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Backend:
     """One runtime with one execution provider or device, as plain functions."""
@@ -101,6 +152,8 @@ class Backend:
     options: type[msgspec.Struct]
     """What it takes as options; `edgeopt.backends.options.described` lists them."""
     times: Timer | None = None
+    """None where the runtime does not tell."""
+    op_times: OpTimer | None = None
     """None where the runtime does not tell."""
     package: str | None = None
     """The Python package behind it, so that a trial can time loading a model net of importing the runtime."""

@@ -1,10 +1,13 @@
 import json
 
 import msgspec
+import numpy as np
 import pytest
 
 from edgeopt import samples
+from edgeopt.cli.analyze import parse_shapes
 from edgeopt.cli.main import run
+from edgeopt.errors import UsageError
 from edgeopt.graph.analysis import Analysis
 
 
@@ -26,23 +29,46 @@ def test_a_record_as_json(analyze):
     assert found.nodes_count == len(found.nodes) > 10
     assert found.inputs[0].shape == ("batch", 1, 32, 32)
     assert sum(row.count for row in found.operators) == found.nodes_count
+    assert found.work.macs > 1_000_000
+    assert found.opportunities
+    assert found.coverage
 
 
 def test_tables_for_people(analyze):
     out = analyze(samples.MODEL).out
-    for wanted in ("digits_cnn.onnx", "opset ai.onnx 18", "[batch, 1, 32, 32]", "Conv ", "█", "largest weights"):
+    for wanted in (
+        *("digits_cnn.onnx", "opset ai.onnx 18", "[batch, 1, 32, 32]", "Conv ", "█", "largest weights"),
+        *("MFLOP", "batch = 1 (assumed)", "convolution", "What could be done", "edgeopt simplify"),
+        *("What would run it here", "onnxruntime-cpu", "edgeopt backends"),
+    ):
         assert wanted in out
     assert "node_linear" not in out
 
 
-def test_the_nodes_are_printed_where_asked_for(analyze):
-    out = analyze(samples.MODEL, "--nodes").out
+def test_what_is_unknown_is_never_a_zero(analyze, tmp_path):
+    from onnx import TensorProto, helper, save
+
+    ports = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, [4])] for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Odd", ["x"], ["y"], "o", domain="mine")], "g", *ports)
+    path = tmp_path / "odd.onnx"
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("mine", 1)]
+    save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    out = analyze(path, "--nodes", "--no-run", "--backend", "onnxruntime-cpu").out
+    assert "1 node of unknown cost: " in out
+    assert "0 FLOP" not in out
+    assert out.count("unknown") > 3
+    assert "Odd: o: it cannot load the model because of them" in out
+
+
+def test_nodes_and_weights_are_printed_where_asked_for(analyze):
+    out = analyze(samples.MODEL, "--nodes", "--weights", "--backend", "onnxruntime-cpu").out
     assert "node_linear" in out
     assert "[10, 64]" in out
+    assert "zeros" in out
 
 
 def test_a_bundle_says_what_it_is(analyze, conv_bundle):
-    out = analyze(conv_bundle).out
+    out = analyze(conv_bundle, "--backend", "onnxruntime-cpu").out
     assert "onnxruntime-cpu threads=1" in out
     assert "a test" in out
 
@@ -54,7 +80,7 @@ def test_names_are_shown_as_they_are(analyze, tmp_path):
     graph = helper.make_graph([helper.make_node("Relu", ["[bold]x"], ["[/]"], "[red]node")], "g", *ports)
     path = tmp_path / "m [i].onnx"
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
-    out = analyze(path, "--nodes").out
+    out = analyze(path, "--nodes", "--backend", "onnxruntime-cpu").out
     for wanted in ("m [i].onnx", "[bold]x", "[/]", "[red]node", "?"):
         assert wanted in out
 
@@ -64,3 +90,66 @@ def test_what_is_no_model_is_bad_input(analyze, tmp_path):
     told = analyze(tmp_path / "m.onnx", code=3)
     assert "a text file" in told.err
     assert told.out == ""
+
+
+def test_the_shapes_and_the_data_that_the_user_gives(analyze, matmul_model, tmp_path):
+    out = analyze(matmul_model, "--shape", "x=7x32", "--backend", "onnxruntime-cpu").out
+    assert "batch = 7 (given)" in out
+    np.savez(tmp_path / "my data.npz", x=np.zeros((3, 5, 32), np.float32))
+    out = analyze(matmul_model, "--data", tmp_path / "my data.npz", "--backend", "onnxruntime-cpu").out
+    assert "batch = 5 (given)" in out
+    told = analyze(matmul_model, "--shape", "z=7x32", code=2)
+    assert "no input 'z'; its inputs are: x" in told.err
+
+
+def test_a_document(analyze, conv_model, tmp_path):
+    out = analyze(conv_model, "--markdown", tmp_path / "m.md", "--backend", "onnxruntime-cpu").out
+    assert out == f"Written: {tmp_path / 'm.md'}\n"
+    text = (tmp_path / "m.md").read_text()
+    for wanted in (
+        "# conv.onnx",
+        "## One run",
+        "## What could be done",
+        "```\nedgeopt simplify ",
+        "| onnxruntime-cpu |",
+    ):
+        assert wanted in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--json", "--markdown", "m.md"], "exclude each other"),
+        (["--profile-ops", "--no-run"], "forbids it"),
+        (["--shape", "x"], "is not the shape of an input"),
+        (["--backend", "nobody"], "no backend 'nobody'"),
+        (["--markdown", "no/such/folder/m.md"], "does not exist"),
+    ],
+)
+def test_wrong_usage(analyze, conv_model, arguments, told):
+    out = analyze(conv_model, *arguments, code=2)
+    assert told in out.err + out.out
+
+
+def test_shapes_as_they_are_written():
+    assert parse_shapes(["image=1x3x224x224", "a=b=2", "scalar="]) == {
+        "image": (1, 3, 224, 224),
+        "a=b": (2,),
+        "scalar": (),
+    }
+    for wrong in ("x", "x=1,2", "x=ax3", "=1x2", "x=1x"):
+        with pytest.raises(UsageError, match="not the shape of an input"):
+            parse_shapes([wrong])
+
+
+def test_quick_reads_the_model_and_asks_nobody(analyze):
+    found = msgspec.convert(
+        json.loads(analyze(samples.MODEL, "--quick", "--json").out.splitlines()[-1])["data"], Analysis
+    )
+    assert found.work.macs > 1_000_000
+    assert found.opportunities == found.coverage == ()
+    out = analyze(samples.MODEL, "--quick").out
+    assert "MFLOP" in out
+    assert "could be done" not in out
+    assert "could be done" not in analyze(samples.MODEL, "--quick", "--markdown", "-").out
+    assert "Leave one" in analyze(samples.MODEL, "--quick", "--profile-ops", code=2).err

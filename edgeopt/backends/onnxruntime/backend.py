@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Options, Session
+from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Kernels, Options, Session
 from edgeopt.backends.onnxruntime.availability import available
+from edgeopt.backends.onnxruntime.op_times import op_times
 from edgeopt.backends.onnxruntime.provider import Provider
 from edgeopt.backends.onnxruntime.session import load_session
 from edgeopt.backends.onnxruntime.times import provider_times
@@ -20,6 +21,17 @@ def backend_of(provider: Provider) -> Backend:
         _require(provider)
         return provider_times(provider, path, options, feeds, custom_ops)
 
+    def timed(
+        path: Path,
+        options: Options,
+        feeds: Feeds,
+        runs: int = 20,
+        custom_ops: tuple[str, ...] = (),
+        limit_s: float = 5.0,
+    ) -> Kernels:
+        _require(provider)
+        return op_times(provider, path, options, feeds, runs, custom_ops, limit_s)
+
     return Backend(
         name=provider.name,
         title=provider.title,
@@ -29,6 +41,7 @@ def backend_of(provider: Provider) -> Backend:
         load=load,
         options=provider.options,
         times=times,
+        op_times=timed,
         package="onnxruntime",
     )
 

@@ -1,10 +1,12 @@
 """ONNX Runtime on the processor."""
 
+from functools import partial
 from pathlib import Path
 
 from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Options, Session
 from edgeopt.backends.onnxruntime.availability import RUNTIMES
 from edgeopt.backends.onnxruntime.coverage import cpu_coverage
+from edgeopt.backends.onnxruntime.op_times import op_times
 from edgeopt.backends.onnxruntime.options import OrtOptions
 from edgeopt.backends.onnxruntime.provider import CPU, Provider
 from edgeopt.backends.onnxruntime.session import load_session
@@ -44,5 +46,6 @@ BACKEND = Backend(
     load=load,
     options=OrtOptions,
     times=times,
+    op_times=partial(op_times, PROVIDER),
     package="onnxruntime",
 )

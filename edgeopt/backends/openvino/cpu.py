@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
-from edgeopt.backends.base import Available, Backend, Coverage, Options, Session
+from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Kernels, Options, Session
 from edgeopt.backends.openvino.coverage import device_coverage
 from edgeopt.backends.openvino.devices import package_available
+from edgeopt.backends.openvino.op_times import op_times
 from edgeopt.backends.openvino.options import OpenVinoOptions, cpu_aim
 from edgeopt.backends.openvino.session import load_session
 from edgeopt.backends.options import read_options
@@ -26,6 +27,18 @@ def load(path: Path, options: Options, *, strict: bool = False, custom_ops: tupl
     return load_session(path, cpu_aim(chosen), chosen, strict=strict, custom_ops=custom_ops)
 
 
+def timed(
+    path: Path,
+    options: Options,
+    feeds: Feeds,
+    runs: int = 20,
+    custom_ops: tuple[str, ...] = (),
+    limit_s: float = 5.0,
+) -> Kernels:
+    chosen = read_options(OpenVinoOptions, options, NAME)
+    return op_times(path, cpu_aim(chosen), chosen, feeds, runs, custom_ops, limit_s)
+
+
 BACKEND = Backend(
     name=NAME,
     title="OpenVINO, CPU",
@@ -34,5 +47,6 @@ BACKEND = Backend(
     supports=supports,
     load=load,
     options=OpenVinoOptions,
+    op_times=timed,
     package="openvino",
 )

@@ -5,9 +5,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Options, Session
+from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Kernels, Options, Session
 from edgeopt.backends.openvino.coverage import device_coverage
 from edgeopt.backends.openvino.devices import device_available
+from edgeopt.backends.openvino.op_times import op_times
 from edgeopt.backends.openvino.options import (
     Aim,
     Count,
@@ -118,6 +119,18 @@ def times(path: Path, options: Options, feeds: Feeds, custom_ops: tuple[str, ...
     return device_times_ms(path, npu_aim(read_options(NpuOptions, options, NAME)), feeds, custom_ops)
 
 
+def timed(
+    path: Path,
+    options: Options,
+    feeds: Feeds,
+    runs: int = 20,
+    custom_ops: tuple[str, ...] = (),
+    limit_s: float = 5.0,
+) -> Kernels:
+    chosen = read_options(NpuOptions, options, NAME)
+    return op_times(path, npu_aim(chosen), chosen, feeds, runs, custom_ops, limit_s)
+
+
 BACKEND = Backend(
     name=NAME,
     title="OpenVINO, NPU",
@@ -126,6 +139,7 @@ BACKEND = Backend(
     supports=supports,
     load=load,
     times=times,
+    op_times=timed,
     options=NpuOptions,
     package="openvino",
 )

@@ -1,0 +1,93 @@
+"""Asks runtimes and passes in a process of its own (`python -m edgeopt.analyzing.child`); see `messages`."""
+
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.analyzing.messages import (
+    Answer,
+    Away,
+    Cover,
+    Covered,
+    Failed,
+    RealShapes,
+    Request,
+    Rewrites,
+    Seen,
+    decode_request,
+)
+from edgeopt.bench.processes.serve import serve
+from edgeopt.errors import EdgeoptError, said_by
+
+
+def main() -> None:
+    """Answers requests until the parent ends."""
+    serve(lambda line: msgspec.json.encode(_guarded(decode_request.decode(line))))
+
+
+def _guarded(request: Request) -> Answer:
+    try:
+        return _answer(request)
+    except EdgeoptError as error:
+        return Failed(error.message)
+    except MemoryError:
+        return Failed("There is not enough memory.")
+    except Exception as error:  # noqa: BLE001 - the process's edge: whatever a runtime raises is a result
+        return Failed(f"{type(error).__name__}: {said_by(error)}")
+
+
+def _answer(request: Request) -> Answer:
+    match request:
+        case Cover():
+            return _cover(request)
+        case Rewrites():
+            from edgeopt.analyzing.dry_run import dry_run
+
+            return dry_run(Path(request.model_path), request.limit_s)
+        case RealShapes():
+            from edgeopt.analyzing.inputs import feeds_for
+            from edgeopt.backends.onnxruntime.real_shapes import real_shapes
+
+            path = Path(request.model_path)
+            data = Path(request.data_path) if request.data_path else None
+            feeds = feeds_for(path, data, request.shapes)
+            shapes = real_shapes(path, feeds)
+            # What was made up for an input is no more real than what the analysis assumes.
+            return Seen({name: shape for name, shape in shapes.items() if data is not None or name not in feeds})
+
+
+def _cover(request: Cover) -> Answer:
+    from edgeopt.backends import backend_named
+    from edgeopt.backends.base import Available
+
+    backend, path = backend_named(request.backend), Path(request.model_path)
+    state = backend.available()
+    if not isinstance(state, Available):
+        return Away(state.reason)
+    found = backend.supports(path)
+    return Covered(
+        state.version, found.supported, found.total, found.unsupported, _boundaries(path, found.unsupported)
+    )
+
+
+def _boundaries(path: Path, unsupported: tuple[str, ...]) -> int | None:
+    """How often data goes to a node that runs elsewhere and back; None where the file does not tell."""
+    if not unsupported:
+        return 0
+    if path.suffix != ".onnx":
+        return None
+    from edgeopt.backends.onnxruntime.placement import boundaries, file_nodes
+
+    elsewhere = set(unsupported)
+    nodes = file_nodes(path)
+    if not any(f"{node.operator}: {node.name}" in elsewhere for node in nodes):
+        return None  # they are named as the runtime's own conversion calls them
+    sides = [
+        ("elsewhere" if f"{node.operator}: {node.name}" in elsewhere else "here", node.name, node.operator)
+        for node in nodes
+    ]
+    return boundaries(nodes, sides)
+
+
+if __name__ == "__main__":
+    main()

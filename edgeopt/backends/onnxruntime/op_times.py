@@ -1,0 +1,237 @@
+"""How long each kernel works in one run, and what of the model it stands for, as far as the runtime tells."""
+
+import json
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from edgeopt.backends.base import Feeds, Kernel, Kernels, Options
+from edgeopt.backends.onnxruntime.opening import open_with, runtime_errors
+from edgeopt.backends.onnxruntime.profile import (
+    Event,
+    nested,
+    node_events,
+    node_name,
+    provider_of,
+    run_events,
+)
+from edgeopt.backends.onnxruntime.provider import Provider
+from edgeopt.backends.onnxruntime.times import LAUNCHING, gpu_kernels, launching_node, timed_options
+from edgeopt.errors import ModelError, said_by
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+
+Proto = Any
+"""protobuf classes carry no types; these are onnx's GraphProto and NodeProto."""
+Key = tuple[str, str]
+"""The path of the kernels that called it, and its own name."""
+
+_FEWEST = 2
+_INTO = "\0"  # stands in no name
+_TYPES = {"float": "fp32", "float16": "fp16", "bfloat16": "bf16", "int8": "int8", "uint8": "int8"}
+_BLOCKED = "com.microsoft.nchwc"
+_OPTIMIZED, _WEIGHTS = "optimized.onnx", "optimized.data"
+
+
+def op_times(
+    provider: Provider,
+    path: Path,
+    options: Options,
+    feeds: Feeds,
+    runs: int = 20,
+    custom_ops: tuple[str, ...] = (),
+    limit_s: float = 5.0,
+) -> Kernels:
+    """The time of each kernel after the runtime's own rewriting; nodes of the same name cannot be told apart."""
+    with TemporaryDirectory(prefix="edgeopt-times-") as folder:
+        profiled, optimized = _profiled(provider, path, options, custom_ops, Path(folder))
+        chosen, made = timed_options(provider, path, options, custom_ops)
+        plain = open_with(provider, path, chosen, made)
+        try:
+            times = [
+                (_run_ms(profiled, feeds), _run_ms(plain, feeds))
+                for _ in _turns(runs + 1, time.monotonic() + limit_s)
+            ][1:]
+        except runtime_errors() as error:
+            raise ModelError(
+                f"ONNX Runtime cannot run '{path.name}': {said_by(error)}",
+                "Check the data against the inputs of the model: edgeopt analyze MODEL",
+            ) from error
+        finally:
+            written = Path(profiled.end_profiling())
+        events: list[Event] = json.loads(written.read_bytes())
+        nodes = _graph(optimized) if optimized.is_file() else None
+    kernels = _kernels(events, nodes)
+    reason = "" if kernels else "the model has no node left that would run"
+    if {k.place for k in kernels} & LAUNCHING and not _add_gpu_times(events, kernels):
+        kernels, reason = [], "the runtime does not tell how long its kernels work on this GPU"
+    return Kernels(
+        len(times),
+        statistics.median(profiled_ms for profiled_ms, _ in times),
+        statistics.median(plain_ms for _, plain_ms in times),
+        tuple(kernels),
+        reason,
+    )
+
+
+def _profiled(
+    provider: Provider, path: Path, options: Options, custom_ops: tuple[str, ...], folder: Path
+) -> "tuple[InferenceSession, Path]":
+    """A session that profiles, and where it wrote the model as it runs it."""
+    optimized = folder / _OPTIMIZED
+    for keep in (True, False):
+        chosen, made = timed_options(provider, path, options, custom_ops)
+        made.enable_profiling = True
+        made.profile_file_prefix = str(folder / "profile")
+        if keep:
+            made.optimized_model_filepath = str(optimized)
+            made.add_session_config_entry("session.optimized_model_external_initializers_file_name", _WEIGHTS)
+        # What some providers make of nodes can be written to no file.
+        with suppress(*((ModelError,) if keep else ())):
+            return open_with(provider, path, chosen, made), optimized
+    raise AssertionError  # the second time raises by itself
+
+
+def _turns(most: int, end: float) -> Iterator[int]:
+    for turn in range(most):
+        if turn > _FEWEST and time.monotonic() > end:
+            return
+        yield turn
+
+
+def _run_ms(session: "InferenceSession", feeds: Feeds) -> float:
+    begin = time.perf_counter()
+    session.run(None, dict(feeds))
+    return (time.perf_counter() - begin) * 1e3
+
+
+def _graph(path: Path) -> Proto | None:
+    try:
+        import onnx
+    except ImportError:
+        return None
+    return onnx.load(path, load_external_data=False).graph
+
+
+def _kernels(events: list[Event], graph: Proto | None) -> list[Kernel]:
+    """In the order of the last run; the first one is left out: it allocates, and some providers compile in it."""
+    runs = [e["ts"] for e in run_events(events)][1:]
+    ms: dict[Key, list[float]] = defaultdict(lambda: [0.0] * len(runs))
+    calls: dict[Key, int] = defaultdict(int)
+    first: dict[Key, Event] = {}
+    inside: dict[Key, list[Event]] = defaultdict(list)
+    keys: dict[int, Key] = {}
+    for event, around in nested(node_events(events)):
+        run = sum(begin <= event["ts"] for begin in runs) - 1
+        if run < 0:
+            continue
+        outer = keys[id(around)] if around is not None else ("", "")
+        key = keys[id(event)] = (_INTO.join(filter(None, outer)), node_name(event))
+        ms[key][run] += event["dur"] / 1e3
+        if around is not None:
+            ms[outer][run] -= event["dur"] / 1e3
+        calls[key] += 1
+        first.setdefault(key, event)
+        if run == len(runs) - 1:
+            inside[outer].append(event)
+    protos = dict(_matched(("", ""), graph, inside, keys)) if graph is not None else {}
+    names = _renamed(protos)
+    return [
+        _kernel(key, event, statistics.median(ms[key]), calls[key] / len(runs), protos.get(key), names)
+        for key, event in first.items()
+    ]
+
+
+def _kernel(
+    key: Key, event: Event, time_ms: float, calls: float, proto: Proto | None, names: dict[str, str]
+) -> Kernel:
+    operator = str(event["args"].get("op_name", "")) if proto is None else str(proto.op_type)
+    reads, outputs = ((), ()) if proto is None else (proto.input, proto.output)
+    outer = key[0].rpartition(_INTO)[2]
+    return Kernel(
+        name=key[1],
+        operator=operator,
+        time_ms=max(0.0, time_ms),
+        calls=calls,
+        place=provider_of(event),
+        sources=(key[1],),
+        reads=tuple(names.get(name, name) for name in reads if name),
+        outputs=tuple(names.get(name, name) for name in outputs if name),
+        within=outer,
+        precision=_precision(operator, event),
+    )
+
+
+def _precision(operator: str, event: Event) -> str:
+    """By what goes in first; a product of whole numbers may take floats and turn them itself."""
+    kinds: list[dict[str, list[int]]] = event["args"].get("input_type_shape") or [{}]
+    if operator.startswith("Dynamic") or "Integer" in operator:
+        return "int8"
+    return _TYPES.get(next(iter(kinds[0]), ""), "")
+
+
+def _matched(
+    outer: Key, graph: Proto, inside: dict[Key, list[Event]], keys: dict[int, Key]
+) -> Iterator[tuple[Key, Proto]]:
+    """The nodes of the written model behind the events: they work in its order, and some have no name there."""
+    events = inside[outer]
+    in_turn = [graph.node[place % len(graph.node)] for place in range(len(events))] if graph.node else []
+    if len(events) % max(1, len(graph.node)) or any(
+        event["args"].get("op_name") != node.op_type or (node.name and node.name != node_name(event))
+        for event, node in zip(events, in_turn, strict=False)
+    ):
+        by_name = {node.name: node for node in graph.node if node.name}
+        in_turn = [by_name.get(node_name(event)) for event in events]
+    for event, node in zip(events, in_turn, strict=False):
+        if node is None:
+            continue
+        yield keys[id(event)], node
+        for body in _bodies(node):
+            yield from _matched(keys[id(event)], body, inside, keys)
+
+
+def _bodies(node: Proto) -> Iterator[Proto]:
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def _renamed(protos: dict[Key, Proto]) -> dict[str, str]:
+    """Tensors in blocks of channels have names of their own; the node that makes one is named after the old."""
+    return {
+        node.output[0]: node.name.rpartition("_nchwc")[0]
+        for node in protos.values()
+        if node.domain == _BLOCKED and len(node.output) == 1 and "_nchwc" in node.name
+    }
+
+
+def _add_gpu_times(events: list[Event], kernels: list[Kernel]) -> bool:
+    """Puts the time on the GPU in the place of the time to launch; False where there is none for a provider."""
+    import msgspec
+
+    nodes = node_events(events)
+    runs = [e["ts"] for e in run_events(events)][1:]
+    on_gpu: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(runs))
+    seen = set()
+    for provider, event in gpu_kernels(events, nodes):
+        run = sum(begin <= event["ts"] for begin in runs) - 1
+        if run >= 0 and provider in LAUNCHING:
+            seen.add(provider)
+            on_gpu[launching_node(event, nodes)][run] += event["dur"] / 1e3
+    for place, kernel in enumerate(kernels):
+        if kernel.place in LAUNCHING:
+            time_ms = statistics.median(on_gpu.pop(kernel.name, [0.0]))
+            kernels[place] = msgspec.structs.replace(kernel, time_ms=time_ms)
+    kernels += [
+        Kernel(name or "unknown", "", statistics.median(times), place=min(seen))
+        for name, times in on_gpu.items()
+        if any(times)
+    ]
+    return not ({kernel.place for kernel in kernels} & LAUNCHING) - seen

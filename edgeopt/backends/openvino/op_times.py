@@ -1,0 +1,151 @@
+"""How long each layer works in one run, and what of the model it was made of, as OpenVINO's counters say."""
+
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgeopt.backends.base import Feeds, Kernel, Kernels
+from edgeopt.backends.openvino.model import compile_model, core_with, read_model, tensor_info, with_shapes
+from edgeopt.backends.openvino.options import Aim
+from edgeopt.backends.openvino.placement import NO_WORK, places
+from edgeopt.errors import ModelError, said_by
+
+if TYPE_CHECKING:
+    from openvino import CompiledModel, Core, Model, Node
+
+    from edgeopt.backends.openvino.options import SharedOptions
+
+_FEWEST = 2
+_NOT_TIMED = (*NO_WORK, "Const", "Input", "Output", "")
+_PRECISIONS = {"f32": "fp32", "f16": "fp16", "bf16": "bf16", "i8": "int8", "u8": "int8"}
+
+
+def op_times(
+    path: Path,
+    aim: Aim,
+    options: "SharedOptions",
+    feeds: Feeds,
+    runs: int = 20,
+    custom_ops: tuple[str, ...] = (),
+    limit_s: float = 5.0,
+) -> Kernels:
+    """The time of each layer after OpenVINO's own rewriting, whole microseconds each."""
+    runtime = core_with(custom_ops)
+    model = read_model(path, runtime)
+    if options.shapes:
+        model = with_shapes(model, tuple(tensor_info(port) for port in model.inputs), dict(options.shapes))
+    device_of = places(runtime, model, aim).device_of
+    counted = compile_model(runtime, model, aim.device, aim.config | {"PERF_COUNT": True})
+    requests = [counted.create_infer_request(), _plain(runtime, model, aim)]
+    run_ms: list[list[float]] = []
+    seen: list[dict[str, Any]] = []
+    try:
+        for _ in _turns(runs + 1, time.monotonic() + limit_s):
+            run_ms.append([_run_ms(request, feeds) for request in requests])
+            seen.append({each.node_name: each for each in requests[0].get_profiling_info()})
+    except RuntimeError as error:
+        raise ModelError(
+            f"OpenVINO cannot run '{path.name}': {said_by(error)}",
+            "Check the data against the inputs of the model: edgeopt analyze MODEL",
+        ) from error
+    devices = [str(device) for device in counted.get_property("EXECUTION_DEVICES")]
+    kernels = tuple(_kernels(seen, _layers(counted), devices, device_of))
+    return Kernels(
+        len(run_ms) - 1,
+        statistics.median(each[0] for each in run_ms[1:]),
+        statistics.median(each[1] for each in run_ms[1:]),
+        kernels,
+        "" if kernels else "the device does not tell the time of its layers",
+    )
+
+
+def _plain(runtime: "Core", model: "Model", aim: Aim) -> Any:  # noqa: ANN401 - its own session of requests
+    return compile_model(runtime, model, aim.device, aim.config).create_infer_request()
+
+
+def _turns(most: int, end: float) -> Iterator[int]:
+    for turn in range(most):
+        if turn > _FEWEST and time.monotonic() > end:
+            return
+        yield turn
+
+
+def _run_ms(request: Any, feeds: Feeds) -> float:  # noqa: ANN401 - an InferRequest
+    begin = time.perf_counter()
+    request.infer(dict(feeds))
+    return (time.perf_counter() - begin) * 1e3
+
+
+def _layers(compiled: "CompiledModel") -> "dict[str, Node]":
+    """Of the model as it runs, in its order; empty where the device keeps that to itself."""
+    try:
+        return {str(op.get_friendly_name()): op for op in compiled.get_runtime_model().get_ordered_ops()}
+    except RuntimeError:
+        return {}
+
+
+def _kernels(
+    seen: list[dict[str, Any]], layers: "dict[str, Node]", devices: list[str], device_of: dict[str, str]
+) -> Iterator[Kernel]:
+    full = {_bare(name): name for name in seen[-1]}
+    prepared = _prepared(layers)
+    for bare in (*layers, *(name for name in full if name not in layers)):
+        name, layer = full.get(bare, bare), layers.get(bare)
+        counted = seen[-1].get(name)
+        ran = counted is not None and counted.status == type(counted.status).EXECUTED
+        operator = _told(layer, "layerType") if counted is None else str(counted.node_type)
+        if operator in _NOT_TIMED or bare in prepared or not (ran or layer):
+            continue
+        times = [each[name].real_time.total_seconds() * 1e3 for each in seen if name in each]
+        yield Kernel(
+            name=name,
+            operator=operator,
+            time_ms=_one_run(times, averaged=devices == ["CPU"]) if ran else 0.0,
+            calls=float(ran),
+            place=devices[0] if len(devices) == 1 else device_of.get(bare, "unknown"),
+            sources=_sources(layer) or (bare,),
+            reads=() if layer is None else tuple(_tensor(value) for value in layer.input_values()),
+            outputs=() if layer is None else tuple(_tensor(value) for value in layer.outputs()),
+            precision=_PRECISIONS.get(_told(layer, "runtimePrecision"), ""),
+        )
+
+
+def _prepared(layers: "dict[str, Node]") -> set[str]:
+    """Constants, and what is made of them alone: once, when the model is compiled."""
+    found: set[str] = set()
+    for name, layer in layers.items():
+        before = [str(value.get_node().get_friendly_name()) for value in layer.input_values()]
+        if all(each in found for each in before) if before else _told(layer, "layerType") == "Const":
+            found.add(name)
+    return found
+
+
+def _one_run(times: list[float], averaged: bool) -> float:
+    """Without the first run, which prepares; the processor's counters tell the mean of all runs so far."""
+    if not averaged:
+        return statistics.median(times[1:] or times)
+    if len(times) == 1:
+        return times[0]
+    return max(0.0, (times[-1] * len(times) - times[0]) / (len(times) - 1))
+
+
+def _sources(layer: "Node | None") -> tuple[str, ...]:
+    return tuple(name for name in _told(layer, "originalLayersNames").split(",") if name)
+
+
+def _told(layer: "Node | None", key: str) -> str:
+    if layer is None or key not in layer.get_rt_info():
+        return ""
+    told = layer.get_rt_info()[key]
+    return str(told if isinstance(told, str) else told.astype(str))
+
+
+def _tensor(value: Any) -> str:  # noqa: ANN401 - an Output
+    return f"{value.get_node().get_friendly_name()}:{value.get_index()}"
+
+
+def _bare(name: str) -> str:
+    """HETERO puts the number of the part before the name: `subgraph0: conv1`."""
+    return name.split(": ", 1)[-1]

@@ -1,0 +1,125 @@
+import io
+
+import msgspec
+import pytest
+from rich.console import Console
+
+from edgeopt.cli import analyze_markdown, analyze_show
+from edgeopt.cli.analyze_sections import by_category, milliseconds, scaled, top_nodes
+from edgeopt.graph.analysis import (
+    Analysis,
+    CategoryRow,
+    Cost,
+    CoverageRow,
+    NodeRow,
+    OperatorRow,
+    Opportunity,
+    Tensor,
+    Work,
+)
+
+
+@pytest.fixture
+def analysis():
+    """Two nodes of which one has no known cost; times by measured peaks; names with mark-up in them."""
+    ports = (Tensor("x", "float32", (1, 4)),), (Tensor("y|[z]", "float32", (1, None)),)
+    rows = (
+        NodeRow(0, "mat_mul", "MatMul", "", *ports, 0, 0, category="matrix product",
+                cost=Cost(2_000_000, 4_000_000, 1000, 500), least_ms=0.25, bound="compute"),
+        NodeRow(1, "odd", "Odd", "mine", *ports, 0, 0, category="unknown", cost=Cost(unknown="nobody knows it")),
+    )  # fmt: skip
+    return Analysis(
+        "m.onnx", "m.onnx", "model", "ONNX", "0" * 64, 10, 0, 0, 2, *ports,
+        operators=(OperatorRow("MatMul", "", 1, 0, "matrix product", 4_000_000, 1500),
+                   OperatorRow("Odd", "mine", 1, 0, "unknown", unknown=1)),
+        nodes=rows, weights_count=0, weights=(),
+        warnings=("a warning",),
+        categories=(CategoryRow("matrix product", 1, 4_000_000, 1500, 0, 0.25),
+                    CategoryRow("unknown", 1, unknown=1)),
+        work=Work(2_000_000, 4_000_000, 1500, 1, ("nobody knows it",), 2048, "mat_mul", least_ms=0.25),
+        opportunities=(
+            Opportunity("quantization", "Quantize", "Because.", ("a", "b", "c", "d"), 0.42, "guessed; peaks",
+                        "do it", exact=False),
+            Opportunity("weights", "Drop some", "They are not used.", basis="no gain", command="do it"),
+        ),
+        coverage=(CoverageRow("onnxruntime-cpu", "ONNX Runtime", "1", 1, 2, ("Odd: odd",), None, "it cannot"),),
+    )  # fmt: skip
+
+
+def shown(analysis, width, **more):
+    text = io.StringIO()
+    analyze_show.show(analysis, Console(file=text, width=width, highlight=False), **more)
+    return text.getvalue()
+
+
+def test_people_see_what_it_costs_and_where_that_goes(analysis):
+    out = shown(analysis, 120, nodes=True)
+    for wanted in (
+        *("at least 4.00 MFLOP, of them 2.00 MMAC", "2.0 KiB at once", "250 µs of the 1 nodes", "compute"),
+        *("1 node of unknown cost: nobody knows it", "note: a warning", "██"),
+    ):
+        assert wanted in out
+
+
+def test_opportunities_say_gain_reason_nodes_and_the_command_once(analysis):
+    out = shown(analysis, 120)
+    for wanted in (
+        "≤ 42%",
+        "Quantize",
+        "changes the results",
+        "Because. (a, b and 2 more)",
+        "Drop some",
+        "no gain",
+    ):
+        assert wanted in out
+    assert out.count("do it") == 1
+    assert "estimated from peaks" in out
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_no_line_is_wider_than_the_terminal_and_nothing_is_cut(analysis, width):
+    out = shown(analysis, width, nodes=True, weights=True)
+    assert max(map(len, out.splitlines())) <= width
+    assert "…" not in out.replace(f"{'0' * 16}…", "")
+
+
+def test_a_narrow_terminal_has_no_bars(analysis):
+    assert "█" not in shown(analysis, 80)
+
+
+def test_nothing_found_is_told(analysis):
+    assert "Nothing was found." in shown(msgspec.structs.replace(analysis, opportunities=()), 80)
+
+
+def test_columns_of_times_are_there_only_where_there_are_times(analysis):
+    assert "least time" in by_category(analysis).columns
+    bare = tuple(msgspec.structs.replace(row, least_ms=None, bound="") for row in analysis.nodes)
+    kinds = tuple(msgspec.structs.replace(row, least_ms=None) for row in analysis.categories)
+    untimed = msgspec.structs.replace(analysis, nodes=bare, categories=kinds)
+    assert "least time" not in by_category(untimed).columns
+    assert "shares of the operations" in by_category(untimed).title
+    assert top_nodes(untimed).columns[-1] == "moved"
+
+
+def test_a_document_keeps_its_tables_whatever_the_names_are(analysis):
+    text = analyze_markdown.document(analysis, nodes=True)
+    assert "y\\|\\[z\\]" in text
+    tables = [block.splitlines() for block in text.split("\n\n") if block.startswith("|")]
+    assert len(tables) > 5
+    for lines in tables:
+        assert len({line.replace("\\|", "").count("|") for line in lines}) == 1
+    assert "### Quantize (≤ 42% of a run)" in text
+    assert "It changes the results." in text
+    assert "- a warning" in text
+
+
+def test_figures_in_units_that_read_well():
+    assert [scaled(value) for value in (0, 999, 1234, 12_345_678, 2.5e9, 1e12)] == [
+        *("0 ", "999 ", "1.23 k", "12.3 M", "2.50 G", "1.00 T"),
+    ]
+    assert [milliseconds(value) for value in (0.0005, 0.25, 1.5, 250.0)] == [
+        "0.50 µs",
+        "250 µs",
+        "1.50 ms",
+        "250 ms",
+    ]
