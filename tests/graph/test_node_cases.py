@@ -1,0 +1,62 @@
+"""A share of what benchmarks/onnx_node_cases.py tries: onnx's own cases of single operators, simplified."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from edgeopt.graph.passes import Pass, PassContext
+from edgeopt.graph.passes.base import Notes, is_op, nodes_of
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "onnx_node_cases.py"
+STRIDE = 29  # no divisor of how often cases repeat their forms
+
+
+@pytest.fixture(scope="module")
+def harness():
+    spec = importlib.util.spec_from_file_location("onnx_node_cases", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["onnx_node_cases"] = module
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["onnx_node_cases"]
+
+
+def test_cases_that_onnx_runtime_passes_still_pass_simplified(harness, tmp_path):
+    names = list(harness.cases())[::STRIDE]
+    verdicts = [harness.judge(name, tmp_path, PassContext()) for name in names]
+    assert [(v.name, v.guilty, v.simplified) for v in verdicts if v.simplified] == []
+    assert [(v.name, v.rolled_back) for v in verdicts if v.rolled_back] == []
+    assert sum(v.source is None for v in verdicts) > 40
+
+
+# Each of them failed once.
+ONCE_WRONG = (
+    "test_castlike_no_saturate_FLOAT_to_FLOAT8E4M3FN",  # folded into a Cast that saturates
+)
+
+
+@pytest.mark.parametrize("name", ONCE_WRONG)
+def test_a_case_that_failed_once_passes(harness, tmp_path, name):
+    verdict = harness.judge(name, tmp_path, PassContext())
+    assert verdict.source is None
+    assert (verdict.simplified, verdict.rolled_back) == (None, ())
+
+
+def _added_up(model, context):
+    model, notes = model.clone(), Notes()
+    for node in nodes_of(model):
+        if is_op(node, "Sub"):
+            node.op_type = "Add"
+            notes.did("made a Sub an Add", node.name or "")
+    return notes.result(model)
+
+
+def test_a_faulty_pass_is_found_and_named(harness, tmp_path, monkeypatch):
+    faulty = Pass("add-up", "makes an Add of every Sub", _added_up)
+    monkeypatch.setattr(harness, "PASSES", (*harness.PASSES[:3], faulty, *harness.PASSES[3:]))
+    verdict = harness.judge("test_sub", tmp_path, PassContext())
+    assert verdict.guilty == "add-up"
+    assert "Not equal" in verdict.simplified
+    assert harness.judge("test_add", tmp_path, PassContext()).simplified is None
