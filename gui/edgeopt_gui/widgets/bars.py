@@ -110,7 +110,7 @@ class BarChart(QWidget):
             box = QRect(0, place * line, self.width(), line)
             painter.setFont(bold if bar.key == self._choice else self.font())
             self._paint_texts(painter, bar, box.adjusted(_MARGIN, 0, -_MARGIN, 0), label_width)
-            width = max(2.0, room * bar.value / most)
+            width = max(2.0, room * bar.value / most) if bar.value else 0.0
             self._paint_bar(painter, bar, QRectF(label_width + letter, box.top() + line * 0.2, width, line * 0.6))
             if self.hasFocus() and place == self._current:
                 painter.setPen(self.palette().color(QPalette.ColorRole.Accent))

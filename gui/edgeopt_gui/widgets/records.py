@@ -30,6 +30,8 @@ class Column(Generic[Row]):
     title_tip: str = ""
     stretch: bool = False
     """Takes the width that is left over."""
+    most_letters: int = 44
+    """Never wider by itself; the user may make it so."""
 
     def text_of(self, row: Row) -> str:
         if self.text is not None:
@@ -65,6 +67,11 @@ class RecordsModel(QAbstractTableModel, Generic[Row]):
         self._words: tuple[str, ...] = ()
         self._accept: Callable[[Row], bool] | None = None
         self._searched: dict[Hashable, str] = {}
+
+    @property
+    def has_looks(self) -> bool:
+        """Whether rows may stand out, in bold letters."""
+        return self._look is not None
 
     @property
     def rows(self) -> tuple[Row, ...]:

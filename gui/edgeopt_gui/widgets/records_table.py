@@ -4,12 +4,11 @@ from collections.abc import Hashable
 from typing import Any
 
 from PySide6.QtCore import QItemSelectionModel, QModelIndex, Qt, Signal
-from PySide6.QtGui import QGuiApplication, QKeyEvent, QKeySequence
+from PySide6.QtGui import QFont, QFontMetrics, QGuiApplication, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView
 
 from edgeopt_gui.widgets.records import RecordsModel
 
-_WIDEST_LETTERS = 44
 _ROWS_MEASURED = 60
 
 
@@ -68,16 +67,22 @@ class RecordsTable(QTableView):
         return True
 
     def fit(self) -> None:
-        """As wide as the titles and the first rows want it; the user may change it afterwards."""
-        metrics = self.fontMetrics()
-        letter = metrics.averageCharWidth()
-        rows = self.records.shown[:_ROWS_MEASURED]
+        """As wide as the titles and some of the rows want it; the user may change it afterwards."""
+        letter = self.fontMetrics().averageCharWidth()
+        font = QFont(self.font())
+        font.setBold(self.records.has_looks)
+        metrics = QFontMetrics(font)
+        # Measured in bold letters, most rows have more room than they need.
+        room = letter * 5 // 2 if self.records.has_looks else letter * 3
+        shown = self.records.shown
+        # The last one too: numbers that count rows are longest there.
+        rows = (*shown[:_ROWS_MEASURED], *shown[-1:])
         for place, column in enumerate(self.records.columns):
             texts = [column.text_of(row) for row in rows]
             widest = max((metrics.horizontalAdvance(text) for text in texts), default=0)
             # Room for the arrow of the sorting beside the title.
-            title = metrics.horizontalAdvance(column.title) + 4 * letter
-            self.setColumnWidth(place, min(max(widest + 3 * letter, title), _WIDEST_LETTERS * letter))
+            title = self.fontMetrics().horizontalAdvance(column.title) + 4 * letter
+            self.setColumnWidth(place, min(max(widest + room, title), column.most_letters * letter))
 
     def show_all_rows(self, most: int = 50) -> None:
         """As high as its rows, for a short table within a page that scrolls as a whole."""

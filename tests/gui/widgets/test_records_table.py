@@ -84,3 +84,14 @@ def test_tab_leaves_the_table(qtbot):
     table.setFocus()
     qtbot.keyClick(table, Qt.Key.Key_Tab)
     qtbot.waitUntil(after.hasFocus)
+
+
+def test_a_column_is_as_wide_as_the_last_row_and_never_wider_than_it_may(table):
+    narrow = table.columnWidth(1)
+    table.records.set_rows((*ROWS, ("last", 10**15)))
+    table.fit()
+    assert table.columnWidth(1) > narrow
+    letter = table.fontMetrics().averageCharWidth()
+    table.records.set_rows((("x" * 200, 1),))
+    table.fit()
+    assert table.columnWidth(0) == COLUMNS[0].most_letters * letter

@@ -1,11 +1,16 @@
 """What the page Model shows of an analysis."""
 
-from PySide6.QtCore import QRect, Qt, Signal
+from PySide6.QtCore import QRect, QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QFrame, QScrollArea, QSplitter, QTabWidget, QVBoxLayout, QWidget
 
 from edgeopt.graph.analysis import Analysis, NodeRow
-from edgeopt_gui.pages.model import tables, words
+from edgeopt.graph.analysis.records import Opportunity
+from edgeopt_gui.pages.model import tables, words, work
+from edgeopt_gui.pages.model.findings import is_named, names_of
 from edgeopt_gui.pages.model.nodes import Nodes
+from edgeopt_gui.pages.model.operators import Operators
+from edgeopt_gui.pages.model.opportunities import Opportunities
+from edgeopt_gui.pages.model.runtimes import Runtimes
 from edgeopt_gui.widgets.bars import BarChart
 from edgeopt_gui.widgets.facts import FactsView
 from edgeopt_gui.widgets.heading import heading, quiet
@@ -23,41 +28,89 @@ class ModelContent(QWidget):
         self.facts.copied.connect(self.copied)
         self.ports = RecordsModel(tables.PORT_COLUMNS, key=lambda port: (port.role, port.tensor.name))
         self.ports_table = RecordsTable(self.ports, "Inputs and outputs")
+        self.categories = BarChart("Categories")
+        self.categories.chosen.connect(self._chose_category)
+        self.categories_title = heading()
         self.operators = BarChart("Operators by type")
-        self.operators.chosen.connect(self._chosen)
+        self.operators.chosen.connect(self._chose_operator)
+        self.operators_table = Operators()
+        self.operators_table.table.chosen.connect(
+            lambda row: self._choose(self.operators, words.operator_key(row.operator, row.domain))
+        )
         self.nodes = Nodes()
-        self.nodes.everything_wanted.connect(lambda: self.operators.choose(self.operators.choice))
+        self.nodes.everything_wanted.connect(self._show_all_nodes)
+        self.opportunities = Opportunities()
+        self.opportunities.looked_at.connect(self._mark)
+        self.opportunities.nodes_wanted.connect(self._show_nodes_of)
+        self.runtimes = Runtimes()
         self.weights = RecordsModel(tables.WEIGHT_COLUMNS, key=lambda each: each.place)
         self.weights_table = RecordsTable(self.weights, "Largest weights")
+        self._whole = work.Totals()
         self._notes_title = heading("Notes")
         self._left = QScrollArea()
         self._tabs = QTabWidget()
         self._lay_out()
 
     def show_analysis(self, analysis: Analysis) -> None:
-        """Everything but the nodes, which come later."""
+        """Another model: everything but the nodes, which come later, and what is not looked for yet."""
+        self._show_all_nodes()
+        self.nodes.bar.line.clear()
+        self.nodes.set_nodes((), work.Totals())
+        self._show(analysis)
+        self.say("")
+        self._left.verticalScrollBar().setValue(0)
+
+    def show_findings(self, analysis: Analysis) -> None:
+        """The same model, with what could be done about it and what would run it; filters and places stay."""
+        self._show(analysis)
+        self.opportunities.set_rows(analysis.opportunities, "Nothing was found that could be done.")
+        self.runtimes.set_rows(analysis.coverage, "No runtime was asked: none is installed, or a note says why.")
+        self._count(self.opportunities, "Opportunities", len(analysis.opportunities))
+        self._count(self.runtimes, "Runtimes", len(analysis.coverage))
+
+    def say(self, sentence: str) -> None:
+        """Why there are no opportunities and runtimes."""
+        for tab, title in ((self.opportunities, "Opportunities"), (self.runtimes, "Runtimes")):
+            tab.set_rows((), sentence)
+            self._tabs.setTabText(self._tabs.indexOf(tab), title)
+
+    def show_nodes(self, nodes: list[NodeRow]) -> None:
+        self.nodes.set_nodes(nodes, self._whole)
+
+    def _show(self, analysis: Analysis) -> None:
+        self._whole = work.totals(analysis)
         self.headline.setText(words.headline(analysis))
         self.facts.set_groups(words.summary(analysis))
         self.notes.setText("\n".join(analysis.warnings))
         for widget in (self._notes_title, self.notes):
             widget.setVisible(bool(analysis.warnings))
-        self.ports.set_rows(tables.ports(analysis))
-        self.ports_table.fit()
-        self.operators.set_bars(words.bars(analysis))
-        self.nodes.show_operator("")
-        self.nodes.bar.line.clear()
-        self.nodes.set_nodes(())
-        self.weights.set_rows(tables.weights(analysis))
-        self.weights_table.fit()
-        self._tabs.setTabText(0, f"Nodes ({analysis.nodes_count:,})")
+        self.categories_title.setText(work.category_title(analysis))
+        for chart, bars in (
+            (self.categories, work.category_bars(analysis)),
+            (self.operators, words.bars(analysis)),
+        ):
+            if chart.bars != bars:
+                choice = chart.choice
+                chart.set_bars(bars)
+                self._choose_quietly(chart, choice)
+        self.operators_table.set_rows(analysis.operators, self._whole)
+        for table, rows in (
+            (self.ports_table, tables.ports(analysis)),
+            (self.weights_table, tables.weights(analysis)),
+        ):
+            if table.records.rows != rows:
+                table.records.set_rows(rows)
+                table.fit()
+        self._count(self.nodes, "Nodes", analysis.nodes_count)
+        self._count(self.operators_table, "Operators", len(analysis.operators))
         listed, all_of_them = len(analysis.weights), analysis.weights_count
-        some = f"Largest weights ({listed} of {all_of_them:,})"
-        self._tabs.setTabText(1, some if listed < all_of_them else f"Weights ({listed})")
-        self._tabs.setTabText(2, f"Inputs and outputs ({len(self.ports.rows):,})")
-        self._left.verticalScrollBar().setValue(0)
+        some = f"{listed} of {all_of_them:,}" if listed < all_of_them else f"{listed}"
+        self._tabs.setTabText(self._weights_tab, f"Weights ({some})")
+        self._tabs.setTabToolTip(self._weights_tab, "The largest of them" if listed < all_of_them else "")
+        self._tabs.setTabText(self._ports_tab, f"Inputs and outputs ({len(self.ports.rows):,})")
 
-    def show_nodes(self, nodes: list[NodeRow]) -> None:
-        self.nodes.set_nodes(nodes)
+    def _count(self, tab: QWidget, title: str, count: int) -> None:
+        self._tabs.setTabText(self._tabs.indexOf(tab), f"{title} ({count:,})")
 
     def begin_search(self) -> None:
         """Puts the cursor into the line that searches the nodes."""
@@ -65,12 +118,45 @@ class ModelContent(QWidget):
         self.nodes.bar.line.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.nodes.bar.line.selectAll()
 
-    def _chosen(self, key: str) -> None:
+    def _chose_operator(self, key: str) -> None:
+        self._choose_quietly(self.categories, "")
         self.nodes.show_operator(key)
-        self._tabs.setCurrentIndex(0)
+        self._tabs.setCurrentWidget(self.nodes)
 
-    def _follow(self, bar: QRect) -> None:
-        place = self.operators.mapTo(self._summary, bar.center())
+    def _chose_category(self, category: str) -> None:
+        self._choose_quietly(self.operators, "")
+        self.nodes.show_only(category, (lambda node: node.category == category) if category else None)
+        self._tabs.setCurrentWidget(self.nodes)
+
+    def _show_nodes_of(self, opportunity: Opportunity) -> None:
+        self._show_all_nodes()
+        self.nodes.bar.line.clear()
+        names = names_of(opportunity)
+        self.nodes.show_only(opportunity.kind, lambda node: is_named(node, names))
+        self._tabs.setCurrentWidget(self.nodes)
+
+    def _mark(self, opportunity: Opportunity | None) -> None:
+        if opportunity is None:
+            self.nodes.mark(frozenset(), "")
+        else:
+            self.nodes.mark(names_of(opportunity), opportunity.title)
+
+    def _show_all_nodes(self) -> None:
+        for chart in (self.categories, self.operators):
+            self._choose_quietly(chart, "")
+        self.nodes.show_operator("")
+
+    def _choose(self, chart: BarChart, key: str) -> None:
+        if chart.choice != key:
+            chart.choose(key)
+        self._tabs.setCurrentWidget(self.nodes)
+
+    def _choose_quietly(self, chart: BarChart, key: str) -> None:
+        with QSignalBlocker(chart):
+            chart.choose(key or chart.choice)
+
+    def _follow(self, chart: BarChart, bar: QRect) -> None:
+        place = chart.mapTo(self._summary, bar.center())
         self._left.ensureVisible(0, place.y(), 0, bar.height())
 
     def _lay_out(self) -> None:
@@ -81,13 +167,17 @@ class ModelContent(QWidget):
         self._left.setAccessibleName("Summary")
         self._summary = self._make_summary()
         self._left.setWidget(self._summary)
-        self.operators.moved.connect(self._follow)
+        for chart in (self.categories, self.operators):
+            chart.moved.connect(lambda bar, chart=chart: self._follow(chart, bar))
         self._tabs.setDocumentMode(True)
         for part in (self._tabs, self._tabs.tabBar()):
-            part.setAccessibleName("Nodes, weights, inputs and outputs")
+            part.setAccessibleName("Nodes, operators, opportunities, runtimes, weights, inputs and outputs")
         self._tabs.addTab(self.nodes, "Nodes")
-        self._tabs.addTab(self._in_tab(self.weights_table), "Weights")
-        self._tabs.addTab(self._in_tab(self.ports_table), "Inputs and outputs")
+        self._tabs.addTab(self.operators_table, "Operators")
+        self._tabs.addTab(self.opportunities, "Opportunities")
+        self._tabs.addTab(self.runtimes, "Runtimes")
+        self._weights_tab = self._tabs.addTab(self._in_tab(self.weights_table), "Weights")
+        self._ports_tab = self._tabs.addTab(self._in_tab(self.ports_table), "Inputs and outputs")
         split = QSplitter()
         split.setChildrenCollapsible(False)
         split.addWidget(self._left)
@@ -111,6 +201,9 @@ class ModelContent(QWidget):
         column.addWidget(self.facts)
         for widget in (self._notes_title, self.notes):
             column.addWidget(widget)
+        column.addSpacing(line // 2)
+        column.addWidget(self.categories_title)
+        column.addWidget(self.categories)
         column.addSpacing(line // 2)
         column.addWidget(heading("Operators"))
         column.addWidget(self.operators)

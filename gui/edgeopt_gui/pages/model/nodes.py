@@ -1,31 +1,43 @@
 """The nodes of a model: search, filter by operator, details of the one under the cursor."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QPushButton, QScrollArea, QSplitter, QVBoxLayout, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from edgeopt.graph.analysis import NodeRow
-from edgeopt_gui.pages.model.tables import NODE_COLUMNS, searched
+from edgeopt_gui.pages.model.details import over_details, show_shares
+from edgeopt_gui.pages.model.findings import is_named
+from edgeopt_gui.pages.model.tables import node_columns, searched
 from edgeopt_gui.pages.model.words import node_facts, operator_key
+from edgeopt_gui.pages.model.work import Totals
 from edgeopt_gui.widgets.facts import FactsView
 from edgeopt_gui.widgets.filter_bar import FilterBar
 from edgeopt_gui.widgets.heading import quiet
-from edgeopt_gui.widgets.records import RecordsModel
+from edgeopt_gui.widgets.records import Look, RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
 
 
 class Nodes(QWidget):
     everything_wanted = Signal()
-    """The filter by operator is to go."""
+    """The filter by operator, category or opportunity is to go."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.records = RecordsModel(NODE_COLUMNS, key=lambda node: (node.inside, node.position), searched=searched)
+        self._whole = Totals()
+        self._marked: frozenset[str] = frozenset()
+        self.records = RecordsModel(
+            node_columns(lambda: self._whole),
+            key=lambda node: (node.inside, node.position),
+            look=self._look,
+            searched=searched,
+        )
         self.table = RecordsTable(self.records, "Nodes")
         self.bar = FilterBar(self.records, "Search names, operators and tensors", "nodes")
         self.all = QPushButton()
-        self.all.setToolTip("Show the nodes of all operators again")
+        self.all.setToolTip("Show all nodes again")
+        self.marks = quiet()
+        self.marks.hide()
         self.all.clicked.connect(self.everything_wanted)
         self.details = FactsView(name_letters=11)
         self._nothing = quiet("No node fits the search.")
@@ -34,15 +46,33 @@ class Nodes(QWidget):
         self._lay_out()
         self.show_operator("")
 
-    def set_nodes(self, nodes: Sequence[NodeRow]) -> None:
+    def set_nodes(self, nodes: Sequence[NodeRow], whole: Totals) -> None:
+        if self.records.rows == tuple(nodes) and self._whole == whole:
+            return
+        self._whole = whole
+        show_shares(self.table, whole)
         self.records.set_rows(nodes)
         self.table.fit()
 
     def show_operator(self, key: str) -> None:
         """Only the nodes of this operator; "" is all of them."""
-        self.records.accept((lambda node: operator_key(node.operator, node.domain) == key) if key else None)
-        self.all.setVisible(bool(key))
-        self.all.setText(f"Only {key}: show all")
+        self.show_only(key, (lambda node: operator_key(node.operator, node.domain) == key) if key else None)
+
+    def show_only(self, what: str, accept: Callable[[NodeRow], bool] | None) -> None:
+        """Only the nodes that it accepts; `what` says which these are."""
+        self.records.accept(accept)
+        self.all.setVisible(accept is not None)
+        self.all.setText(f"Only {what}: show all")
+
+    def mark(self, names: frozenset[str], why: str) -> None:
+        """Shows these in bold letters, and says above the table why."""
+        self._marked = names
+        self.marks.setText(f"In bold: {why}")
+        self.marks.setVisible(bool(names))
+        self.table.viewport().update()
+
+    def _look(self, node: NodeRow) -> Look:
+        return "strong" if self._marked and is_named(node, self._marked) else "plain"
 
     def _pick_one(self) -> None:
         """The details below never stand empty beside a table with rows."""
@@ -58,27 +88,11 @@ class Nodes(QWidget):
     def _lay_out(self) -> None:
         line = self.fontMetrics().height()
         self._show_details(None)
-        below = QScrollArea()
-        below.setFrameShape(QFrame.Shape.NoFrame)
-        below.setWidgetResizable(True)
-        below.setAccessibleName("The node's details")
-        inner = QWidget()
-        column = QVBoxLayout(inner)
-        column.setContentsMargins(0, line // 2, 0, 0)
-        column.addWidget(self.details)
-        column.addWidget(self._nothing)
-        column.addStretch()
-        below.setWidget(inner)
-        split = QSplitter(Qt.Orientation.Vertical)
-        split.setChildrenCollapsible(False)
-        split.addWidget(self.table)
-        split.addWidget(below)
-        split.setStretchFactor(0, 1)
-        split.setSizes([line * 40, line * 12])
         head = QHBoxLayout()
         head.addWidget(self.bar, 1)
         head.addWidget(self.all)
         page = QVBoxLayout(self)
         page.setContentsMargins(0, line // 2, 0, 0)
         page.addLayout(head)
-        page.addWidget(split, 1)
+        page.addWidget(self.marks)
+        page.addWidget(over_details(self.table, (self.details, self._nothing), "The node's details"), 1)

@@ -1,4 +1,4 @@
-"""The page Model: what a model is made of, and of a bundle what runs and what was proved."""
+"""The page Model: what a model is made of, costs and could gain, and of a bundle what runs and what was proved."""
 
 import msgspec
 from PySide6.QtGui import QGuiApplication
@@ -15,6 +15,9 @@ from edgeopt_gui.pages.model.node_feed import NodeFeed
 
 _NO_MODEL = "No model is open."
 _OPEN = "app.open-model"
+_LOOKING = "Trying the passes and asking the runtimes…"
+_WAITS = "The passes are tried and the runtimes asked when nothing else runs, so that no measurement is disturbed."
+_AGAIN = "F5 tries again."
 
 
 class ModelPage(Page):
@@ -22,12 +25,19 @@ class ModelPage(Page):
         super().__init__(context)
         self.analysis: Analysis | None = None
         self._job: Job | None = None
+        self._findings: Job | None = None
+        """The job that looks for what takes long, while what the file tells is shown already."""
+        self._asked = False
+        """Whether that is done, or failed."""
+        self._seen = False
         self.view = ModelContent()
         self.view.copied.connect(self._copy)
         self.set_content(self.view)
         self._feed = NodeFeed(self)
         self._feed.ready.connect(self.view.show_nodes)
         context.subject_changed.connect(self._subject_changed)
+        context.jobs.started.connect(self._job_started)
+        context.jobs.ended.connect(self._look_deeper)
         self._subject_changed()
 
     def command(self) -> Command | None:
@@ -37,19 +47,21 @@ class ModelPage(Page):
         return Command(f"Reading {subject.name}", ("analyze", str(subject.path)))
 
     def analyze(self) -> None:
+        """First what the file tells, at once; then what passes and runtimes say of it."""
         command = self.command()
         if command is None:
             return
         self._forget()
         self.show_busy(f"{command.title}…")
-        job = self._job = self.context.jobs.run(command)
+        quick = Command(command.title, (*command.arguments, "--quick"))
+        job = self._job = self.context.jobs.run(quick)
         job.ended.connect(lambda ending: self._analyzed(job, ending))
         self.context.changed.emit()
 
     def why_not_analyze(self) -> str:
         if self.context.subject is None:
             return _NO_MODEL
-        return "The model is being read just now." if self._job is not None else ""
+        return "The model is being read just now." if self._job or self._findings else ""
 
     def why_not_known(self) -> str:
         if self.context.subject is None:
@@ -83,27 +95,71 @@ class ModelPage(Page):
         else:
             self.analyze()
 
+    def entered(self) -> None:
+        self._seen = True
+        self._look_deeper()
+
+    def left(self) -> None:
+        self._seen = False
+
     def _forget(self) -> None:
         """What is known and what is under way belongs to another subject, or to another state of its file."""
         self.analysis = None
+        self._asked = False
         self._feed.stop()
-        job, self._job = self._job, None
-        if job is not None:
-            job.cancel()
+        for job in (self._job, self._findings):
+            if job is not None:
+                job.cancel()
+        self._job = self._findings = None
 
     def _analyzed(self, job: Job, ending: Ending) -> None:
         if job is not self._job:
             return
         self._job = None
         if ending.good:
-            nodes = ending.data["nodes"]
-            self.analysis = msgspec.convert({**ending.data, "nodes": ()}, Analysis)
-            self.view.show_analysis(self.analysis)
-            self._feed.start(nodes)
+            self.view.show_analysis(self._take(ending))
             self.show_content()
+            self._look_deeper()
         else:
             self.show_error(ending, "model.analyze", _OPEN)
         self.context.changed.emit()
+
+    def _look_deeper(self) -> None:
+        """Once the page is seen, and only while nothing else runs: it takes all cores, and others measure."""
+        command = self.command()
+        if command is None or self.analysis is None or self._asked or not self._seen or self._findings:
+            return
+        if self.context.jobs.jobs:
+            self.view.say(_WAITS)
+            return
+        self.view.say(_LOOKING)
+        job = self._findings = self.context.jobs.run(Command(f"Analyzing {self.analysis.name}", command.arguments))
+        job.ended.connect(lambda ending: self._found(job, ending))
+
+    def _found(self, job: Job, ending: Ending) -> None:
+        if job is not self._findings:
+            return
+        self._findings = None
+        self._asked = True
+        if ending.good:
+            self.view.show_findings(self._take(ending))
+        else:
+            self.view.say(f"{ending.what} {ending.next_step}\n{_AGAIN}")
+        self.context.changed.emit()
+
+    def _take(self, ending: Ending) -> Analysis:
+        """All but the nodes at once; there may be so many of them that they come a few at a time."""
+        self.analysis = msgspec.convert({**ending.data, "nodes": ()}, Analysis)
+        self._feed.start(ending.data["nodes"])
+        return self.analysis
+
+    def _job_started(self, job: Job) -> None:
+        """Somebody else's: it goes first."""
+        looking = self._findings
+        if looking is not None and job is not looking:
+            self._findings = None
+            looking.cancel()
+            self.view.say(_WAITS)
 
     def _copy(self, text: str) -> None:
         QGuiApplication.clipboard().setText(text)

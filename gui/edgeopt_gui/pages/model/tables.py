@@ -1,12 +1,25 @@
 """The columns of the page's tables."""
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from edgeopt.graph.analysis import Analysis, NodeRow, Tensor, WeightRow
+from edgeopt.graph.analysis import Analysis, CoverageRow, NodeRow, OperatorRow, Tensor, WeightRow
+from edgeopt.graph.analysis.records import Opportunity
 from edgeopt_gui import units
+from edgeopt_gui.pages.model import findings, work
 from edgeopt_gui.pages.model.words import operator_key, shape_text
+from edgeopt_gui.pages.model.work import Totals
 from edgeopt_gui.widgets.records import Column
+
+OF_OPERATIONS = "Work %"
+OF_LEAST_TIME = "Time %"
+
+
+_OF_OPERATIONS_TIP = (
+    "Its share of all operations; the least time is known once `edgeopt probe --deep` has measured the device"
+)
+_OF_LEAST_TIME_TIP = "Its share of the time that the device's measured peaks allow for one run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,23 +63,137 @@ PORT_COLUMNS: tuple[Column[Port], ...] = (
     Column("Shape", lambda port: shape_text(port.tensor), tip=lambda port: shape_text(port.tensor)),
 )
 
-NODE_COLUMNS: tuple[Column[NodeRow], ...] = (
-    Column("#", lambda node: node.position, align="right", title_tip="The place in the graph"),
-    Column("Operator", lambda node: operator_key(node.operator, node.domain)),
+
+def hidden_columns(columns: Sequence[Column[Any]], whole: Totals) -> Iterator[int]:
+    """Shares of the operations where no times are known, else shares of the least time."""
+    without = OF_LEAST_TIME if whole.least_ms is None else OF_OPERATIONS
+    yield from (place for place, column in enumerate(columns) if column.title == without)
+
+
+def node_columns(whole: Callable[[], Totals]) -> tuple[Column[NodeRow], ...]:
+    """`whole` tells what shares are shares of, which another model changes."""
+
+    def operations(node: NodeRow) -> float | None:
+        return work.operations_share(node, whole())
+
+    def least(node: NodeRow) -> float | None:
+        return work.least_share(node, whole())
+
+    return (
+        Column("#", lambda node: node.position, align="right", title_tip="The place in the graph"),
+        Column("Operator", lambda node: operator_key(node.operator, node.domain)),
+        Column("Category", lambda node: node.category or work.UNKNOWN),
+        Column(
+            "Name",
+            lambda node: f"{node.inside}/{node.name}" if node.inside else node.name,
+            tip=lambda node: node.name,
+            stretch=True,
+        ),
+        Column("Output", _output, tip=_output, title_tip="The shape of the first output", most_letters=22),
+        Column(
+            "Operations",
+            work.operations_of,
+            text=work.operations_text,
+            align="right",
+            tip=lambda node: node.cost.unknown,
+            title_tip="A multiplication and an addition are two, any other function of a number is one",
+        ),
+        Column(
+            OF_OPERATIONS,
+            operations,
+            text=lambda node: work.share_text(node, operations(node)),
+            align="right",
+            title_tip=_OF_OPERATIONS_TIP,
+        ),
+        Column(
+            OF_LEAST_TIME,
+            least,
+            text=lambda node: work.share_text(node, least(node)),
+            align="right",
+            title_tip=_OF_LEAST_TIME_TIP,
+        ),
+        Column(
+            "Weights",
+            lambda node: node.weights_bytes or None,
+            text=lambda node: units.size(node.weights_bytes) if node.weights_bytes else "",
+            align="right",
+            title_tip="A weight that several nodes read counts at each of them",
+        ),
+    )
+
+
+def operator_columns(whole: Callable[[], Totals]) -> tuple[Column[OperatorRow], ...]:
+    def operations(row: OperatorRow) -> float | None:
+        return work.operator_share(row, whole())
+
+    def least(row: OperatorRow) -> float | None:
+        return work.operator_least_share(row, whole())
+
+    return (
+        Column("Operator", lambda row: operator_key(row.operator, row.domain), stretch=True),
+        Column("Category", lambda row: row.category or work.UNKNOWN),
+        Column("Nodes", lambda row: row.count, text=lambda row: units.count(row.count), align="right"),
+        Column(
+            "Operations",
+            lambda row: None if row.unknown == row.count else row.operations,
+            text=work.operator_operations,
+            align="right",
+            title_tip="In one run; nodes whose cost is not known are not in it",
+        ),
+        Column(
+            OF_OPERATIONS,
+            operations,
+            text=lambda row: work.percent(operations(row)),
+            align="right",
+            title_tip=_OF_OPERATIONS_TIP,
+        ),
+        Column(
+            OF_LEAST_TIME,
+            least,
+            text=lambda row: work.percent(least(row)),
+            align="right",
+            title_tip=_OF_LEAST_TIME_TIP,
+        ),
+        Column(
+            "Weights",
+            lambda row: row.weights_bytes or None,
+            text=lambda row: units.size(row.weights_bytes) if row.weights_bytes else "",
+            align="right",
+        ),
+    )
+
+
+OPPORTUNITY_COLUMNS: tuple[Column[Opportunity], ...] = (
     Column(
-        "Name",
-        lambda node: f"{node.inside}/{node.name}" if node.inside else node.name,
-        tip=lambda node: node.name,
-        stretch=True,
-    ),
-    Column("Output", _output, tip=_output, title_tip="The shape of the first output"),
-    Column(
-        "Weights",
-        lambda node: node.weights_bytes or None,
-        text=lambda node: units.size(node.weights_bytes) if node.weights_bytes else "",
+        "Gain",
+        lambda each: each.gain_share,
+        text=findings.gain_text,
         align="right",
-        title_tip="A weight that several nodes read counts at each of them",
+        title_tip="At most so much of the time of one run",
     ),
+    Column("What could be done", lambda each: each.title, tip=lambda each: each.reason, stretch=True),
+    Column("Kind", lambda each: each.kind),
+    Column("Results", findings.results_text, title_tip="Whether the model's outputs stay what they are"),
+)
+
+COVERAGE_COLUMNS: tuple[Column[CoverageRow], ...] = (
+    Column("Runtime", lambda row: row.title, tip=lambda row: row.backend),
+    Column("Version", lambda row: row.version),
+    Column(
+        "Runs",
+        lambda row: row.supported / row.total if row.supported is not None and row.total else None,
+        text=findings.runs_text,
+        align="right",
+        title_tip="Nodes that it runs itself, as it counts them",
+    ),
+    Column(
+        "Boundaries",
+        lambda row: row.boundaries,
+        text=findings.boundaries_text,
+        align="right",
+        title_tip="Places where data goes from one provider or device to another",
+    ),
+    Column("Does not run", findings.rest_text, tip=findings.rest_text, stretch=True),
 )
 
 WEIGHT_COLUMNS: tuple[Column[Weight], ...] = (

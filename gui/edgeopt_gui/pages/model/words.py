@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from edgeopt.graph.analysis import Analysis, DeploymentRow, NodeRow, OperatorRow, Tensor
 from edgeopt_gui import units
+from edgeopt_gui.pages.model import work
 from edgeopt_gui.widgets.bars import Bar
 from edgeopt_gui.widgets.fact import Fact, FactGroup
 
@@ -27,7 +28,7 @@ def headline(analysis: Analysis) -> str:
 
 def summary(analysis: Analysis) -> tuple[FactGroup, ...]:
     facts = [fact for fact in _facts(analysis) if fact.value]
-    found = [FactGroup("Model", tuple(facts)), *_ports(analysis)]
+    found = [FactGroup("Model", tuple(facts)), work.run_facts(analysis), *_ports(analysis)]
     if analysis.deployment is not None:
         found.insert(0, _deployment(analysis.deployment))
     return tuple(found)
@@ -57,6 +58,7 @@ def node_facts(node: NodeRow) -> tuple[FactGroup, ...]:
         Fact("Operator", operator_key(node.operator, node.domain)),
         Fact("Name", node.name or "none"),
         Fact("Inside", node.inside),
+        *work.node_facts(node),
         *_tensors("Input", node.inputs),
         *_tensors("Output", node.outputs),
         Fact("Weights", _node_weights(node)),

@@ -3,14 +3,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QScrollArea, QTabWidget
 
-from edgeopt.analyzing.analyze import analyze
-from edgeopt.samples import MODEL
 from edgeopt_gui.pages.model.content import ModelContent
-
-
-@pytest.fixture(scope="module")
-def analysis():
-    return analyze(MODEL)
 
 
 @pytest.fixture
@@ -30,9 +23,20 @@ def titles(content):
 
 
 def test_the_tabs_say_how_much_is_in_them(content, analysis):
-    assert titles(content) == ["Nodes (95)", "Weights (49)", "Inputs and outputs (2)"]
+    before = [
+        "Nodes (95)",
+        "Operators (16)",
+        "Opportunities",
+        "Runtimes",
+        "Weights (49)",
+        "Inputs and outputs (2)",
+    ]
+    assert titles(content) == before
+    content.show_findings(analysis)
+    opportunities, runtimes = len(analysis.opportunities), len(analysis.coverage)
+    assert titles(content)[2:4] == [f"Opportunities ({opportunities})", f"Runtimes ({runtimes})"]
     content.show_analysis(msgspec.structs.replace(analysis, weights_count=1234))
-    assert titles(content)[1] == "Largest weights (49 of 1,234)"
+    assert titles(content) == [*before[:4], "Weights (49 of 1,234)", before[5]]
 
 
 def test_notes_stand_there_when_there_are_some(content, analysis):
@@ -56,3 +60,64 @@ def test_choosing_a_bar_shows_its_nodes(content):
     content.operators.choose("Gemm")
     assert tabs.currentIndex() == 0
     assert [node.operator for node in content.nodes.records.shown] == ["Gemm"]
+    content.categories.choose("convolution")
+    assert content.operators.choice == ""
+    assert {node.operator for node in content.nodes.records.shown} == {"Conv"}
+    content.nodes.all.click()
+    assert content.categories.choice == ""
+    assert content.nodes.records.rowCount() == 95
+
+
+def test_enter_on_an_operator_shows_its_nodes(content):
+    content.findChild(QTabWidget).setCurrentWidget(content.operators_table)
+    content.operators_table.table.chosen.emit(
+        next(r for r in content.operators_table.records.rows if r.count == 9)
+    )
+    assert {node.operator for node in content.nodes.records.shown} == {content.operators.choice}
+    assert content.nodes.isVisible()
+
+
+def bold(content):
+    font = Qt.ItemDataRole.FontRole
+    records = content.nodes.records
+    return [row.name for place, row in enumerate(records.shown) if records.index(place, 0).data(font)]
+
+
+def test_an_opportunity_marks_its_nodes_and_shows_them(content, analysis):
+    tabs = content.findChild(QTabWidget)
+    content.show_findings(analysis)
+    assert bold(content) == []
+    tabs.setCurrentWidget(content.opportunities)
+    norms = next(each for each in analysis.opportunities if each.title.startswith("Batch normalizations"))
+    content.opportunities.table.pick((norms.kind, norms.title, norms.reason))
+    assert len(bold(content)) == len(norms.nodes) == 9
+    assert norms.title in content.nodes.marks.text()
+    content.opportunities.nodes.click()
+    assert content.nodes.isVisible()
+    assert {node.operator for node in content.nodes.records.shown} == {"BatchNormalization"}
+
+
+def test_what_comes_later_leaves_filters_and_places_alone(content, analysis):
+    tabs = content.findChild(QTabWidget)
+    tabs.setCurrentWidget(content.runtimes)
+    content.operators.choose("Conv")
+    tabs.setCurrentWidget(content.runtimes)
+    content.nodes.bar.line.setText("conv2d_3")
+    content.show_findings(msgspec.structs.replace(analysis, operators=analysis.operators[:8]))
+    content.show_nodes(list(analysis.nodes))
+    assert content.operators.choice == "Conv"
+    assert [node.name for node in content.nodes.records.shown] == ["node_conv2d_3"]
+    assert content.runtimes.isVisible()
+    assert len(content.runtimes.records.rows) == len(analysis.coverage)
+
+
+def test_another_model_has_no_opportunities_of_the_last_one(content, analysis):
+    content.show_findings(analysis)
+    content.findChild(QTabWidget).setCurrentWidget(content.opportunities)
+    assert bold(content)
+    content.show_analysis(analysis)
+    content.say("Trying the passes…")
+    content.show_nodes(list(analysis.nodes))
+    assert content.opportunities.records.rows == ()
+    assert content.opportunities.sentence.text() == "Trying the passes…"
+    assert bold(content) == []

@@ -1,18 +1,18 @@
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QFont
 from PySide6.QtTest import QAbstractItemModelTester
 
-from edgeopt.analyzing.analyze import analyze
-from edgeopt.samples import MODEL
 from edgeopt_gui.pages.model.nodes import Nodes
+from edgeopt_gui.pages.model.work import Totals, totals
 
 
 @pytest.fixture
-def nodes(qtbot):
+def nodes(qtbot, analysis):
     made = Nodes()
     qtbot.addWidget(made)
     made.watcher = QAbstractItemModelTester(made.records, QAbstractItemModelTester.FailureReportingMode.Warning)
-    made.set_nodes(analyze(MODEL).nodes)
+    made.set_nodes(analysis.nodes, totals(analysis))
     made.resize(700, 600)
     made.show()
     return made
@@ -49,3 +49,36 @@ def test_a_search_without_an_answer_says_so(qtbot, nodes):
     assert not nodes.details.isVisible()
     nodes.bar.line.clear()
     assert nodes.details.isVisible()
+
+
+def titles(nodes):
+    header = nodes.table.horizontalHeader()
+    return [c.title for place, c in enumerate(nodes.records.columns) if not header.isSectionHidden(place)]
+
+
+def test_shares_are_of_the_least_time_where_it_is_known_and_else_of_the_operations(nodes, analysis):
+    assert "Work %" in titles(nodes)
+    assert "Time %" not in titles(nodes)
+    nodes.set_nodes(analysis.nodes, Totals(1000, 1.5))
+    assert "Time %" in titles(nodes)
+    assert "Work %" not in titles(nodes)
+
+
+def test_marked_nodes_stand_out_and_a_line_says_why(nodes):
+    nodes.mark(frozenset({"node_conv2d"}), "Quantize the large layers")
+    fonts = {
+        row.name: nodes.records.index(place, 0).data(Qt.ItemDataRole.FontRole)
+        for place, row in enumerate(nodes.records.shown)
+    }
+    assert [name for name, font in fonts.items() if isinstance(font, QFont) and font.bold()] == ["node_conv2d"]
+    assert nodes.marks.isVisible()
+    assert "Quantize the large layers" in nodes.marks.text()
+    nodes.mark(frozenset(), "")
+    assert not nodes.marks.isVisible()
+
+
+def test_the_same_nodes_again_move_nothing(qtbot, nodes, analysis):
+    nodes.table.pick(("", 40))
+    with qtbot.assertNotEmitted(nodes.records.modelReset):
+        nodes.set_nodes(list(analysis.nodes), totals(analysis))
+    assert nodes.table.current.position == 40

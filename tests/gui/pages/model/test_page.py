@@ -4,18 +4,23 @@ import signal
 import time
 from itertools import pairwise
 
+import msgspec
 import pytest
 from onnx import TensorProto, helper, save
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QGuiApplication
 
+from edgeopt.graph.analysis import Opportunity
 from edgeopt.samples import MODEL
+from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.pages.model.page import ENTRY
 from edgeopt_gui.subject import subject_at
 from edgeopt_gui.widgets.action_button import ActionButton
 
 LONGEST_GAP_S = 0.15
 """More than the 50 ms that the app allows itself: the tests run on slow and busy machines too."""
+
+PATIENCE_MS = 60_000
 
 
 @pytest.fixture
@@ -25,11 +30,11 @@ def page(qtbot, open_page):
 
 @pytest.fixture
 def read(qtbot, context, page):
-    """Opens a model and waits until it has been read."""
+    """Opens a model and waits until it has been read, but not until passes and runtimes were asked."""
 
     def open_it(path):
         context.open(subject_at(path))
-        qtbot.waitUntil(lambda: not context.jobs.jobs, timeout=30_000)
+        qtbot.waitUntil(lambda: page.state != "busy", timeout=PATIENCE_MS)
         if page.state == "content":
             qtbot.waitUntil(lambda: len(page.view.nodes.records.rows) == page.analysis.nodes_count)
         return page
@@ -55,17 +60,13 @@ def test_shows_what_the_sample_is_made_of(read):
     assert page.why_not_optimize() == ""
 
 
-def test_a_bar_filters_the_nodes(read):
+def test_a_bar_filters_the_nodes_until_another_model_is_read(read, conv_model):
     page = read(MODEL)
     page.view.operators.choose("Conv")
     assert {node.operator for node in page.view.nodes.records.shown} == {"Conv"}
     page.view.nodes.all.click()
     assert page.view.operators.choice == ""
     assert page.view.nodes.records.rowCount() == 95
-
-
-def test_another_model_starts_without_the_filters_of_the_last_one(read, conv_model):
-    page = read(MODEL)
     page.view.operators.choose("Conv")
     page.view.nodes.bar.line.setText("conv2d_3")
     read(conv_model)
@@ -78,16 +79,16 @@ def test_a_bundle_shows_its_deployment(read, conv_bundle):
     assert "optimized already" in page.why_not_optimize()
 
 
-@pytest.mark.parametrize("content", [b"", b"<html>not found</html>", b"\x08\x07\x12\x04torn"])
-def test_a_broken_model_says_why_and_the_next_one_opens(read, tmp_path, content):
+def test_broken_models_say_why_and_the_next_one_opens(read, tmp_path):
     broken = tmp_path / "broken.onnx"
-    broken.write_bytes(content)
-    page = read(broken)
-    assert page.state == "error"
-    assert page.analysis is None
-    assert page.why_not_known()
-    offered = {button.key for button in page.findChildren(ActionButton) if button.isVisible()}
-    assert offered == {"model.analyze", "app.open-model"}
+    for content in (b"", b"<html>not found</html>", b"\x08\x07\x12\x04torn"):
+        broken.write_bytes(content)
+        page = read(broken)
+        assert page.state == "error", content
+        assert page.analysis is None
+        assert page.why_not_known()
+        offered = {button.key for button in page.findChildren(ActionButton) if button.isVisible()}
+        assert offered == {"model.analyze", "app.open-model"}
     assert read(MODEL).state == "content"
 
 
@@ -98,45 +99,91 @@ def test_a_model_that_was_mended_is_read_again(qtbot, context, read, tmp_path):
     model.write_bytes(MODEL.read_bytes())
     page.analyze()
     assert page.state == "busy"
-    qtbot.waitUntil(lambda: page.state == "content", timeout=30_000)
+    qtbot.waitUntil(lambda: page.state == "content", timeout=PATIENCE_MS)
 
 
 def test_a_killed_reader_is_told_and_can_be_started_again(qtbot, context, page):
     context.open(subject_at(MODEL))
     os.kill(context.jobs.jobs[0].pid, signal.SIGKILL)
-    qtbot.waitUntil(lambda: page.state == "error", timeout=30_000)
+    qtbot.waitUntil(lambda: page.state == "error", timeout=PATIENCE_MS)
     page.analyze()
-    qtbot.waitUntil(lambda: page.state == "content", timeout=30_000)
+    qtbot.waitUntil(lambda: page.state == "content", timeout=PATIENCE_MS)
 
 
 def test_the_last_one_opened_is_shown(qtbot, context, page, conv_model):
     context.open(subject_at(MODEL))
     context.open(subject_at(conv_model))
-    qtbot.waitUntil(lambda: not context.jobs.jobs, timeout=30_000)
-    assert page.state == "content"
+    qtbot.waitUntil(lambda: page.state == "content", timeout=PATIENCE_MS)
     assert page.analysis.name == conv_model.name
     context.open(None)
     assert page.state == "empty"
 
 
-def test_search_puts_the_cursor_there(qtbot, read):
+def found(page):
+    return len(page.view.opportunities.records.rows), len(page.view.runtimes.records.rows)
+
+
+def says(page):
+    return page.view.opportunities.sentence.text()
+
+
+def test_what_could_be_done_and_what_would_run_it_come_later(qtbot, context, read):
+    page = read(MODEL)
+    assert found(page) == (0, 0)
+    assert [job.command.arguments for job in context.jobs.jobs] == [page.command().arguments]
+    assert "runtimes" in says(page)
+    assert page.why_not_analyze()
+    page.view.operators.choose("Conv")
+    qtbot.waitUntil(lambda: not context.jobs.jobs, timeout=PATIENCE_MS)
+    assert min(found(page)) > 0
+    assert page.view.operators.choice == "Conv"
+    assert page.why_not_analyze() == ""
+
+
+def test_it_gives_way_to_what_others_start_and_comes_back(qtbot, context, read):
+    page = read(MODEL)
+    looking = context.jobs.jobs[-1]
+    other = context.jobs.run(Command("Reading the device", ("probe",)))
+    assert looking.cancelled
+    assert "nothing else runs" in says(page)
+    with qtbot.waitSignal(other.ended, timeout=PATIENCE_MS):
+        pass
+    qtbot.waitUntil(lambda: "asking" in says(page), timeout=PATIENCE_MS)
+    assert looking not in context.jobs.jobs
+
+
+def test_nobody_is_asked_before_the_page_is_seen(qtbot, context, open_window):
+    from edgeopt_gui.pages import PAGES
+
+    window = open_window(tuple(entry for entry in PAGES if entry.key in {"live", "model"}))
+    window.show_page("live")
+    context.open(subject_at(MODEL))
+    page = window.page("model")
+    qtbot.waitUntil(lambda: page.state == "content", timeout=PATIENCE_MS)
+    assert context.jobs.jobs == ()
+    window.show_page("model")
+    assert [job.command.arguments for job in context.jobs.jobs] == [page.command().arguments]
+
+
+def test_a_killed_search_for_opportunities_leaves_what_is_known(qtbot, context, read):
+    page = read(MODEL)
+    os.kill(context.jobs.jobs[-1].pid, signal.SIGKILL)
+    qtbot.waitUntil(lambda: "killed" in says(page), timeout=PATIENCE_MS)
+    assert "F5" in says(page)
+    assert page.state == "content"
+    assert page.why_not_analyze() == ""
+
+
+def test_it_can_be_searched_its_digest_copied_and_the_next_page_shown(qtbot, context, read):
     page = read(MODEL)
     page.search()
     qtbot.waitUntil(page.view.nodes.bar.line.hasFocus)
-
-
-def test_the_digest_can_be_copied(read):
-    page = read(MODEL)
     page.copy_digest()
     assert QGuiApplication.clipboard().text() == page.analysis.digest
-
-
-@pytest.mark.parametrize(("way", "to"), [("optimize", "optimize"), ("watch", "live")])
-def test_leads_to_the_next_page(qtbot, context, read, way, to):
-    page = read(MODEL)
-    with qtbot.waitSignal(context.page_wanted) as wanted:
-        getattr(page, way)()
-    assert wanted.args == [to]
+    for way, to in ((page.optimize, "optimize"), (page.watch, "live")):
+        with qtbot.waitSignal(context.page_wanted) as wanted:
+            way()
+        assert wanted.args == [to]
 
 
 @pytest.fixture
@@ -159,4 +206,15 @@ def test_ten_thousand_nodes_do_not_stop_the_app(read, long_model):
     page.view.nodes.bar.line.setText("relu_99")
     moments.append(time.thread_time())
     assert page.view.nodes.records.rowCount() == 111
+    # As when passes and runtimes have answered: the same nodes come once more, and all of them are marked.
+    nodes = page.view.nodes.records.rows
+    named = Opportunity("layout", "t", "r", tuple(f"Relu '{node.name}'" for node in nodes))
+    moments.append(time.thread_time())
+    page.view.show_findings(msgspec.structs.replace(page.analysis, opportunities=(named,)))
+    moments.append(time.thread_time())
+    page.view.show_nodes(list(nodes))
+    moments.append(time.thread_time())
+    page.view.opportunities.nodes.click()
+    moments.append(time.thread_time())
+    assert page.view.nodes.records.rowCount() == 10_000
     assert max(after - before for before, after in pairwise(moments)) < LONGEST_GAP_S

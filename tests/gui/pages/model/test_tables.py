@@ -1,13 +1,8 @@
 import pytest
 
-from edgeopt.analyzing.analyze import analyze
-from edgeopt.samples import MODEL
+from edgeopt.graph.analysis import CoverageRow, OperatorRow
 from edgeopt_gui.pages.model import tables
-
-
-@pytest.fixture(scope="module")
-def analysis():
-    return analyze(MODEL)
+from edgeopt_gui.pages.model.work import Totals, totals
 
 
 def texts(columns, row):
@@ -23,7 +18,40 @@ def test_ports(analysis):
 
 def test_nodes(analysis):
     conv = next(node for node in analysis.nodes if node.operator == "Conv")
-    assert texts(tables.NODE_COLUMNS, conv) == ["8", "Conv", "node_conv2d", "[batch, 24, 32, 32]", "864 bytes"]
+    columns = tables.node_columns(lambda: Totals(2_766_144))
+    place = ["8", "Conv", "convolution", "node_conv2d", "[batch, 24, 32, 32]"]
+    assert texts(columns, conv) == [*place, "442 k", "16.0%", "unknown", "864 bytes"]
+
+
+def test_operators(analysis):
+    conv = next(row for row in analysis.operators if row.operator == "Conv")
+    shown = texts(tables.operator_columns(lambda: totals(analysis)), conv)
+    assert shown == ["Conv", "convolution", "9", "2.51 M", "90.9%", "unknown", "37.2 KiB"]
+
+
+def test_an_operator_of_unknown_cost_is_no_zero():
+    odd = OperatorRow("Odd", "mine", 3, unknown=3)
+    columns = tables.operator_columns(lambda: Totals(100))
+    assert texts(columns, odd) == ["mine.Odd", "unknown", "3", "unknown", "unknown", "unknown", ""]
+    assert [column.value(odd) for column in columns[3:6]] == [None, None, None]
+
+
+def test_opportunities(analysis):
+    rows = {each.kind: texts(tables.OPPORTUNITY_COLUMNS, each) for each in analysis.opportunities}
+    gain, title, _, results = rows["unfused patterns"]
+    assert gain.startswith("≤ ")
+    assert title == "Batch normalizations go into the weights before them"
+    assert results == "stay the same"
+    assert rows["quantization"][3] == "change"
+
+
+def test_runtimes():
+    partly = CoverageRow(
+        "onnxruntime-cuda", "ONNX Runtime, CUDA", "1.31.1", 80, 83, ("Odd: o", "If: i", "A: a"), 4
+    )
+    broken = CoverageRow("openvino-cpu", "OpenVINO, CPU", reason="it does not load it")
+    assert texts(tables.COVERAGE_COLUMNS, partly)[2:] == ["80 of 83", "4", "Odd: o, If: i, and 1 more"]
+    assert texts(tables.COVERAGE_COLUMNS, broken)[2:] == ["unknown", "unknown", "it does not load it"]
 
 
 def test_the_search_finds_who_makes_and_who_reads_a_tensor(analysis):

@@ -1,5 +1,7 @@
 """What the tests of the page share: one real search, recorded once, and a cache of the test's own."""
 
+import fcntl
+import os
 import subprocess
 import sys
 
@@ -12,12 +14,27 @@ from edgeopt_gui.pages.optimize.result import read_result
 
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory, conv_model, conv_data, quick_profile):
-    """All events of a real search by the command line, the result last."""
-    out = tmp_path_factory.mktemp("recorded") / "conv.edgeopt"
-    arguments = ["--data", conv_data, "-o", out, "--profile", quick_profile, "--time-limit", "5", "--json"]
-    command = [sys.executable, "-m", "edgeopt", "optimize", conv_model, *arguments]
-    done = subprocess.run(list(map(str, command)), capture_output=True, check=True)
-    return tuple(EventLines().feed(done.stdout))
+    """All events of a real search by the command line, the result last; one for all workers of a test run."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    told = folder / "recorded.jsonl"
+    with (folder / "recorded.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not told.exists():
+            arguments = [
+                "--data",
+                conv_data,
+                "-o",
+                folder / "recorded" / "conv.edgeopt",
+                "--profile",
+                quick_profile,
+            ]
+            command = [sys.executable, "-m", "edgeopt", "optimize", conv_model, *arguments, "--time-limit", 5]
+            (folder / "recorded").mkdir(exist_ok=True)
+            done = subprocess.run([*map(str, command), "--json"], capture_output=True, check=True)
+            told.write_bytes(done.stdout)
+    return tuple(EventLines().feed(told.read_bytes()))
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,78 @@
+"""A table, and below it what there is to say of the row under the cursor."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFrame, QScrollArea, QSplitter, QStackedLayout, QVBoxLayout, QWidget
+
+from edgeopt_gui.pages.model.tables import hidden_columns
+from edgeopt_gui.pages.model.work import Totals
+from edgeopt_gui.widgets.heading import quiet
+from edgeopt_gui.widgets.records import RecordsModel
+from edgeopt_gui.widgets.records_table import RecordsTable
+
+
+def over_details(table: RecordsTable, below: Sequence[QWidget], name: str, lines: int = 12) -> QSplitter:
+    """The table above, the widgets below it in a part that scrolls; `lines` is how high that part begins."""
+    line = table.fontMetrics().height()
+    area = QScrollArea()
+    area.setFrameShape(QFrame.Shape.NoFrame)
+    area.setWidgetResizable(True)
+    area.setAccessibleName(name)
+    inner = QWidget()
+    column = QVBoxLayout(inner)
+    column.setContentsMargins(0, line // 2, 0, 0)
+    for widget in below:
+        column.addWidget(widget)
+    column.addStretch(1)
+    area.setWidget(inner)
+    split = QSplitter(Qt.Orientation.Vertical)
+    split.setChildrenCollapsible(False)
+    split.addWidget(table)
+    split.addWidget(area)
+    split.setStretchFactor(0, 1)
+    split.setSizes([line * (52 - lines), line * lines])
+    return split
+
+
+def show_shares(table: RecordsTable, whole: Totals) -> None:
+    """Shows the column of shares that can be told, and hides the other."""
+    hidden = set(hidden_columns(table.records.columns, whole))
+    for place in range(len(table.records.columns)):
+        table.setColumnHidden(place, place in hidden)
+
+
+class Detailed(QWidget):
+    """Such a table as a tab, or one sentence where there are no rows."""
+
+    def __init__(self, records: RecordsModel[Any], name: str, below: Sequence[QWidget], lines: int) -> None:
+        super().__init__()
+        self.records = records
+        self.table = RecordsTable(records, name)
+        self.sentence = quiet()
+        self.sentence.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        margin = self.fontMetrics().height()
+        self.sentence.setMargin(margin)
+        full = QWidget()
+        column = QVBoxLayout(full)
+        column.setContentsMargins(0, margin // 2, 0, 0)
+        column.addWidget(over_details(self.table, below, f"{name}: details", lines))
+        self._stack = QStackedLayout(self)
+        for face in (self.sentence, full):
+            self._stack.addWidget(face)
+        records.modelReset.connect(self._pick_one)
+
+    def set_rows(self, rows: Iterable[Any], otherwise: str) -> None:
+        """`otherwise` is the sentence that stands here when there are none."""
+        rows = tuple(rows)
+        self.sentence.setText(otherwise)
+        self._stack.setCurrentIndex(1 if rows else 0)
+        if rows != self.records.rows:
+            self.records.set_rows(rows)
+            self.table.fit()
+
+    def _pick_one(self) -> None:
+        """The details never stand empty beside a table with rows."""
+        if self.records.shown and self.table.current is None:
+            self.table.pick(self.records.key(self.records.row(0)))

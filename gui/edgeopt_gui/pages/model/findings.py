@@ -1,0 +1,106 @@
+"""Opportunities, and what each runtime would run, in words."""
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+
+from edgeopt.graph.analysis import CoverageRow, NodeRow
+from edgeopt.graph.analysis.records import Opportunity
+from edgeopt_gui import units
+from edgeopt_gui.jobs.command import Command
+from edgeopt_gui.widgets.fact import Fact, FactGroup
+
+UNKNOWN = "unknown"
+_MOST_NAMES = 12
+_NAMED = 2
+_WITH_OPERATOR = re.compile(r"[^']+ '(?P<name>.+)'")
+
+
+def gain_text(opportunity: Opportunity) -> str:
+    """`≤ 12%` of the time of one run, or that there is no estimate."""
+    share = opportunity.gain_share
+    if share is None:
+        return "no estimate"
+    return f"≤ {share:.0%}" if share >= 0.01 else "< 1%"
+
+
+def results_text(opportunity: Opportunity) -> str:
+    return "stay the same" if opportunity.exact else "change"
+
+
+def opportunity_facts(opportunity: Opportunity) -> tuple[FactGroup, ...]:
+    exact = "stay the same, but for rounding" if opportunity.exact else "change; the accuracy has to be measured"
+    facts = (
+        Fact("Why", opportunity.reason),
+        Fact("Estimate", opportunity.basis),
+        Fact("Results", exact),
+        Fact("Nodes", _listed(opportunity.nodes, _MOST_NAMES)),
+    )
+    return (FactGroup(opportunity.title, tuple(fact for fact in facts if fact.value)),)
+
+
+def command_of(opportunity: Opportunity) -> Command | None:
+    """What would use it, as the app shows other commands."""
+    words = shlex.split(opportunity.command)
+    return Command(opportunity.title, tuple(words[1:])) if words[:1] == ["edgeopt"] else None
+
+
+def names_of(opportunity: Opportunity) -> frozenset[str]:
+    """Its nodes by name; some are told with their operator, `Conv 'name'`."""
+    matches = (_WITH_OPERATOR.fullmatch(node) for node in opportunity.nodes)
+    return frozenset(opportunity.nodes) | frozenset(match["name"] for match in matches if match)
+
+
+def is_named(node: NodeRow, names: frozenset[str]) -> bool:
+    """A node without a name is known by its first output."""
+    name = node.name or (node.outputs[0].name if node.outputs else "")
+    return name in names or (bool(node.inside) and f"{node.inside}/{name}" in names)
+
+
+def runs_text(row: CoverageRow) -> str:
+    """`83 of 85`."""
+    return UNKNOWN if row.supported is None or row.total is None else f"{row.supported:,} of {row.total:,}"
+
+
+def boundaries_text(row: CoverageRow) -> str:
+    return UNKNOWN if row.boundaries is None else units.count(row.boundaries)
+
+
+def rest_text(row: CoverageRow) -> str:
+    """What it does not run, or why it runs nothing, in one line."""
+    if row.unsupported:
+        return _listed(row.unsupported, _NAMED)
+    if row.reason:
+        return row.reason
+    return "nothing" if row.supported is not None else UNKNOWN
+
+
+def coverage_facts(row: CoverageRow) -> tuple[FactGroup, ...]:
+    counted = f"{runs_text(row)} nodes, as this runtime counts them" if row.supported is not None else UNKNOWN
+    facts = (
+        Fact("Backend", row.backend),
+        Fact("Version", row.version),
+        Fact("Runs", counted),
+        Fact("Not its own", _listed(row.unsupported, _MOST_NAMES)),
+        Fact("Why", row.reason),
+        Fact("Boundaries", _boundaries(row)),
+    )
+    return (FactGroup(row.title, tuple(fact for fact in facts if fact.value)),)
+
+
+def _boundaries(row: CoverageRow) -> str:
+    if row.boundaries is None:
+        return UNKNOWN
+    if not row.boundaries:
+        return "none: data stays where it is"
+    return f"data changes place {units.count(row.boundaries, 'time')} in one run"
+
+
+def _listed(names: Iterable[str], most: int) -> str:
+    return ", ".join(_first(tuple(names), most))
+
+
+def _first(names: tuple[str, ...], most: int) -> Iterator[str]:
+    yield from names[:most]
+    if len(names) > most:
+        yield f"and {len(names) - most:,} more"

@@ -1,0 +1,54 @@
+"""What could be done about the model: how much it may gain, why, at which nodes, and the command that does it."""
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
+
+from edgeopt.graph.analysis.records import Opportunity
+from edgeopt_gui import units
+from edgeopt_gui.pages.model import findings
+from edgeopt_gui.pages.model.details import Detailed
+from edgeopt_gui.pages.model.tables import OPPORTUNITY_COLUMNS
+from edgeopt_gui.widgets.command_line import CommandLine
+from edgeopt_gui.widgets.facts import FactsView
+from edgeopt_gui.widgets.records import RecordsModel
+
+
+class Opportunities(Detailed):
+    looked_at = Signal(object)
+    """The `Opportunity` that the user sees the details of; None when there is none."""
+    nodes_wanted = Signal(object)
+    """The nodes of this one are to be shown."""
+
+    def __init__(self) -> None:
+        self.facts = FactsView(name_letters=12)
+        self.command = CommandLine()
+        self.nodes = QPushButton()
+        self.nodes.setToolTip("Show only these in the table of nodes")
+        actions = QWidget()
+        row = QHBoxLayout(actions)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(self.command, 1)
+        row.addWidget(self.nodes)
+        records = RecordsModel(OPPORTUNITY_COLUMNS, key=lambda each: (each.kind, each.title, each.reason))
+        super().__init__(records, "Opportunities", (actions, self.facts), lines=17)
+        self.nodes.clicked.connect(lambda: self._want_nodes(self.table.current))
+        self.table.chosen.connect(self._want_nodes)
+        self.table.picked.connect(self._show)
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
+        super().showEvent(event)
+        self.looked_at.emit(self.table.current)
+
+    def _want_nodes(self, opportunity: Opportunity) -> None:
+        if opportunity.nodes:
+            self.nodes_wanted.emit(opportunity)
+
+    def _show(self, opportunity: Opportunity | None) -> None:
+        self.command.set(findings.command_of(opportunity) if opportunity is not None else None)
+        named = len(opportunity.nodes) if opportunity is not None else 0
+        self.nodes.setVisible(named > 0)
+        self.nodes.setText("Show its node" if named == 1 else f"Show its {units.count(named, 'node')}")
+        self.facts.set_groups(findings.opportunity_facts(opportunity) if opportunity is not None else ())
+        if self.isVisible() or opportunity is None:
+            self.looked_at.emit(opportunity)

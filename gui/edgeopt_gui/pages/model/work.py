@@ -1,0 +1,142 @@
+"""What a run of the model takes, in words: of all of it, of a node, of an operator, of a category."""
+
+from dataclasses import dataclass
+
+from edgeopt.cli import analyze_sections as sections
+from edgeopt.graph.analysis import Analysis, NodeRow, OperatorRow
+from edgeopt.graph.analysis.records import CategoryRow
+from edgeopt.graph.analysis.sums import HOLDERS
+from edgeopt_gui import units
+from edgeopt_gui.widgets.bars import Bar
+from edgeopt_gui.widgets.fact import Fact, FactGroup
+
+UNKNOWN = "unknown"
+_IN_ITS_NODES = "in its nodes"
+_NOT_COUNTED = "not counted"
+_SHORT = {"Memory moved": "Moved"}
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Of all nodes together: what shares are shares of; None where it is not known."""
+
+    operations: int | None = None
+    least_ms: float | None = None
+
+
+def totals(analysis: Analysis) -> Totals:
+    done = analysis.work
+    return Totals(done.operations or None, done.least_ms or None) if done is not None else Totals()
+
+
+def run_facts(analysis: Analysis) -> FactGroup:
+    """One run, in the words of `edgeopt analyze`."""
+    told = sections.work(analysis)
+    rows = told.rows if told is not None else (("Operations", UNKNOWN),)
+    return FactGroup("One run", tuple(Fact(_SHORT.get(title, title), value) for title, value in rows))
+
+
+def operations_of(node: NodeRow) -> int | None:
+    """In one run of the model; None where it is not known, or told by the nodes that this one holds."""
+    if node.operator in HOLDERS or node.cost.operations is None:
+        return None
+    return node.cost.operations * node.runs
+
+
+def operations_text(node: NodeRow) -> str:
+    operations = operations_of(node)
+    return _odd(node) or (UNKNOWN if operations is None else scaled(operations))
+
+
+def operations_share(node: NodeRow, whole: Totals) -> float | None:
+    return _share(operations_of(node), whole.operations)
+
+
+def least_share(node: NodeRow, whole: Totals) -> float | None:
+    return _share(None if node.least_ms is None else node.least_ms * node.runs, whole.least_ms)
+
+
+def share_text(node: NodeRow, share: float | None) -> str:
+    """Nothing where the operations say already why there is none."""
+    return "" if _odd(node) else percent(share)
+
+
+def node_facts(node: NodeRow) -> tuple[Fact, ...]:
+    return (
+        Fact("Category", node.category),
+        Fact("Runs", "" if node.runs == 1 else f"{units.count(node.runs, 'time')} in one run of the model"),
+        Fact("Work", _node_work(node)),
+        Fact("Least time", _node_time(node)),
+    )
+
+
+def operator_operations(row: OperatorRow | CategoryRow) -> str:
+    """`≥ 2.5 M` where some of its nodes are not in the sum."""
+    if row.unknown and row.unknown == row.count:
+        return UNKNOWN
+    return f"≥ {scaled(row.operations)}" if row.unknown else scaled(row.operations)
+
+
+def operator_share(row: OperatorRow | CategoryRow, whole: Totals) -> float | None:
+    """Of the operations."""
+    return None if row.unknown and row.unknown == row.count else _share(row.operations, whole.operations)
+
+
+def operator_least_share(row: OperatorRow | CategoryRow, whole: Totals) -> float | None:
+    return _share(row.least_ms, whole.least_ms)
+
+
+def category_bars(analysis: Analysis) -> tuple[Bar, ...]:
+    """Where the least time goes, or the operations where the device's peaks are not measured."""
+    whole = totals(analysis)
+    of = operator_share if whole.least_ms is None else operator_least_share
+    rows = sorted(analysis.categories, key=lambda row: -(of(row, whole) or 0.0))
+    return tuple(
+        Bar(row.category, row.category, of(row, whole) or 0.0, percent(of(row, whole)), _tip(row)) for row in rows
+    )
+
+
+def category_title(analysis: Analysis) -> str:
+    return "Where the operations are" if totals(analysis).least_ms is None else "Where the least time goes"
+
+
+def percent(share: float | None) -> str:
+    if share is None:
+        return UNKNOWN
+    return f"{share:.1%}" if share >= 0.0005 else "< 0.1%" if share else "0%"
+
+
+def scaled(count: float, unit: str = "") -> str:
+    """`524 k`, `1.05 G`."""
+    return f"{sections.scaled(count)}{unit}".strip()
+
+
+def _share(part: float | None, whole: float | None) -> float | None:
+    return None if part is None or whole is None else part / whole
+
+
+def _odd(node: NodeRow) -> str:
+    """Instead of a figure."""
+    if node.operator in HOLDERS:
+        return _IN_ITS_NODES
+    return "" if node.runs else _NOT_COUNTED
+
+
+def _node_work(node: NodeRow) -> str:
+    moved, operations = sections.moved(node.cost), node.cost.operations
+    if operations is None and moved is None:
+        return f"{UNKNOWN}: {node.cost.unknown}" if node.cost.unknown else UNKNOWN
+    told = UNKNOWN if operations is None else scaled(operations)
+    return f"{told} operations, {UNKNOWN if moved is None else scaled(moved, 'B')} moved"
+
+
+def _node_time(node: NodeRow) -> str:
+    if node.least_ms is None:
+        return ""
+    return sections.milliseconds(node.least_ms) + (f", bound by {node.bound}" if node.bound else "")
+
+
+def _tip(row: CategoryRow) -> str:
+    moved = UNKNOWN if row.unknown == row.count else scaled(row.moved_bytes, "B")
+    nodes = units.count(row.count, "node")
+    return f"{row.category}: {nodes}, {operator_operations(row)} operations, {moved} moved"

@@ -1,0 +1,14 @@
+from edgeopt_gui.pages.model.operators import Operators
+from edgeopt_gui.pages.model.work import Totals, totals
+
+
+def test_shows_the_share_that_is_known(qtbot, analysis):
+    tab = Operators()
+    qtbot.addWidget(tab)
+    titles = [column.title for column in tab.records.columns]
+    tab.set_rows(analysis.operators, totals(analysis))
+    assert tab.records.rowCount() == 16
+    assert tab.table.isColumnHidden(titles.index("Time %"))
+    tab.set_rows(analysis.operators, Totals(1000, 2.0))
+    assert not tab.table.isColumnHidden(titles.index("Time %"))
+    assert tab.table.isColumnHidden(titles.index("Work %"))
