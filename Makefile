@@ -30,9 +30,12 @@ demo: .venv/.demo
 # A worker that dies is a failure at once: started anew, pytest would wait for it for ever.
 TOGETHER := -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
+# The files with such tests: only to collect all the others takes ten seconds.
+ALONE := $$(grep -rl --include='test_*.py' 'mark[.]alone' tests | sort)
+
 test: .venv/.dev
 	@$(PYTHON) -m pytest $(TOGETHER) -m 'not alone'
-	@$(PYTHON) -m pytest -m alone
+	@$(PYTHON) -m pytest -m alone $(ALONE)
 
 test-fast: .venv/.dev
 	@$(PYTHON) -m pytest $(TOGETHER) -m 'not slow and not alone'

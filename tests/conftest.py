@@ -25,6 +25,21 @@ order = ["onnxruntime-cpu"]
 """
 
 
+# Every phase of a search, and nothing more than once.
+SHORT_PROFILE = """
+name = "short"
+title = "A search that is over at once"
+extends = "generic-cpu"
+[precision]
+ladder = ["source", "ort-static-int8"]
+[backends]
+order = ["onnxruntime-cpu"]
+[search]
+max_candidates = 3
+time_limit_s = 2
+"""
+
+
 def write_onnx(path, nodes, weights, inputs, outputs, opset=17):
     """Writes a model of (operator, inputs, outputs, attributes) rows and arrays by name."""
     rows = [helper.make_node(op, ins, outs, f"{op}_{k}", **more) for k, (op, ins, outs, more) in enumerate(nodes)]
@@ -115,6 +130,14 @@ def quick_profile(models):
     """A target profile with ONNX Runtime alone, so that a search takes seconds."""
     path = models / "quick.toml"
     path.write_text(QUICK_PROFILE)
+    return path
+
+
+@pytest.fixture(scope="session")
+def short_profile(models):
+    """A target profile for searches that are stopped, of which nobody reads the outcome."""
+    path = models / "short.toml"
+    path.write_text(SHORT_PROFILE)
     return path
 
 

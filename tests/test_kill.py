@@ -93,11 +93,11 @@ class Run:
 
 
 @pytest.fixture
-def start(tmp_path, conv_model, conv_data, quick_profile):
+def start(tmp_path, conv_model, conv_data, short_profile):
     with ExitStack() as stack:
 
         def begin(name, older=None):
-            arguments = [conv_model, "--data", conv_data, "--profile", quick_profile, "--time-limit", 5]
+            arguments = [conv_model, "--data", conv_data, "--profile", short_profile]
             run = Run(tmp_path / name, [str(a) for a in arguments], older)
             stack.callback(run.close)
             return run
@@ -138,7 +138,6 @@ def test_killed_at_ten_moments(start, conv_model, conv_bundle):
     ("phase", "number", "code"),
     [
         ("making variants", signal.SIGINT, 130),
-        ("racing", signal.SIGTERM, 143),
         ("proving", signal.SIGINT, 130),
     ],
 )

@@ -15,6 +15,8 @@ from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Tensor
 MODEL = Path(__file__).parents[2] / "edgeopt" / "samples" / "digits_cnn.onnx"
 CLIENTS = 4
 SECONDS = 30.0
+# Between changes, when nothing can go wrong that the tests of one release would not see.
+PAUSE_S = 0.05
 
 
 @pytest.fixture(scope="module")
@@ -62,11 +64,12 @@ def digits_bundles(tmp_path_factory, samples, device_fingerprint):
 
 
 class Client(threading.Thread):
-    """Asks without a pause, in binary and in JSON in turns, and checks every answer."""
+    """Asks in binary and in JSON in turns, and checks every answer; without a pause while releases change."""
 
-    def __init__(self, place, feeds, answers, stop):
+    def __init__(self, place, feeds, answers, stop, changing):
         super().__init__(daemon=True)
         self.place, self.feeds, self.answers, self.stopped = place, feeds, answers, stop
+        self.changing = changing
         self.failures, self.served, self.releases = [], 0, set()
 
     def run(self):
@@ -77,6 +80,7 @@ class Client(threading.Thread):
                 except Exception as error:  # noqa: BLE001 - whatever a client raises is what its user would see
                     self.failures.append(f"{type(error).__name__}: {error}")
                 self.served += 1
+                self.changing.wait(PAUSE_S)
 
     def ask(self, client, position, binary):
         (name, array), (out, wanted) = (next(iter(m[position].items())) for m in (self.feeds, self.answers))
@@ -94,17 +98,19 @@ def test_no_request_fails_while_releases_come_and_go(start_agent, digits_bundles
     bundles, feeds, answers = digits_bundles
     agent = start_agent(soak_s=0.5, soak_requests=50)
     assert agent.deploy(bundles[0])["state"] == "COMMITTED"
-    stop = threading.Event()
-    clients = [Client(f"127.0.0.1:{agent.port}", feeds, answers, stop) for _ in range(CLIENTS)]
+    stop, changing = threading.Event(), threading.Event()
+    clients = [Client(f"127.0.0.1:{agent.port}", feeds, answers, stop, changing) for _ in range(CLIENTS)]
     begin = time.monotonic()
     for client in clients:
         client.start()
     ends = []
     for step, bundle in enumerate(bundles[1:]):
         stop.wait(max(0.0, begin + step * SECONDS / 6 - time.monotonic()))
+        changing.set()
         ends.append(agent.deploy(bundle)["state"])
         if step in {1, 3}:
             ends.append(agent.roll_back()["state"])
+        changing.clear()
     stop.wait(max(0.0, begin + SECONDS - time.monotonic()))
     stop.set()
     for client in clients:

@@ -1,4 +1,4 @@
-"""The command line as its users run it: in a process of its own."""
+"""The command line as its users run it: in a process of its own, or where that does not matter, in this one."""
 
 import json
 import os
@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from edgeopt.cli.main import run
 
 NULL_MODEL = {
     "inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 3]}],
@@ -71,10 +73,23 @@ def start(tmp_path):
 def edgeopt(start):
     """Runs it to its end: exit code, standard output, standard error."""
 
-    def run(*arguments, **more):
+    def started(*arguments, **more):
         return start(*arguments, **more).finish()
 
-    return run
+    return started
+
+
+@pytest.fixture
+def edgeopt_here(tmp_path, monkeypatch, capfd):
+    """The same in this process, half a second sooner: for tests of what a command does, not of how it ends."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def here(*arguments):
+        capfd.readouterr()
+        return run([str(argument) for argument in arguments]), *capfd.readouterr()
+
+    return here
 
 
 @pytest.fixture

@@ -10,6 +10,11 @@ import pytest
 from edgeopt import events
 
 
+@pytest.fixture
+def edgeopt(edgeopt_here):
+    return edgeopt_here
+
+
 def last(out):
     return json.loads(out.splitlines()[-1])
 

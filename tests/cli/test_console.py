@@ -73,21 +73,21 @@ def test_a_program_gets_records_and_the_last_one_is_the_result(edgeopt, null_mod
     ],
 )
 def test_a_failure_has_a_sentence_a_hint_and_its_exit_code(
-    edgeopt, null_model, null_data, tmp_path, arguments, code, name
+    edgeopt_here, null_model, null_data, tmp_path, arguments, code, name
 ):
     null_model()
     null_model("fails", fail="run")
     null_model("crashes", crash="run")
     (tmp_path / "broken.null.json").write_text("{")
     (tmp_path / "model.onnx").write_bytes(b"\x08\x08")
-    left, out, err = edgeopt(*arguments)
+    left, out, err = edgeopt_here(*arguments)
     assert (left, out) == (code, "")
     sentence = next(line for line in err.splitlines() if not line.startswith("["))
     assert sentence.startswith("edgeopt: ")
     assert sentence.endswith(".")
     assert err.splitlines()[-1].startswith("  ")
     assert is_for_people(err)
-    left, out, err = edgeopt(*arguments, "--json")
+    left, out, err = edgeopt_here(*arguments, "--json")
     error = records(out)[-1]
     assert (left, err) == (code, "")
     assert isinstance(error, events.Error)

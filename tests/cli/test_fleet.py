@@ -15,6 +15,11 @@ from edgeopt.fleet.records import Deployment, Previous, Release, Releases, Servi
 from edgeopt.fleet.traffic import Sent
 
 
+@pytest.fixture
+def edgeopt(edgeopt_here):
+    return edgeopt_here
+
+
 def shown(show, record, width=140):
     out = io.StringIO()
     show(record, Console(file=out, width=width, highlight=False))

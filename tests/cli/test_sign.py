@@ -1,7 +1,14 @@
 import json
 import shutil
 
+import pytest
+
 from edgeopt.bundle.sign import claimed_key
+
+
+@pytest.fixture
+def edgeopt(edgeopt_here):
+    return edgeopt_here
 
 
 def test_a_key_is_made_and_a_bundle_signed_and_verified(edgeopt, conv_bundle, tmp_path):

@@ -14,6 +14,11 @@ import pytest
 from edgeopt import samples
 
 
+@pytest.fixture
+def edgeopt(edgeopt_here):
+    return edgeopt_here
+
+
 def lines(text):
     return [json.loads(line) for line in text.splitlines()]
 

@@ -2,10 +2,14 @@ import json
 
 import msgspec
 import numpy as np
+import pytest
 
 from edgeopt.bundle.read import read_bundle
 from edgeopt.search.outcome import Outcome
 from edgeopt.search.split import split
+
+# With the searches of test_optimize, which are made once.
+pytestmark = pytest.mark.alone
 
 
 def test_the_bundle_holds_the_evidence_of_its_search(with_data):
