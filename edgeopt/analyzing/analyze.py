@@ -19,7 +19,7 @@ from edgeopt.errors import MissingExtraError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis import Analysis
 from edgeopt.graph.analysis.given import Given
-from edgeopt.graph.sniff import check_file
+from edgeopt.graph.files.sniff import check_file
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
 

@@ -7,15 +7,15 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from edgeopt.errors import MissingExtraError, ModelError, said_by
-from edgeopt.graph import maps, sniff
-from edgeopt.graph.external import Proto, external_files
-from edgeopt.graph.order import disorder, function_cycle, function_disorder, sort
-from edgeopt.graph.saving import save
+from edgeopt.graph.files import maps, sniff
+from edgeopt.graph.files.external import Proto, external_files
+from edgeopt.graph.files.order import disorder, function_cycle, function_disorder, sort
+from edgeopt.graph.files.saving import save
+from edgeopt.graph.files.stripped import checkable, skeleton, without_big_tensors
+from edgeopt.graph.files.tensors import make_dense, tensor_fault
+from edgeopt.graph.files.versions import check_versions, import_domains
 from edgeopt.graph.shapes import fill_outputs
-from edgeopt.graph.stripped import checkable, skeleton, without_big_tensors
 from edgeopt.graph.structure import unsound
-from edgeopt.graph.tensors import make_dense, tensor_fault
-from edgeopt.graph.versions import check_versions, import_domains
 
 __all__ = ["Model", "digest_of", "load", "save"]
 

@@ -6,8 +6,8 @@ What follows only from data (a `NonZero`, a `Reshape` to a computed shape, the l
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from edgeopt.graph.files.stripped import inferable, skeleton
 from edgeopt.graph.numbers import put_in_numbers
-from edgeopt.graph.stripped import inferable, skeleton
 
 if TYPE_CHECKING:
     import onnx_ir as ir

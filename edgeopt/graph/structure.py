@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.errors import said_by
+from edgeopt.graph.files.stripped import checkable, skeleton
 from edgeopt.graph.shapes import infer_shapes
-from edgeopt.graph.stripped import checkable, skeleton
 
 __all__ = ["Signature", "fault", "infer_shapes", "keep_declared_shapes", "signature", "unsound"]
 

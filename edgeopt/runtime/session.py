@@ -11,7 +11,7 @@ from edgeopt.backends.strictness import fallback
 from edgeopt.bundle.deployment import Deployment
 from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.errors import BundleError, MissingError, ModelError, UsageError
-from edgeopt.graph.sniff import check_file
+from edgeopt.graph.files.sniff import check_file
 
 _log = logging.getLogger(__name__)
 

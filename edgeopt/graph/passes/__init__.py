@@ -6,6 +6,8 @@
 | `algebra/`  | compute the same with fewer or cheaper operators                                |
 | `fusion/`   | several nodes become the one operator that they spell out                       |
 | `layout/`   | the order of dimensions, and the order of nodes                                 |
+
+What several of them know of operators stands in `knowledge/`.
 """
 
 from edgeopt.graph.passes.algebra import (

@@ -1,7 +1,13 @@
+import importlib
+from pathlib import Path
+
 import onnx_ir as ir
+import pytest
 
 from edgeopt.graph.passes import PASSES
 from edgeopt.graph.passes.base import Notes, constant, label, node_count, replace_value
+
+ROOT = Path(__file__).parents[3]
 
 CHAIN = "g (float[2] x) => (float[2] y) { a = Relu(x)  b = Identity(a)  y = Identity(b) }"
 
@@ -49,3 +55,18 @@ def test_an_input_cannot_take_the_name_of_an_output(make_model):
     assert "output of the graph" in replace_value(model.graph.outputs[0], model.graph.inputs[0])
     assert isinstance(model, ir.Model)
     assert [i.name for i in model.graph.inputs] == ["x"]
+
+
+FOLDERS = ("cleaning", "algebra", "fusion", "layout")
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_each_file_of_a_folder_of_passes_is_a_pass_with_tests(folder):
+    source, tests = (root / "graph" / "passes" / folder for root in (ROOT / "edgeopt", ROOT / "tests"))
+    names = [path.stem for path in sorted(source.glob("*.py")) if path.stem != "__init__"]
+    assert names
+    for name in names:
+        module = importlib.import_module(f"edgeopt.graph.passes.{folder}.{name}")
+        assert module.PASS in PASSES, f"{name} is not registered"
+        assert module.PASS.name == name.replace("_", "-")
+        assert (tests / f"test_{name}.py").is_file()

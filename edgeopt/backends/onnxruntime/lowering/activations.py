@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from edgeopt.graph.passes.base import Pass, PassContext, PassResult, constant
 from edgeopt.graph.passes.fusion.gelu import find_gelu
-from edgeopt.graph.passes.fusion.matching import Found, fuse, operands, producer
 from edgeopt.graph.passes.fusion.swish import find_swish
+from edgeopt.graph.passes.knowledge.matching import Found, fuse, operands, producer
 
 if TYPE_CHECKING:
     import onnx_ir as ir

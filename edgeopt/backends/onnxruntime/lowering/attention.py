@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgeopt.graph.passes.base import Pass, PassContext, PassResult
 from edgeopt.graph.passes.fusion.attention import Attention, find_attention, mask_of, refusal
-from edgeopt.graph.passes.fusion.matching import Found, fuse
+from edgeopt.graph.passes.knowledge.matching import Found, fuse
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -7,8 +7,8 @@ On request: on processors its kernels were measured to be slower than the two op
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, is_op, label, plural
-from edgeopt.graph.passes.fusion.heads import same_extent
-from edgeopt.graph.passes.fusion.matching import homes, producer, rank
+from edgeopt.graph.passes.knowledge.heads import same_extent
+from edgeopt.graph.passes.knowledge.matching import homes, producer, rank
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -26,8 +26,8 @@ from edgeopt.graph.passes.base import (
     nodes_of,
     quiet,
 )
-from edgeopt.graph.passes.fusion.heads import SPLIT, SPLIT_TURNED, extent, permutation, target_shape
-from edgeopt.graph.passes.fusion.matching import producer
+from edgeopt.graph.passes.knowledge.heads import SPLIT, SPLIT_TURNED, extent, permutation, target_shape
+from edgeopt.graph.passes.knowledge.matching import producer
 
 if TYPE_CHECKING:
     import onnx

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgeopt.graph.passes.algebra.affine import step_of, widens
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, label
-from edgeopt.graph.passes.linear import fits, new_weight, rounds_away
-from edgeopt.graph.passes.names import separate_names
+from edgeopt.graph.passes.knowledge.affine import step_of, widens
+from edgeopt.graph.passes.knowledge.linear import fits, new_weight, rounds_away
+from edgeopt.graph.passes.knowledge.names import separate_names
 
 if TYPE_CHECKING:
     import onnx_ir as ir

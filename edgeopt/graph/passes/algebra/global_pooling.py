@@ -7,7 +7,7 @@ AveragePool(x, kernel = the picture, no pads)                  =  GlobalAverageP
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label
-from edgeopt.graph.passes.linear import pads
+from edgeopt.graph.passes.knowledge.linear import pads
 
 if TYPE_CHECKING:
     import onnx_ir as ir

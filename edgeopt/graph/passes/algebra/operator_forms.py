@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label, parts
-from edgeopt.graph.passes.fusion.whole import spelled_out
-from edgeopt.graph.passes.linear import FLOATS, new_weight
+from edgeopt.graph.passes.knowledge.linear import FLOATS, new_weight
+from edgeopt.graph.passes.knowledge.whole import spelled_out
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -9,7 +9,6 @@ normalization, identities.
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from edgeopt.graph.passes.algebra.merge_rules import merge_rules
 from edgeopt.graph.passes.base import (
     Notes,
     Pass,
@@ -20,6 +19,7 @@ from edgeopt.graph.passes.base import (
     nodes_of,
     quiet,
 )
+from edgeopt.graph.passes.knowledge.merge_rules import merge_rules
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -9,7 +9,6 @@ no bias, so that only scales go into it.
 
 from typing import TYPE_CHECKING
 
-from edgeopt.graph.passes.algebra.affine import Step, step_of
 from edgeopt.graph.passes.base import (
     Notes,
     Pass,
@@ -20,8 +19,8 @@ from edgeopt.graph.passes.base import (
     plural,
     replace_value,
 )
-from edgeopt.graph.passes.fusion.whole import spelled_out
-from edgeopt.graph.passes.linear import (
+from edgeopt.graph.passes.knowledge.affine import Step, step_of
+from edgeopt.graph.passes.knowledge.linear import (
     LINEAR,
     Affine,
     by_channel,
@@ -35,7 +34,8 @@ from edgeopt.graph.passes.linear import (
     why_not_behind,
     why_not_weights,
 )
-from edgeopt.graph.passes.names import separate_names
+from edgeopt.graph.passes.knowledge.names import separate_names
+from edgeopt.graph.passes.knowledge.whole import spelled_out
 
 if TYPE_CHECKING:
     import onnx_ir as ir

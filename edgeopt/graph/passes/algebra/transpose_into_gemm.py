@@ -6,7 +6,7 @@ Gemm(Transpose(a), b)  =  Gemm(a, b, transA = not transA)        the same for b
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, is_op, label
-from edgeopt.graph.passes.linear import integer
+from edgeopt.graph.passes.knowledge.linear import integer
 
 if TYPE_CHECKING:
     import onnx_ir as ir

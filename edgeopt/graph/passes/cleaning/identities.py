@@ -13,7 +13,7 @@ from edgeopt.graph.passes.base import (
     plural,
     replace_value,
 )
-from edgeopt.graph.passes.cleaning.without_effect import PASSES_ON
+from edgeopt.graph.passes.knowledge.without_effect import PASSES_ON
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -18,7 +18,7 @@ from edgeopt.graph.passes.base import (
     nodes_of,
     quiet,
 )
-from edgeopt.graph.passes.cleaning.opset_changes import CHANGES, OLDEST
+from edgeopt.graph.passes.knowledge.opset_changes import CHANGES, OLDEST
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.graph.passes.base import Pass, PassContext, PassResult, is_op
-from edgeopt.graph.passes.fusion.heads import (
+from edgeopt.graph.passes.knowledge.heads import (
     SPLIT,
     SPLIT_TURNED,
     SWAP,
@@ -24,8 +24,8 @@ from edgeopt.graph.passes.fusion.heads import (
     split_heads,
     target_shape,
 )
-from edgeopt.graph.passes.fusion.matching import Found, fuse, operands, producer, rank, scalar, tensor_like
-from edgeopt.graph.passes.fusion.repeated_heads import repeated_heads
+from edgeopt.graph.passes.knowledge.matching import Found, fuse, operands, producer, rank, scalar, tensor_like
+from edgeopt.graph.passes.knowledge.repeated_heads import repeated_heads
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -8,9 +8,9 @@ Only where the convolution does not pad, or the normalization does not shift: wh
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, is_op, label, plural
-from edgeopt.graph.passes.batchnorm import affine_of, why_not_affine
-from edgeopt.graph.passes.linear import channels_before, integer, pads, put_before, why_not_weights
-from edgeopt.graph.passes.names import separate_names
+from edgeopt.graph.passes.knowledge.batchnorm import affine_of, why_not_affine
+from edgeopt.graph.passes.knowledge.linear import channels_before, integer, pads, put_before, why_not_weights
+from edgeopt.graph.passes.knowledge.names import separate_names
 
 if TYPE_CHECKING:
     import onnx_ir as ir

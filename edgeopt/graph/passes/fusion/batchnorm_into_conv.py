@@ -17,9 +17,9 @@ from edgeopt.graph.passes.base import (
     plural,
     replace_value,
 )
-from edgeopt.graph.passes.batchnorm import affine_of, why_not_affine
-from edgeopt.graph.passes.linear import put_behind, why_not_behind
-from edgeopt.graph.passes.names import separate_names
+from edgeopt.graph.passes.knowledge.batchnorm import affine_of, why_not_affine
+from edgeopt.graph.passes.knowledge.linear import put_behind, why_not_behind
+from edgeopt.graph.passes.knowledge.names import separate_names
 
 if TYPE_CHECKING:
     import onnx_ir as ir

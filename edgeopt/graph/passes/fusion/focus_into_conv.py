@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label
-from edgeopt.graph.passes.linear import integer, new_weight
-from edgeopt.graph.passes.names import separate_names
+from edgeopt.graph.passes.knowledge.linear import integer, new_weight
+from edgeopt.graph.passes.knowledge.names import separate_names
 
 if TYPE_CHECKING:
     import onnx_ir as ir

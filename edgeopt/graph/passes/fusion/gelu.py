@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import Pass, PassContext, PassResult, is_op
-from edgeopt.graph.passes.fusion.matching import Found, fuse, written_as
+from edgeopt.graph.passes.knowledge.matching import Found, fuse, written_as
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import Pass, PassContext, PassResult, is_op
-from edgeopt.graph.passes.fusion.matching import Found, fuse, operands, producer, scalar, written_as
+from edgeopt.graph.passes.knowledge.matching import Found, fuse, operands, producer, scalar, written_as
 
 if TYPE_CHECKING:
     import onnx_ir as ir

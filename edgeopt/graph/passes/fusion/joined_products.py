@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label, parts
-from edgeopt.graph.passes.fusion.matching import as_value, operands, rank
+from edgeopt.graph.passes.knowledge.matching import as_value, operands, rank
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -8,8 +8,8 @@ over the last dimensions; scale and shift may be missing.
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import Pass, PassContext, PassResult, is_op
-from edgeopt.graph.passes.fusion.matching import Found, fuse, producer
-from edgeopt.graph.passes.fusion.normal import affine, mean_axis, normalized, ones, sizes
+from edgeopt.graph.passes.knowledge.matching import Found, fuse, producer
+from edgeopt.graph.passes.knowledge.normal import affine, mean_axis, normalized, ones, sizes
 
 if TYPE_CHECKING:
     import onnx_ir as ir

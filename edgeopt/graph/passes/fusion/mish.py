@@ -6,7 +6,7 @@ Measured, both forms are as fast in ONNX Runtime, which takes Mish apart again, 
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import Pass, PassContext, PassResult, is_op
-from edgeopt.graph.passes.fusion.matching import Found, downstream, fuse, polynomial, producer
+from edgeopt.graph.passes.knowledge.matching import Found, downstream, fuse, polynomial, producer
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -13,8 +13,15 @@ import numpy as np
 
 from edgeopt.errors import UsageError
 from edgeopt.graph.passes.base import Normalization, Notes, Pass, PassContext, PassResult, is_op, label
-from edgeopt.graph.passes.linear import Affine, channels_before, new_weight, pads, put_before, why_not_weights
-from edgeopt.graph.passes.names import separate_names
+from edgeopt.graph.passes.knowledge.linear import (
+    Affine,
+    channels_before,
+    new_weight,
+    pads,
+    put_before,
+    why_not_weights,
+)
+from edgeopt.graph.passes.knowledge.names import separate_names
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label
-from edgeopt.graph.passes.linear import integer, pads
+from edgeopt.graph.passes.knowledge.linear import integer, pads
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label
-from edgeopt.graph.passes.linear import integer, new_weight, why_not_copied
-from edgeopt.graph.passes.names import separate_names
+from edgeopt.graph.passes.knowledge.linear import integer, new_weight, why_not_copied
+from edgeopt.graph.passes.knowledge.names import separate_names
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import Pass, PassContext, PassResult, is_op
 from edgeopt.graph.passes.fusion.layer_normalization import find_layer_normalization
-from edgeopt.graph.passes.fusion.matching import Found, fuse
-from edgeopt.graph.passes.fusion.normal import affine, normalized, ones, sizes
+from edgeopt.graph.passes.knowledge.matching import Found, fuse
+from edgeopt.graph.passes.knowledge.normal import affine, normalized, ones, sizes
 
 if TYPE_CHECKING:
     import onnx_ir as ir

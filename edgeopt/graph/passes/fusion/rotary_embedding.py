@@ -16,8 +16,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from edgeopt.graph.passes.base import Pass, PassContext, PassResult, is_op, nodes_of
-from edgeopt.graph.passes.fusion.heads import asked_extent, extent, keeps_rows, target_shape
-from edgeopt.graph.passes.fusion.matching import (
+from edgeopt.graph.passes.knowledge.heads import asked_extent, extent, keeps_rows, target_shape
+from edgeopt.graph.passes.knowledge.matching import (
     ARITHMETIC,
     Found,
     fuse,
@@ -28,7 +28,7 @@ from edgeopt.graph.passes.fusion.matching import (
     rank,
     upstream,
 )
-from edgeopt.graph.passes.fusion.rotary_angles import Caches, equal, name_counted_dimensions, refusal
+from edgeopt.graph.passes.knowledge.rotary_angles import Caches, equal, name_counted_dimensions, refusal
 
 if TYPE_CHECKING:
     import onnx_ir as ir

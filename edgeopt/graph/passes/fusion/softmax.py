@@ -8,7 +8,7 @@ where m is the maximum along the axis, or left out; the sum may be a ReduceLogSu
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import Pass, PassContext, PassResult, is_op
-from edgeopt.graph.passes.fusion.matching import Found, fuse, integers, operands, producer, rank
+from edgeopt.graph.passes.knowledge.matching import Found, fuse, integers, operands, producer, rank
 
 if TYPE_CHECKING:
     import onnx_ir as ir

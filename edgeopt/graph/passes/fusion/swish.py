@@ -7,7 +7,7 @@ form becomes one operator when it loads (0.6 times as fast behind a convolution,
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import Pass, PassContext, PassResult, is_op
-from edgeopt.graph.passes.fusion.matching import Found, downstream, fuse, polynomial, upstream
+from edgeopt.graph.passes.knowledge.matching import Found, downstream, fuse, polynomial, upstream
 
 if TYPE_CHECKING:
     import onnx_ir as ir

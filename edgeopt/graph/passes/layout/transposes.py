@@ -27,9 +27,9 @@ from edgeopt.graph.passes.base import (
     plural,
     replace_value,
 )
-from edgeopt.graph.passes.layout.agnostic import BROADCAST, tell, tensors_of
-from edgeopt.graph.passes.linear import new_weight
-from edgeopt.graph.passes.names import separate_names
+from edgeopt.graph.passes.knowledge.agnostic import BROADCAST, tell, tensors_of
+from edgeopt.graph.passes.knowledge.linear import new_weight
+from edgeopt.graph.passes.knowledge.names import separate_names
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.graph.passes.base import constant, is_op, nodes_of
-from edgeopt.graph.passes.fusion.heads import asked_extent, dimension, extent, permutation, same_dimension
-from edgeopt.graph.passes.fusion.matching import integers, operands, producer, rank, scalar
+from edgeopt.graph.passes.knowledge.heads import asked_extent, dimension, extent, permutation, same_dimension
+from edgeopt.graph.passes.knowledge.matching import integers, operands, producer, rank, scalar
 from edgeopt.graph.shapes import infer_shapes
 
 if TYPE_CHECKING:

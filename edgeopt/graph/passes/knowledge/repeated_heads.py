@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 from edgeopt.graph.passes.base import is_op
-from edgeopt.graph.passes.fusion.heads import asked_extent, extent, same_dimension, target_shape
-from edgeopt.graph.passes.fusion.matching import integers, producer, rank
+from edgeopt.graph.passes.knowledge.heads import asked_extent, extent, same_dimension, target_shape
+from edgeopt.graph.passes.knowledge.matching import integers, producer, rank
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from edgeopt.errors import ModelError
-from edgeopt.graph.stripped import graphs_of, skeleton, tensor_attributes
+from edgeopt.graph.files.stripped import graphs_of, skeleton, tensor_attributes
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import constant, is_op
-from edgeopt.graph.passes.cleaning import sizes
-from edgeopt.graph.passes.cleaning.sizes import Size, Sizes, shape_of
+from edgeopt.graph.passes.knowledge import sizes
+from edgeopt.graph.passes.knowledge.sizes import Size, Sizes, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir

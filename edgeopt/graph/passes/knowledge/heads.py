@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.graph.passes.base import constant, is_op
-from edgeopt.graph.passes.fusion.matching import integers, producer, rank
+from edgeopt.graph.passes.knowledge.matching import integers, producer, rank
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -1,6 +1,6 @@
 import onnx
 
-from edgeopt.graph.maps import is_map
+from edgeopt.graph.files.maps import is_map
 from edgeopt.graph.model import load, save
 from edgeopt.graph.structure import fault, signature
 

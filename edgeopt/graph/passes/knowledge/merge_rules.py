@@ -12,7 +12,7 @@ The Softmax is what onnx's converter makes of a Softmax older than opset 13.
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.graph.passes.base import constant, is_op
-from edgeopt.graph.passes.cleaning.without_effect import HOLDS
+from edgeopt.graph.passes.knowledge.without_effect import HOLDS
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from edgeopt.graph.external import EXTERNAL, subgraphs, tensors
+from edgeopt.graph.files.external import EXTERNAL, subgraphs, tensors
 
 # protobuf classes carry no types; these are onnx's ModelProto, GraphProto and TensorProto.
 Proto = Any

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgeopt.graph.passes.base import constant, is_op
-from edgeopt.graph.passes.linear import integer, new_weight
+from edgeopt.graph.passes.knowledge.linear import integer, new_weight
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import constant, is_op
-from edgeopt.graph.passes.fusion.matching import (
+from edgeopt.graph.passes.knowledge.matching import (
     integers,
     near,
     operands,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgeopt.graph.passes.base import constant
-from edgeopt.graph.passes.linear import Affine, decimal, integer
+from edgeopt.graph.passes.knowledge.linear import Affine, decimal, integer
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgeopt.graph.passes.base import constant, is_op
-from edgeopt.graph.passes.linear import FLOATS
+from edgeopt.graph.passes.knowledge.linear import FLOATS
 
 if TYPE_CHECKING:
     import onnx_ir as ir

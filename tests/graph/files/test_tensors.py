@@ -2,8 +2,8 @@ import numpy as np
 import onnx
 import pytest
 
+from edgeopt.graph.files.tensors import make_dense, tensor_fault
 from edgeopt.graph.model import load
-from edgeopt.graph.tensors import make_dense, tensor_fault
 
 helper = onnx.helper
 ADD = "g (float[2,3] x) => (float[2,3] y) { y = Add(x, w) }"

@@ -4,7 +4,7 @@ import pytest
 
 from edgeopt.graph.passes.base import PassContext
 from edgeopt.graph.passes.fusion.batchnorm_into_conv import PASS
-from edgeopt.graph.passes.names import separate_names
+from edgeopt.graph.passes.knowledge.names import separate_names
 
 TEXT = """g (float[2] x, bool p) => (float[2] y, float[2] z) {
     a = Relu(x) z = Neg(a) y = If (p) <

@@ -1,6 +1,6 @@
 import onnx.parser
 
-from edgeopt.graph.order import disorder, function_cycle, function_disorder, sort
+from edgeopt.graph.files.order import disorder, function_cycle, function_disorder, sort
 
 HEADER = '<ir_version: 8, opset_import: ["" : 17, "own" : 1]> '
 

@@ -6,7 +6,7 @@ They go through onnx-ir as optional types with a mark, and become maps again whe
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from edgeopt.graph.external import subgraphs
+from edgeopt.graph.files.external import subgraphs
 
 if TYPE_CHECKING:
     import onnx_ir as ir

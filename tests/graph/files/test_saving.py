@@ -6,7 +6,7 @@ import onnx_ir as ir
 import pytest
 
 from edgeopt.errors import ModelError
-from edgeopt.graph import saving
+from edgeopt.graph.files import saving
 from edgeopt.graph.model import load, save
 
 ADD = "g (float[600] x) => (float[600] y) { a = Add(x, small)  y = Mul(a, w) }"

@@ -12,7 +12,7 @@ from google.protobuf import json_format, text_format
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeopt.graph.sniff import is_cut_short, what_is
+from edgeopt.graph.files.sniff import is_cut_short, what_is
 
 PROTO = onnx.parser.parse_model(
     '<ir_version: 8, opset_import: ["" : 17], producer_name: "test"> '

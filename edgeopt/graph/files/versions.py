@@ -5,7 +5,7 @@ from types import ModuleType
 from typing import Any
 
 from edgeopt.errors import ModelError
-from edgeopt.graph.external import subgraphs
+from edgeopt.graph.files.external import subgraphs
 
 # protobuf classes carry no types; these are onnx's ModelProto and NodeProto.
 Proto = Any

@@ -2,7 +2,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from edgeopt.graph.stripped import checkable, inferable, skeleton, without_big_tensors
+from edgeopt.graph.files.stripped import checkable, inferable, skeleton, without_big_tensors
 
 TEXT = """g (bool c, float[600] x) => (float[600] y) {
     a = Add(x, w)  s = Add(a, small)
