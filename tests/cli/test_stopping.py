@@ -17,7 +17,7 @@ TEXT = """<ir_version: 8, opset_import: ["" : 17]> g (float[1,8] x) => (float[1,
     [
         (("analyze", "m.onnx", "--json"), '"asking the passes"'),
         (("simplify", "m.onnx", "-o", "out.onnx", "--ledger", "l.json", "--json"), '"passes"'),
-        (("compare", "m.onnx", "m.onnx", "--json"), '"graphs"'),
+        (("compare", "m.onnx", "m.onnx", "--json"), '"run"'),
     ],
 )
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

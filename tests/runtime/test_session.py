@@ -149,7 +149,7 @@ def test_a_backend_and_options_may_be_chosen_for_a_model(tmp_path):
 def test_a_file_that_is_no_model_is_told_before_a_runtime_meets_it(tmp_path):
     file = tmp_path / "page.onnx"
     file.write_text("<!DOCTYPE html><html>")
-    with pytest.raises(ModelError, match="a text file, not an ONNX model"):
+    with pytest.raises(ModelError, match="an HTML page, not an ONNX model"):
         edgeopt.load(file)
 
 
