@@ -174,7 +174,7 @@ def _contest(ours: Path, other: Result, backend: str, model: Path, seconds: floa
         return ""
     data = model.with_suffix(".npz")
     command: Sequence[str] = (
-        *(sys.executable, "-m", "edgeopt", "bench", str(ours), "--against", str(other.path)),
+        *(sys.executable, "-m", "edgeopt", "bench", str(ours), "--against", f"{other.path}@{backend}"),
         *("--backend", backend, "--time-limit", str(seconds), "--json"),
         *(("--data", str(data)) if data.exists() else ()),
     )

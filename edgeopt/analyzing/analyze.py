@@ -173,7 +173,7 @@ def _asked_the_passes(path: Path, size: int, passes: Lane, notes: list[str]) -> 
 
 
 def _rewrites_limit_s(size: int) -> float:
-    return 1.0 + 0.5 * size / _BYTES_PER_S
+    return 0.5 + 0.5 * size / _BYTES_PER_S
 
 
 def _rewritten(passes: Lane, size: int, notes: list[str]) -> Rewritten | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt.analyzing.messages import Leak, Node, Rewrite, Rewritten
 from edgeopt.graph.model import load
-from edgeopt.graph.nodes import nodes_of, quiet
+from edgeopt.graph.nodes import nodes_of, quiet, rare_collections
 from edgeopt.graph.passes import PASSES
 from edgeopt.graph.passes.base import Pass, PassContext
 from edgeopt.graph.structure import infer_shapes
@@ -33,7 +33,7 @@ def dry_run(path: Path, limit_s: float) -> Rewritten:
     begin = time.process_time()
     found: list[Rewrite] = []
     not_asked: list[str] = []
-    with quiet():
+    with quiet(), rare_collections():
         infer_shapes(model_ir)
         for one in PASSES:
             if one.on_request or one.name in _TOLD_ELSEWHERE:

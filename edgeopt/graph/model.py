@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 SMALL_TENSOR_BYTES = 1024
 PROTOBUF_BYTES = (2 << 30) - 1
 LONGEST_MESSAGE = 400
+WEIGHTS_NEED_NO_INPUT = 4  # from this IR version on; onnxslim, for one, does not raise it
 EXPORT_AGAIN = "Export or download it again; `onnx.checker.check_model` says the same about it."
 
 
@@ -93,6 +94,12 @@ def _repair(proto: Proto, path: Path) -> tuple[str, ...]:
         raise ModelError(f"The graph of '{path.name}' {reason}.", EXPORT_AGAIN)
     if domains := import_domains(proto):
         repairs.append(f"imported {_listed(domains)}, whose operators it uses without saying so")
+    inputs = {value.name for value in proto.graph.input}
+    if proto.ir_version < WEIGHTS_NEED_NO_INPUT and any(w.name not in inputs for w in proto.graph.initializer):
+        repairs.append(
+            f"raised the IR version from {proto.ir_version}, in which each weight had to be an input too"
+        )
+        proto.ir_version = WEIGHTS_NEED_NO_INPUT
     if proto.training_info:
         proto.ClearField("training_info")
         repairs.append("left out the training information, which inference does not use")

@@ -1,9 +1,7 @@
 """Runs the passes one after another and keeps the ledger; nothing that is not proved stays in the model."""
 
-import gc
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -14,7 +12,7 @@ from edgeopt import events
 from edgeopt.errors import EdgeoptError, UsageError, VerificationError
 from edgeopt.graph.ledger import Ledger, LedgerEntry, Refusal
 from edgeopt.graph.model import Model
-from edgeopt.graph.nodes import node_count, quiet
+from edgeopt.graph.nodes import node_count, quiet, rare_collections
 from edgeopt.graph.passes import PASSES, Pass, PassContext
 from edgeopt.graph.shapes import forget_claims
 from edgeopt.graph.structure import Signature, fault, infer_shapes, keep_declared_shapes, signature
@@ -22,7 +20,6 @@ from edgeopt.graph.structure import Signature, fault, infer_shapes, keep_declare
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-_COLLECTED_AFTER = 100_000  # new objects; a clone of a model of a thousand nodes makes about so many
 ROUNDS = 4  # one pass makes work for another; most models are done after the second round
 
 
@@ -118,18 +115,7 @@ def select(
     return tuple(p for p in passes if p.name in wanted - set(skip))
 
 
-@contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Graphs are cycles of small objects; at its usual pace Python's collector takes a third of a pass's time."""
-    usual = gc.get_threshold()
-    gc.set_threshold(_COLLECTED_AFTER, usual[1], usual[2])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
-
-
-@_rare_collections()
+@rare_collections()
 def _run(
     passes: Sequence[Pass], source: "ir.Model", before: Signature, context: PassContext, emit: events.Emit
 ) -> list[Step]:

@@ -269,3 +269,12 @@ def test_an_operator_that_an_opset_took_back_is_loaded_as_exporters_write_it(mak
     text = "g (float[1,4,8,8] x) => (float[1,4,8,8] y) { y = GroupNormalization <num_groups = 2> (x, s, b) }"
     numbers = {name: np.ones(2, np.float32) for name in "sb"}
     assert make_model(text, opset=18, **numbers).ir.graph[0].op_type == "GroupNormalization"
+
+
+def test_weights_that_are_no_inputs_raise_the_old_ir_version(write_model):
+    path = write_model(
+        "g (float[2] x) => (float[2] y) { y = Add(x, w) }", opset=8, ir_version=3, w=np.float32([1, 2])
+    )
+    model = load(path)
+    assert model.ir.ir_version == 4
+    assert "raised the IR version from 3" in model.repairs[0]
