@@ -28,6 +28,7 @@ from edgeopt.data import load_data, save_samples
 from edgeopt.events import ignore
 
 BACKENDS = ("onnxruntime-cpu", "openvino-cpu")
+EXACT: dict[str, dict[str, str]] = {"onnxruntime-cpu": {}, "openvino-cpu": {"precision": "f32"}}
 RANDOM = np.random.default_rng(0)
 EQUAL_DB = 100.0
 
@@ -122,12 +123,12 @@ def main() -> None:
 def judged(row: Row, backend: str, folder: Path, seconds: float) -> str:
     """How much faster the second form is."""
     models = [write(row, form, folder / f"{number}.onnx") for number, form in enumerate((row.one, row.other))]
-    session = backend_named(backend).load(models[0], {})
+    session = backend_named(backend).load(models[0], EXACT[backend])
     feeds = {info.name: array(*(int(d) for d in info.shape if isinstance(d, int))) for info in session.inputs}
     wanted = session.run(feeds)["y"]
     session.close()
     try:
-        other = backend_named(backend).load(models[1], {})
+        other = backend_named(backend).load(models[1], EXACT[backend])
     except Exception as error:  # noqa: BLE001 - a form that a runtime does not take is a result
         return f"not taken: {str(error)[:60]}"
     noise = float(((wanted - other.run(feeds)["y"]) ** 2).sum()) / float((wanted**2).sum())
@@ -138,7 +139,7 @@ def judged(row: Row, backend: str, folder: Path, seconds: float) -> str:
     np.savez(folder / "data.npz", **batches)
     save_samples(load_data(folder / "data.npz", session.inputs), folder / "samples")
     sides = [
-        Side(name, Load(backend, str(model), {}, str(folder / "samples")), model.name)
+        Side(name, Load(backend, str(model), dict(EXACT[backend]), str(folder / "samples")), model.name)
         for name, model in zip(("one", "other"), models, strict=True)
     ]
     found = contest(LocalHost(folder), sides, Rules(time_limit_s=seconds), ignore)
@@ -170,7 +171,11 @@ def write(row: Row, form: str, path: Path) -> Path:
     if "c" in {name for word in form.replace(",", " ").replace("(", " ").split() for name in [word.strip(")")]}:
         weights["before"] = around_diagonal(row.shape[1])
         before = "c = Conv(x, before)"
-    second = f", float{list(row.shape)} z" if "z" in form.replace(",", " ").replace(")", " ").split() else ""
+    second = (
+        f", float{list(row.shape)} z"
+        if "z" in form.replace(",", " ").replace("(", " ").replace(")", " ").split()
+        else ""
+    )
     rank = ",".join("abcd"[: 4 if len(row.shape) == 4 else len(row.shape)])
     head = f'<ir_version: 10, opset_import: ["" : {row.opset}]>'
     text = f"{head} g (float{list(row.shape)} x{second}) => (float[{rank}] y) {{ {before} {form} }}"

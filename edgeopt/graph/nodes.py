@@ -21,17 +21,24 @@ def parts(model: "ir.Model") -> "Iterator[ir.Graph | ir.Function]":
         yield from function.subgraphs()
 
 
-def inner_graphs(node: "ir.Node") -> "Iterator[ir.Graph]":
-    """The branches or the body of a node that has such."""
+def subgraphs(node: "ir.Node") -> "tuple[tuple[str, ir.Graph], ...]":
+    """The graphs that a node holds, each with the name of its attribute."""
     import onnx_ir as ir
 
-    for attribute in node.attributes.values():
+    found: list[tuple[str, ir.Graph]] = []
+    for name, attribute in node.attributes.items():
         if attribute.is_ref():
             continue
-        if attribute.type == ir.AttributeType.GRAPH:
-            yield attribute.as_graph()
-        elif attribute.type == ir.AttributeType.GRAPHS:
-            yield from attribute.as_graphs()
+        if attribute.type is ir.AttributeType.GRAPH:
+            found.append((name, attribute.as_graph()))
+        elif attribute.type is ir.AttributeType.GRAPHS:
+            found.extend((name, graph) for graph in attribute.as_graphs())
+    return tuple(found)
+
+
+def inner_graphs(node: "ir.Node") -> "Iterator[ir.Graph]":
+    """The branches or the body of a node that has such."""
+    yield from (graph for _, graph in subgraphs(node))
 
 
 def nodes_of(model: "ir.Model") -> "Iterator[ir.Node]":

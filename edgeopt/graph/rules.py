@@ -18,7 +18,7 @@ one rule as three functions in the operators' own words:
 import sys
 import traceback
 import types
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,10 +34,11 @@ from edgeopt.graph.passes.base import (
     nodes_of,
     quiet,
 )
+from edgeopt.graph.passes.knowledge.listening import SAYS_NOTHING, WhyNot
 
 if TYPE_CHECKING:
     import onnx_ir as ir
-    from onnxscript.rewriter import MatchResult, MatchStatus, RewriteRule
+    from onnxscript.rewriter import RewriteRule
 
 HOW = "A rules file holds RULES = [RewriteRule(...), ...], or the functions pattern and replacement."
 TOLERANCE_DB = 80.0
@@ -139,7 +140,7 @@ def _rewritten(model: "ir.Model", rule: "RewriteRule") -> PassResult:
             gone = [name for node, name in before.items() if node not in left]
             notes.did(f"replaced {count} {'match' if count == 1 else 'matches'}", *gone)
         # With a tracer rules only look; a copy, because looking may still add opset imports.
-        RewriteRuleSet([rule]).apply_to_model(model.clone(), tracer=WhyNot(notes.refuse))
+        RewriteRuleSet([rule]).apply_to_model(model.clone(), tracer=_why_not(notes))
     return notes.result(model)
 
 
@@ -154,27 +155,11 @@ def _only_on(nodes: "Collection[ir.Node]", rule: "RewriteRule") -> "RewriteRule"
     return bounded
 
 
-class WhyNot:
-    """Listens to onnxscript's matcher: why a pattern that was found was left alone."""
+def _why_not(notes: Notes) -> WhyNot:
+    def tell(reason: str, node: str) -> None:
+        notes.refuse("its check said no" if reason in SAYS_NOTHING else reason, node)
 
-    def __init__(self, refuse: "Callable[[str, str], None]") -> None:
-        self.refuse = refuse
-
-    def log(
-        self,
-        rule: object,  # noqa: ARG002
-        container: object,  # noqa: ARG002
-        node: "ir.Node",
-        match: "MatchResult",
-        status: "MatchStatus",
-    ) -> None:
-        from onnxscript.rewriter import MatchStatus
-
-        if status is MatchStatus.CONDITION_FAILED:
-            reason = (match.reason or "").rstrip(".")
-            # What onnxscript says for a check that returned False.
-            said = "its check said no" if reason in {"", "Condition function check failed"} else reason
-            self.refuse(said, label(node))
+    return WhyNot(tell)
 
 
 def _place(error: BaseException, path: Path) -> str:

@@ -13,11 +13,10 @@ from edgeopt.graph.analysis import Analysis, NodeRow, Tensor
 from edgeopt.graph.analysis.sums import HOLDERS
 from edgeopt.hw.device import Device
 
-# What a runtime takes to begin a node, whatever the node does: 0.2 to 1 µs on desktop processors. It matters in
-# models of many small nodes only.
+# What a runtime takes to begin a node, whatever the node does. Assumed, not measured; it matters in models of many
+# small nodes only.
 NODE_MS = 0.0005
-# Where no peaks are measured, only the ratio of both rates matters: most processors compute ten to forty floats in
-# the time in which they fetch one from memory.
+# Where no peaks are measured, only the ratio of both rates matters. Assumed too.
 _OPERATIONS_PER_BYTE = 8.0
 _ASSUMED_BYTES_PER_MS = 1e7
 _CACHED_BYTES = 1 << 20

@@ -109,7 +109,7 @@ def _names(value: "ir.Value") -> Iterator[str]:
 
 
 def _all_nodes(graph: "ir.Graph") -> "Iterator[ir.Node]":
-    from edgeopt.graph.analysis.operands import subgraphs
+    from edgeopt.graph.nodes import subgraphs
 
     for node in graph:
         yield node

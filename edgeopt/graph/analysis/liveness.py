@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.analysis.cost.traffic import ALIASES
-from edgeopt.graph.analysis.operands import subgraphs
+from edgeopt.graph.nodes import subgraphs
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -34,7 +34,7 @@ def peak_bytes(graph: "ir.Graph", sizes: "Mapping[ir.Value, int]") -> "tuple[int
         value: _Room(sizes.get(value, 0), 0, last) for value in graph.inputs if not value.is_initializer()
     }
     for place, node in enumerate(nodes):
-        for value in _read(node):
+        for value in read_by(node):
             if value in rooms:
                 rooms[value].end = max(rooms[value].end, place)
         alias = node.inputs[0] if node.inputs and node.op_type in ALIASES else None
@@ -60,11 +60,11 @@ def peak_bytes(graph: "ir.Graph", sizes: "Mapping[ir.Value, int]") -> "tuple[int
     return most, at
 
 
-def _read(node: "ir.Node") -> "list[ir.Value]":
+def read_by(node: "ir.Node") -> "list[ir.Value]":
     """What a node reads, its subgraphs too."""
     read = [value for value in node.inputs if value is not None]
     for _, inner in subgraphs(node):
         for each in inner:
-            read += _read(each)
+            read += read_by(each)
         read.extend(inner.outputs)
     return read

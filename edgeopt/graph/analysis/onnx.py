@@ -10,7 +10,7 @@ from edgeopt.graph.analysis.concrete import Open, claims, concrete, open_dimensi
 from edgeopt.graph.analysis.dimensions import dimensions
 from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.analysis.liveness import peak_bytes
-from edgeopt.graph.analysis.operands import Operands, subgraphs
+from edgeopt.graph.analysis.operands import Operands
 from edgeopt.graph.analysis.propagate import propagate
 from edgeopt.graph.analysis.records import (
     Analysis,
@@ -26,6 +26,7 @@ from edgeopt.graph.analysis.timing import timed
 from edgeopt.graph.analysis.weigh import Weight, weigh
 from edgeopt.graph.analysis.weights import Content, Looked, look
 from edgeopt.graph.model import Model, load
+from edgeopt.graph.nodes import subgraphs
 from edgeopt.graph.shapes import infer_shapes
 
 if TYPE_CHECKING:

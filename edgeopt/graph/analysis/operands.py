@@ -98,18 +98,3 @@ def attributes_of(node: "ir.Node") -> dict[str, Attribute]:
         elif attribute.type.name in _LISTS:
             found[name] = tuple(attribute.value)
     return found
-
-
-def subgraphs(node: "ir.Node") -> "tuple[tuple[str, ir.Graph], ...]":
-    """The graphs that a node holds, each with the name of its attribute."""
-    import onnx_ir as ir
-
-    found: list[tuple[str, ir.Graph]] = []
-    for name, attribute in node.attributes.items():
-        if attribute.is_ref():
-            continue
-        if attribute.type is ir.AttributeType.GRAPH:
-            found.append((name, attribute.as_graph()))
-        elif attribute.type is ir.AttributeType.GRAPHS:
-            found.extend((name, graph) for graph in attribute.as_graphs())
-    return tuple(found)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from edgeopt.graph.analysis.cost.traffic import ALIASES
 from edgeopt.graph.analysis.foreign import STANDS_FOR, infer_foreign, is_foreign
-from edgeopt.graph.analysis.operands import subgraphs
 from edgeopt.graph.analysis.tensors import OWN_DOMAINS
+from edgeopt.graph.nodes import subgraphs
 
 if TYPE_CHECKING:
     import numpy as np

@@ -56,7 +56,7 @@ def save(model_ir: "ir.Model", path: Path | str) -> None:
 
 def _leave_out_inner_shapes(proto: Proto) -> None:
     """Runtimes infer what they need. Told more, ONNX Runtime (1.31) fuses SkipLayerNormalization, whose kernel for
-    processors is slower than what it replaces: BERT-like models lose 8 to 14 %."""
+    processors is slower than what it replaces."""
     for graph in graphs_of(proto.graph):
         graph.ClearField("value_info")
 

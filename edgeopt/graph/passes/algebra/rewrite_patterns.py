@@ -19,11 +19,11 @@ from edgeopt.graph.passes.base import (
     nodes_of,
     quiet,
 )
+from edgeopt.graph.passes.knowledge.listening import SAYS_NOTHING, WhyNot
 from edgeopt.graph.passes.knowledge.merge_rules import merge_rules
 
 if TYPE_CHECKING:
     import onnx_ir as ir
-    from onnxscript.rewriter import MatchResult, MatchStatus
 
 ROUNDS = 6
 _WITH_BIAS = ("Conv", "ConvTranspose", "QLinearConv", "Gemm")
@@ -139,33 +139,20 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG00
         looked_at = model.clone()
         for rewrite in rewrites_here:
             if rewrite.speaks:
-                RewriteRuleSet(rewrite.rules).apply_to_model(looked_at, tracer=_Reasons(rewrite, notes))
+                RewriteRuleSet(rewrite.rules).apply_to_model(looked_at, tracer=_why_not(rewrite, notes))
     return notes.result(model)
 
 
-class _Reasons:
-    """Listens to onnxscript's matcher and keeps why a pattern that was found was left alone."""
+def _why_not(rewrite: Rewrite, notes: Notes) -> WhyNot:
+    def tell(reason: str, node: str) -> None:
+        if reason not in SILENT:
+            notes.refuse(f"not {rewrite.what}: {reason}", node)
 
-    def __init__(self, rewrite: Rewrite, notes: Notes) -> None:
-        self.rewrite = rewrite
-        self.notes = notes
-
-    def log(
-        self,
-        rule: object,  # noqa: ARG002
-        container: object,  # noqa: ARG002
-        node: "ir.Node",
-        match: "MatchResult",
-        status: "MatchStatus",
-    ) -> None:
-        from onnxscript.rewriter import MatchStatus
-
-        # The one condition that is not a refusal: there is nothing left to do.
-        if status is MatchStatus.CONDITION_FAILED and match.reason not in SILENT:
-            self.notes.refuse(f"not {self.rewrite.what}: {match.reason.rstrip('.')}", label(node))
+    return WhyNot(tell)
 
 
-SILENT = ("Shape input is already a constant.", "Condition function check failed", "", None)
+# The first is no refusal: there is nothing left to do.
+SILENT = ("Shape input is already a constant", *SAYS_NOTHING)
 
 # A convolution that pads itself may add up in another order.
 PASS = Pass(

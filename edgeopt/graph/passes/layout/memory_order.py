@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
-from edgeopt.graph.analysis.liveness import peak_bytes
+from edgeopt.graph.analysis.liveness import peak_bytes, read_by
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, is_random, label, parts
 
 if TYPE_CHECKING:
@@ -70,22 +70,9 @@ def _links(nodes: "Sequence[ir.Node]") -> "dict[ir.Node, list[ir.Value]]":
     """What each node reads of the results of others, its subgraphs too, each once."""
     own = set(nodes)
     return {
-        node: [value for value in dict.fromkeys(_read(node)) if (maker := value.producer()) and maker in own]
+        node: [value for value in dict.fromkeys(read_by(node)) if (maker := value.producer()) and maker in own]
         for node in nodes
     }
-
-
-def _read(node: "ir.Node") -> "list[ir.Value]":
-    read = [value for value in node.inputs if value is not None]
-    for attribute in node.attributes.values():
-        if attribute.is_ref():
-            continue
-        graphs = [attribute.as_graph()] if attribute.type.name == "GRAPH" else []
-        graphs += list(attribute.as_graphs()) if attribute.type.name == "GRAPHS" else []
-        for graph in graphs:
-            read += [value for inner in graph for value in _read(inner)]
-            read.extend(graph.outputs)
-    return read
 
 
 def _greedy(nodes: "Sequence[ir.Node]", sizes: "Mapping[ir.Value, int]") -> "list[ir.Node]":
