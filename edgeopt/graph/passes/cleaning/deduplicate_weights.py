@@ -1,4 +1,8 @@
-"""Keeps one copy of weights that are equal to the last bit; subgraphs use the main graph's copy."""
+"""Keeps one copy of weights that are equal to the last bit; subgraphs use the main graph's copy.
+
+Vectors of floats stay as they are: they are small, and OpenVINO joins a bias with the product before it only where
+nothing else reads that bias.
+"""
 
 import hashlib
 from typing import TYPE_CHECKING
@@ -10,6 +14,7 @@ if TYPE_CHECKING:
 
 Sketch = tuple[object, tuple[int, ...], bytes]
 SKETCH_ELEMENTS = 256
+SMALL_BYTES = 1 << 16
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
@@ -25,6 +30,8 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG00
             tensor = weight.const_value
             if tensor is None or tensor.dtype.is_string() or weight.is_graph_input() or weight.is_graph_output():
                 continue
+            if _is_vector(tensor):
+                continue
             alike = known.setdefault(_sketch(tensor), [])
             twin = next((other for other in alike if _digest(other, digests) == _digest(weight, digests)), None)
             if twin is None:
@@ -37,6 +44,11 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG00
     if merged:
         notes.did(f"merged {plural(len(merged), 'equal weight')} ({saved_bytes:,} bytes)", *merged)
     return notes.result(model)
+
+
+def _is_vector(tensor: "ir.TensorProtocol") -> bool:
+    sizes = [int(dim) for dim in tensor.shape if dim != 1]
+    return tensor.dtype.is_floating_point() and len(sizes) == 1 and tensor.nbytes <= SMALL_BYTES
 
 
 def _sketch(tensor: "ir.TensorProtocol") -> Sketch:
