@@ -1,9 +1,6 @@
-"""How to quantize for a target; comes from the target profile's [quantization] table."""
+"""How to quantize for a target; from the target profile's [quantization] table and the command line."""
 
 import msgspec
-
-# More samples move the ranges little and cost calibration time; the libraries' own examples use 100 to 300.
-MOST_CALIBRATION_SAMPLES = 100
 
 
 class QuantSettings(msgspec.Struct, frozen=True):
@@ -12,5 +9,13 @@ class QuantSettings(msgspec.Struct, frozen=True):
     per_channel: bool = True
     reduce_range: bool = False
     """7-bit weights: without VNNI or dotprod, pairs of 8-bit products overflow 16 bits and saturate."""
+    symmetric_activations: bool = False
+    """The zero point of activations is that of their type's middle."""
     calibration: str = "minmax"
-    """How the ranges of activations are found: `minmax` or `percentile`."""
+    """How the ranges of activations are found; a name of `edgeopt.quant.ranges.METHODS`."""
+    percentile: float = 99.99
+    """For the calibration of that name: what share of the values stays inside the range, in percent."""
+    block_size: int = 64
+    """So many weights in a row share a scale, where a form has blocks."""
+    group_size: int = 64
+    """So many activations in a row share a scale, where a backend quantizes them by groups."""

@@ -11,13 +11,14 @@ from edgeopt.bench.processes.workspace import WORK, workspace
 from edgeopt.bundle.write import check_target
 from edgeopt.data import write_archive
 from edgeopt.events import Emit, Progress, ignore
+from edgeopt.judging.budgets import floor_from
 from edgeopt.search import race
 from edgeopt.search.deliver import deliver
 from edgeopt.search.field import Field
 from edgeopt.search.outcome import Outcome
 from edgeopt.search.prepare import Search, prepare
 from edgeopt.search.screen import Entry
-from edgeopt.search.settings import Settings, checked_limit, floor_from
+from edgeopt.search.settings import Settings, checked_limit
 from edgeopt.search.space import neighbours
 
 # Shares of the time limit at which each phase ends; what is left proves the bundle.

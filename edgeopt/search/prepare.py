@@ -14,6 +14,7 @@ from edgeopt.bench.contender import Contender, enter
 from edgeopt.bench.host import LocalHost
 from edgeopt.bench.messages import Load
 from edgeopt.data import Samples, load_data, open_samples, save_samples
+from edgeopt.data.split import split
 from edgeopt.errors import MissingError, MissingExtraError, ModelError, TrialError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.graph.verify import compare_outputs
@@ -25,7 +26,6 @@ from edgeopt.search.outcome import Candidate
 from edgeopt.search.screen import Course, outputs_of
 from edgeopt.search.settings import Settings, time_limit_for
 from edgeopt.search.space import baseline
-from edgeopt.search.split import split
 from edgeopt.search.variants import Maker, inspect
 from edgeopt.targets import DoesNotFit, fit, planned_names, profile_for, without_planned
 

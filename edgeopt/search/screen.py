@@ -12,10 +12,10 @@ from edgeopt.bench.messages import Load, Loaded, Memory
 from edgeopt.bench.rounds import speedup
 from edgeopt.bench.stats import Interval
 from edgeopt.bench.trial import read_outputs
+from edgeopt.data.split import Split
 from edgeopt.errors import TrialError
 from edgeopt.graph.verify import compare_outputs, lower_bound_db
 from edgeopt.search.outcome import Candidate, Status
-from edgeopt.search.split import Split
 
 
 @dataclass(slots=True)

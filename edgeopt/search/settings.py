@@ -5,10 +5,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.errors import UsageError
-
-# Budgets by name; DESIGN of the levels: exact rewrites, no visible difference, a difference most tasks accept.
-BUDGETS_DB = {"exact": 80.0, "transparent": 30.0, "balanced": 20.0}
-
+from edgeopt.judging.budgets import BUDGETS_DB
 
 _LONGEST_S = 86_400.0
 
@@ -21,24 +18,6 @@ class Settings(msgspec.Struct, frozen=True):
     time_limit_s: float | None = None
     target: str | None = None
     profile: Path | None = None
-
-
-def floor_from(text: str) -> float:
-    """The accuracy floor in dB from `30dB`, `30` or a budget's name."""
-    named = BUDGETS_DB.get(text.strip().lower())
-    if named is not None:
-        return named
-    number = text.strip().lower().removesuffix("db").strip()
-    try:
-        floor = float(number)
-    except ValueError:
-        floor = float("nan")
-    if not 0 < floor <= 150:
-        names = ", ".join(f"{n} ({v:g} dB)" for n, v in BUDGETS_DB.items())
-        raise UsageError(
-            f"'{text}' is no accuracy floor.", f"Give decibels, up to 150dB, as in 30dB, or a name: {names}."
-        )
-    return floor
 
 
 def checked_limit(seconds: float | None) -> float | None:

@@ -12,10 +12,10 @@ from edgeopt.bench.host import LocalHost
 from edgeopt.bench.messages import Load
 from edgeopt.bundle.manifest import file_digest
 from edgeopt.data import Samples, save_samples
+from edgeopt.data.split import split
 from edgeopt.search.optimize import optimize
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.screen import Course, Entry, outputs_of, screen
-from edgeopt.search.split import split
 
 
 class Track:

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from edgeopt.bundle.read import read_bundle
+from edgeopt.data.split import split
 from edgeopt.search.outcome import Outcome
-from edgeopt.search.split import split
 
 # With the searches of test_optimize, which are made once.
 pytestmark = pytest.mark.alone

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgeopt.search.settings import BUDGETS_DB
+from edgeopt.judging.budgets import BUDGETS_DB
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.settings import Settings
 

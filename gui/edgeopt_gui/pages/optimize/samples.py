@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import IO, Any
 from zipfile import BadZipFile, ZipFile
 
+from edgeopt.data.split import split
 from edgeopt.errors import DataError, said_by
-from edgeopt.search.split import split
 
 NO_DATA = (
     "Without data only exact rewrites and float precisions are tried, on generated inputs. "

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from edgeopt.search.settings import floor_from
+from edgeopt.judging.budgets import floor_from
 from edgeopt_gui.pages.optimize.choices import BUDGETS, OWN, Choices, remember, remembered
 
 MODEL, OUT = Path("/models/a model.onnx"), Path("a model.edgeopt")

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from edgeopt.data.split import split
 from edgeopt.errors import DataError
-from edgeopt.search.split import split
 from edgeopt_gui.pages.optimize.samples import count_samples, use_of
 
 

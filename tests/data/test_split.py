@@ -1,6 +1,6 @@
 from hypothesis import given, strategies
 
-from edgeopt.search.split import split
+from edgeopt.data.split import split
 
 
 def places(found):

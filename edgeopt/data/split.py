@@ -2,8 +2,8 @@
 
 import msgspec
 
-from edgeopt.quant.settings import MOST_CALIBRATION_SAMPLES
-
+# More samples move the ranges little and cost calibration time; the libraries' own examples use 100 to 300.
+MOST_CALIBRATION_SAMPLES = 100
 # With fewer, one or two samples would have to tell what a variant does on all others.
 _FEWEST_TO_QUANTIZE = 12
 _MOST_TO_CHECK = 24

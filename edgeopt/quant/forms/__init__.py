@@ -1,0 +1,1 @@
+"""Forms: ways to compute a layer in fewer bits, one file each."""

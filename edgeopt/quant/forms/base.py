@@ -1,0 +1,46 @@
+"""What a form is: one way to compute a layer in fewer bits."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from edgeopt.backends.base import Array
+from edgeopt.graph.ledger import Change
+from edgeopt.quant.records import Layer, Range
+from edgeopt.quant.settings import QuantSettings
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+@dataclass(frozen=True, slots=True)
+class FormContext:
+    """What writing and simulating a form needs besides the layer."""
+
+    backend: str
+    settings: QuantSettings
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+    """By tensor; a form with `needs_ranges` finds there what its layers read, and what they give."""
+    weights: Mapping[str, Array] = field(default_factory=dict)
+    """Weights that preparation has changed (equalized, rounded by learning), by name; or else the model's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One way to compute layers; `write` and `simulate` change the graph that they are given."""
+
+    name: str
+    title: str
+    operators: tuple[str, ...]
+    backends: tuple[str, ...]
+    """Where it computes in fewer bits; elsewhere it may run, and is no faster."""
+    lowest_opset: int
+    needs_ranges: bool
+    fits: Callable[[Layer, FormContext], str]
+    """Why it does not fit a layer, as the end of a sentence; empty where it does."""
+    write: "Callable[[ir.Model, tuple[Layer, ...], FormContext], tuple[Change, ...]]"
+    """Gives these layers the form, as the backend wants it written."""
+    fake_weights: Callable[[Array, Layer, FormContext], Array]
+    """The weights as floats, with the values that the form can hold."""
+    fake_input: "Callable[[ir.Graph, ir.Node, ir.Value, Layer, FormContext], ir.Value]"
+    """Inserts nodes before a node that give one of its inputs the values that the form can hold; from opset 17."""

@@ -1,0 +1,1 @@
+"""Which layer gets which form: the most time for the error that is allowed."""

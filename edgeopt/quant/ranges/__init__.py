@@ -1,0 +1,1 @@
+"""The ranges of activations: how they are found, one file a method."""

@@ -1,0 +1,114 @@
+"""What quantization speaks of: layers, the ranges of tensors, what each form costs and saves, and the plan."""
+
+from typing import Literal
+
+import msgspec
+
+FLOAT = "float"
+"""The form of a layer that stays as it is."""
+
+
+class Layer(msgspec.Struct, frozen=True):
+    """Nodes that change precision together: one product, or several that share their weights."""
+
+    name: str
+    """Of its first node; unique in the model."""
+    operator: str
+    nodes: tuple[str, ...]
+    weight: str
+    """The constant that it multiplies with; empty where both factors are computed."""
+    inputs: tuple[str, ...]
+    """The tensors that are computed and that it multiplies."""
+    outputs: tuple[str, ...]
+    multiply_adds: int
+    """In one run of one sample, with the data's shapes."""
+    parameters: int = 0
+    weight_shape: tuple[int, ...] = ()
+    channel_axis: int | None = None
+    """The axis of the weights that has the channels of the output."""
+    reason: str = ""
+    """Why no form but float fits it, as the end of a sentence; empty where one does."""
+
+
+class Range(msgspec.Struct, frozen=True):
+    """Between what a tensor's values are kept."""
+
+    low: float
+    high: float
+
+
+class Sensitivity(msgspec.Struct, frozen=True):
+    """What one form of one layer alone does to the outputs."""
+
+    layer: str
+    form: str
+    noise: tuple[float, ...]
+    """For each output of the model, the noise power over the signal power, over all samples together."""
+    snr_db: float
+    """Of the worst output."""
+    local_db: float | None = None
+    """At the layer's own output, given the inputs of the float model; None where it was not looked at."""
+    measured: bool = True
+    """By runs of the whole model; else estimated from others."""
+
+
+class Gain(msgspec.Struct, frozen=True):
+    """What one form of one layer saves on one backend."""
+
+    layer: str
+    form: str
+    float_ms: float
+    form_ms: float
+    boundary_ms: float = 0.0
+    """For the conversions around it, where its neighbours stay float."""
+    basis: Literal["measured", "estimated"] = "measured"
+
+    @property
+    def saves_ms(self) -> float:
+        return self.float_ms - self.form_ms
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What the plan does with a layer, and why."""
+
+    layer: str
+    form: str
+    reason: str
+    """A sentence: "kept float: costs 9 dB alone, saves 0.03 ms"."""
+    saves_ms: float | None = None
+    snr_db: float | None = None
+
+
+class Point(msgspec.Struct, frozen=True):
+    """A choice of forms on the frontier between error and time."""
+
+    choices: dict[str, str]
+    """Layer, form; layers that are not in it stay float."""
+    expected_ms: float
+    """The float model's time less what the layers save."""
+    expected_db: float
+    """From the layers' own noise, added."""
+    snr_db: float | None = None
+    """By a run of the whole model with these forms simulated; None where it was not run."""
+    low_db: float | None = None
+    """What resampling says that it may be on other samples."""
+    speedup: float | None = None
+    """Over the float model on the same backend, where it was measured."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """Which layer runs in which form on a backend, and why."""
+
+    backend: str
+    options: dict[str, str | int | float | bool]
+    """What the backend is run with: a plan holds only with these."""
+    floor_db: float
+    chosen: Point
+    frontier: tuple[Point, ...]
+    """From the float model to all layers quantized: each faster and less exact than the one before."""
+    verdicts: tuple[Verdict, ...]
+    sensitivities: tuple[Sensitivity, ...] = ()
+    gains: tuple[Gain, ...] = ()
+    base_db: float | None = None
+    """What the float model itself reaches on this backend with these options (bf16 is not exact)."""
+    warnings: tuple[str, ...] = ()

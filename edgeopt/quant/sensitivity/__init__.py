@@ -1,0 +1,1 @@
+"""What each form of each layer costs at the outputs."""

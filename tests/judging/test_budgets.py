@@ -1,0 +1,22 @@
+import pytest
+
+from edgeopt.errors import UsageError
+from edgeopt.judging.budgets import floor_from
+
+
+@pytest.mark.parametrize(
+    ("text", "db"),
+    [
+        ("exact", 80), ("transparent", 30), ("balanced", 20), ("Transparent", 30), (" balanced ", 20),
+        ("30dB", 30), ("30DB", 30), ("30 db", 30), ("30", 30), ("12.5dB", 12.5), ("150", 150), ("0.5", 0.5),
+    ],
+)  # fmt: skip
+def test_floors(text, db):
+    assert floor_from(text) == db
+
+
+@pytest.mark.parametrize("text", ["", "dB", "loud", "0", "-30", "151", "nan", "inf", "30%", "30 dB dB", "1e9"])
+def test_what_is_no_floor(text):
+    with pytest.raises(UsageError, match="no accuracy floor") as raised:
+        floor_from(text)
+    assert "transparent (30 dB)" in raised.value.hint
