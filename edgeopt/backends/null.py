@@ -186,8 +186,8 @@ def _placement(model: NullModel) -> Placement | None:
 def _wait_until(moment: float) -> None:
     """Sleeps most of the time and spins the rest, because a sleep alone ends up to a millisecond late."""
     left = moment - time.perf_counter()
-    if left > 2e-3:
-        time.sleep(left - 2e-3)
+    if left > 1e-3:
+        time.sleep(left - 1e-3)
     while time.perf_counter() < moment:
         pass
 

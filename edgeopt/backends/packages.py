@@ -1,6 +1,5 @@
 """Whether a runtime is installed, without importing it."""
 
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 from edgeopt.backends.base import Available
@@ -13,6 +12,8 @@ def installed(module: str, distributions: tuple[str, ...], extra: str) -> Availa
     # Without an origin it is just a folder of that name, in the working directory perhaps.
     if found is None or found.origin is None:
         return Unavailable(f"the Python package '{distributions[0]}' is not installed", extra)
+    from importlib.metadata import PackageNotFoundError, version  # 30 ms, which not every trial needs
+
     for distribution in distributions:
         try:
             return Available(version(distribution))

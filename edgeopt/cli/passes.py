@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from edgeopt.graph.passes import Pass
 
 STANDARD = "any"
+_FOR_ONE_RUNTIME = "By edgeopt optimize alone, where the target profile's [lowerings] has them"
 KINDS = ("cleaning", "algebra", "fusion", "layout", "lowering")
 
 
@@ -52,8 +53,8 @@ def passes(
 
     \b
     Results stay the same to the last bit, or within the ratio that is told. What runs on request
-    alone is named with `edgeopt simplify --also PASS`. What only one runtime understands is
-    applied by `edgeopt optimize` for that runtime.
+    alone is named with `edgeopt simplify --also PASS`. What only one runtime knows or runs
+    faster is done by `edgeopt optimize`, where [lowerings] of the target profile has it.
 
     \b
     Examples:
@@ -118,14 +119,14 @@ def show(result: PassList, console: "Console") -> None:
     for line in result.passes:
         opset = str(line.lowest_opset) if line.lowest_opset else ""
         row = [line.name, line.title, _results(line), line.kind, opset, *([line.runtime] if several else [])]
-        table.add_row(*(Text(cell, "dim" if line.on_request else "") for cell in row))
+        dim = line.on_request or line.runtime != STANDARD
+        table.add_row(*(Text(cell, "dim" if dim else "") for cell in row))
     console.print(table)
-    if any(line.on_request for line in result.passes):
-        console.print("\nOn request alone (edgeopt simplify --also PASS): " + _requested(result), markup=False)
-
-
-def _requested(result: PassList) -> str:
-    return ", ".join(line.name for line in result.passes if line.on_request) + "."
+    requested = [line.name for line in result.passes if line.on_request and line.runtime == STANDARD]
+    if requested:
+        console.print(f"\nOn request alone (edgeopt simplify --also PASS): {', '.join(requested)}.", markup=False)
+    if several:
+        console.print(f"{_FOR_ONE_RUNTIME}: those with a runtime beside them.", markup=False)
 
 
 def _results(line: PassLine) -> str:
@@ -138,8 +139,9 @@ def _facts(line: PassLine) -> str:
         "results: the same to the last bit"
         if line.tolerance_db is None
         else f"results: at least {line.tolerance_db:g} dB of the source's",
-        "runs on request alone" if line.on_request else "runs by default",
+        *([] if line.runtime != STANDARD else ["runs on request alone" if line.on_request else "runs by default"]),
         *([f"needs opset {line.lowest_opset}"] if line.lowest_opset else []),
-        *([f"for {line.runtime} alone"] if line.runtime != STANDARD else []),
-    ]
+        *([f"for {line.runtime} alone, where the target profile's [lowerings] has it"]
+          if line.runtime != STANDARD else []),
+    ]  # fmt: skip
     return "; ".join(facts) + "."

@@ -43,6 +43,13 @@ def simplify(
             help="Let the model do (input * scale - mean) / deviation by channel itself.",
         ),
     ] = "",
+    resize: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME=640x480",
+            help="Take frames of this width and height, whole multiples of the input's, and resize them itself.",
+        ),
+    ] = "",
     layout: Annotated[
         str,
         typer.Option(
@@ -85,7 +92,7 @@ def simplify(
       edgeopt simplify model.onnx -o small.onnx --data samples.npz --skip raise-opset
       edgeopt simplify model.onnx -o fixed.onnx --shape image=1x3x224x224
       edgeopt simplify model.onnx -o raw.onnx --normalize image=1/255:0.5,0.5,0.5:0.5,0.5,0.5
-      edgeopt simplify model.onnx -o camera.onnx --layout channels-last
+      edgeopt simplify model.onnx -o camera.onnx --resize image=640x480 --layout channels-last
       edgeopt simplify model.onnx -o small.onnx --rules mine.py
       edgeopt simplify model.onnx -o small.onnx --bisect       accuracy after each pass
     """
@@ -103,6 +110,7 @@ def simplify(
             read_shapes(tuple(shape or ())),
             opset,
             normalize,
+            resize,
             layout,
             tuple(rules or ()),
             data,

@@ -68,6 +68,7 @@ def run_pipeline(  # noqa: PLR0913 - all but the model is optional and given by 
     emit: events.Emit = events.ignore,
     passes: Sequence[Pass] = PASSES,
     context: PassContext | None = None,
+    rounds: int = ROUNDS,
 ) -> PipelineResult:
     """Applies the passes to a model that stays as it is.
 
@@ -83,7 +84,7 @@ def run_pipeline(  # noqa: PLR0913 - all but the model is optional and given by 
         infer_shapes(source)
     before = signature(source)
     undone: list[LedgerEntry] = []
-    steps = _run(chosen, source, before, context, emit)
+    steps = _run(chosen, source, before, context, emit, rounds)
     while check is not None:
         emit(events.Progress("verify", "checking the numbers against the source model"))
         models = [source, *(step.model_ir for step in steps)]
@@ -95,7 +96,7 @@ def run_pipeline(  # noqa: PLR0913 - all but the model is optional and given by 
         failure = Failure(guilty, models[place - 1], models[place], context, check(models[place]) or reason)
         undone.append(_rolled_back(failure, keep, emit))
         chosen = tuple(p for p in chosen if p is not guilty)
-        steps = _run(chosen, source, before, context, emit)
+        steps = _run(chosen, source, before, context, emit, rounds)
     return _result(source, steps, undone, measure)
 
 
@@ -117,7 +118,12 @@ def select(
 
 @rare_collections()
 def _run(
-    passes: Sequence[Pass], source: "ir.Model", before: Signature, context: PassContext, emit: events.Emit
+    passes: Sequence[Pass],
+    source: "ir.Model",
+    before: Signature,
+    context: PassContext,
+    emit: events.Emit,
+    rounds: int,
 ) -> list[Step]:
     """All passes in rounds, until the model stays as it is.
 
@@ -128,7 +134,7 @@ def _run(
     current, version = source, 0
     seen: dict[str, int] = {}
     refused: dict[str, tuple[Refusal, ...]] = {}
-    for number in range(ROUNDS):
+    for number in range(rounds):
         for position, one in enumerate(passes):
             if seen.get(one.name) == version:
                 continue

@@ -21,7 +21,20 @@ if TYPE_CHECKING:
     from edgeopt.graph.analysis import Analysis
 
 Config = Mapping[str, Any]
-SETTABLE = ("only", "skip", "also", "shapes", "opset", "normalize", "layout", "rules", "data", "bisect", "verify")
+SETTABLE = (
+    "only",
+    "skip",
+    "also",
+    "shapes",
+    "opset",
+    "normalize",
+    "resize",
+    "layout",
+    "rules",
+    "data",
+    "bisect",
+    "verify",
+)
 
 
 class Metadata(msgspec.Struct, frozen=True):

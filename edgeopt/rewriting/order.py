@@ -9,7 +9,7 @@ import msgspec
 from edgeopt.errors import UsageError
 
 if TYPE_CHECKING:
-    from edgeopt.graph.passes.base import Normalization, PassContext
+    from edgeopt.graph.passes.base import Normalization, PassContext, Resizing
 
 OPSET = 17
 """What older models are raised to: newer ones bring little that runtimes run faster, and some do not load them."""
@@ -24,6 +24,7 @@ class Order(msgspec.Struct, frozen=True):
     shapes: dict[str, tuple[int, ...]] = {}
     opset: int = OPSET
     normalize: str = ""
+    resize: str = ""
     layout: str = ""
     rules: tuple[Path, ...] = ()
     data: Path | None = None
@@ -68,6 +69,19 @@ def read_normalization(text: str) -> "Normalization":
     return Normalization(name, scale, tuple(mean), tuple(deviation))
 
 
+def read_resizing(text: str) -> "Resizing":
+    """`NAME=WIDTHxHEIGHT`."""
+    from edgeopt.graph.passes.base import Resizing
+
+    name, equals, sides = text.rpartition("=")
+    width, cross, height = sides.lower().partition("x")
+    if not (equals and name and cross and width.isdecimal() and height.isdecimal() and int(width) * int(height)):
+        raise UsageError(
+            f"'{text}' is no size of frames.", "Write an input's name, width and height: --resize image=640x480"
+        )
+    return Resizing(name, int(width), int(height))
+
+
 def _number(text: str) -> float:
     above, slash, below = text.partition("/")
     value = float(above) / float(below) if slash else float(above)
@@ -86,9 +100,12 @@ def context_of(order: Order) -> "PassContext":
     if not 7 <= order.opset <= newest:
         raise UsageError(f"There is no opset {order.opset} here; the newest is {newest}.", "Give one from 7 on.")
     normalize = read_normalization(order.normalize) if order.normalize else None
+    resize = read_resizing(order.resize) if order.resize else None
     if order.layout and order.layout not in LAYOUTS:
         raise UsageError(f"There is no layout '{order.layout}'.", f"Give {' or '.join(LAYOUTS)}.")
-    return PassContext(target_opset=order.opset, shapes=order.shapes, normalize=normalize, layout=order.layout)
+    return PassContext(
+        target_opset=order.opset, shapes=order.shapes, normalize=normalize, resize=resize, layout=order.layout
+    )
 
 
 def requested(order: Order) -> tuple[str, ...]:
@@ -96,6 +113,7 @@ def requested(order: Order) -> tuple[str, ...]:
     implied = (
         ("fix-shapes", bool(order.shapes)),
         ("normalization-into-conv", bool(order.normalize)),
+        ("resize-into-conv", bool(order.resize)),
         ("picture-order", bool(order.layout)),
     )
     return (*order.also, *(name for name, wanted in implied if wanted))

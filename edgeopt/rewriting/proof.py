@@ -11,6 +11,7 @@ import msgspec
 
 from edgeopt.errors import EdgeoptError, MissingError, ModelError, VerificationError
 from edgeopt.hw.device import Unavailable
+from edgeopt.rewriting.frames import factors_of, frame_of, resized
 from edgeopt.rewriting.plain_outputs import has_other_outputs, write_with_tensors
 
 if TYPE_CHECKING:
@@ -90,8 +91,11 @@ class SourceCheck:
             path = Path(folder.name) / "source.onnx"
             write_with_tensors(model.path, path)
         inputs = _inputs(model, path, context.shapes if context else {}, backends)
+        if context is not None:
+            inputs = tuple(frame_of(info, context.resize) for info in inputs)
+        factors = factors_of(model, context) if context else None
         feeds = _samples(model, inputs, data)
-        given = [normalized(sample, context) for sample in feeds] if context else feeds
+        given = [_prepared(sample, context, factors) for sample in feeds] if context else feeds
         what = "the samples in --data" if data is not None else "made-up samples"
         try:
             backend, reference = first_answer(path, given, backends)
@@ -216,10 +220,12 @@ def _samples(model: "Model", inputs: "tuple[TensorInfo, ...]", data: Path | None
     return [samples.feeds(index) for index in range(min(len(samples), SAMPLES))]
 
 
-def normalized(sample: dict[str, Any], context: "PassContext") -> dict[str, Any]:
-    """What the source gets where the rewritten model normalizes its input itself."""
+def _prepared(sample: dict[str, Any], context: "PassContext", factors: tuple[int, int] | None) -> dict[str, Any]:
+    """What the source gets where the rewritten model prepares its input itself."""
     import numpy as np
 
+    if context.resize is not None and factors is not None and context.resize.input_name in sample:
+        sample = resized(sample, context.resize.input_name, factors)
     wanted = context.normalize
     if wanted is None or wanted.input_name not in sample:
         return sample

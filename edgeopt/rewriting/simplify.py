@@ -53,6 +53,7 @@ def simplify(order: Order, emit: events.Emit = events.ignore) -> Simplified:
     """Loads, rewrites, proves, saves."""
     from edgeopt.graph.model import load
     from edgeopt.graph.pipeline import select
+    from edgeopt.rewriting.frames import factors_of
 
     context, passes = context_of(order), all_passes(order.rules)
     select(passes, order.only, order.skip, requested(order))
@@ -67,6 +68,7 @@ def simplify(order: Order, emit: events.Emit = events.ignore) -> Simplified:
     for repair in model.repairs:
         emit(events.Log("info", f"While reading '{order.model.name}': {repair}."))
     _check_shapes(model, order)
+    factors_of(model, context)  # raises where there are none
     check, reason = _source_check(model, order, context, emit)
     try:
         result = _rewritten(model, order, context, passes, check, emit)
@@ -131,14 +133,20 @@ def _rewritten(
 ) -> "PipelineResult":
     from edgeopt.graph.pipeline import run_pipeline, select
     from edgeopt.rewriting.failing_case import keep_case
+    from edgeopt.rewriting.frames import taking_frames
     from edgeopt.rewriting.normalizing import NORMALIZATION, normalized
 
     cases = order.keep_failing or order.output.absolute().parent
     before: Ledger = ()
-    skip = order.skip
+    skip, chosen = order.skip, select(passes, order.only, order.skip, requested(order))
     if order.normalize:
-        model, before = normalized(model, select(passes, order.only, order.skip, requested(order)), context, check)
+        # What normalizes is proved with what resizes: the samples are frames.
+        model, before = normalized(model, chosen, context, None if order.resize else check)
         skip = (*skip, NORMALIZATION)
+    if order.resize:
+        model, resizing = taking_frames(model, chosen, context, check)
+        before = (*before, *resizing)
+        skip = (*skip, "fix-shapes")  # it knows the shapes of the source alone
     result = run_pipeline(
         model,
         only=order.only,

@@ -5,12 +5,15 @@ So what is installed is looked at first, and the runtime is asked only where it 
 
 import json
 import platform
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from edgeopt.backends.base import Available
 from edgeopt.backends.onnxruntime.provider import Provider
 from edgeopt.hw.device import Unavailable
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
 RUNTIMES = (
     "onnxruntime", "onnxruntime-gpu", "onnxruntime-openvino", "onnxruntime-directml",
@@ -43,7 +46,7 @@ def available(provider: Provider) -> Available | Unavailable:
     return _asked(provider, installed)
 
 
-def _asked(provider: Provider, installed: list[Distribution]) -> Available | Unavailable:
+def _asked(provider: Provider, installed: "list[Distribution]") -> Available | Unavailable:
     try:
         import onnxruntime
     except ImportError as error:
@@ -67,14 +70,16 @@ def _asked(provider: Provider, installed: list[Distribution]) -> Available | Una
     )
 
 
-def _distribution(name: str) -> Distribution | None:
+def _distribution(name: str) -> "Distribution | None":
+    from importlib.metadata import PackageNotFoundError, distribution  # 30 ms, which not every trial needs
+
     try:
         return distribution(name)
     except PackageNotFoundError:
         return None
 
 
-def _built_here(found: Distribution) -> bool:
+def _built_here(found: "Distribution") -> bool:
     """It came from a file, not from an index, so it may hold anything; the installer notes that."""
     text = found.read_text("direct_url.json")
     try:

@@ -7,7 +7,6 @@ of itself, another GPU or other options: so each model has a folder of its own f
 import hashlib
 import json
 from collections.abc import Mapping
-from importlib.metadata import distributions
 from pathlib import Path
 
 from edgeopt.backends.protobuf import GRAPH, opened, parts, text
@@ -51,6 +50,8 @@ def external_files(model: Path) -> tuple[str, ...]:
 
 
 def _digest(model: Path, versions_of: tuple[str, ...], more: Mapping[str, str]) -> str:
+    from importlib.metadata import distributions
+
     digest = hashlib.sha256()
     for path in (model, *(model.parent / name for name in external_files(model))):
         with path.open("rb") as file:

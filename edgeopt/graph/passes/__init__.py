@@ -12,6 +12,7 @@ What several of them know of operators stands in `knowledge/`.
 
 from edgeopt.graph.passes.algebra import (
     constant_chains,
+    einsum_into_matmul,
     global_pooling,
     operator_forms,
     rewrite_patterns,
@@ -48,6 +49,7 @@ from edgeopt.graph.passes.fusion import (
     normalization_into_conv,
     pad_into_pool,
     parallel_convs,
+    resize_into_conv,
     rms_normalization,
     rotary_embedding,
     softmax,
@@ -64,7 +66,9 @@ PASSES: tuple[Pass, ...] = (
     fold_shapes.PASS,
     fold_constants.PASS,
     control_flow.PASS,
+    einsum_into_matmul.PASS,
     normalization_into_conv.PASS,
+    resize_into_conv.PASS,
     batchnorm_into_conv.PASS,
     batchnorm_before_conv.PASS,
     softmax.PASS,

@@ -27,6 +27,7 @@ __all__ = [
     "Pass",
     "PassContext",
     "PassResult",
+    "Resizing",
     "adopt_orphans",
     "constant",
     "inner_graphs",
@@ -53,6 +54,15 @@ class Normalization:
 
 
 @dataclass(frozen=True, slots=True)
+class Resizing:
+    """Frames of this size for one input that takes smaller ones."""
+
+    input_name: str
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, slots=True)
 class PassContext:
     """What a pass may want to know besides the model."""
 
@@ -63,6 +73,8 @@ class PassContext:
     """The shapes of inputs that the user fixes."""
     normalize: "Normalization | None" = None
     """What the user wants done to the input within the model, where he wants that."""
+    resize: "Resizing | None" = None
+    """What frames the model is to take, where the user wants it to resize them itself."""
     layout: str = ""
     """The order of dimensions in which the user wants to give and get pictures, where he wants another."""
 

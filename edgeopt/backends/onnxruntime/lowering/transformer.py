@@ -9,12 +9,8 @@ import logging
 from collections import Counter
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgeopt.backends.onnxruntime.lowering import activations, attention
-from edgeopt.errors import ModelError
-from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.graph.passes.base import (
     Notes,
     Pass,
@@ -43,6 +39,12 @@ def heads_of(model: "ir.Model") -> tuple[int, int] | None:
     """How many heads attention has and how wide the model is, from how tensors are split into heads."""
     counts: Counter[tuple[int, int]] = Counter()
     for node in nodes_of(model):
+        if node.op_type == "MultiHeadAttention" and node.inputs[0] is not None:
+            # Another lowering put it in the place of the splits.
+            heads, hidden = node.attributes["num_heads"].as_int(), extent(node.inputs[0], 2)
+            if hidden is not None:
+                counts[heads, hidden // heads] += 1
+            continue
         split = producer(node.inputs[0], "Reshape") if permutation(node) in {SPLIT, SPLIT_TURNED} else None
         if split is None:
             continue
@@ -60,13 +62,9 @@ def heads_of(model: "ir.Model") -> tuple[int, int] | None:
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
     """Runs the tool for every family that fits and takes the result with the fewest nodes."""
-    return _apply(model, heads_of(model))
-
-
-def _apply(model: "ir.Model", found: tuple[int, int] | None) -> PassResult:
     import onnx_ir as ir
 
-    model, notes = model.clone(), Notes()
+    model, notes, found = model.clone(), Notes(), heads_of(model)
     products = [node for node in nodes_of(model) if is_op(node, "Softmax") and _of_scores(node)]
     if not products and not any(node.op_type in ATTENTION for node in nodes_of(model)):
         notes.refuse("there is no attention in it: no Softmax between two products")
@@ -80,6 +78,8 @@ def _apply(model: "ir.Model", found: tuple[int, int] | None) -> PassResult:
         result = _optimized(ir.to_proto(model), family, *found)
         if result is not None and len(result.graph.node) < smallest:
             best, smallest = result, len(result.graph.node)
+    if best is None and not products:
+        return notes.result(model)
     if best is None:
         notes.refuse("none of ONNX Runtime's patterns fits", *(label(node) for node in products))
         return notes.result(model)
@@ -143,34 +143,6 @@ def _optimized(proto: "onnx.ModelProto", family: str, heads: int, hidden: int) -
         return None
     finally:
         logging.disable(level)
-
-
-def fuse(model: Path, out: Path) -> LedgerEntry:
-    """Writes the fused model; the ledger says what was fused and what was not, and why."""
-    import onnx
-    import onnx_ir as ir
-
-    source = ir.from_proto(onnx.load(model))
-    # First what is found by data flow and needs shapes, which nobody infers through the tool's own operators.
-    results = [attention.apply(source, PassContext())]
-    for one in (activations.apply_gelu, activations.apply_gate):
-        results.append(one(results[-1].model, PassContext()))
-    results.append(_apply(results[-1].model, heads_of(source)))
-    applied = tuple(change for result in results for change in result.applied)
-    # That the tool finds no attention is no news where another pass did.
-    told = results if not results[0].applied or results[0].refused else results[:-1]
-    refused = tuple(refusal for result in told for refusal in result.refused)
-    if not applied:
-        reasons = "; ".join(dict.fromkeys(refusal.reason for refusal in refused))
-        raise ModelError(f"ONNX Runtime's transformer fusions found nothing to fuse: {reasons}.")
-    fused = ir.to_proto(results[-1].model)
-    # With shapes at hand, ONNX Runtime joins normalizations and additions when it loads: slower, see above.
-    del fused.graph.value_info[:]
-    onnx.save(fused, out)
-    nodes = (node_count(source), node_count(results[-1].model))
-    return LedgerEntry(
-        "transformer-fusions", applied=applied, refused=refused, nodes_before=nodes[0], nodes_after=nodes[1]
-    )
 
 
 PASS = Pass("ort-transformers", "ONNX Runtime's transformer fusions, by the family that fits", apply, 80.0)

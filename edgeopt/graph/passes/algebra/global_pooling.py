@@ -1,6 +1,6 @@
-"""A mean over a whole picture is global average pooling, for which runtimes have kernels in their own layouts.
+"""What is taken over a whole picture is global pooling, for which runtimes have kernels in their own layouts.
 
-ReduceMean(x, axes = all but batch and channel, keepdims = 1)  =  GlobalAveragePool(x)
+ReduceMean(x, axes = all but batch and channel, keepdims = 1)  =  GlobalAveragePool(x), the same for ReduceMax
 AveragePool(x, kernel = the picture, no pads)                  =  GlobalAveragePool(x), the same for MaxPool
 """
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # Below four dimensions a mean over the last axis is a normalization's far more often than a picture's.
 _DIMENSIONS = (4, 5)  # no runtime pools over more
+_POOLS = {"ReduceMean": "GlobalAveragePool", "ReduceMax": "GlobalMaxPool"}
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
@@ -21,8 +22,8 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG00
 
     model, notes = model.clone(), Notes()
     for node in [node for part in model.graphs() for node in part]:  # functions are inlined before
-        if is_op(node, "ReduceMean") and _over_a_picture(node):
-            kind, reason = "GlobalAveragePool", _why_not(node)
+        if is_op(node, *_POOLS) and _over_a_picture(node):
+            kind, reason = _POOLS[node.op_type], _why_not(node)
         elif is_op(node, "AveragePool", "MaxPool") and _takes_all(node):
             kind, reason = f"Global{node.op_type}", _why_not_type(node)
         else:
@@ -88,4 +89,6 @@ def _why_not_type(node: "ir.Node") -> str | None:
     return f"global pooling of {kind} is not to be had in every runtime"
 
 
-PASS = Pass("global-pooling", "means over whole pictures become global pooling", apply, tolerance_db=100.0)
+PASS = Pass(
+    "global-pooling", "what is taken over whole pictures becomes global pooling", apply, tolerance_db=100.0
+)

@@ -1,52 +1,37 @@
 """The same result in the form that runtimes compute fastest.
 
     x / c                                              =  x * (1 / c)            c constant, and no zero in it
+    x ** 0.5                                           =  Sqrt(x)                but for -inf
+    Max(x, 0)                                          =  Relu(x)
+    Max(x, a x)                                        =  LeakyRelu(x, a)        0 < a < 1
+    PRelu(x, a)                                        =  LeakyRelu(x, a)        one slope for all
+    Min(Relu(x), c)                                    =  Clip(x, 0, c)          c > 0
     Reshape(Transpose(Reshape(x, [n, g, k, ...])))     =  Gather(x, order)       channels shuffled between groups
+    Conv(x, w), a group a channel, kernel 1            =  x * w (+ bias)
+    Conv(x, w), a group a channel, two results each    =  Conv(Gather(x, each twice), w), one result each
 
 A form is in the table where it was measured to win in one runtime and to lose in none, by
-`benchmarks/operator_forms.py`, whose other rows show what does not win. Nodes that runtimes make one operator when
-they load (a GELU that is spelled out) stay together.
+`benchmarks/operator_forms.py`, whose other rows show what does not win; what wins in one runtime and loses in
+another is a lowering of the first. Nodes that runtimes make one operator when they load (a GELU that is spelled
+out) stay together.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label, parts
-from edgeopt.graph.passes.knowledge.linear import FLOATS, new_weight
-from edgeopt.graph.passes.knowledge.whole import spelled_out
+from edgeopt.graph.passes.base import Pass, PassContext, PassResult, constant, is_op, label
+from edgeopt.graph.passes.knowledge.forms import Form, inner, maker, rewrite, take_place
+from edgeopt.graph.passes.knowledge.linear import FLOATS, integer, new_weight, pads
+from edgeopt.graph.passes.knowledge.matching import operands, rank, scalar
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
-    """`replace` changes what ends at a node; it tells what is gone, why not, or None for other nodes."""
-
-    what: str
-    replace: "Callable[[ir.Graph, ir.Node], list[str] | str | None]"
-
-
 def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
-    import onnx_ir as ir
-
-    model, notes = model.clone(), Notes()
-    whole = spelled_out(model)
-    for part in parts(model):
-        if not isinstance(part, ir.Graph):
-            continue  # a function can hold no weights
-        for node in list(part):
-            for form in FORMS if node not in whole else ():
-                found = form.replace(part, node)
-                if isinstance(found, str):
-                    notes.refuse(found, label(node))
-                elif found is not None:
-                    notes.did(form.what, *found)
-                    break
-    return notes.result(model)
+    """Puts every operator into the form that wins in one runtime and loses in none."""
+    return rewrite(model, FORMS)
 
 
 def _divide(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
@@ -63,23 +48,95 @@ def _divide(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
     result = node.outputs[0]
     weight = new_weight(graph, f"{node.name or result.name}_reciprocal", factor)
     product = ir.node("Mul", [node.inputs[0], weight], name=node.name)
-    _take_place(graph, node, product)
+    take_place(graph, node, product)
     return [gone]
+
+
+def _root(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
+    import onnx_ir as ir
+
+    x = node.inputs[0] if is_op(node, "Pow") else None
+    if not _is_float(x) or scalar(node.inputs[1]) != 0.5 or not _keeps_rank(node, 1):
+        return None
+    gone = label(node)
+    take_place(graph, node, ir.node("Sqrt", [x], name=node.name))
+    return [gone]
+
+
+def _larger(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
+    import onnx_ir as ir
+
+    if not is_op(node, "Max") or len(node.inputs) != 2:
+        return None
+    for x, other in operands(node):
+        if not _is_float(x):
+            continue
+        if scalar(other) == 0.0 and _keeps_rank(node, 1 - list(node.inputs).index(x)):
+            gone = [label(node)]
+            take_place(graph, node, ir.node("Relu", [x], name=node.name))
+            return gone
+        place = list(node.inputs).index(other)
+        product = inner(node, "Mul", place=place)
+        slope = next((scalar(a) for z, a in operands(product) if z is x), None) if product is not None else None
+        if product is None or slope is None or not 0 < slope < 1:
+            continue
+        if not _keeps_rank(product, 1 - list(product.inputs).index(x)):
+            continue
+        gone = [label(product), label(node)]
+        take_place(graph, node, ir.node("LeakyRelu", [x], {"alpha": slope}, name=node.name))
+        graph.remove(product, safe=True)
+        return gone
+    return None
+
+
+def _one_slope(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
+    import onnx_ir as ir
+
+    slopes = constant(node.inputs[1]) if is_op(node, "PRelu") else None
+    if slopes is None or not _is_float(node.inputs[0]) or not slopes.size:
+        return None
+    slope = float(slopes.reshape(-1)[0])
+    if not (slopes == slopes.reshape(-1)[0]).all() or float(np.float32(slope)) != slope:
+        return None
+    gone = label(node)
+    take_place(graph, node, ir.node("LeakyRelu", [node.inputs[0]], {"alpha": slope}, name=node.name))
+    return [gone]
+
+
+def _smaller(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
+    import onnx_ir as ir
+
+    if not is_op(node, "Min") or len(node.inputs) != 2:
+        return None
+    for _, limit in operands(node):
+        place = 1 - list(node.inputs).index(limit)
+        relu, top = inner(node, "Relu", place=place), constant(limit)
+        if relu is None or top is None or top.dtype.name not in FLOATS or not _keeps_rank(node, 1 - place):
+            continue
+        if top.size != 1 or not top.item() > 0:
+            continue
+        stem, gone = node.name or node.outputs[0].name, [label(relu), label(node)]
+        ends = [new_weight(graph, f"{stem}_{name}", np.asarray(number, top.dtype))
+                for name, number in (("lowest", 0), ("highest", top.item()))]  # fmt: skip
+        take_place(graph, node, ir.node("Clip", [relu.inputs[0], *ends], name=node.name))
+        graph.remove(relu, safe=True)
+        return gone
+    return None
 
 
 def _shuffle(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
     import onnx_ir as ir
 
-    middle = _maker(node, "Transpose") if is_op(node, "Reshape") else None
-    first = _maker(middle, "Reshape") if middle is not None else None
+    middle = maker(node, "Transpose") if is_op(node, "Reshape") else None
+    first = maker(middle, "Reshape") if middle is not None else None
     if middle is None or first is None or "perm" not in middle.attributes:
         return None
     source, split, result = first.inputs[0], first.outputs[0], node.outputs[0]
     if source is None or source.shape is None or split.shape is None or result.shape is None:
         return None
-    rank = len(source.shape)
-    order = [0, 2, 1, *range(3, rank + 1)]
-    if len(split.shape) != rank + 1 or list(middle.attributes["perm"].as_ints()) != order:
+    dimensions = len(source.shape)
+    order = [0, 2, 1, *range(3, dimensions + 1)]
+    if len(split.shape) != dimensions + 1 or list(middle.attributes["perm"].as_ints()) != order:
         return None
     channels, groups, each = source.shape[1], split.shape[1], split.shape[2]
     if not (isinstance(channels, int) and isinstance(groups, int) and isinstance(each, int)):
@@ -89,38 +146,84 @@ def _shuffle(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
     sides = list(source.shape)[2:]
     if list(split.shape)[3:] != sides or not all(isinstance(size, int) for size in sides):
         return None  # with all but the batch known, that must be the same too
-    for inner in (first, middle):
-        if inner.outputs[0].is_graph_output() or len(inner.outputs[0].uses()) > 1:
+    for one in (first, middle):
+        if one.outputs[0].is_graph_output() or len(one.outputs[0].uses()) > 1:
             return "the channels between the groups are used elsewhere too"
-        if inner.graph is not graph:
+        if one.graph is not graph:
             return "the shuffle begins outside the subgraph that holds it"
     places = np.arange(channels).reshape(groups, each).T.reshape(-1).astype(np.int64)
     weight = new_weight(graph, f"{node.name or result.name}_order", places)
     gone = [label(each) for each in (first, middle, node)]
-    _take_place(graph, node, ir.node("Gather", [source, weight], {"axis": 1}, name=node.name))
+    take_place(graph, node, ir.node("Gather", [source, weight], {"axis": 1}, name=node.name))
     graph.remove([middle, first], safe=True)
     return gone
 
 
-def _maker(node: "ir.Node | None", kind: str) -> "ir.Node | None":
-    value = node.inputs[0] if node is not None else None
-    maker = value.producer() if value is not None else None
-    return maker if maker is not None and is_op(maker, kind) else None
+def _by_channel(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
+    """A convolution that sees one place of one channel multiplies it."""
+    import onnx_ir as ir
+
+    weights = _depth_wise(node)
+    if weights is None or len(weights) != integer(node, "group", 1) or weights[0].size != 1 or pads(node):
+        return None
+    if "strides" in node.attributes and any(step != 1 for step in node.attributes["strides"].as_ints()):
+        return None
+    shape, stem, gone = (1, -1, *[1] * (weights.ndim - 2)), node.name or node.outputs[0].name, label(node)
+    bias = constant(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] is not None else None
+    if bias is None and len(node.inputs) > 2 and node.inputs[2] is not None:
+        return "its bias is not constant"
+    factor = new_weight(graph, f"{stem}_factor", weights.reshape(shape))
+    last = ir.node("Mul", [node.inputs[0], factor], name=node.name)
+    if bias is not None:
+        graph.insert_before(node, last)
+        last.outputs[0].shape, last.outputs[0].type = node.outputs[0].shape, node.outputs[0].type
+        last = ir.node("Add", [last.outputs[0], new_weight(graph, f"{stem}_shift", bias.reshape(shape))])
+    take_place(graph, node, last)
+    return [gone]
 
 
-def _take_place(graph: "ir.Graph", old: "ir.Node", new: "ir.Node") -> None:
-    """Puts a node where another is, with its result's name, type and shape."""
-    was, now = old.outputs[0], new.outputs[0]
-    name, now.shape, now.type = was.name, was.shape, was.type
-    graph.insert_before(old, new)
-    was.replace_all_uses_with(now, replace_graph_outputs=True)
-    graph.remove(old, safe=True)
-    was.name, now.name = f"{name}__replaced", name
+def _twofold(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
+    """Kernels for one result a channel are fast; those for two are not, and those for four lose again."""
+    import onnx_ir as ir
+
+    weights = _depth_wise(node)
+    if weights is None or weights.ndim != 4 or len(weights) != 2 * integer(node, "group", 1):
+        return None
+    stem, gone = node.name or node.outputs[0].name, label(node)
+    twice = new_weight(graph, f"{stem}_twice", np.repeat(np.arange(len(weights) // 2, dtype=np.int64), 2))
+    both = ir.node("Gather", [node.inputs[0], twice], {"axis": 1})
+    graph.insert_before(node, both)
+    conv = ir.node("Conv", [both.outputs[0], *node.inputs[1:]], dict(node.attributes), name=node.name)
+    conv.attributes["group"] = ir.AttrInt64("group", len(weights))
+    take_place(graph, node, conv)
+    return [gone]
+
+
+def _depth_wise(node: "ir.Node") -> "np.ndarray[tuple[int, ...], np.dtype[np.generic]] | None":
+    """The weights of a convolution in which each channel is a group."""
+    weights = constant(node.inputs[1]) if is_op(node, "Conv") and integer(node, "group", 1) > 1 else None
+    return weights if weights is not None and weights.shape[1] == 1 and weights.dtype.name in FLOATS else None
+
+
+def _is_float(value: "ir.Value | None") -> bool:
+    return value is not None and value.dtype is not None and value.dtype.name in {"FLOAT", "FLOAT16", "DOUBLE"}
+
+
+def _keeps_rank(node: "ir.Node", place: int) -> bool:
+    """A constant of one element does not give the result more dimensions than the other input has."""
+    array, known = constant(node.inputs[place]), rank(node.inputs[1 - place])
+    return array is not None and (array.ndim == 0 or (known is not None and array.ndim <= known))
 
 
 FORMS = (
     Form("multiplied by the reciprocal instead of dividing by a constant", _divide),
+    Form("took square roots as such", _root),
+    Form("wrote the larger of two as Relu or LeakyRelu", _larger, opset=14),
+    Form("gave PRelu with one slope for all as LeakyRelu", _one_slope),
+    Form("limited from both sides by one Clip", _smaller, opset=11),
     Form("shuffled channels by one Gather", _shuffle),
+    Form("multiplied channels instead of convolving single places", _by_channel),
+    Form("doubled the channels before a convolution of each by itself", _twofold),
 )
 
 PASS = Pass(

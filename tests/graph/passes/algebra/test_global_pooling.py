@@ -9,6 +9,12 @@ AXES = {"picture": [2, 3], "back": [-1, -2], "last": [3], "all": [1, 2, 3]}
 HEADER = "g (float[2,3,5,4] x) => (float[2,3,1,1] y) "
 
 
+def test_a_maximum_over_the_picture(make_model, apply_pass, kinds, image):
+    text = "g (float[1,3,8,8] x) => (float[1,3,1,1] y) { y = ReduceMax(x, picture) }"
+    result = apply_pass(PASS, make_model(text, opset=18, **AXES), x=image)
+    assert kinds(result.model) == ["GlobalMaxPool"]
+
+
 @pytest.mark.parametrize("axes", ["picture", "back"])
 def test_a_mean_over_the_picture_becomes_pooling(make_model, apply_pass, kinds, axes):
     model = make_model(HEADER + f"{{ y = ReduceMean(x, {axes}) }}", opset=18, **AXES)

@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
 
-from edgeopt.graph.passes.algebra.operator_forms import PASS
+from edgeopt.graph.passes.algebra.operator_forms import FORMS, PASS
+from edgeopt.graph.passes.base import PassContext
+from edgeopt.graph.passes.knowledge.forms import EVERYWHERE
 
 X = np.random.default_rng(3).standard_normal((2, 6, 4, 4)).astype(np.float32)
 SHUFFLE = "a = Reshape(x, five) t = Transpose <perm = [0, 2, 1, 3, 4]> (a) y = Reshape(t, four)"
@@ -30,6 +32,66 @@ def test_an_open_batch(make_model, shaped, apply_pass, kinds):
     assert kinds(result.model) == ["Gather"]
 
 
+@pytest.mark.parametrize(("text", "operators"), [
+    ("a = Abs(x) y = Pow(a, half)", ["Abs", "Sqrt"]),
+    ("y = Max(x, zero)", ["Relu"]),
+    ("y = Max(zero, x)", ["Relu"]),
+    ("a = Mul(slope, x) y = Max(x, a)", ["LeakyRelu"]),
+    ("y = PRelu(x, slopes)", ["LeakyRelu"]),
+    ("a = Relu(x) y = Min(a, one)", ["Clip"]),
+    ("y = Conv <group = 6> (x, single)", ["Mul"]),
+    ("y = Conv <group = 6> (x, single, bias)", ["Mul", "Add"]),
+])  # fmt: skip
+def test_activations_and_gains_are_called_by_their_names(make_model, shaped, apply_pass, kinds, text, operators):
+    numbers = {"half": 0.5, "zero": 0, "slope": 0.25, "one": 1}
+    weights = {name: np.asarray(number, np.float32) for name, number in numbers.items()}
+    weights |= {"single": X[0, :, :1, :1, None].copy(), "bias": X[1, :, 0, 0].copy()}
+    weights["slopes"] = np.full((6, 1, 1), 0.25, np.float32)
+    result = apply_pass(PASS, shaped(make_model(GRAPH.format(text), **weights)), 1e-6, x=X)
+    assert kinds(result.model) == operators
+    assert [o.name for o in result.model.graph.outputs] == ["y"]
+
+
+def test_a_convolution_of_each_channel_into_two(make_model, shaped, apply_pass, kinds):
+    conv = "Conv <group = 6, strides = [2, 2], pads = [1, 1, 1, 1]> (x, w, b)"
+    text = f"g (float[2,6,4,4] x) => (float[2,12,2,2] y) {{ y = {conv} }}"
+    weights = {"w": np.resize(X, (12, 1, 3, 3)), "b": np.ones(12, np.float32)}
+    result = apply_pass(PASS, shaped(make_model(text, **weights)), 1e-6, x=X)
+    assert kinds(result.model) == ["Gather", "Conv"]
+    assert result.applied[0].nodes == ("Conv 'y'",)
+
+
+@pytest.mark.parametrize("text", [
+    "y = Pow(x, slope)",
+    "y = Max(x, slope)",
+    "y = Max(x, square)",
+    "a = Mul(x, two) y = Max(x, a)",
+    "y = PRelu(x, several)",
+    "a = Relu(x) y = Min(a, below)",
+    "y = Conv <group = 6, pads = [1, 1, 1, 1]> (x, single)",
+    "y = Conv <group = 2> (x, pairs)",
+])  # fmt: skip
+def test_what_only_looks_like_it_stays(make_model, shaped, kinds, text):
+    numbers = {"slope": 0.25, "two": 2, "below": -1}
+    weights = {name: np.asarray(number, np.float32) for name, number in numbers.items()}
+    weights |= {"several": X[0, :, :1, :1], "single": X[0, :, :1, :1, None], "pairs": X[:, :3, :1, :1]}
+    weights["square"] = np.float32([[[[[0.0]]]]])  # of one dimension more than x has
+    model = shaped(make_model(GRAPH.format(text), **weights))
+    result = PASS.apply(model.ir, PassContext())
+    assert not result.applied
+    assert kinds(result.model) == kinds(model.ir)
+
+
+def test_what_is_read_elsewhere_stays(make_model, shaped, kinds):
+    text = GRAPH.format("a = Relu(x) y = Min(a, one)").replace("y)", "y, float[2,6,4,4] a)", 1)
+    model = shaped(make_model(text, one=np.float32(1)))
+    assert kinds(PASS.apply(model.ir, PassContext()).model) == ["Relu", "Min"]
+
+
+def test_the_forms_of_all_runtimes_lose_in_none():
+    assert all(form.runtimes == EVERYWHERE for form in FORMS)
+
+
 def test_in_a_subgraph(make_model, apply_pass, kinds):
     text = """g (float[2,6,4,4] x, bool p) => (float[2,6,4,4] y) { y = If (p) <
         then_branch = t () => (float[2,6,4,4] u) { u = Div(x, c) },
@@ -40,8 +102,6 @@ def test_in_a_subgraph(make_model, apply_pass, kinds):
 
 @pytest.mark.parametrize("number", [0.0, np.inf, 1e-45])
 def test_a_divisor_without_a_reciprocal_stays_and_is_named(make_model, reasons, number):
-    from edgeopt.graph.passes.base import PassContext
-
     model = make_model(GRAPH.format("y = Div(x, c)"), c=np.float32(number))
     result = PASS.apply(model.ir, PassContext())
     assert not result.applied

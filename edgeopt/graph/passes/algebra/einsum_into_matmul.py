@@ -1,0 +1,205 @@
+"""An Einsum of two operands is a matrix product between transposes and reshapes, for which runtimes have kernels.
+
+Indices in both operands and in the result are the batch; those in both and not in the result are inner and summed;
+those of the first operand alone are rows, those of the second alone columns. Each kind becomes one dimension:
+
+    Einsum(a, b)  =  Transpose(Reshape(MatMul(a', b')))    a' = (batch, rows, inner), b' = (batch, inner, columns)
+    Einsum(a, b)  =  Mul(a', b')                           where nothing is summed, and rows or columns are missing
+    Einsum(a)     =  Transpose(a)                          where nothing is summed
+
+Either operand may come first, and the inner indices stand in the order of either: the way with the fewest
+transposes is taken. In a Reshape one dimension may be open, more may not.
+"""
+
+from dataclasses import dataclass
+from math import inf
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label
+from edgeopt.graph.passes.knowledge import sizes
+from edgeopt.graph.passes.knowledge.linear import new_weight
+from edgeopt.graph.passes.knowledge.matching import homes, rank
+from edgeopt.graph.passes.knowledge.products import (
+    Equation,
+    Lengths,
+    Product,
+    alone,
+    called,
+    crosses,
+    joined,
+    parted,
+    read,
+    summed,
+    ways,
+)
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+OPSET = 13
+"""From here on Unsqueeze takes its axes as an input, and MatMul every type of floats."""
+FLOATS = ("FLOAT", "FLOAT16", "DOUBLE", "BFLOAT16")
+_RESHAPE_COSTS = 0.1  # of a transpose: it moves nothing
+_INNER_COSTS = 0.3
+_FOLDED_COSTS = 0.01  # done once, when weights are folded
+
+
+def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+    import onnx_ir as ir
+
+    model, notes = model.clone(), Notes()
+    for part, opset in homes(model):
+        for node in list(part) if isinstance(part, ir.Graph) else ():  # functions are inlined before
+            if not is_op(node, "Einsum"):
+                continue
+            named = label(node)
+            found = _operator(part, node) if opset >= OPSET else f"MatMul for all floats needs opset {OPSET}"
+            if found in {"MatMul", "Mul", "Transpose"}:
+                notes.did(f"wrote Einsum as {found}", named)
+            else:
+                notes.refuse(found, named)
+    return notes.result(model)
+
+
+def _operator(graph: "ir.Graph", node: "ir.Node") -> str:
+    """Replaces the node; tells by which operator, or why it stays."""
+    operands = [value for value in node.inputs if value is not None]
+    if not 0 < len(operands) == len(node.inputs) <= 2:
+        return f"it has {len(node.inputs)} operands, and a product takes two"
+    equation = read(node.attributes["equation"].as_string(), [rank(value) for value in operands])
+    if isinstance(equation, str):
+        return equation
+    if own := alone(equation):
+        return f"it sums '{called(own[0])}' of one operand alone"
+    writer = Writer(graph, node)
+    if len(operands) == 1:
+        writer.finish(writer.turned(operands[0], equation.terms[0], equation.result))
+        return "Transpose"
+    lengths = _lengths(equation, operands)
+    found: Product | str = "its numbers are not known to be floats, and not every runtime multiplies others so"
+    if all(value.dtype is not None and value.dtype.name in FLOATS for value in operands):
+        found = lengths if isinstance(lengths, str) else _cheapest(equation, operands, lengths)
+    if not summed(equation) and (isinstance(found, str) or not crosses(equation)):
+        writer.multiply(equation, operands)
+        return "Mul"
+    if isinstance(found, str) or isinstance(lengths, str):
+        return str(found)
+    writer.product(equation, operands, lengths, found)
+    return "MatMul"
+
+
+def _lengths(equation: Equation, operands: "list[ir.Value]") -> Lengths | str:
+    """How long each index is; why that is not known well enough, for those that are summed."""
+    found: dict[str, int | None] = {}
+    for term, value in zip(equation.terms, operands, strict=True):
+        for axis, index in enumerate(term):
+            size = sizes.dimension(value, axis)
+            if size == 0:
+                return f"'{called(index)}' has no elements"
+            found[index] = size if isinstance(size, int) and found.get(index, size) == size else None
+    one, other = equation.terms
+    for index in (c for c in one if c in other):
+        here, there = (sizes.dimension(v, t.index(index)) for v, t in zip(operands, equation.terms, strict=True))
+        if here is not None and here == there:
+            continue
+        if isinstance(here, int) and isinstance(there, int):
+            return f"'{called(index)}' is {here} long in one operand and {there} in the other"
+        if index not in equation.result:
+            return f"'{called(index)}' is not known to be equally long in both operands"
+    return found
+
+
+def _cheapest(equation: Equation, operands: "list[ir.Value]", lengths: Lengths) -> Product | str:
+    """The way with the fewest transposes, or why there is none."""
+    best, least, reason = None, inf, ""
+    for way in ways(equation):
+        costs = 0.0
+        sides = (equation.terms, operands) if not way.swapped else (equation.terms[::-1], operands[::-1])
+        for term, value, groups in zip(*sides, (way.left, way.right), strict=True):
+            factor = _FOLDED_COSTS if constant(value) is not None else 1.0
+            costs += factor * (_turning(term, "".join(groups)) + _reshaping(joined(groups, lengths)))
+        costs += _turning("".join(way.out), equation.result) + _reshaping(parted(way.out, lengths))
+        if costs < least:
+            best, least = way, costs
+        shapes = (joined(way.left, lengths), joined(way.right, lengths), parted(way.out, lengths))
+        open_one = next((shape for shape in shapes if isinstance(shape, str)), "")
+        reason = reason or (
+            f"'{called(open_one)}' is open beside another index, and a Reshape finds only one" if open_one else ""
+        )
+    return best or reason
+
+
+def _turning(old: str, new: str) -> float:
+    if old == new:
+        return 0.0
+    # The last two are turned within the product by most runtimes.
+    return _INNER_COSTS if old == new[:-2] + new[:-3:-1] else 1.0
+
+
+def _reshaping(shape: list[int] | str | None) -> float:
+    return inf if isinstance(shape, str) else _RESHAPE_COSTS if shape else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Puts nodes before an Einsum, and the last one in its place."""
+
+    graph: "ir.Graph"
+    node: "ir.Node"
+
+    def put(self, kind: str, *inputs: "ir.Value", **attributes: object) -> "ir.Value":
+        import onnx_ir as ir
+
+        made = ir.node(kind, inputs, attributes)
+        self.graph.insert_before(self.node, made)
+        return made.outputs[0]
+
+    def numbers(self, what: str, numbers: list[int]) -> "ir.Value":
+        stem = self.node.name or self.node.outputs[0].name
+        return new_weight(self.graph, f"{stem}_{what}", np.asarray(numbers, np.int64))
+
+    def turned(self, value: "ir.Value", old: str, new: str) -> "ir.Value":
+        return value if old == new else self.put("Transpose", value, perm=[old.index(c) for c in new])
+
+    def reshaped(self, value: "ir.Value", shape: list[int] | str | None) -> "ir.Value":
+        if shape is None or isinstance(shape, str):
+            return value
+        return self.put("Reshape", value, self.numbers("shape", shape))
+
+    def finish(self, value: "ir.Value") -> None:
+        """What was written last gives the result, under its name."""
+        old = self.node.outputs[0]
+        if value in self.node.inputs:
+            value = self.put("Identity", value)
+        name, value.shape, value.type = old.name, old.shape, old.type
+        old.replace_all_uses_with(value, replace_graph_outputs=True)
+        last = value.producer()
+        assert last is not None  # noqa: S101 - it was just made
+        last.name = self.node.name
+        self.graph.remove(self.node, safe=True)
+        old.name, value.name = f"{name}__replaced", name
+
+    def multiply(self, equation: Equation, operands: "list[ir.Value]") -> None:
+        sides = []
+        for term, value in zip(equation.terms, operands, strict=True):
+            order = "".join(c for c in equation.result if c in term)
+            # Those before the first are stretched by themselves.
+            begun = equation.result.index(order[0]) if order else len(equation.result)
+            missing = [place for place, c in enumerate(equation.result[begun:]) if c not in term]
+            side = self.turned(value, term, order)
+            sides.append(self.put("Unsqueeze", side, self.numbers("axes", missing)) if missing else side)
+        self.finish(self.put("Mul", *sides))
+
+    def product(self, equation: Equation, operands: "list[ir.Value]", lengths: Lengths, way: Product) -> None:
+        sides = (equation.terms, operands) if not way.swapped else (equation.terms[::-1], operands[::-1])
+        factors = [
+            self.reshaped(self.turned(value, term, "".join(groups)), joined(groups, lengths))
+            for term, value, groups in zip(*sides, (way.left, way.right), strict=True)
+        ]
+        result = self.reshaped(self.put("MatMul", *factors), parted(way.out, lengths))
+        self.finish(self.turned(result, "".join(way.out), equation.result))
+
+
+PASS = Pass("einsum-into-matmul", "Einsums become matrix products", apply, tolerance_db=100.0, lowest_opset=OPSET)

@@ -1,0 +1,75 @@
+"""Forms: the same result by other operators, which a runtime computes faster."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from edgeopt.graph.passes.base import Notes, PassResult, is_op, label
+from edgeopt.graph.passes.knowledge.matching import homes
+from edgeopt.graph.passes.knowledge.whole import spelled_out
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+EVERYWHERE = ("onnxruntime", "openvino")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """`replace` changes what ends at a node; it tells what is gone, why not, or None for other nodes."""
+
+    what: str
+    replace: "Callable[[ir.Graph, ir.Node], list[str] | str | None]"
+    runtimes: tuple[str, ...] = EVERYWHERE
+    """Where it was measured to win or to be no slower; one that loses somewhere is a lowering of the others."""
+    opset: int = 0
+    """What its operators need."""
+
+
+def rewrite(model: "ir.Model", forms: Sequence[Form]) -> PassResult:
+    """Every node in the first form that takes it; nodes that runtimes make one operator stay together."""
+    import onnx_ir as ir
+
+    model, notes = model.clone(), Notes()
+    whole = spelled_out(model)
+    for part, opset in homes(model):
+        if not isinstance(part, ir.Graph):
+            continue  # a function can hold no weights
+        possible = [form for form in forms if opset >= form.opset]
+        for node in list(part):
+            if node.graph is not part or node in whole:
+                continue  # gone with another, or to stay
+            for form in possible:
+                found = form.replace(part, node)
+                if isinstance(found, str):
+                    notes.refuse(found, label(node))
+                elif found is not None:
+                    notes.did(form.what, *found)
+                    break
+    return notes.result(model)
+
+
+def maker(node: "ir.Node | None", kind: str, place: int = 0) -> "ir.Node | None":
+    """What makes an input of a node, where that is of this kind."""
+    value = node.inputs[place] if node is not None and place < len(node.inputs) else None
+    made_by = value.producer() if value is not None else None
+    return made_by if made_by is not None and is_op(made_by, kind) else None
+
+
+def inner(node: "ir.Node | None", *kinds: str, place: int = 0) -> "ir.Node | None":
+    """The same, where nobody else reads the result, nor any graph gives it."""
+    found = next((one for kind in kinds if (one := maker(node, kind, place)) is not None), None)
+    if found is None or node is None or found.graph is not node.graph:
+        return None
+    result = found.outputs[0]
+    return found if len(result.uses()) == 1 and not result.is_graph_output() else None
+
+
+def take_place(graph: "ir.Graph", old: "ir.Node", new: "ir.Node") -> None:
+    """Puts a node where another is, with its result's name, type and shape."""
+    was, now = old.outputs[0], new.outputs[0]
+    name, now.shape, now.type = was.name, was.shape, was.type
+    graph.insert_before(old, new)
+    was.replace_all_uses_with(now, replace_graph_outputs=True)
+    graph.remove(old, safe=True)
+    was.name, now.name = f"{name}__replaced", name

@@ -1,0 +1,85 @@
+import numpy as np
+import onnx.parser
+import onnx_ir as ir
+import pytest
+
+from edgeopt.backends.onnxruntime.lowering.forms import FORMS, PASS
+from edgeopt.graph.passes.base import PassContext
+from edgeopt.graph.structure import infer_shapes
+
+RANDOM = np.random.default_rng(2)
+GRAPH = "g (float[1,32,5,5] x) => (float[1,32,5,5] y) {{ {} }}"
+NUMBERS = {"two": 2, "three": 3, "zero": 0, "six": 6, "sixth": 1 / 6, "third": 1 / 3}
+
+
+NORMALIZATION = """m = ReduceMean <axes = [-1]> (x) d = Sub(x, m) s = Pow(d, two) v = ReduceMean <axes = [-1]> (s)
+    e = Add(v, sixth) r = Sqrt(e) n = Div(d, r) h = Mul(n, scale) y = Add(h, scale)"""
+
+
+def model_of(text, **weights):
+    proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')
+    for name, array in {**NUMBERS, **weights}.items():
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(array, np.float32), name))
+    model = ir.from_proto(proto)
+    infer_shapes(model)
+    return model
+
+
+def kinds(model):
+    return [node.op_type for graph in model.graphs() for node in graph]
+
+
+@pytest.mark.parametrize(("text", "operators"), [
+    ("y = Pow(x, two)", ["Mul"]),
+    ("a = Add(x, three) b = Clip(a, zero, six) y = Div(b, six)", ["HardSigmoid"]),
+    ("a = Add(three, x) b = Clip(a, zero, six) y = Mul(sixth, b)", ["HardSigmoid"]),
+])  # fmt: skip
+def test_activations_take_the_form_that_has_a_kernel(lower, text, operators):
+    result = lower(PASS, model_of(GRAPH.format(text)))
+    assert kinds(result.model) == operators
+
+
+@pytest.mark.parametrize("width", [4, 8])
+def test_narrow_groups_become_blocks_of_sixteen(lower, width):
+    text = f"y = Conv <group = {32 // width}, pads = [1, 1, 1, 1]> (x, w, b)"
+    weights = {"w": RANDOM.standard_normal((32, width, 3, 3)), "b": np.arange(32)}
+    result = lower(PASS, model_of(GRAPH.format(text), **weights))
+    (conv,) = result.model.graph
+    assert conv.attributes["group"].as_int() == 2
+    assert conv.inputs[1].shape == (32, 16, 3, 3)
+    assert result.applied[0].nodes == ("Conv 'y'",)
+
+
+def test_in_a_subgraph(lower):
+    text = """g (float[2] x, int64 p) => (float[2] y) { c = Cast <to = 9> (p) y = If (c) <
+        then_branch = t () => (float[2] u) { u = Pow(x, two) },
+        else_branch = e () => (float[2] v) { v = Neg(x) } > }"""
+    assert kinds(lower(PASS, model_of(text)).model) == ["Cast", "If", "Mul", "Neg"]
+
+
+@pytest.mark.parametrize("text", [
+    "y = Pow(x, three)",
+    "a = Add(x, three) b = Clip(a, zero, six) y = Mul(b, third)",  # it would rise to 2
+    "a = Add(x, three) b = Clip(a, three, six) y = Mul(b, sixth)",
+    "y = Conv <group = 16, pads = [1, 1, 1, 1]> (x, pairs)",
+    # A normalization, which stays whole.
+    NORMALIZATION,
+])  # fmt: skip
+def test_what_only_looks_like_it_stays(text):
+    weights = {"pairs": RANDOM.standard_normal((32, 2, 3, 3)), "scale": np.ones(5)}
+    model = model_of(GRAPH.format(text), **weights)
+    result = PASS.apply(model, PassContext())
+    assert (result.applied, result.refused) == ((), ())
+    assert kinds(result.model) == kinds(model)
+
+
+def test_weights_that_would_become_large_stay_and_are_named(said):
+    text = "g (float[1,2048,8,8] x) => (float[1,2048,1,1] y) { y = Conv <group = 512> (x, w) }"
+    result = PASS.apply(model_of(text, w=np.zeros((2048, 4, 8, 8))), PassContext())
+    assert not result.applied
+    assert "too large with zeros" in said(result)
+    assert result.refused[0].nodes == ("Conv 'y'",)
+
+
+def test_they_are_of_this_runtime_alone():
+    assert {form.runtimes for form in FORMS} == {("onnxruntime",)}
