@@ -15,7 +15,7 @@ from edgeopt.comparing.layers import Runner, first_difference
 from edgeopt.comparing.records import Comparison, Layers
 from edgeopt.comparing.sides import Named, backends_for, described, named
 from edgeopt.errors import EdgeoptError, MissingError, ModelError
-from edgeopt.graph.accuracy import Accuracy
+from edgeopt.graph.accuracy import SILENT_POWER, Accuracy
 from edgeopt.graph.diff import Matching, diff, match
 
 FLOOR_DB = 80.0
@@ -218,7 +218,7 @@ def _layers(
         return None
     worst = min(answers.accuracy.outputs, key=lambda output: output.snr_db)
     ratios = zip(worst.noise_power, worst.signal_power, strict=True)
-    shares = [noise / max(signal, 1e-30) for noise, signal in ratios]
+    shares = [noise / max(signal, SILENT_POWER) for noise, signal in ratios]
     sample = shares.index(max(shares)) if shares else 0
     runners = (
         Runner(first.model.ir, backends[0], first.options or {}, answers.feeds[0][sample]),

@@ -13,9 +13,9 @@ Array = NDArray[Any]
 
 EQUAL_DB = 200.0
 """The ratio of equal outputs; a float64 comparison tells no more apart."""
-SILENT_POWER = 1e-30
-"""An output whose squares sum to less than this is as good as zero; errors are then measured against this power,
-not against the silence, and `OutputAccuracy.silent` says so."""
+SILENT_POWER = 1e-60
+"""An output whose squares sum to less than this is as good as zero: its values end near where float32 does. Errors
+are then measured against this power, not against the silence, and `OutputAccuracy.silent` says so."""
 RTOLS = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 """The relative tolerances that people write."""
 RESAMPLES = 2000

@@ -31,8 +31,9 @@ PAIRS = (
     ([1, 2, 3], [1, 2, 4], 0, 30),
     ([True, False], [True, False], 200, 200),
     ([True, False], [True, True], -200, 30),
-    ([0.0, 0.0], [0.0, 1e-9], -120, -120),
-    ([1e-23, 2e-23], [1e-23, 1e-23], 100, 200),
+    ([0.0, 0.0], [0.0, 1e-9], -200, -200),
+    ([1e-23, 2e-23], [1e-23, 1e-23], 0, 30),
+    ([1e-33, 2e-33], [1e-33, 1e-33], 50, 70),
     ([1.0, math.nan], [1.0, math.nan], 200, 200),
     ([1.0, math.inf], [1.0, math.inf], 200, 200),
     ([1.0, math.inf], [1.0, -math.inf], -math.inf, -math.inf),
@@ -105,7 +106,7 @@ def test_equal_outputs_have_an_equal_bound():
     assert lower_bound_db(compare_outputs([{"y": SIGNAL}], [{"y": SIGNAL}])) == 200.0
 
 
-@pytest.mark.parametrize(("scale", "silent"), [(1e-20, True), (0.0, True), (1e-12, False), (1.0, False)])
+@pytest.mark.parametrize(("scale", "silent"), [(1e-35, True), (0.0, True), (1e-23, False), (1.0, False)])
 def test_an_output_that_is_as_good_as_zero_is_called_silent(scale, silent):
     runs = [{"y": np.full(8, scale)}, {"y": np.full(8, -scale)}]
     assert compare_outputs(runs, runs).outputs[0].silent is silent
