@@ -3,6 +3,7 @@
 device = edgeopt.probe()
 analysis = edgeopt.analyze("model.onnx")
 outcome = edgeopt.optimize("model.onnx", "model.edgeopt", data="data.npz")
+quantized = edgeopt.quantize("model.onnx", "model_int8.onnx", data="data.npz")
 session = edgeopt.load("model.edgeopt")
 outputs = session.run({"image": array})
 """
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from edgeopt.analyzing.analyze import analyze
     from edgeopt.graph.analysis.categories import OperatorType
     from edgeopt.hw.probe import probe
+    from edgeopt.quantizing.api import quantize
     from edgeopt.rewriting.operators import OperatorOptimizer, optimize_operators
     from edgeopt.runtime.session import load
     from edgeopt.search.optimize import optimize
@@ -29,6 +31,7 @@ __all__ = [
     "optimize",
     "optimize_operators",
     "probe",
+    "quantize",
 ]
 
 # `import edgeopt` must stay under 60 ms, so each name brings its own imports when it is first used.
@@ -36,6 +39,7 @@ _HOMES = {
     "probe": "edgeopt.hw.probe",
     "analyze": "edgeopt.analyzing.analyze",
     "optimize": "edgeopt.search.optimize",
+    "quantize": "edgeopt.quantizing.api",
     "load": "edgeopt.runtime.session",
     "OperatorType": "edgeopt.graph.analysis.categories",
     "OperatorOptimizer": "edgeopt.rewriting.operators",

@@ -1,5 +1,6 @@
 """What tests of several folders share: tiny models with seeded weights, data for them, and bundles."""
 
+import gc
 import json
 import shutil
 
@@ -19,7 +20,7 @@ name = "quick"
 title = "What a tiny model needs"
 extends = "generic-cpu"
 [precision]
-ladder = ["source", "cleaned", "transformer-fused", "ort-static-int8", "ort-dynamic-int8"]
+ladder = ["source", "cleaned", "lowered", "ort-static-int8", "ort-dynamic-int8"]
 [backends]
 order = ["onnxruntime-cpu"]
 """
@@ -62,6 +63,11 @@ def pytest_collection_modifyitems(items):
     """Files with slow tests first: begun last, one would go on while the other workers have nothing left to do."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+def pytest_collection_finish():
+    """All that was collected stays to the end: looking through it again and again took seconds a worker."""
+    gc.freeze()
 
 
 @pytest.fixture

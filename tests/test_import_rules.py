@@ -258,6 +258,8 @@ def test_importing_edgeopt_loads_no_runtime():
 REGISTRIES = (
     ("edgeopt/hw/probes/__init__.py", "PROBES"),
     ("edgeopt/graph/passes/__init__.py", "PASSES"),
+    ("edgeopt/backends/onnxruntime/lowering/__init__.py", "LOWERINGS"),
+    ("edgeopt/backends/openvino/lowering/__init__.py", "LOWERINGS"),
     ("edgeopt/backends/__init__.py", "BACKENDS"),
     ("edgeopt/search/recipes.py", "RECIPES"),
     ("edgeopt/ops/cases/__init__.py", "FAMILIES"),

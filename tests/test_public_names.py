@@ -16,6 +16,7 @@ NAMES = [
     "optimize",
     "optimize_operators",
     "probe",
+    "quantize",
 ]
 
 

@@ -89,10 +89,10 @@ def analyze(  # noqa: PLR0913 - all but the first two are optional and given by 
 def _model(path: Path, wishes: Wishes, emit: Emit) -> Analysis:
     """The model itself here, the runtimes and the passes in processes of their own at the same time."""
     emit(Progress("reading the model", path.name))
-    device = wishes.device or probe()
-    backends = installed(wishes.backends, device)
     if path.suffix != ".xml":
         check_file(path)  # before any process is started that would have to end again
+    device = wishes.device or probe()
+    backends = installed(wishes.backends, device)
     notes: list[str] = []
     with ExitStack() as stack:
         # What is no file is told by who reads it.
@@ -139,10 +139,11 @@ def _reader(path: Path) -> Callable[[Given], Analysis]:
         from edgeopt.graph.analysis.openvino_ir import analyze_ir
 
         return lambda _: analyze_ir(path)
-    from edgeopt.graph.analysis.onnx import analysis_of
     from edgeopt.graph.model import load
 
     model = load(path)
+    from edgeopt.graph.analysis.onnx import analysis_of  # after it: a file that is refused is refused sooner
+
     return lambda given: analysis_of(model, given)
 
 

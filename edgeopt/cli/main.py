@@ -16,6 +16,8 @@ COMMANDS = (
     "backends",
     "analyze",
     "optimize",
+    "quantize",
+    "compare-calibrations",
     "bench",
     "ops",
     "watch",
@@ -46,7 +48,8 @@ def run(arguments: list[str]) -> int:
 def _application(names: Sequence[str]) -> typer.Typer:
     application = program.application(_edgeopt)
     for name in names:
-        program.add(application, name, getattr(importlib.import_module(f"edgeopt.cli.{name}"), name))
+        function = name.replace("-", "_")
+        program.add(application, name, getattr(importlib.import_module(f"edgeopt.cli.{function}"), function))
     return application
 
 

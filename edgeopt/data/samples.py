@@ -8,7 +8,7 @@ from zipfile import ZipFile, ZipInfo
 import numpy as np
 
 from edgeopt.backends.base import Array, TensorInfo
-from edgeopt.errors import DataError
+from edgeopt.errors import DataError, said_by
 
 HOW = (
     "Data is an .npz file (or a folder of .npy files) with one array per model input, "
@@ -68,22 +68,55 @@ def check_samples(arrays: Mapping[str, Array], inputs: tuple[TensorInfo, ...], w
 
 def from_feeds(feeds: Iterable[Mapping[str, Array]]) -> dict[str, Array]:
     """Single runs' inputs, stacked into arrays with samples along the first axis."""
-    runs = list(feeds)
+    runs = _listed(feeds)
     if not runs:
         raise DataError("The data holds no sample.", HOW)
     return {name: _stacked(name, runs) for name in runs[0]}
+
+
+def _listed(feeds: Iterable[Mapping[str, Array]]) -> list[Mapping[str, Array]]:
+    """The user's own iterable may yield anything, or fail."""
+    if not isinstance(feeds, Iterable):
+        raise DataError(f"The data is of type {type(feeds).__name__}, which yields no samples.", HOW)
+    runs: list[Mapping[str, Array]] = []
+    try:
+        for run in feeds:
+            if not isinstance(run, Mapping) or not all(isinstance(name, str) for name in run):
+                kind = "a dict with other keys" if isinstance(run, Mapping) else f"of type {type(run).__name__}"
+                raise DataError(
+                    f"Sample {len(runs)} of the data is {kind}, not a dict from the names of inputs to arrays.",
+                    'Yield one for each sample, such as {"input": array}.',
+                )
+            runs.append(run)
+    except DataError:
+        raise
+    except Exception as error:  # whatever the user's code raises
+        what = f"The data failed at sample {len(runs)} with {type(error).__name__}: {said_by(error)}."
+        raise DataError(what, HOW) from error
+    return runs
 
 
 def _stacked(name: str, runs: list[Mapping[str, Array]]) -> Array:
     lacking = next((k for k, run in enumerate(runs) if name not in run), None)
     if lacking is not None:
         raise DataError(f"Sample {lacking} of the data lacks the input '{name}', which sample 0 has.", HOW)
-    arrays = [np.asarray(run[name]) for run in runs]
+    arrays = [_array(name, k, run[name]) for k, run in enumerate(runs)]
     odd = next((k for k, array in enumerate(arrays) if array.shape != arrays[0].shape), None)
     if odd is not None:
         shapes = f"{list(arrays[0].shape)} in sample 0 and {list(arrays[odd].shape)} in sample {odd}"
         raise DataError(f"The input '{name}' has the shape {shapes}.", "Give every sample the same shape.")
     return np.stack(arrays)
+
+
+def _array(name: str, sample: int, value: object) -> Array:
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise DataError(f"The input '{name}' of sample {sample} is no array: {said_by(error)}", HOW) from error
+    if array.dtype.kind == "O" and not all(isinstance(one, str) for one in array.flat):
+        kind = type(value).__name__
+        raise DataError(f"The input '{name}' of sample {sample} is no array but of type {kind}.", HOW)
+    return array
 
 
 def save_samples(samples: Samples, folder: Path) -> None:

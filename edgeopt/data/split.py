@@ -5,7 +5,7 @@ import msgspec
 # More samples move the ranges little and cost calibration time; the libraries' own examples use 100 to 300.
 MOST_CALIBRATION_SAMPLES = 100
 # With fewer, one or two samples would have to tell what a variant does on all others.
-_FEWEST_TO_QUANTIZE = 12
+FEWEST_TO_QUANTIZE = 12
 _MOST_TO_CHECK = 24
 _MOST_TO_PROVE = 16
 
@@ -26,7 +26,7 @@ class Split(msgspec.Struct, frozen=True):
 
 def split(count: int, given: bool) -> Split:
     """How to use so many samples; `given` says that they are the user's and not generated."""
-    if not given or count < _FEWEST_TO_QUANTIZE:
+    if not given or count < FEWEST_TO_QUANTIZE:
         return Split(0, 0, count, 0, count)
     half = count // 2
     prove = min((count - half) // 2, _MOST_TO_PROVE)

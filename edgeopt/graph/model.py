@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from edgeopt.errors import MissingExtraError, ModelError, said_by
 from edgeopt.graph.files import maps, sniff
 from edgeopt.graph.files.external import Proto, external_files
+from edgeopt.graph.files.onnx_ir import import_onnx_ir
 from edgeopt.graph.files.order import disorder, function_cycle, function_disorder, sort
 from edgeopt.graph.files.saving import save
 from edgeopt.graph.files.stripped import checkable, skeleton, without_big_tensors
@@ -46,11 +48,13 @@ def load(path: Path | str) -> Model:
     """Loads an ONNX model; anything else gets one ModelError that says what it is and what to do."""
     try:
         import onnx
-        import onnx_ir as ir
+
+        if find_spec("onnx_ir") is None:
+            raise ImportError
     except ImportError:
         raise MissingExtraError("optimize", "Loading a model's graph") from None
     try:
-        return _load(Path(path), onnx, ir)
+        return _load(Path(path), onnx)
     except ModelError as error:
         raise ModelError(_legible(error.message), error.hint) from error.__cause__
     except MemoryError:
@@ -63,9 +67,10 @@ def load(path: Path | str) -> Model:
         raise _invalid(Path(path), _legible(said_by(_first(error)))) from error
 
 
-def _load(path: Path, onnx: ModuleType, ir: ModuleType) -> Model:
+def _load(path: Path, onnx: ModuleType) -> Model:
     proto = _parse(path, onnx)
     check_versions(proto, path, onnx)
+    ir = import_onnx_ir()  # slow, and most files that are refused have been by now
     external = external_files(proto, path)
     repairs = _repair(proto, path)
     if said := unsound(checkable(without_big_tensors(proto))):

@@ -6,11 +6,21 @@ from edgeopt.errors import UsageError
 BUDGETS_DB = {"exact": 80.0, "transparent": 30.0, "balanced": 20.0, "aggressive": 12.0}
 
 
-def floor_from(text: str) -> float:
+TASK_BUDGET = "aggressive"
+"""So low a ratio says nothing of a model's answers: only a metric of its task can."""
+
+
+def floor_from(text: str, beside_metric: bool = False) -> float:
     """The accuracy floor in dB from `30dB`, `30` or a budget's name."""
-    named = BUDGETS_DB.get(text.strip().lower())
-    if named is not None:
-        return named
+    name = text.strip().lower()
+    if name == TASK_BUDGET and not beside_metric:
+        raise UsageError(
+            f"The budget '{TASK_BUDGET}' ({BUDGETS_DB[TASK_BUDGET]:g} dB) holds only beside a metric of the task.",
+            f"Choose balanced ({BUDGETS_DB['balanced']:g} dB), or hold answers against labels: edgeopt quantize "
+            f"--metric top1-labels --max-drop 1% --floor {TASK_BUDGET}",
+        )
+    if name in BUDGETS_DB:
+        return BUDGETS_DB[name]
     number = text.strip().lower().removesuffix("db").strip()
     try:
         floor = float(number)

@@ -20,12 +20,18 @@ def check_keys(own: Tables, path: Path) -> None:
     _known_keys(own, TargetProfile, path, "")
     for table, kind in TABLES.items():
         _known_keys(_table(own, *table.split(".")), kind, path, table)
-    # msgspec does not name the keys of free tables, so these two are looked at here.
+    # msgspec does not name the keys of free tables, so these are looked at here.
     for value, simd in _table(own, "needs").items():
         if not isinstance(simd, list):
             raise ProfileError(
                 f"{path}: {value} in [needs] must be a list of instruction sets.",
                 f'For a single one, write: {value} = ["{simd}"]',
+            )
+    for backend, names in _table(own, "lowerings").items():
+        if not isinstance(names, list):
+            raise ProfileError(
+                f"{path}: {backend} in [lowerings] must be a list of lowerings.",
+                f'For a single one, write: {backend} = ["{names}"]; for none: {backend} = []',
             )
     for backend, options in _table(own, "runtime").items():
         if not isinstance(options, dict):
@@ -48,7 +54,8 @@ def converted(tables: Tables, path: Path) -> TargetProfile:
     for where, names, known in _words(profile):
         for name in names:
             if name not in known:
-                raise ProfileError(f"{path}: {where} does not know '{name}'.", nearest(name, known))
+                hint = nearest(name, known) if known else "There is none for this backend: leave the line out."
+                raise ProfileError(f"{path}: {where} does not know '{name}'.", hint)
     if isinstance(profile.graph.passes, str) and profile.graph.passes != "default":
         message = f"{path}: passes in [graph] must be \"default\" or a list, not '{profile.graph.passes}'."
         raise ProfileError(message, 'Write a single pass as a list: passes = ["name"].')
@@ -70,6 +77,9 @@ def _words(profile: TargetProfile) -> Iterator[tuple[str, tuple[str, ...], tuple
     yield "weight_type in [quantization]", (quantization.weight_type,), words.INTEGER_TYPES
     yield "calibration in [quantization]", (quantization.calibration,), words.CALIBRATIONS
     yield "order in [backends]", profile.backends.order, backends
+    yield "[lowerings]", tuple(profile.lowerings), backends
+    for backend, names in profile.lowerings.items():
+        yield f"{backend} in [lowerings]", names, words.LOWERINGS.get(backend, ())
     yield "[runtime]", tuple(profile.runtime), backends
     for value, simd in profile.needs.items():
         yield f"{value} in [needs]", simd, words.SIMD_NAMES

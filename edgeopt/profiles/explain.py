@@ -110,8 +110,9 @@ def _row(place: Key, value: Value | list[Value], origin: Path, note: Note) -> Ro
 def _order(place: Key) -> tuple[int, Key]:
     """The order of the tables in the shipped files; the keys of one table stay as the files have them."""
     tables = tuple(TABLES)
-    # The options to race, and what they need, stand between the backends and the limits of the search.
-    tables = (*tables[: tables.index("search")], "runtime", "needs", *tables[tables.index("search") :])
+    # What is for single backends, and what that needs, stands between the backends and the limits of the search.
+    place_of_search = tables.index("search")
+    tables = (*tables[:place_of_search], "lowerings", "runtime", "needs", *tables[place_of_search:])
     table = ".".join(place[:-1])
     return tables.index(table if table in TABLES else place[0]), place[:-1]
 

@@ -102,6 +102,8 @@ class TargetProfile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     runtime: dict[str, dict[str, Values]]
     """Backend, option, values to try; a `threads` of 0 means all usable cores."""
     search: Search
+    lowerings: dict[str, tuple[str, ...]] = {}
+    """Backend, the rewrites into what its runtime alone knows, in the order in which they are done."""
     needs: dict[str, tuple[str, ...]] = {}
     """Runtime values that are only tried on a CPU that has all of these: `{"bf16": ("avx512-bf16",)}`."""
     data: Data | None = None

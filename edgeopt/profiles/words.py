@@ -25,7 +25,9 @@ PASSES = (
     "fold-shapes",
     "fold-constants",
     "control-flow",
+    "einsum-into-matmul",
     "normalization-into-conv",
+    "resize-into-conv",
     "batchnorm-into-conv",
     "batchnorm-before-conv",
     "softmax",
@@ -62,7 +64,8 @@ LAYOUTS = ("source",)
 VARIANTS = (
     "source",
     "cleaned",
-    "transformer-fused",
+    "lowered",
+    "planned",
     "nncf-w8",
     "ort-dynamic-int8",
     "nncf-int8",
@@ -72,8 +75,7 @@ VARIANTS = (
 PLANNED_VARIANTS = ("fp16",)
 
 INTEGER_TYPES = ("uint8", "int8")
-# Not `entropy`: quantize_static gives it as many bins as there are steps, which finds the ranges of minmax.
-CALIBRATIONS = ("minmax", "percentile")
+CALIBRATIONS = ("minmax", "moving-average", "percentile", "entropy", "mse", "distribution")
 
 BACKENDS = (
     "onnxruntime-cpu",
@@ -91,6 +93,21 @@ BACKENDS = (
 )
 # Likewise: this version runs nothing on them.
 PLANNED_BACKENDS = ("onnxruntime-webgpu",)
+
+_ONNXRUNTIME_LOWERINGS = (
+    "ort-transformers",
+    "ort-attention",
+    "ort-gelu",
+    "ort-quick-gelu",
+    "ort-skip-normalization",
+    "ort-lines",
+    "ort-forms",
+)
+_OPENVINO_LOWERINGS = ("openvino-forms",)
+# Rewrites into what only one runtime knows or runs faster, by the backends that run it.
+LOWERINGS = {
+    name: _ONNXRUNTIME_LOWERINGS if name.startswith("onnxruntime-") else _OPENVINO_LOWERINGS for name in BACKENDS
+}
 
 _PRIORITIES = ("", "low", "medium", "high")
 _OPENVINO_SHARED: Kinds = {
@@ -210,6 +227,7 @@ __all__ = [
     "COLOUR_ORDERS",
     "INTEGER_TYPES",
     "LAYOUTS",
+    "LOWERINGS",
     "PASSES",
     "PICTURE_LAYOUTS",
     "PICTURE_TYPES",

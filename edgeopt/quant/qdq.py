@@ -2,10 +2,28 @@
 
 from pathlib import Path
 
+from edgeopt.backends.base import Array
 from edgeopt.data import Samples
-from edgeopt.quant.calibrate import SampleReader
+from edgeopt.errors import ModelError
 from edgeopt.quant.prepared import prepared
 from edgeopt.quant.settings import QuantSettings
+
+
+class SampleReader:
+    """The reader that onnxruntime.quantization asks for its inputs."""
+
+    def __init__(self, samples: Samples) -> None:
+        self._samples = samples
+        self._next = 0
+
+    def get_next(self) -> dict[str, Array] | None:
+        if self._next >= len(self._samples):
+            return None
+        self._next += 1
+        return self._samples.feeds(self._next - 1)
+
+    def rewind(self) -> None:
+        self._next = 0
 
 
 def quantize_static(model: Path, samples: Samples, settings: QuantSettings, out: Path) -> None:
@@ -30,7 +48,14 @@ def _calibration(name: str) -> object:
     """ONNX Runtime's enumeration for a calibration of the profile."""
     from onnxruntime.quantization import CalibrationMethod
 
-    return {"minmax": CalibrationMethod.MinMax, "percentile": CalibrationMethod.Percentile}[name]
+    # Not its entropy: it gets as many bins as there are steps, and so finds the ranges of minmax.
+    known = {"minmax": CalibrationMethod.MinMax, "percentile": CalibrationMethod.Percentile}
+    if name not in known:
+        raise ModelError(
+            f"ONNX Runtime's own quantization has no calibration '{name}'.",
+            f"Plans have it; for this variant, choose {' or '.join(known)} in [quantization].",
+        )
+    return known[name]
 
 
 def quant_type(name: str) -> object:

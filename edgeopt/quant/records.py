@@ -100,7 +100,7 @@ class Plan(msgspec.Struct, frozen=True):
     """Which layer runs in which form on a backend, and why."""
 
     backend: str
-    options: dict[str, str | int | float | bool]
+    options: dict[str, str | int | float | bool | dict[str, list[int]]]
     """What the backend is run with: a plan holds only with these."""
     floor_db: float
     chosen: Point

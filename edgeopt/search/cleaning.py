@@ -1,9 +1,13 @@
 """The `cleaned` variant: the graph's exact passes, with the numbers checked in a runtime."""
 
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
 from edgeopt.errors import ModelError
 from edgeopt.graph.ledger import Ledger
 from edgeopt.graph.model import load, save
-from edgeopt.graph.pipeline import run_pipeline
+from edgeopt.graph.passes import PASSES, Pass
+from edgeopt.graph.pipeline import ROUNDS, run_pipeline
 from edgeopt.rewriting.failing_case import keep_case
 from edgeopt.rewriting.proof import FLOOR_DB, SourceCheck, first_answer
 from edgeopt.search.kitchen import Kitchen
@@ -14,10 +18,25 @@ _MOST_CHECKED = 4
 
 def clean(kitchen: Kitchen) -> Ledger:
     """Writes the cleaned model; raises ModelError when no pass changed anything."""
-    model = load(kitchen.source)
+    ledger = proved(kitchen, kitchen.source, only=kitchen.passes or ())
+    if not changed(ledger):
+        raise ModelError("No exact rewrite applies: the graph is as lean as these passes make it.")
+    return ledger
+
+
+def proved(
+    kitchen: Kitchen,
+    source: Path,
+    *,
+    only: Iterable[str] = (),
+    passes: Sequence[Pass] = PASSES,
+    rounds: int = ROUNDS,
+) -> Ledger:
+    """What these passes did to a model, held against it; where they changed it, the result is written."""
+    model = load(source)
     feeds = [kitchen.check_samples.feeds(k) for k in range(min(len(kitchen.check_samples), _MOST_CHECKED))]
     try:
-        backend, reference = first_answer(kitchen.source, feeds)
+        backend, reference = first_answer(source, feeds)
     except ModelError as error:
         raise ModelError(
             f"No installed runtime can run the model, so no rewrite can be checked. {error.message}"
@@ -27,13 +46,19 @@ def clean(kitchen: Kitchen) -> Ledger:
     try:
         result = run_pipeline(
             model,
-            only=kitchen.passes or (),
+            only=only,
+            passes=passes,
+            rounds=rounds,
             check=check.why_wrong,
             keep=lambda failure: keep_case(failure, check, kitchen.out.parent),
         )
     finally:
         check.close()
-    if not any(entry.applied and not entry.rolled_back for entry in result.ledger):
-        raise ModelError("No exact rewrite applies: the graph is as lean as these passes make it.")
-    save(result.model_ir, kitchen.out)
+    if changed(result.ledger):
+        save(result.model_ir, kitchen.out)
     return result.ledger
+
+
+def changed(ledger: Ledger) -> bool:
+    """Something was applied and stayed."""
+    return any(entry.applied and not entry.rolled_back for entry in ledger)

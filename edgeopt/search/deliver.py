@@ -101,7 +101,7 @@ def _leave_the_track(search: Search, best: list[Entry]) -> None:
 def _prove(search: Search, field: Field, candidate: Candidate, folder: Path, looks: int) -> Proof:
     """Writes the bundle in a hidden folder and measures what was written against the baseline, both afresh."""
     search.emit(Progress("proving", f"the written bundle: {candidate.name}"))
-    write.fill(folder, _model_files(search, field, candidate), deployment_of(search, candidate), {})
+    write.fill(folder, _model_files(search, field, candidate), deployment_of(search, field, candidate), {})
     course, model = search.course, search.settings.model
     samples = course.host.put(course.samples_path)
     with ExitStack() as stack:
@@ -158,7 +158,7 @@ def _publish(
 ) -> Outcome:
     """Adds the evidence and puts the bundle in its place."""
     outcome = outcome_of(search, field, candidate, proof, time.monotonic() - begin)
-    deployment = deployment_of(search, candidate, outcome.summary, evidence_of(search, proof, outcome))
+    deployment = deployment_of(search, field, candidate, outcome.summary, evidence_of(search, proof, outcome))
     documents: dict[str, object] = {"evidence.json": outcome, "ledger.json": ledger_of(field, candidate)}
     write.fill(folder, {}, deployment, documents)
     write.publish(folder, search.settings.out)
@@ -166,7 +166,7 @@ def _publish(
 
 
 def _model_files(search: Search, field: Field, candidate: Candidate) -> dict[str, Path]:
-    path = field.paths[candidate.variant]
+    path = field.path_of(candidate)
     if candidate.variant == "source":
         return {path.name: path, **{name: path.parent / name for name in search.facts.external}}
     return {file.name: file for file in path.parent.iterdir() if file.is_file()}

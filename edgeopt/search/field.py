@@ -1,20 +1,26 @@
 """Who takes part: makes the variants of the precision ladder and screens their candidates as they are ready."""
 
 import importlib.util
+import math
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from edgeopt.bench.messages import Failed
 from edgeopt.bench.rounds import latency_ms
+from edgeopt.errors import TrialError
 from edgeopt.events import Progress
 from edgeopt.quant.settings import QuantSettings
+from edgeopt.quantizing.courses import Course, backends_for
+from edgeopt.search.lowering import NONE_LISTED, Lowered, lowered_variants
 from edgeopt.search.messages import Made, Make
 from edgeopt.search.outcome import Candidate, VariantReport
+from edgeopt.search.plans import Planning, Plans
 from edgeopt.search.prepare import Search
-from edgeopt.search.recipes import Recipe, recipe_named
+from edgeopt.search.recipes import PLANNED, Recipe, recipe_named
 from edgeopt.search.screen import Entry, screen
 from edgeopt.search.space import Settled, Space, first_candidates, neighbours
 from edgeopt.search.standings import final, racing
@@ -23,6 +29,11 @@ from edgeopt.targets import runtime_space, settled_options
 
 # Making may take this share of the time limit; racing needs the rest.
 _MAKING_SHARE = 0.6
+# Of the time limit, when the plan must be there: what it replaces can still be made after that.
+_PLANNING_SHARE = 0.55
+# Of the time until then, what planning is told to take: its last check and its files come after.
+_PLAN_IS_READY = 0.8
+_COVERED = "not made: the plan has timed this precision for every layer"
 _MAKERS = 2
 _LONGEST_LOAD_S = 60.0
 _SMALL_MS = 2.0
@@ -43,7 +54,10 @@ class Field:
         self.small = latency_ms(search.baseline_contender) < _SMALL_MS
         self.variants: list[VariantReport] = []
         self.entries: list[Entry] = []
-        self.paths: dict[str, Path] = {}
+        self.paths: dict[tuple[str, str], Path] = {}
+        """By variant, and by backend where it is made for that alone."""
+        self.forms: dict[str, dict[str, list[str]]] = {}
+        """Of the planned variants: by backend and form, the layers."""
 
     def gather(self) -> None:
         """Makes the variants and screens their candidates."""
@@ -53,11 +67,18 @@ class Field:
             waiting.remove("cleaned")
             for job, made in make_all([self.search.maker], [self._job("cleaned")], self._deadline()):
                 self._ready(job, made)
-        self._make([self._job(name) for name in waiting])
+        if PLANNED not in waiting:
+            self._make([job for name in waiting for job in self._jobs(name)])
+            return
+        uniform = [name for name in waiting if recipe_named(name).uniform]
+        exact = [name for name in waiting if name != PLANNED and name not in uniform]
+        self._make([job for name in exact for job in self._jobs(name)])
+        covered = self._plan()
+        self._make([self._job(name) for name in uniform if not self._is_covered(name, covered)])
 
     def add(self, candidate: Candidate) -> Entry:
         """One more candidate of a variant that is already made, screened."""
-        path = self.paths[candidate.variant]
+        path = self.path_of(candidate)
         entry = screen(self.search.course, candidate, path, _LONGEST_LOAD_S)
         if entry.status == "failed" and "shapes" in candidate.options:
             # Not every model that runs with open shapes can be compiled with the data's own.
@@ -68,6 +89,11 @@ class Field:
         self.entries.append(entry)
         self.search.emit(racing(entry) if entry.contender is not None else final(entry))
         return entry
+
+    def path_of(self, candidate: Candidate) -> Path:
+        """The file that a candidate runs."""
+        own = self.paths.get((candidate.variant, candidate.backend))
+        return own or self.paths[candidate.variant, ""]
 
     @property
     def full(self) -> bool:
@@ -84,6 +110,55 @@ class Field:
         for entry in self.entries:
             if entry.contender is not None:
                 entry.contender.close()
+
+    def _plan(self) -> frozenset[str]:
+        """Makes the planned variants, with nothing beside that would disturb their timing.
+
+        Returns the backends that were looked at.
+        """
+        until = self.search.until(_PLANNING_SHARE)
+        maker = Maker(self.search.folder)
+        try:
+            job = self._job(PLANNED, planning=self._planning(until))
+            for _, made in make_all([maker], [job], until):
+                self._ready(job, made)
+                if isinstance(made, Made) and made.plans is not None:
+                    return frozenset(made.plans.covered)
+        finally:
+            maker.close()
+        return frozenset()
+
+    def _planning(self, until: float) -> Planning:
+        search = self.search
+        firsts = first_candidates(
+            PLANNED, search.profile.backends.order, self.space, self.shapes, self.threads, self.settled
+        )
+        here = backends_for("", search.profile)
+        # The quickest in floats first: where time is short, the others are left out.
+        firsts = sorted((one for one in firsts if one.backend in here), key=self._floats_ms)
+        courses = tuple(Course(one.backend, dict(one.options)) for one in firsts)
+        limit_s = _PLAN_IS_READY * (until - time.monotonic())
+        return Planning(courses, search.settings.floor_db, limit_s, search.profile)
+
+    def _floats_ms(self, planned: Candidate) -> float:
+        """The quickest exact variant with the options of a plan; infinite where none runs well enough."""
+        found = math.inf
+        for entry in self.entries:
+            one = entry.candidate
+            alike = (one.backend, one.options) == (planned.backend, planned.options)
+            if alike and entry.contender is not None:
+                with suppress(TrialError):
+                    found = min(found, latency_ms(entry.contender))
+        return found
+
+    def _is_covered(self, name: str, covered: frozenset[str]) -> bool:
+        """Whether a plan looked at all that this recipe could give; then that is reported."""
+        recipe = recipe_named(name)
+        mine = set(recipe.backends) & set(self.search.profile.backends.order)
+        if not mine <= covered:
+            return False
+        self.variants.append(VariantReport(name, recipe.title, failure=_COVERED))
+        return True
 
     def _make(self, jobs: list[Make]) -> None:
         second = [Maker(self.search.folder) for _ in range(min(_MAKERS, len(jobs)) - 1)]
@@ -109,16 +184,23 @@ class Field:
             else:
                 yield name
 
-    def _job(self, name: str) -> Make:
+    def _jobs(self, name: str) -> list[Make]:
+        """One, but where a recipe is made for each backend apart."""
+        if not recipe_named(name).by_backend:
+            return [self._job(name)]
+        return [self._job(name, one) for one in lowered_variants(self.search.profile)]
+
+    def _job(self, name: str, lowered: Lowered | None = None, planning: Planning | None = None) -> Make:
         search, split = self.search, self.search.course.split
-        out = search.folder / "variants" / name / recipe_named(name).file
+        folder = search.folder / "variants" / name
+        out = (folder / lowered.backends[0] if lowered else folder) / recipe_named(name).file
         out.parent.mkdir(parents=True)
         quantization = msgspec.convert(msgspec.to_builtins(search.profile.quantization), QuantSettings)
         passes = search.profile.graph.passes
         return Make(
             recipe=name,
             source_path=str(search.settings.model.absolute()),
-            base_path=str(self.paths.get("cleaned", search.settings.model.absolute())),
+            base_path=str(self.paths.get(("cleaned", ""), search.settings.model.absolute())),
             out_path=str(out),
             samples_path=str(search.course.samples_path),
             check_first=split.check_first,
@@ -127,28 +209,53 @@ class Field:
             settings=quantization,
             transformer=search.facts.transformer,
             passes=None if isinstance(passes, str) else passes,
+            backends=lowered.backends if lowered else (),
+            lowerings=lowered.lowerings if lowered else (),
+            planning=planning,
         )
 
     def _ready(self, job: Make, made: Made | Failed) -> None:
         if isinstance(made, Failed):
-            title = recipe_named(job.recipe).title
-            self.variants.append(VariantReport(job.recipe, title, failure=made.message))
+            self.variants.append(
+                VariantReport(job.recipe, _title(job), failure=made.message, backends=job.backends)
+            )
+        elif made.plans is not None:
+            self._enter_plans(made.plans, made.seconds)
         else:
-            self._enter(job.recipe, Path(job.out_path), made)
+            self._enter(job.recipe, Path(job.out_path), made, job)
 
-    def _enter(self, name: str, path: Path, made: Made) -> None:
-        self.paths[name] = path
+    def _enter_plans(self, plans: Plans, seconds: float) -> None:
+        title = recipe_named(PLANNED).title
+        if not plans.variants:
+            found = VariantReport(PLANNED, title, seconds=seconds, failure=plans.reason, ledger=plans.ledger)
+            self.variants.append(found)
+        for one in plans.variants:
+            path = Path(one.path)
+            self.paths[PLANNED, one.backend] = path
+            self.forms[one.backend] = one.forms
+            size = sum(file.stat().st_size for file in path.parent.iterdir())
+            backends = (one.backend,)
+            found = VariantReport(PLANNED, title, size, seconds, ledger=one.ledger, backends=backends)
+            self.variants.append(found)
+            self._screen(Candidate(PLANNED, one.backend, dict(one.options)))
+
+    def _enter(self, name: str, path: Path, made: Made, job: Make | None = None) -> None:
+        backends = job.backends if job else ()
+        title = _title(job) if job else recipe_named(name).title
+        self.paths.update({(name, backend): path for backend in backends or ("",)})
         files = path.parent.glob("*") if name != "source" else [path]
         size = self.search.facts.size_bytes if name == "source" else sum(f.stat().st_size for f in files)
-        self.variants.append(VariantReport(name, recipe_named(name).title, size, made.seconds, ledger=made.ledger))
-        for candidate in first_candidates(
-            name, self.search.profile.backends.order, self.space, self.shapes, self.threads, self.settled
-        ):
-            self.search.emit(Progress("screening", candidate.name, time_left_s=self._left()))
-            entry = self.add(candidate)
-            if entry.contender is not None and self.small and not self.full:
-                for other in neighbours(candidate, self.space, only="threads"):
-                    self.add(other)
+        self.variants.append(VariantReport(name, title, size, made.seconds, ledger=made.ledger, backends=backends))
+        order = backends or self.search.profile.backends.order
+        for candidate in first_candidates(name, order, self.space, self.shapes, self.threads, self.settled):
+            self._screen(candidate)
+
+    def _screen(self, candidate: Candidate) -> None:
+        self.search.emit(Progress("screening", candidate.name, time_left_s=self._left()))
+        entry = self.add(candidate)
+        if entry.contender is not None and self.small and not self.full:
+            for other in neighbours(candidate, self.space, only="threads"):
+                self.add(other)
 
     def _left(self) -> float:
         return max(0.0, self.search.until(1.0) - time.monotonic())
@@ -159,10 +266,14 @@ def _why_not(recipe: Recipe, search: Search) -> str | None:
         return "needs data to calibrate or to check it: give some with --data"
     if recipe.needs_data and not search.course.split.calibration_count:
         return "too few samples to calibrate and check apart"
-    if recipe.only_transformers and not search.facts.transformer:
-        return "the model has no attention"
+    if recipe.by_backend and not lowered_variants(search.profile):
+        return NONE_LISTED
     missing = [package for package in recipe.needs if importlib.util.find_spec(package) is None]
     return f"the Python package '{missing[0]}' is not installed" if missing else None
+
+
+def _title(job: Make) -> str:
+    return Lowered(job.backends, job.lowerings).title if job.backends else recipe_named(job.recipe).title
 
 
 def _static_shapes(search: Search) -> dict[str, list[int]] | None:

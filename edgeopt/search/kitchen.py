@@ -5,6 +5,7 @@ from pathlib import Path
 
 from edgeopt.data import Samples
 from edgeopt.quant.settings import QuantSettings
+from edgeopt.search.plans import Planning
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +23,11 @@ class Kitchen:
     transformer: bool
     passes: tuple[str, ...] | None = None
     """The graph passes to run; None for all."""
+    backends: tuple[str, ...] = ()
+    """Those that the variant is made for; empty: all that read it."""
+    lowerings: tuple[str, ...] = ()
+    """What the profile lists for these."""
+    samples: Samples | None = None
+    """All that calibrate or check, those that calibrate first; the ones that prove are not among them."""
+    planning: Planning | None = None
+    """What a plan of precisions must hold to."""

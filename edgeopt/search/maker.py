@@ -12,6 +12,7 @@ from edgeopt.data import Samples, check_samples, from_feeds, open_samples, save_
 from edgeopt.errors import EdgeoptError, said_by
 from edgeopt.search.kitchen import Kitchen
 from edgeopt.search.messages import Answer, Inspect, Inspected, Made, Make, Request, decode_request
+from edgeopt.search.plans import Plans
 from edgeopt.search.recipes import recipe_named
 
 
@@ -68,9 +69,14 @@ def _make(request: Make) -> Made:
         settings=request.settings,
         transformer=request.transformer,
         passes=request.passes,
+        backends=request.backends,
+        lowerings=request.lowerings,
+        samples=samples[range(request.check_first + request.check_count)],
+        planning=request.planning,
     )
-    ledger = recipe_named(request.recipe).make(kitchen)
-    return Made(tuple(ledger), time.perf_counter() - begin)
+    made = recipe_named(request.recipe).make(kitchen)
+    seconds = time.perf_counter() - begin
+    return Made((), seconds, made) if isinstance(made, Plans) else Made(tuple(made), seconds)
 
 
 def _calibration(samples: Samples, count: int) -> Samples | None:

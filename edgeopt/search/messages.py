@@ -6,6 +6,7 @@ from edgeopt.backends.base import TensorInfo
 from edgeopt.bench.messages import Failed
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.quant.settings import QuantSettings
+from edgeopt.search.plans import Planning, Plans
 
 
 class Inspect(msgspec.Struct, frozen=True, tag="inspect"):
@@ -31,6 +32,10 @@ class Make(msgspec.Struct, frozen=True, tag="make"):
     settings: QuantSettings
     transformer: bool
     passes: tuple[str, ...] | None = None
+    backends: tuple[str, ...] = ()
+    """Those that the variant is made for; empty: all that read it."""
+    lowerings: tuple[str, ...] = ()
+    planning: Planning | None = None
 
 
 class Inspected(msgspec.Struct, frozen=True, tag="inspected"):
@@ -52,6 +57,8 @@ class Inspected(msgspec.Struct, frozen=True, tag="inspected"):
 class Made(msgspec.Struct, frozen=True, tag="made"):
     ledger: tuple[LedgerEntry, ...]
     seconds: float
+    plans: Plans | None = None
+    """Of a recipe that makes a variant for each backend in one go."""
 
 
 Request = Inspect | Make

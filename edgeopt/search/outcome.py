@@ -34,6 +34,13 @@ class VariantReport(msgspec.Struct, frozen=True):
     seconds: float = 0.0
     failure: str | None = None
     ledger: tuple[LedgerEntry, ...] = ()
+    backends: tuple[str, ...] = ()
+    """Those that it was made for alone; empty: all that read it."""
+
+    def is_of(self, candidate: Candidate) -> bool:
+        """The candidate runs it, or what was made of it."""
+        wanted = {candidate.variant} if candidate.variant == "source" else {candidate.variant, "cleaned"}
+        return self.name in wanted and (not self.backends or candidate.backend in self.backends)
 
 
 class CandidateReport(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ from edgeopt.data import Samples, load_data, open_samples, save_samples
 from edgeopt.data.split import split
 from edgeopt.errors import MissingError, MissingExtraError, ModelError, TrialError
 from edgeopt.events import Emit, Log, Progress
+from edgeopt.graph.files.sniff import check_file
 from edgeopt.graph.verify import compare_outputs
 from edgeopt.hw.device import Device, Unavailable
 from edgeopt.hw.probe import probe
@@ -70,6 +71,7 @@ def prepare(settings: Settings, folder: Path, stack: ExitStack, emit: Emit) -> S
     asked = profile_for(device, settings.target, settings.profile)
     profile, absent = _with_what_is_here(without_planned(asked), settings)
     emit(Progress("reading the model", settings.model.name))
+    check_file(settings.model)  # before a process is started that would have to end again
     maker = Maker(folder)
     stack.callback(maker.close)
     generated = folder / "generated"

@@ -7,28 +7,36 @@ from edgeopt.data import Samples
 from edgeopt.graph.ledger import Ledger
 from edgeopt.profiles import BACKENDS
 from edgeopt.search.kitchen import Kitchen
+from edgeopt.search.plans import Plans
 
 # Which of them are tried is said by the profile, and by what is installed.
 ORT = tuple(name for name in BACKENDS if name.startswith("onnxruntime-"))
 OPENVINO = tuple(name for name in BACKENDS if name.startswith("openvino-"))
+PLANNED = "planned"
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One way to make a variant; `make` writes `kitchen.out` and returns the ledger of what it did."""
+    """One way to make a variant; `make` writes `kitchen.out` and returns the ledger of what it did.
+
+    One that makes a variant for each backend in one go returns them all.
+    """
 
     name: str
     title: str
     file: str
     backends: tuple[str, ...]
-    make: Callable[[Kitchen], Ledger]
+    make: Callable[[Kitchen], Ledger | Plans]
     needs: tuple[str, ...]
     """Import packages that it works with."""
     exact: bool = False
     """It changes the form of the computation, not its precision."""
-    only_transformers: bool = False
+    by_backend: bool = False
+    """It is made for each backend apart, by what the profile lists for that."""
     needs_data: bool = False
     """It calibrates, or its accuracy can only be judged on real data."""
+    uniform: bool = False
+    """One precision for all layers, which a plan looks at too: made only where there is no plan."""
     numeric: str = "precision"
     """The runtime option that changes its numbers: every value of it is a candidate of its own."""
 
@@ -44,10 +52,16 @@ def _cleaned(kitchen: Kitchen) -> Ledger:
     return clean(kitchen)
 
 
-def _fused(kitchen: Kitchen) -> Ledger:
-    from edgeopt.backends.onnxruntime.lowering.transformer import fuse
+def _lowered(kitchen: Kitchen) -> Ledger:
+    from edgeopt.search.lowering import lower
 
-    return (fuse(kitchen.base, kitchen.out),)
+    return lower(kitchen)
+
+
+def _planned(kitchen: Kitchen) -> Plans:
+    from edgeopt.search.planning import plan
+
+    return plan(kitchen)
 
 
 def _ort_static(kitchen: Kitchen) -> Ledger:
@@ -88,14 +102,23 @@ RECIPES = (
     Recipe("source", "the model as it came", "", ORT + OPENVINO, _source, (), exact=True),
     Recipe("cleaned", "exact graph rewrites", "model.onnx", ORT + OPENVINO, _cleaned, ("onnx_ir",), exact=True),
     Recipe(
-        "transformer-fused",
-        "ONNX Runtime's transformer fusions",
+        "lowered",
+        "forms that only one runtime knows",
         "model.onnx",
-        ORT,
-        _fused,
-        ("onnxruntime", "onnx"),
+        ORT + OPENVINO,
+        _lowered,
+        ("onnx_ir",),
         exact=True,
-        only_transformers=True,
+        by_backend=True,
+    ),
+    Recipe(
+        PLANNED,
+        "each layer in the precision that pays",
+        "model.onnx",
+        ORT + OPENVINO,
+        _planned,
+        ("onnxruntime", "onnx_ir"),
+        needs_data=True,
     ),
     Recipe(
         "ort-static-int8",
@@ -105,6 +128,7 @@ RECIPES = (
         _ort_static,
         ("onnxruntime", "onnx"),
         needs_data=True,
+        uniform=True,
     ),
     Recipe(
         "ort-dynamic-int8",
@@ -114,6 +138,7 @@ RECIPES = (
         _ort_dynamic,
         ("onnxruntime", "onnx"),
         needs_data=True,
+        uniform=True,
     ),
     Recipe(
         "nncf-w8",
@@ -123,6 +148,7 @@ RECIPES = (
         _nncf_weights,
         ("nncf", "openvino"),
         needs_data=True,
+        uniform=True,
         numeric="dynamic_quantization_group_size",
     ),
     Recipe(
@@ -133,6 +159,7 @@ RECIPES = (
         _nncf_int8,
         ("nncf", "openvino"),
         needs_data=True,
+        uniform=True,
     ),
 )
 

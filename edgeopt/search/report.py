@@ -1,5 +1,6 @@
 """Puts a search into records: the outcome, the deployment profile, its evidence, the ledger."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from edgeopt.backends.base import TensorInfo
@@ -9,9 +10,10 @@ from edgeopt.graph.accuracy import decibels
 from edgeopt.graph.ledger import Ledger
 from edgeopt.hw.device import fingerprint
 from edgeopt.search.field import Field
+from edgeopt.search.lowering import NAME as LOWERED
 from edgeopt.search.outcome import Candidate, CandidateReport, Outcome, Proof
 from edgeopt.search.prepare import Search
-from edgeopt.search.recipes import recipe_named
+from edgeopt.search.recipes import PLANNED, recipe_named
 from edgeopt.search.screen import Entry
 from edgeopt.version import __version__
 
@@ -44,7 +46,11 @@ def warnings_of(proof: Proof) -> tuple[str, ...]:
 
 
 def deployment_of(
-    search: Search, candidate: Candidate, summary: str = "not proved yet", evidence: Evidence | None = None
+    search: Search,
+    field: Field,
+    candidate: Candidate,
+    summary: str = "not proved yet",
+    evidence: Evidence | None = None,
 ) -> Deployment:
     file = recipe_named(candidate.variant).file or search.settings.model.name
     return Deployment(
@@ -57,7 +63,7 @@ def deployment_of(
         run=Run(candidate.backend, f"{MODEL_FOLDER}/{file}", candidate.options),
         inputs=[_tensor(i) for i in search.facts.inputs],
         outputs=[_tensor(o) for o in search.facts.outputs],
-        steps=_steps(search, candidate),
+        steps=_steps(search, candidate, field.forms.get(candidate.backend, {})),
         device=fingerprint(search.device),
         runtimes={r.name: r.version for r in search.device.runtimes},
         evidence=evidence,
@@ -82,23 +88,25 @@ def evidence_of(search: Search, proof: Proof, outcome: Outcome) -> Evidence:
 
 def ledger_of(field: Field, candidate: Candidate) -> Ledger:
     """The passes behind a candidate: those of its variant, after those of the cleaned model it started from."""
-    wanted = {candidate.variant} | ({"cleaned"} if candidate.variant != "source" else set())
-    return tuple(entry for v in field.variants if v.name in wanted for entry in v.ledger)
+    return tuple(entry for v in field.variants if v.is_of(candidate) for entry in v.ledger)
 
 
-def _steps(search: Search, candidate: Candidate) -> list[Step]:
+def _steps(search: Search, candidate: Candidate, forms: Mapping[str, list[str]]) -> list[Step]:
     if candidate.variant == "source":
         return []
     passes = search.profile.graph.passes
     cleaning = Step("cleaned", {} if isinstance(passes, str) else {"passes": list(passes)})
     if candidate.variant == "cleaned":
         return [cleaning]
+    if candidate.variant == LOWERED:
+        return [cleaning, Step(LOWERED, {"lowerings": list(search.profile.lowerings[candidate.backend])})]
     quantization = search.profile.quantization
     return [
         cleaning,
         Step(
             candidate.variant,
             {
+                **({form: list(layers) for form, layers in forms.items()} if candidate.variant == PLANNED else {}),
                 "calibration_samples": search.course.split.calibration_count,
                 "activation_type": quantization.activation_type,
                 "weight_type": quantization.weight_type,

@@ -15,6 +15,13 @@ def test_floors(text, db):
     assert floor_from(text) == db
 
 
+def test_a_budget_that_only_a_metric_of_the_task_can_judge():
+    with pytest.raises(UsageError, match="only beside a metric of the task") as raised:
+        floor_from("Aggressive")
+    assert "balanced (20 dB)" in raised.value.hint
+    assert floor_from("aggressive", beside_metric=True) == 12
+
+
 @pytest.mark.parametrize("text", ["", "dB", "loud", "0", "-30", "151", "nan", "inf", "30%", "30 dB dB", "1e9"])
 def test_what_is_no_floor(text):
     with pytest.raises(UsageError, match="no accuracy floor") as raised:

@@ -1,8 +1,10 @@
+import numpy as np
 import onnx
 import pytest
 
 from edgeopt.data import Samples
-from edgeopt.quant.qdq import quant_type, quantize_static
+from edgeopt.errors import ModelError
+from edgeopt.quant.qdq import SampleReader, quant_type, quantize_static
 from edgeopt.quant.settings import QuantSettings
 
 
@@ -47,14 +49,39 @@ def test_every_type_of_a_profile_is_known():
 
 
 def test_each_calibration_of_a_profile_gives_ranges_of_its_own(conv_model, conv_samples, sound, tmp_path):
-    from edgeopt.profiles.words import CALIBRATIONS
-
     images = conv_samples.arrays["x"].copy()
     images[-1] *= 10  # what minmax stretches over, and percentile cuts off
     written = set()
-    for calibration in CALIBRATIONS:
+    for calibration in ("minmax", "percentile"):
         out = tmp_path / f"{calibration}.onnx"
         quantize_static(conv_model, Samples({"x": images}, {"x": 4}), QuantSettings(calibration=calibration), out)
         assert sound(conv_model, out, conv_samples) > 10
         written.add(out.read_bytes())
-    assert len(written) == len(CALIBRATIONS)
+    assert len(written) == 2
+
+
+def test_a_calibration_that_onnx_runtime_lacks_is_refused(conv_model, conv_samples, tmp_path):
+    with pytest.raises(ModelError, match="has no calibration 'mse'"):
+        quantize_static(conv_model, conv_samples, QuantSettings(calibration="mse"), tmp_path / "q.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def everything(reader):
+    found = []
+    while (feeds := reader.get_next()) is not None:
+        found.append(feeds["x"])
+    return found
+
+
+def test_the_reader_gives_every_sample_once_with_its_batch_axis(conv_samples):
+    found = everything(SampleReader(conv_samples))
+    assert [f.shape for f in found] == [(1, 3, 16, 16)] * 24
+    assert np.array_equal(np.concatenate(found), conv_samples.arrays["x"])
+
+
+def test_the_reader_can_be_read_again(conv_samples):
+    reader = SampleReader(conv_samples[range(3)])
+    assert len(everything(reader)) == 3
+    assert reader.get_next() is None
+    reader.rewind()
+    assert len(everything(reader)) == 3

@@ -10,17 +10,17 @@ from edgeopt.events import ignore
 from edgeopt.runtime.check import check
 from edgeopt.search.optimize import optimize
 
-pytestmark = pytest.mark.alone
 
-
+@pytest.mark.alone
 def test_the_model_is_never_touched_and_nothing_is_left_beside_the_bundle(with_data, without_data, nothing_wins):
     for found in (with_data, without_data, nothing_wins):
         assert found.unchanged
         assert not [p.name for p in found.out.parent.iterdir() if p.name.startswith(".")]
 
 
+@pytest.mark.alone
 def test_every_variant_of_the_ladder_is_accounted_for(with_data, without_data):
-    ladder = ["source", "cleaned", "transformer-fused", "ort-static-int8", "ort-dynamic-int8"]
+    ladder = ["source", "cleaned", "lowered", "ort-static-int8", "ort-dynamic-int8"]
     for found in (with_data, without_data):
         assert sorted(v.name for v in found.outcome.variants) == sorted(ladder)
         for variant in found.outcome.variants:
@@ -28,6 +28,7 @@ def test_every_variant_of_the_ladder_is_accounted_for(with_data, without_data):
             assert bool(raced) != bool(variant.failure)
 
 
+@pytest.mark.alone
 def test_every_candidate_but_the_winner_says_why_it_lost(with_data):
     outcome = with_data.outcome
     winners = [c for c in outcome.candidates if c.status == "winner"]
@@ -37,6 +38,7 @@ def test_every_candidate_but_the_winner_says_why_it_lost(with_data):
         assert report.reason or report.status == "winner"
 
 
+@pytest.mark.alone
 def test_the_winner_is_proved_fast_and_good(with_data):
     outcome = with_data.outcome
     assert outcome.proof.accuracy_db >= outcome.floor_db == 30
@@ -49,12 +51,14 @@ def test_the_winner_is_proved_fast_and_good(with_data):
         assert outcome.winner == outcome.baseline
 
 
+@pytest.mark.alone
 def test_eight_bits_are_tried_with_data(with_data):
     static = next(c for c in with_data.outcome.candidates if c.candidate.variant == "ort-static-int8")
     assert 20 < static.accuracy_db < 150
     assert next(v for v in with_data.outcome.variants if v.name == "ort-static-int8").size_bytes
 
 
+@pytest.mark.alone
 def test_without_data_nothing_with_eight_bits_is_tried_and_it_says_why(without_data):
     outcome = without_data.outcome
     assert not [c for c in outcome.candidates if "int8" in c.candidate.variant]
@@ -64,6 +68,7 @@ def test_without_data_nothing_with_eight_bits_is_tried_and_it_says_why(without_d
     assert any("No data was given" in warning for warning in outcome.warnings)
 
 
+@pytest.mark.alone
 def test_when_nothing_wins_you_keep_what_you_have(nothing_wins):
     outcome = nothing_wins.outcome
     assert outcome.verdict == "keep what you have"
@@ -77,12 +82,14 @@ def test_when_nothing_wins_you_keep_what_you_have(nothing_wins):
     assert (nothing_wins.out / "model/relu.onnx").read_bytes() == nothing_wins.model.read_bytes()
 
 
+@pytest.mark.alone
 def test_every_bundle_is_complete_and_holds_here(with_data, without_data, nothing_wins):
     for found in (with_data, without_data, nothing_wins):
         assert not check(found.out, ignore).stale
         assert read_bundle(found.out).deployment.evidence.verdict == found.outcome.verdict
 
 
+@pytest.mark.alone
 def test_it_tells_its_phases(with_data):
     phases = list(dict.fromkeys(event.phase for event in with_data.said if hasattr(event, "phase")))
     assert phases[:2] == ["reading the model", "making variants"]

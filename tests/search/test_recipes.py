@@ -19,4 +19,4 @@ def test_every_backend_of_a_recipe_reads_its_file():
 
 def test_whatever_changes_the_precision_asks_for_data():
     assert all(recipe.exact != recipe.needs_data for recipe in RECIPES)
-    assert [recipe.name for recipe in RECIPES if recipe.exact] == ["source", "cleaned", "transformer-fused"]
+    assert [recipe.name for recipe in RECIPES if recipe.exact] == ["source", "cleaned", "lowered"]

@@ -6,12 +6,14 @@ import traceback
 from collections.abc import Callable
 
 from edgeopt.bench.processes import lifeline
+from edgeopt.bench.processes.lean import leave_out_the_converter
 
 
 def serve(answer: Callable[[bytes], bytes]) -> None:
     """Answers requests until the parent ends; whatever else is printed goes to stderr's file."""
     if len(sys.argv) > 1:
         lifeline.end_group_with(int(sys.argv[1]))
+    leave_out_the_converter()
     requests = lifeline.requests_until_parent_ends()
     # Runtimes print to stdout too, so answers keep the pipe for themselves.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)

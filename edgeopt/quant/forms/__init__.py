@@ -1,1 +1,28 @@
 """Forms: ways to compute a layer in fewer bits, one file each."""
+
+from difflib import get_close_matches
+
+from edgeopt.errors import UsageError
+from edgeopt.quant.forms.a16w8 import FORM as A16W8
+from edgeopt.quant.forms.base import Form, FormContext
+from edgeopt.quant.forms.halves import BF16, FP16
+from edgeopt.quant.forms.int8 import FORM as INT8
+from edgeopt.quant.forms.int8_dynamic import FORM as INT8_DYNAMIC
+from edgeopt.quant.forms.int8_groups import FORM as INT8_GROUPS
+from edgeopt.quant.forms.weights_only import W4, W8
+
+__all__ = ["FORMS", "Form", "FormContext", "form_named"]
+
+FORMS: tuple[Form, ...] = (INT8, INT8_GROUPS, INT8_DYNAMIC, A16W8, W8, W4, FP16, BF16)
+
+
+def form_named(name: str) -> Form:
+    """The form of that name; UsageError where there is none."""
+    for form in FORMS:
+        if form.name == name:
+            return form
+    names = [form.name for form in FORMS]
+    near = get_close_matches(name, names, 1, 0.5)
+    raise UsageError(
+        f"There is no form '{name}'.", f"Did you mean '{near[0]}'?" if near else f"Forms are: {', '.join(names)}."
+    )

@@ -43,4 +43,12 @@ class Form:
     fake_weights: Callable[[Array, Layer, FormContext], Array]
     """The weights as floats, with the values that the form can hold."""
     fake_input: "Callable[[ir.Graph, ir.Node, ir.Value, Layer, FormContext], ir.Value]"
-    """Inserts nodes before a node that give one of its inputs the values that the form can hold; from opset 17."""
+    """Inserts nodes before a node that give one of its inputs the values that the form can hold; from opset 17.
+
+    Run it with the session entry `session.disable_quant_qdq` = 1: else ONNX Runtime rounds float weights behind a
+    DequantizeLinear to eight bits of its own (WeightBiasQuantization).
+    """
+    fake_output: "Callable[[ir.Graph, ir.Node, ir.Value, Layer, FormContext], ir.Value] | None" = None
+    """The same behind a node, for a form that on the backend gives its results in few bits too (ONNX Runtime's
+    convolutions do): takes what the node gives, before a Relu or Clip behind it, and gives it back as it is where
+    the backend gives floats. None: the form always gives floats."""

@@ -41,9 +41,10 @@ class LedgerRow:
 
 def ledger_rows(result: "Result") -> tuple[LedgerRow, ...]:
     """The passes behind the winner: its own, after those of the cleaned model that it started from."""
-    variant = result.winner.variant
+    variant, backend = result.winner.variant, result.winner.backend
     wanted = {variant} | ({"cleaned"} if variant != "source" else set())
-    entries = [entry for v in result.variants if v.name in wanted for entry in v.ledger]
+    made = [v for v in result.variants if v.name in wanted and (not v.backends or backend in v.backends)]
+    entries = [entry for v in made for entry in v.ledger]
     rows: list[LedgerRow] = []
     for entry in entries:
         for did, what, nodes in _told(entry):

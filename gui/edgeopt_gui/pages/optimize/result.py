@@ -31,6 +31,8 @@ class Variant(msgspec.Struct, frozen=True):
     title: str
     failure: str | None = None
     ledger: tuple[LedgerEntry, ...] = ()
+    backends: tuple[str, ...] = ()
+    """Those that it was made for alone; empty: all that read it."""
 
 
 class Report(msgspec.Struct, frozen=True):

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import IO, Any
 from zipfile import BadZipFile, ZipFile
 
-from edgeopt.data.split import split
 from edgeopt.errors import DataError, said_by
 
 NO_DATA = (
@@ -35,6 +34,8 @@ def count_samples(path: Path) -> int:
 
 def use_of(count: int) -> str:
     """What a search does with so many samples, as a sentence."""
+    from edgeopt.data.split import split
+
     parts = split(count, given=True)
     if not parts.calibration_count:
         few = f"{count} sample{'' if count == 1 else 's'}"

@@ -34,8 +34,11 @@ def test_one_row_leads_in_the_end(result):
 def test_a_variant_that_could_not_be_made_says_why(result):
     board = Board()
     board.finish(result)
-    row = board.rows["transformer-fused"]
-    assert row.outcome == row.short == "not made: the model has no attention"
+    row = board.rows["lowered"]
+    # On a busy machine it may not even have been begun in time.
+    (reason,) = (variant.failure for variant in result.variants if variant.name == "lowered")
+    assert row.outcome == f"not made: {reason.replace('--time-limit', 'time limit')}"
+    assert row.outcome.startswith(row.short)
     assert row.out
 
 

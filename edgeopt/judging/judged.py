@@ -1,0 +1,38 @@
+"""What a metric says of a set of outputs."""
+
+import msgspec
+
+
+class OutputValue(msgspec.Struct, frozen=True):
+    """One output over all samples."""
+
+    name: str
+    value: float
+    low: float
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """A metric's value over all samples, as the worst output has it."""
+
+    metric: str
+    value: float
+    """Infinitely bad where the outputs cannot be compared."""
+    low: float
+    """What it may be on other samples, at 95 %: below `value`, or above it where less is better."""
+    samples: int
+    smaller_is_better: bool = False
+    outputs: tuple[OutputValue, ...] = ()
+    """Empty where the metric takes all outputs together."""
+    mean: float | None = None
+    """Over the outputs, where there are several."""
+    source: float | None = None
+    """The source model's own value, of metrics that give it one."""
+    drop: float | None = None
+    """How much worse than the source's; negative where it is better."""
+    drop_high: float | None = None
+    """What that may be on other samples, at 95 %."""
+    snr_db: float | None = None
+    """Of the same outputs, whatever the metric."""
+    low_db: float | None = None
+    problem: str = ""
+    """Why the outputs cannot be compared, as a sentence."""

@@ -1,0 +1,69 @@
+"""What is wrong with data to calibrate with, said before the long work starts.
+
+That it can be read, has the model's inputs with their shapes, and holds numbers, `edgeopt.data` has seen to.
+"""
+
+import hashlib
+
+import numpy as np
+
+from edgeopt.data import Samples
+from edgeopt.data.split import FEWEST_TO_QUANTIZE
+from edgeopt.errors import DataError
+
+_WITHOUT_DATA = "Forms without calibrated ranges are int8-dynamic, int8-groups, w8, w4, fp16 and bf16"
+
+
+def check_data(samples: Samples) -> tuple[str, ...]:
+    """Raises a DataError for samples that cannot calibrate; for those that do so badly it returns sentences."""
+    count = len(samples)
+    if count == 1:
+        raise DataError(
+            "The data holds one sample: its ranges fit no other, and nothing is left to check the result on.",
+            f"Give {FEWEST_TO_QUANTIZE} or more that differ as real inputs do. {_WITHOUT_DATA}.",
+        )
+    different = _different(samples)
+    if different == 1:
+        raise DataError(
+            f"All {count} samples of the data are the same: they say nothing about other inputs.",
+            f"Give {FEWEST_TO_QUANTIZE} or more that differ as real inputs do. {_WITHOUT_DATA}.",
+        )
+    return (*_too_few(count, different), *_never_vary(samples))
+
+
+def _too_few(count: int, different: int) -> tuple[str, ...]:
+    if count < FEWEST_TO_QUANTIZE:
+        said = (
+            f"The data holds {count} samples; with fewer than {FEWEST_TO_QUANTIZE} the same ones must calibrate, "
+        )
+        return (f"{said}plan and prove, so that the error on unseen inputs may be larger. {_WITHOUT_DATA}.",)
+    if different < FEWEST_TO_QUANTIZE:
+        said = (
+            f"Only {different} of the {count} samples differ: the proof is made on samples that calibration saw."
+        )
+        return (f"{said} Give {FEWEST_TO_QUANTIZE} or more different ones.",)
+    return ()
+
+
+def _different(samples: Samples) -> int:
+    """How many different samples there are; stops to count where there are enough."""
+    found: set[bytes] = set()
+    for index in range(len(samples)):
+        digest = hashlib.blake2b(digest_size=16)
+        for name in samples.arrays:
+            one = samples.arrays[name][index]
+            digest.update(str(one.tolist()).encode() if one.dtype.kind in "OU" else np.ascontiguousarray(one).data)
+        found.add(digest.digest())
+        if len(found) >= FEWEST_TO_QUANTIZE:
+            break
+    return len(found)
+
+
+def _never_vary(samples: Samples) -> tuple[str, ...]:
+    """Inputs of floats that hold one and the same number throughout, so that no range can be told."""
+    return tuple(
+        f"The input '{name}' is {float(array.flat[0]):.3g} everywhere in the data: what depends on it is not "
+        "calibrated for any other value."
+        for name, array in samples.arrays.items()
+        if array.dtype.kind == "f" and array.size > len(samples) and not np.ptp(array)
+    )

@@ -1,0 +1,153 @@
+"""What the values of tensors tell about the data and the model that the user should know."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from edgeopt.backends.base import Array
+from edgeopt.quant.ranges.base import Seen
+from edgeopt.quant.ranges.histogram import noise_db
+from edgeopt.quant.records import Range
+
+# A sample that reaches so many times as far as the middle one, with a gap to the others, is no draw from the same
+# crowd, unless many do.
+_FAR, _GAP = 3.0, 1.5
+_FEW_SHARE = 0.1
+_FEWEST_SAMPLES = 5
+# With one scale for all, the middle channel has 255 / 20 steps left for its values.
+_UNEVEN = 20.0
+# A range that loses so much more than the whole one cuts off more than outliers.
+_CUT_OFF_DB = 3.0
+_NAMED = 3
+
+
+class Finding(msgspec.Struct, frozen=True):
+    kind: str
+    """`not finite`, `outlier`, `constant`, `dead channels`, `uneven channels` or `cut off`."""
+    tensor: str
+    sentence: str
+    sample: int | None = None
+
+
+def findings_of(seen: Mapping[str, Seen], ranges: Mapping[str, Range]) -> tuple[Finding, ...]:
+    """The gravest first; of a sample that is odd in many tensors, the first of them stands for all."""
+    finite = [one for one in seen.values() if not one.not_finite]
+    odd, outliers = _outliers(finite)
+    # What an odd sample does to the channels is told by that sample.
+    ordinary = [one for one in finite if one.tensor not in odd]
+    return (
+        *(_not_finite(one) for one in seen.values() if one.not_finite),
+        *outliers,
+        *(_constant(one) for one in finite if _is_constant(one)),
+        *(found for one in finite if (found := _cut_off(one, ranges.get(one.tensor)))),
+        *(found for one in ordinary if (found := _dead_channels(one))),
+        *(found for one in ordinary if (found := _uneven_channels(one))),
+    )
+
+
+def _not_finite(seen: Seen) -> Finding:
+    where = _listed(seen.not_finite)
+    sentence = f"'{seen.tensor}' holds NaN or infinity on {where}: it has no range, and what reads it stays float."
+    return Finding("not finite", seen.tensor, sentence, seen.not_finite[0])
+
+
+def _outliers(tensors: Sequence[Seen]) -> tuple[set[str], list[Finding]]:
+    """The tensors with odd samples, and one finding for each of these samples, where it is odd first."""
+    first: dict[int, tuple[Seen, float, float]] = {}
+    times: dict[int, int] = {}
+    odd: set[str] = set()
+    for seen in tensors:
+        reaches = np.maximum(-seen.lows, seen.highs)
+        if len(reaches) < _FEWEST_SAMPLES:
+            continue
+        middle = float(np.median(reaches))
+        for sample in _far(reaches, middle):
+            first.setdefault(sample, (seen, float(reaches[sample]), middle))
+            times[sample] = times.get(sample, 0) + 1
+            odd.add(seen.tensor)
+    return odd, [_outlier(sample, *first[sample], times[sample]) for sample in sorted(first)]
+
+
+def _far(reaches: Array, middle: float) -> list[int]:
+    """The samples that are far from all others; none where that is more than a few."""
+    beyond = reaches > _FAR * middle
+    if middle <= 0 or beyond.sum() > max(1, int(_FEW_SHARE * len(reaches))):
+        return []
+    return [int(k) for k in np.flatnonzero(beyond & (reaches > _GAP * reaches[~beyond].max()))]
+
+
+def _outlier(sample: int, seen: Seen, reach: float, middle: float, times: int) -> Finding:
+    also = f", and as odd in {times - 1} more" if times > 1 else ""
+    sentence = (
+        f"Sample {sample} reaches {reach:.3g} in '{seen.tensor}', where others reach {middle:.3g}{also}: "
+        "for it alone all steps are coarser. Leave it out if it is a fault, or try --calibration mse."
+    )
+    return Finding("outlier", seen.tensor, sentence, sample)
+
+
+def _is_constant(seen: Seen) -> bool:
+    return seen.elements > 1 and seen.low == seen.high
+
+
+def _constant(seen: Seen) -> Finding:
+    sentence = (
+        f"'{seen.tensor}' is {seen.low:.3g} everywhere on all samples: if it ever differs, it is cut off there. "
+        "Give samples on which it varies."
+    )
+    return Finding("constant", seen.tensor, sentence)
+
+
+def _cut_off(seen: Seen, kept: Range | None) -> Finding | None:
+    if kept is None or seen.histogram is None:
+        return None
+    left_db = noise_db(seen.histogram, kept)
+    whole_db = noise_db(seen.histogram, Range(min(seen.low, 0.0), max(seen.high, 0.0)))
+    if left_db > whole_db - _CUT_OFF_DB:
+        return None
+    sentence = (
+        f"The range of '{seen.tensor}', {kept.low:.3g} to {kept.high:.3g}, cuts off values from {seen.low:.3g} to "
+        f"{seen.high:.3g} and leaves it {left_db:.0f} dB, the whole range {whole_db:.0f} dB: try another "
+        "--calibration."
+    )
+    return Finding("cut off", seen.tensor, sentence)
+
+
+def _dead_channels(seen: Seen) -> Finding | None:
+    reaches = _channel_reaches(seen)
+    if reaches is None:
+        return None
+    dead = np.flatnonzero(reaches == 0)
+    if not 0 < len(dead) < len(reaches):
+        return None
+    sentence = (
+        f"{len(dead)} of {len(reaches)} channels of '{seen.tensor}' are 0 on all samples: "
+        "the samples do not reach them, or the model does without them."
+    )
+    return Finding("dead channels", seen.tensor, sentence)
+
+
+def _uneven_channels(seen: Seen) -> Finding | None:
+    reaches = _channel_reaches(seen)
+    if reaches is None or not (reaches > 0).any():
+        return None
+    middle, top = float(np.median(reaches[reaches > 0])), int(np.argmax(reaches))
+    if reaches[top] < _UNEVEN * middle:
+        return None
+    sentence = (
+        f"Channel {top} of '{seen.tensor}' reaches {reaches[top]:.3g}, the middle one of {len(reaches)} "
+        f"{middle:.3g}: one scale leaves most of them few steps. --rounding may help; so may --keep-float."
+    )
+    return Finding("uneven channels", seen.tensor, sentence)
+
+
+def _channel_reaches(seen: Seen) -> Array | None:
+    if seen.channel_lows is None or seen.channel_highs is None or len(seen.channel_lows) < 2:
+        return None
+    return np.asarray(np.maximum(-seen.channel_lows, seen.channel_highs).astype(np.float64))
+
+
+def _listed(samples: Sequence[int]) -> str:
+    named = ", ".join(str(sample) for sample in samples[:_NAMED])
+    more = f" and {len(samples) - _NAMED} more" if len(samples) > _NAMED else ""
+    return f"{'sample' if len(samples) == 1 else 'samples'} {named}{more}"

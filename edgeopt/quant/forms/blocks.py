@@ -1,0 +1,121 @@
+"""Weights whose scales hold for a block of numbers in a row, and activations rounded by groups while they come."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from edgeopt.backends.base import Array
+from edgeopt.quant.forms.writer import Writer
+from edgeopt.quant.records import Layer
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+_SMALLEST = 1e-30
+# Cutting off the largest of few steps makes all others finer; which share is best differs from block to block.
+_SHARES_OF_FEW_STEPS = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7)
+_FEW = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """A matrix [inputs, outputs] of small integers, with a scale for each block of inputs of an output."""
+
+    integers: Array
+    """int8, [inputs, outputs]"""
+    scales: Array
+    """float32, [blocks, outputs]"""
+    size: int
+    bits: int
+
+    def floats(self) -> Array:
+        spread: Array = np.repeat(self.scales, self.size, axis=0)[: len(self.integers)]
+        floats: Array = self.integers * spread
+        return floats.astype(np.float32)
+
+
+def in_blocks(matrix: Array, size: int, bits: int) -> Blocks:
+    """Symmetric integers for a matrix [inputs, outputs]; the last block may be shorter."""
+    inputs, outputs = matrix.shape
+    count = -(-inputs // size)
+    padded = np.zeros((count * size, outputs), np.float32)
+    padded[:inputs] = matrix
+    blocked = padded.reshape(count, size, outputs)
+    low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    extreme = np.take_along_axis(blocked, np.abs(blocked).argmax(axis=1)[:, None], axis=1)[:, 0]
+    if bits > _FEW:
+        scales = _usable(np.abs(extreme) / high)
+        integers = np.clip(np.rint(blocked / scales[:, None]), -high, high)
+    else:
+        # The range reaches one step further below zero: the largest number goes there, whatever its sign.
+        scales, integers = _best(blocked, _usable(extreme / low), low, high)
+    return Blocks(integers.reshape(-1, outputs)[:inputs].astype(np.int8), scales, size, bits)
+
+
+def _usable(scales: Array) -> Array:
+    return np.where(np.abs(scales) < _SMALLEST, np.float32(1), scales).astype(np.float32)
+
+
+def _best(blocked: Array, widest: Array, low: int, high: int) -> tuple[Array, Array]:
+    """Of a few scales for each block, that with the least squared error."""
+    best = np.full(widest.shape, np.inf, np.float32)
+    scales, integers = widest, np.zeros(blocked.shape, np.float32)
+    for share in _SHARES_OF_FEW_STEPS:
+        tried = (widest * np.float32(share)).astype(np.float32)
+        rounded = np.clip(np.rint(blocked / tried[:, None]), low, high)
+        error = np.square(rounded * tried[:, None] - blocked).sum(axis=1)
+        better = error < best
+        best = np.where(better, error, best)
+        scales = np.where(better, tried, scales)
+        integers = np.where(better[:, None], rounded, integers)
+    return scales.astype(np.float32), integers
+
+
+def as_matrix(weight: Array, layer: Layer) -> Array:
+    """Weights of a matrix product as [inputs, outputs]."""
+    return weight.T if layer.channel_axis == 0 else weight
+
+
+def inputs_count(layer: Layer) -> int:
+    """How many numbers a matrix product adds up for one of its results."""
+    return layer.weight_shape[0 if layer.channel_axis == 1 else 1]
+
+
+def grouped(graph: "ir.Graph", node: "ir.Node", value: "ir.Value", inputs: int, size: int) -> "ir.Value":
+    """Nodes before a node that round one of its inputs to eight bits, so many numbers in a row with one scale."""
+    import onnx_ir as ir
+
+    writer, made = Writer(graph, counted=True), []
+
+    def do(operator: str, *reads: "ir.Value", **attributes: "int | list[int]") -> "ir.Value":
+        new = writer.node(operator, reads, f"{value.name}_{operator}", attributes=attributes)  # type: ignore[arg-type]
+        new.outputs[0].type = ir.TensorType(ir.DataType.FLOAT)
+        made.append(new)
+        return new.outputs[0]
+
+    def numbers(*values: float, kind: type = np.float32) -> "ir.Value":
+        array: Array = np.asarray(values if kind is np.int64 else values[0], kind)
+        return writer.constant(f"{value.name}_number", array)
+
+    shape = do("Shape", value)
+    shape.type = ir.TensorType(ir.DataType.INT64)
+    rest = -inputs % size
+    flat = do("Reshape", value, numbers(-1, inputs, kind=np.int64))
+    if rest:
+        flat = do("Pad", flat, numbers(0, 0, 0, rest, kind=np.int64))
+    rows = do("Reshape", flat, numbers(-1, (inputs + rest) // size, size, kind=np.int64))
+    size_of = do("Abs", rows)
+    if graph.opset_imports.get("", 17) < 18:
+        peak = do("ReduceMax", size_of, axes=[2])
+    else:
+        peak = do("ReduceMax", size_of, numbers(2, kind=np.int64))
+    scale = do("Max", do("Mul", peak, numbers(1 / 127)), numbers(_SMALLEST))
+    rounded = do("Mul", do("Round", do("Div", rows, scale)), scale)
+    if rest:
+        joined = do("Reshape", rounded, numbers(-1, inputs + rest, kind=np.int64))
+        rounded = do("Slice", joined, *(numbers(each, kind=np.int64) for each in (0, inputs, 1)))
+    result = do("Reshape", rounded, shape)
+    result.shape = value.shape
+    graph.insert_before(node, made)
+    return result

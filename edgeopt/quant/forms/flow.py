@@ -1,0 +1,255 @@
+"""Which tensors are kept in eight bits, and who reads them so, when these layers compute in eight bits."""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, cast
+
+from edgeopt.graph.nodes import constant, is_op
+from edgeopt.quant.forms.writer import Use, uses
+from edgeopt.quant.layers import computed_inputs
+from edgeopt.quant.records import Range
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+RangeOf = Callable[["ir.Value"], Range | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Follower:
+    """An operator that works in eight bits between products that do."""
+
+    operator: str
+    kind: Literal["exact", "own"]
+    """Exact: it passes numbers on, so that scale and zero point stay. Own: its result has a range of its own."""
+    places: tuple[int, ...] | None = (0,)
+    """Its inputs of eight bits; None: all."""
+
+
+FOLLOWERS: dict[str, Follower] = {
+    each.operator: each
+    for each in (
+        *(
+            Follower(operator, "exact")
+            for operator in (
+                *("MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten"),
+                *("Slice", "Split", "Gather", "Resize"),
+            )
+        ),
+        *(Follower(operator, "own") for operator in ("GlobalAveragePool", "AveragePool", "LeakyRelu", "Sigmoid")),
+        *(Follower(operator, "own", None) for operator in ("Add", "Mul", "Concat")),
+    )
+}
+
+
+# What a device without floats is given in eight bits besides, as ranges tell; the places are those of its floats.
+_OF_A_WHOLE_MODEL: dict[str, Follower] = {
+    each.operator: each
+    for each in (
+        *(
+            Follower(operator, "own")
+            for operator in (
+                *("Relu", "Clip", "Tanh", "Elu", "HardSigmoid", "HardSwish", "Gelu", "Softmax", "Exp", "Sqrt"),
+                *("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "Pad", "DepthToSpace", "SpaceToDepth"),
+            )
+        ),
+        *(Follower(operator, "own", None) for operator in ("Sub", "Div", "Max", "Min", "PRelu")),
+    )
+}
+
+
+@dataclass(slots=True)
+class Flow:
+    ranges: "dict[ir.Value, Range]" = field(default_factory=dict)
+    """Of what gets a pair of QuantizeLinear and DequantizeLinear."""
+    readers: "dict[ir.Value, list[Use]]" = field(default_factory=dict)
+    """Who reads what the pair gives; all others read the floats."""
+    given: "set[ir.Value]" = field(default_factory=set)
+    """Which of them nobody reads as floats: the outputs of the model read the pair too."""
+    folded: "dict[ir.Value, ir.Value]" = field(default_factory=dict)
+    """Results of a Relu or Clip that rounding to the range does as well, with what goes into them."""
+
+
+def through(nodes: "Collection[ir.Node]", range_of: RangeOf, *, symmetric: bool, everywhere: bool = False) -> Flow:
+    """Eight bits into the products, out of the convolutions, and through what lies between.
+
+    Everywhere: out of all products, and through all whose ranges are known, whoever reads it.
+    """
+    graph = cast("ir.Graph", next(iter(nodes)).graph)
+    ends = {end_of(node.outputs[0], symmetric) for node in nodes if gives_eight_bits(node)}
+    if everywhere:
+        others = {end_of(node.outputs[0], symmetric) for node in nodes}
+        ends |= {value for value in others if range_of(value) is not None}
+    read: dict[ir.Value, list[Use]] = {}
+    for node in nodes:
+        for place in computed_inputs(node):
+            read.setdefault(node.inputs[place], []).append((node, place))
+    between = _Between(ends, read, symmetric)
+    accepted = between.all_of(graph, range_of) if everywhere else between.search(graph, range_of)
+    for node, follower in accepted.items():
+        for place in places_of(node, follower):
+            read.setdefault(node.inputs[place], []).append((node, place))
+    given = ends | {end_of(value, symmetric) for node in accepted for value in node.outputs}
+    flow = Flow(given=given)
+    for value in (*read, *given):
+        kept = range_of(value)
+        if kept is None:
+            raise LookupError(f"The range of '{value.name}' was not calibrated; see `tensors_wanted`.")
+        flow.ranges[value] = kept
+        flow.readers[value] = uses(value) if value in given else read[value]
+    _share(flow, accepted)
+    for value in given:
+        before = _before(value)
+        if before is not None and value not in {each.outputs[0] for each in nodes}:
+            flow.folded[value] = before
+    return flow
+
+
+def inputs_only(nodes: "Collection[ir.Node]", range_of: RangeOf) -> Flow:
+    """Eight bits into the products; what they give is float."""
+    flow = Flow()
+    for node in nodes:
+        for place in computed_inputs(node):
+            value = node.inputs[place]
+            kept = range_of(value)
+            if kept is None:
+                raise LookupError(f"The range of '{value.name}' was not calibrated.")
+            flow.ranges[value] = kept
+            flow.readers.setdefault(value, []).append((node, place))
+    return flow
+
+
+def gives_eight_bits(node: "ir.Node") -> bool:
+    """Whether ONNX Runtime's kernel for this product can give eight bits only; others give floats as well."""
+    return is_op(node, "Conv")
+
+
+def end_of(value: "ir.Value", symmetric: bool = False) -> "ir.Value":
+    """The result of the Relu or Clip behind a value, where that rounding does the same."""
+    readers = list(value.uses())
+    if symmetric or len(readers) != 1 or value.is_graph_output():
+        return value
+    node = readers[0].node
+    if is_op(node, "Relu") or (is_op(node, "Clip") and readers[0].idx == 0 and _bounds(node) is not None):
+        return node.outputs[0]
+    return value
+
+
+def _before(value: "ir.Value") -> "ir.Value | None":
+    node = value.producer()
+    return node.inputs[0] if node is not None and is_op(node, "Relu", "Clip") else None
+
+
+def _bounds(node: "ir.Node") -> tuple[float, float] | None:
+    """Between what a Relu or Clip keeps values, where zero is among them."""
+    if node.op_type == "Relu":
+        return 0.0, float("inf")
+    found = [float("-inf"), float("inf")]
+    for place in (1, 2):
+        value = node.inputs[place] if len(node.inputs) > place else None
+        if value is None:
+            continue
+        array = constant(value)
+        if array is None or array.size != 1:
+            return None
+        found[place - 1] = float(array.reshape(-1)[0])
+    return (found[0], found[1]) if found[0] <= 0 <= found[1] else None
+
+
+def bounded(value: "ir.Value", kept: Range) -> Range:
+    """What is left of a range behind the Relu or Clip that gives this value."""
+    node = value.producer()
+    bounds = _bounds(node) if node is not None and is_op(node, "Relu", "Clip") else None
+    if bounds is None:
+        return kept
+    return Range(min(max(kept.low, bounds[0]), 0.0), max(min(kept.high, bounds[1]), 0.0))
+
+
+def places_of(node: "ir.Node", follower: Follower) -> tuple[int, ...]:
+    return tuple(range(len(node.inputs))) if follower.places is None else follower.places
+
+
+def _fits(node: "ir.Node") -> bool:
+    if is_op(node, "Resize"):
+        mode = node.attributes.get("mode")
+        return mode is None or mode.as_string() == "nearest"
+    if is_op(node, "MaxPool"):
+        return len(node.outputs) == 1
+    return True
+
+
+@dataclass(slots=True)
+class _Between:
+    """The search for operators between products that can have eight bits on all sides."""
+
+    ends: "set[ir.Value]"
+    read: "Mapping[ir.Value, list[Use]]"
+    symmetric: bool
+    accepted: "dict[ir.Node, Follower]" = field(default_factory=dict)
+
+    def search(self, graph: "ir.Graph", range_of: RangeOf) -> "dict[ir.Node, Follower]":
+        """From all that could be, takes away what would need a conversion, until nothing does."""
+        self._accept(graph, range_of, FOLLOWERS)
+        layers = {use for readers in self.read.values() for use in readers}
+        while True:
+            given = {end_of(value, self.symmetric) for node in self.accepted for value in node.outputs} | self.ends
+            wrong = [node for node in self.accepted if not self._pays(node, given, layers)]
+            if not wrong:
+                return self.accepted
+            for node in wrong:
+                del self.accepted[node]
+
+    def all_of(self, graph: "ir.Graph", range_of: RangeOf) -> "dict[ir.Node, Follower]":
+        """Whatever has ranges on all sides."""
+        self._accept(graph, range_of, {**_OF_A_WHOLE_MODEL, **FOLLOWERS})
+        folded = {value.producer() for value in self.ends}
+        return {
+            node: follower
+            for node, follower in self.accepted.items()
+            if not (node in folded and is_op(node, "Relu", "Clip"))
+            and all(range_of(node.inputs[place]) is not None for place in places_of(node, follower))
+        }
+
+    def _accept(self, graph: "ir.Graph", range_of: RangeOf, followers: "Mapping[str, Follower]") -> None:
+        for node in graph:
+            follower = followers.get(node.op_type) if is_op(node, node.op_type) else None
+            if follower is None or not _fits(node):
+                continue
+            if all(range_of(end_of(value, self.symmetric)) is not None for value in node.outputs):
+                self.accepted[node] = follower
+
+    def _pays(self, node: "ir.Node", given: "set[ir.Value]", layers: "set[Use]") -> bool:
+        follower = self.accepted[node]
+        sources = [node.inputs[place] for place in places_of(node, follower)]
+        if not all(value in given or value in self.read for value in sources):
+            return False
+        if follower.kind == "exact" and all(value in given for value in sources):
+            return True
+        ends = [end_of(value, self.symmetric) for value in node.outputs]
+        return all(
+            not end.is_graph_output()
+            and bool(readers := uses(end))
+            and all(use in layers or self._is_read_in_eight_bits(use) for use in readers)
+            for end in ends
+        )
+
+    def _is_read_in_eight_bits(self, use: Use) -> bool:
+        reader = self.accepted.get(use[0])
+        return reader is not None and use[1] in places_of(use[0], reader)
+
+
+def _share(flow: Flow, accepted: "Mapping[ir.Node, Follower]") -> None:
+    """What passes numbers on has one range before and behind it."""
+    groups: dict[ir.Value, list[ir.Value]] = {}
+    for node, follower in accepted.items():
+        if follower.kind != "exact":
+            continue
+        members = [value for value in (node.inputs[0], *node.outputs) if value in flow.ranges]
+        joined = list(dict.fromkeys(each for value in members for each in groups.get(value, [value])))
+        for value in joined:
+            groups[value] = joined
+    for group in groups.values():
+        low = min(flow.ranges[value].low for value in group)
+        high = max(flow.ranges[value].high for value in group)
+        for value in group:
+            flow.ranges[value] = Range(low, high)

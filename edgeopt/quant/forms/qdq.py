@@ -1,0 +1,302 @@
+"""Products of rounded weights and activations, with ranges found beforehand, as all runtimes understand them.
+
+Pairs of QuantizeLinear and DequantizeLinear stand around floats; runtimes fuse them into products of integers.
+Weights have eight bits, activations eight or sixteen.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from edgeopt.backends.base import Array
+from edgeopt.graph.ledger import Change
+from edgeopt.graph.nodes import constant, is_op
+from edgeopt.graph.passes.base import plural
+from edgeopt.quant.forms import flow as flows
+from edgeopt.quant.forms.base import FormContext
+from edgeopt.quant.forms.steps import (
+    Steps,
+    activation_steps,
+    along,
+    rounded_weight,
+    weight_scales,
+)
+from edgeopt.quant.forms.writer import Writer, give_as_output, read_by, uses
+from edgeopt.quant.layers import PRODUCTS, nodes_by_key
+from edgeopt.quant.records import Layer, Range
+from edgeopt.quant.rules import rules_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+EIGHT_BITS, SEVEN_BITS = 127, 64  # 255 * 64 + 255 * 64 still fits into 16 bits
+_LARGEST_BIAS = float(1 << 30)
+_SMALLEST_PRODUCT = 1.2e-38
+
+
+def fits(bits: int, layer: Layer, context: FormContext) -> str:
+    rules = rules_of(context.backend)
+    if layer.reason:
+        return layer.reason
+    if layer.operator not in PRODUCTS:
+        return f"a {layer.operator} only looks weights up"
+    if rules.style == "none":
+        return f"{context.backend} has no products in eight bits"
+    if bits > 8 and not rules.sixteen:
+        return f"{context.backend} takes no activations of {bits} bits"
+    if layer.operator == "ConvTranspose" and not rules.transposed:
+        return f"{context.backend} has no ConvTranspose in eight bits"
+    missing = [name for name in layer.inputs if name not in context.ranges]
+    return f"the range of '{missing[0]}' is not known" if missing else ""
+
+
+def steps_of(kept: Range, context: FormContext, bits: int, *, second: bool = False) -> Steps:
+    """How an activation is written for this backend; `second` is the other factor of a product of two."""
+    rules, settings = rules_of(context.backend), context.settings
+    symmetric = rules.symmetric or settings.symmetric_activations
+    signed = rules.signed or settings.activation_type.startswith("int")
+    if second and rules.style == "inputs":  # it takes the place of weights, which kernels want so
+        return activation_steps(kept, f"int{bits}", symmetric=True)
+    return activation_steps(kept, f"{'' if signed else 'u'}int{bits}", symmetric)
+
+
+def scales_of(weight: Array, layer: Layer, context: FormContext) -> Array:
+    return weight_scales(weight, axis_of(layer, context), largest(context))
+
+
+def fake_weights(weight: Array, layer: Layer, context: FormContext) -> Array:
+    scales, axis = scales_of(weight, layer, context), axis_of(layer, context)
+    rounded = rounded_weight(weight, scales, axis, largest(context))
+    return (rounded * along(scales, axis, weight.ndim)).astype(np.float32)
+
+
+def axis_of(layer: Layer, context: FormContext) -> int | None:
+    return layer.channel_axis if context.settings.per_channel else None
+
+
+def largest(context: FormContext) -> int:
+    return SEVEN_BITS if context.settings.reduce_range else EIGHT_BITS
+
+
+def fake_input(
+    bits: int, graph: "ir.Graph", node: "ir.Node", value: "ir.Value", layer: Layer, context: FormContext
+) -> "ir.Value":
+    second = not layer.weight and node.inputs[1] is value and node.inputs[0] is not value
+    steps = steps_of(context.ranges[str(value.name)], context, bits, second=second)
+    return _faked(graph, node, value, steps, before=True)
+
+
+def fake_output(
+    bits: int,
+    graph: "ir.Graph",
+    node: "ir.Node",
+    value: "ir.Value",
+    layer: Layer,  # noqa: ARG001 - a form's functions take all the same
+    context: FormContext,
+) -> "ir.Value":
+    rules = rules_of(context.backend)
+    if rules.style != "through" or not (rules.everywhere or flows.gives_eight_bits(node)):
+        return value
+    end = flows.end_of(value, _is_symmetric(context))
+    kept = range_of(context)(end)
+    if kept is None:
+        raise LookupError(f"The range of '{end.name}' was not calibrated; see `tensors_wanted`.")
+    return _faked(graph, node, value, steps_of(kept, context, bits), before=False)
+
+
+def _faked(graph: "ir.Graph", node: "ir.Node", value: "ir.Value", steps: Steps, *, before: bool) -> "ir.Value":
+    import onnx_ir as ir
+
+    writer = Writer(graph, counted=True)
+    domain = "com.microsoft" if steps.zero_point().itemsize > 1 else ""  # ONNX has sixteen bits from opset 21 on
+    if domain:
+        graph.opset_imports.setdefault(domain, 1)
+    scale = writer.constant(f"{value.name}_scale", np.asarray(steps.scale))
+    zero = writer.constant(f"{value.name}_zero_point", steps.zero_point())
+    down = writer.node("QuantizeLinear", (value, scale, zero), f"{value.name}_rounded", like=value, domain=domain)
+    up = writer.node(
+        "DequantizeLinear", (down.outputs[0], scale, zero), f"{value.name}_fake", like=value, domain=domain
+    )
+    up.outputs[0].type = ir.TensorType(ir.DataType.FLOAT)
+    if before:
+        graph.insert_before(node, [down, up])
+    else:
+        graph.insert_after(node, [down, up])
+    return up.outputs[0]
+
+
+def _is_symmetric(context: FormContext) -> bool:
+    return rules_of(context.backend).symmetric or context.settings.symmetric_activations
+
+
+def range_of(context: FormContext) -> flows.RangeOf:
+    """Ranges as calibrated, or as they follow from those before or behind a Relu or Clip."""
+
+    def find(value: "ir.Value") -> Range | None:
+        kept = context.ranges.get(str(value.name))
+        if kept is not None:
+            return kept
+        if (array := constant(value)) is not None and array.dtype == np.float32 and array.size:
+            return Range(float(array.min()), float(array.max()))
+        node = value.producer()
+        if node is None:
+            return None
+        if is_op(node, "DequantizeLinear"):
+            return _range_of_integers(node)
+        if is_op(node, "Relu", "Clip"):
+            kept = find(node.inputs[0])
+            return flows.bounded(value, kept) if kept is not None else None
+        readers = uses(value)
+        rounding = next((reader for reader, _ in readers if is_op(reader, "QuantizeLinear")), None)
+        if rounding is not None:
+            return _range_of_integers(rounding)
+        if len(readers) == 1 and is_op(readers[0][0], "Relu", "Clip") and not value.is_graph_output():
+            return context.ranges.get(str(readers[0][0].outputs[0].name))
+        return None
+
+    return find
+
+
+def _range_of_integers(node: "ir.Node") -> Range | None:
+    """What another form, or a quantization that the model came with, keeps of a tensor."""
+    scale, zero = (constant(node.inputs[k]) if len(node.inputs) > k else None for k in (1, 2))
+    if scale is None or zero is None or scale.size != 1 or zero.dtype.kind not in "iu":
+        return None
+    limits, step, middle = np.iinfo(str(zero.dtype)), float(scale.reshape(-1)[0]), int(zero.reshape(-1)[0])
+    return Range((int(limits.min) - middle) * step, (int(limits.max) - middle) * step)
+
+
+def write(bits: int, model: "ir.Model", layers: "tuple[Layer, ...]", context: FormContext) -> tuple[Change, ...]:
+    graph, rules = model.graph, rules_of(context.backend)
+    found = nodes_by_key(graph)
+    nodes = {found[key]: layer for layer in layers for key in layer.nodes}
+    through = rules.style == "through"
+    if through:
+        flow = flows.through(
+            nodes, range_of(context), symmetric=_is_symmetric(context), everywhere=rules.everywhere
+        )
+    else:
+        flow = flows.inputs_only(nodes, range_of(context))
+    writer = Writer(graph)
+    seconds = {
+        node.inputs[1]
+        for node, layer in nodes.items()
+        if not layer.weight and node.inputs[0] is not node.inputs[1]
+    }
+    steps = {
+        value: steps_of(kept, context, bits, second=value in seconds and not through)
+        for value, kept in flow.ranges.items()
+    }
+    for layer in layers:
+        if layer.weight:
+            _write_weights(writer, layer, [found[key] for key in layer.nodes], context, steps if through else {})
+    for value in flow.ranges:
+        _write_pair(writer, value, steps[value], flow)
+    what = f"rounded {plural(len(nodes), 'product')} to eight bits, activations to {bits}"
+    return (Change(what, tuple(key for layer in layers for key in layer.nodes)),)
+
+
+def _write_pair(writer: Writer, value: "ir.Value", steps: Steps, flow: flows.Flow) -> None:
+    if (array := constant(value)) is not None:
+        read_by(value, _stored(writer, value, array, steps), flow.readers[value])
+        return
+    down, up = writer.pair(value, steps)
+    result = up.outputs[0]
+    read_by(value, result, flow.readers[value])
+    if value in flow.given:
+        give_as_output(writer, value, result)
+    if value in flow.folded and not value.is_graph_output():
+        # Rounding to the range cuts off what the Relu or Clip would; runtimes fuse only what has nothing between.
+        down.replace_input_with(0, flow.folded[value])
+
+
+def _stored(writer: Writer, value: "ir.Value", array: Array, steps: Steps) -> "ir.Value":
+    """A constant that is no weight, in integers."""
+    import onnx_ir as ir
+
+    inputs = [
+        writer.constant(f"{value.name}_quantized", steps.rounded(array)),
+        writer.constant(f"{value.name}_scale", np.asarray(steps.scale)),
+        writer.constant(f"{value.name}_zero_point", steps.zero_point()),
+    ]
+    up = writer.node("DequantizeLinear", inputs, f"{value.name}_dequantized", like=value, kind=ir.DataType.FLOAT)
+    writer.graph.insert_before(writer.graph[0], up)
+    return up.outputs[0]
+
+
+def _write_weights(
+    writer: Writer,
+    layer: Layer,
+    nodes: "list[ir.Node]",
+    context: FormContext,
+    steps: "Mapping[ir.Value, Steps]",
+) -> None:
+    import onnx_ir as ir
+
+    value = nodes[0].inputs[1]
+    weight = context.weights.get(layer.weight)
+    if weight is None:
+        weight = constant(value)
+    assert weight is not None and value is not None  # noqa: PT018, S101 - a layer with weights has them
+    axis = axis_of(layer, context)
+    scales = scales_of(weight, layer, context)
+    for node in nodes:
+        scales = _wide_enough(scales, _bias(node, steps), steps.get(node.inputs[0]))
+    name = layer.weight
+    integers = writer.constant(f"{name}_quantized", rounded_weight(weight, scales, axis, largest(context)))
+    scale = writer.constant(f"{name}_scale", scales)
+    zero = writer.constant(f"{name}_zero_point", np.zeros(scales.shape, np.int8))
+    up = writer.node(
+        "DequantizeLinear",
+        (integers, scale, zero),
+        f"{name}_dequantized",
+        like=value,
+        kind=ir.DataType.FLOAT,
+        attributes={"axis": axis} if axis is not None else None,
+    )
+    writer.graph.insert_before(nodes[0], up)
+    for node in nodes:
+        node.replace_input_with(1, up.outputs[0])
+        bias = _bias(node, steps)
+        if bias is not None:
+            _write_bias(writer, node, bias, scales, steps[node.inputs[0]])
+
+
+def _bias(node: "ir.Node", steps: "Mapping[ir.Value, Steps]") -> Array | None:
+    """The constant that a product adds for each channel, where it is to be written as integers."""
+    if not steps or not is_op(node, "Conv", "Gemm") or len(node.inputs) < 3 or node.inputs[2] is None:
+        return None
+    bias = constant(node.inputs[2])
+    return bias.reshape(-1) if bias is not None and (bias.ndim == 1 or bias.shape[:-1] == (1,)) else None
+
+
+def _wide_enough(scales: Array, bias: Array | None, steps: Steps | None) -> Array:
+    """Scales with which the bias fits into 32 bits; only channels of tiny weights are changed."""
+    if bias is None or steps is None:
+        return scales
+    least = np.abs(bias) / (np.float64(steps.scale) * _LARGEST_BIAS)
+    return np.maximum(scales, least if scales.ndim else least.max()).astype(np.float32)
+
+
+def _write_bias(writer: Writer, node: "ir.Node", bias: Array, scales: Array, steps: Steps) -> None:
+    import onnx_ir as ir
+
+    name = str(node.inputs[2].name)
+    # Below, a float32 has no room left; what such channels give is as good as zero, and so is this bias.
+    scale = np.maximum(scales.astype(np.float64) * steps.scale, _SMALLEST_PRODUCT).astype(np.float32)
+    integers = np.rint(bias.astype(np.float64) / scale).astype(np.int32)
+    inputs = [
+        writer.constant(f"{name}_quantized", integers),
+        writer.constant(f"{name}_scale", scale),
+        writer.constant(f"{name}_zero_point", np.zeros(scale.shape, np.int32)),
+    ]
+    up = writer.node(
+        "DequantizeLinear",
+        inputs,
+        f"{name}_dequantized",
+        kind=ir.DataType.FLOAT,
+        attributes={"axis": 0} if scale.ndim else None,
+    )
+    writer.graph.insert_before(node, up)
+    node.replace_input_with(2, up.outputs[0])

@@ -1,0 +1,145 @@
+"""Weights stored in fewer bits; what is computed stays float."""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from edgeopt.backends.base import Array
+from edgeopt.graph.ledger import Change
+from edgeopt.graph.passes.base import plural
+from edgeopt.quant.forms import block_writing as blocks
+from edgeopt.quant.forms.base import Form, FormContext
+from edgeopt.quant.forms.blocks import grouped, inputs_count
+from edgeopt.quant.forms.steps import along, rounded_weight, weight_scales
+from edgeopt.quant.forms.writer import Writer
+from edgeopt.quant.layers import PRODUCTS, nodes_by_key
+from edgeopt.quant.records import Layer
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+_EIGHT, _FOUR = 8, 4
+_LARGEST = 127
+
+
+def fits(bits: int, layer: Layer, context: FormContext) -> str:  # noqa: ARG001 - a form's functions take all the same
+    if bits == _FOUR or layer.operator in blocks.MATRIX_PRODUCTS:
+        return blocks.no_matrix(layer)
+    return layer.reason
+
+
+def fake_weights(bits: int, weight: Array, layer: Layer, context: FormContext) -> Array:
+    if layer.operator in blocks.MATRIX_PRODUCTS:
+        return blocks.fake_weights(bits, weight, layer, context)
+    axis = layer.channel_axis
+    scales = weight_scales(weight, axis, _LARGEST)
+    return (rounded_weight(weight, scales, axis, _LARGEST) * along(scales, axis, weight.ndim)).astype(np.float32)
+
+
+def fake_input(
+    bits: int, graph: "ir.Graph", node: "ir.Node", value: "ir.Value", layer: Layer, context: FormContext
+) -> "ir.Value":
+    if bits == _FOUR and blocks.runs_n_bits(context):
+        return grouped(graph, node, value, inputs_count(layer), blocks.block_size(layer, context))
+    return value
+
+
+def write(bits: int, model: "ir.Model", layers: tuple[Layer, ...], context: FormContext) -> tuple[Change, ...]:
+    writer, found = Writer(model.graph), nodes_by_key(model.graph)
+    for layer in layers:
+        nodes = [found[key] for key in layer.nodes]
+        if layer.operator in blocks.MATRIX_PRODUCTS:
+            # With four bits the products are bound by memory, and ONNX Runtime's quick kernels round activations.
+            level = blocks.EIGHT_BITS if bits == _FOUR else blocks.FLOATS
+            blocks.write_blocks(writer, layer, nodes, context, bits, level)
+        elif layer.operator == "Gather":
+            _write_rows(writer, layer, nodes, context)
+        else:
+            _write_channels(writer, layer, nodes, context)
+    keys = tuple(key for layer in layers for key in layer.nodes)
+    return (Change(f"stored the weights of {plural(len(keys), 'node')} in {bits} bits", keys),)
+
+
+def _write_channels(writer: Writer, layer: Layer, nodes: "list[ir.Node]", context: FormContext) -> None:
+    """A scale for each channel, taken back where the weights are read."""
+    import onnx_ir as ir
+
+    weight, axis = blocks.weights_of(layer, nodes[0], context), layer.channel_axis
+    scales = weight_scales(weight, axis, _LARGEST)
+    stored = writer.constant(f"{layer.weight}_quantized", rounded_weight(weight, scales, axis, _LARGEST))
+    scale = writer.constant(f"{layer.weight}_scale", scales)
+    up = writer.node(
+        "DequantizeLinear",
+        (stored, scale),
+        f"{layer.weight}_dequantized",
+        like=nodes[0].inputs[1],
+        kind=ir.DataType.FLOAT,
+        attributes={"axis": axis} if axis is not None else None,
+    )
+    writer.graph.insert_before(nodes[0], up)
+    for node in nodes:
+        node.replace_input_with(1, up.outputs[0])
+
+
+def _write_rows(writer: Writer, layer: Layer, nodes: "list[ir.Node]", context: FormContext) -> None:
+    """A scale for each row, taken back for the rows that are looked up; the table itself stays in eight bits."""
+    import onnx_ir as ir
+
+    table = blocks.weights_of(layer, nodes[0], context)
+    scales = weight_scales(table, 0, _LARGEST)
+    stored = writer.constant(f"{layer.weight}_quantized", rounded_weight(table, scales, 0, _LARGEST))
+    scale = writer.constant(f"{layer.weight}_scale", scales[:, None])
+    for node in nodes:
+        old, which = node.outputs[0], node.inputs[1]
+        rows = writer.node("Gather", (stored, which), f"{old.name}_quantized", like=old, kind=ir.DataType.INT8)
+        factors = writer.node("Gather", (scale, which), f"{old.name}_scale", kind=ir.DataType.FLOAT)
+        cast = writer.node(
+            "Cast",
+            rows.outputs,
+            f"{old.name}_cast",
+            like=old,
+            kind=ir.DataType.FLOAT,
+            attributes={"to": int(ir.DataType.FLOAT)},
+        )
+        whole = writer.node(
+            "Mul", (cast.outputs[0], factors.outputs[0]), f"{old.name}_rows", like=old, kind=ir.DataType.FLOAT
+        )
+        writer.graph.insert_before(node, [rows, factors, cast, whole])
+        writer.take_over(old, whole.outputs[0])
+
+
+def _form(bits: int, title: str, operators: tuple[str, ...], backends: tuple[str, ...]) -> Form:
+    return Form(
+        name=f"w{bits}",
+        title=title,
+        operators=operators,
+        backends=backends,
+        lowest_opset=21,
+        needs_ranges=False,
+        fits=partial(fits, bits),
+        write=partial(write, bits),
+        fake_weights=partial(fake_weights, bits),
+        fake_input=partial(fake_input, bits),
+    )
+
+
+W8 = _form(
+    _EIGHT,
+    "weights in eight bits; what is computed stays float",
+    (*PRODUCTS, "Gather"),
+    ("openvino-cpu", "openvino-gpu", "openvino-npu", "onnxruntime-cpu", "onnxruntime-cuda"),
+)
+W4 = _form(
+    _FOUR,
+    "weights in four bits, by blocks",
+    blocks.MATRIX_PRODUCTS,
+    (
+        "openvino-cpu",
+        "openvino-gpu",
+        "openvino-npu",
+        "onnxruntime-cpu",
+        "onnxruntime-cuda",
+        "onnxruntime-directml",
+    ),
+)

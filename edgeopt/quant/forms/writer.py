@@ -1,0 +1,165 @@
+"""Writes quantized tensors into a graph, with clear names, each once."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from edgeopt.backends.base import Array
+from edgeopt.quant.forms.steps import Steps
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+_NUMBERS = count(1)
+Use = tuple["ir.Node", int]
+
+
+@dataclass(slots=True)
+class Writer:
+    """A graph that gets new nodes and constants."""
+
+    graph: "ir.Graph"
+    counted: bool = False
+    """Names end in a number, which makes them new without looking at all others: for graphs that nobody reads."""
+    _taken: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        if not self.counted:
+            self._look_around()
+
+    def _look_around(self) -> None:
+        from edgeopt.graph.nodes import inner_graphs
+
+        waiting = [self.graph]
+        while waiting:
+            part = waiting.pop()
+            self._taken |= {str(value.name) for value in (*part.inputs, *part.initializers.values())}
+            for node in part:
+                self._taken |= {str(value.name) for value in node.outputs} | {str(node.name)}
+                waiting.extend(inner_graphs(node))
+
+    def name(self, wanted: str) -> str:
+        """This name, or one like it that is free."""
+        if self.counted:
+            return f"{wanted}__{next(_NUMBERS)}"
+        name, number = wanted, 1
+        while name in self._taken:
+            number += 1
+            name = f"{wanted}_{number}"
+        self._taken.add(name)
+        return name
+
+    def constant(self, wanted: str, array: Array) -> "ir.Value":
+        import onnx_ir as ir
+
+        name = self.name(wanted)
+        tensor = ir.tensor(np.ascontiguousarray(array) if array.ndim else array, name=name)
+        value = ir.Value(
+            name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape), const_value=tensor
+        )
+        self.graph.register_initializer(value)
+        return value
+
+    def typed(self, wanted: str, array: Array, kind: "ir.DataType") -> "ir.Value":
+        """A constant of a type that numpy does not have."""
+        import onnx_ir as ir
+
+        name = self.name(wanted)
+        tensor = ir.Tensor(array.astype(kind.numpy()), dtype=kind, name=name)
+        value = ir.Value(name=name, type=ir.TensorType(kind), shape=ir.Shape(array.shape), const_value=tensor)
+        self.graph.register_initializer(value)
+        return value
+
+    def take_over(self, old: "ir.Value", new: "ir.Value") -> None:
+        """Gives `new` the name, the readers and the place as an output of what a node gives no longer."""
+        name, old.name = str(old.name), self.name(f"{old.name}_replaced")
+        new.name, new.type, new.shape = name, old.type, old.shape
+        for place, output in enumerate(self.graph.outputs):
+            if output is old:
+                self.graph.outputs[place] = new
+        old.replace_all_uses_with(new)
+        producer = old.producer()
+        if producer is not None and not old.uses():
+            self.graph.remove(producer, safe=True)
+
+    def node(
+        self,
+        operator: str,
+        inputs: "Iterable[ir.Value | None]",
+        wanted: str,
+        *,
+        like: "ir.Value | None" = None,
+        kind: "ir.DataType | None" = None,
+        domain: str = "",
+        attributes: Mapping[str, int | float | str] | None = None,
+    ) -> "ir.Node":
+        """A node that stands nowhere yet; its result is called as wanted and has the shape of `like`."""
+        import onnx_ir as ir
+
+        result = ir.Value(name=self.name(wanted))
+        if like is not None:
+            result.shape = like.shape
+        if kind is not None:
+            result.type = ir.TensorType(kind)
+        return ir.node(
+            operator,
+            list(inputs),
+            attributes,
+            domain=domain,
+            outputs=[result],
+            name=self.name(f"{wanted}_{operator}"),
+        )
+
+    def behind(self, value: "ir.Value", nodes: "list[ir.Node]") -> None:
+        """Puts nodes behind what gives a value: its node, or the beginning of the graph."""
+        producer = value.producer()
+        if producer is not None:
+            self.graph.insert_after(producer, nodes)
+        else:
+            self.graph.insert_before(self.graph[0], nodes)
+
+    def pair(self, value: "ir.Value", steps: Steps) -> "tuple[ir.Node, ir.Node]":
+        """QuantizeLinear and DequantizeLinear behind a value; nobody reads them yet."""
+        import onnx_ir as ir
+
+        name = str(value.name)
+        scale = self.constant(f"{name}_scale", np.asarray(steps.scale))
+        zero = self.constant(f"{name}_zero_point", steps.zero_point())
+        down = self.node("QuantizeLinear", (value, scale, zero), f"{name}_quantized", like=value, kind=zero.dtype)
+        up = self.node(
+            "DequantizeLinear",
+            (down.outputs[0], scale, zero),
+            f"{name}_dequantized",
+            like=value,
+            kind=ir.DataType.FLOAT,
+        )
+        self.behind(value, [down, up])
+        return down, up
+
+
+def uses(value: "ir.Value") -> "list[Use]":
+    return [(use.node, use.idx) for use in value.uses()]
+
+
+def read_by(old: "ir.Value", new: "ir.Value", readers: "Iterable[Use]") -> None:
+    """Lets these readers read another value."""
+    for node, place in readers:
+        if node.inputs[place] is old:
+            node.replace_input_with(place, new)
+
+
+def give_as_output(writer: Writer, old: "ir.Value", new: "ir.Value") -> None:
+    """Makes `new` what the graph gives under the name of `old`, with the type and shape that this had."""
+    graph = writer.graph
+    places = [k for k, output in enumerate(graph.outputs) if output is old]
+    if not places:
+        return
+    name = str(old.name)
+    new.shape, new.type = old.shape, old.type
+    old.name = writer.name(f"{name}_float")
+    new.name = name
+    for place in places:
+        graph.outputs[place] = new

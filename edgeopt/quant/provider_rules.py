@@ -1,0 +1,182 @@
+"""What each backend does with which kind of quantized file: facts from the runtimes' own documents and code.
+
+Of the backends that edgeopt cannot run where it is tested, this is all it knows.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from edgeopt.quant.inventory import Inventory
+
+FALLS_BACK, NO_GAIN, SLOWER, FAILS = "falls back", "no gain", "slower", "fails"
+_SIXTEEN = frozenset({"uint16", "int16"})
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    backends: tuple[str, ...]
+    applies: Callable[[Inventory], bool]
+    verdict: str
+    reason: str
+    """A sentence; `{operators}`, `{opset}`, `{inputs}` are filled in; in the remedy `{shapes}`."""
+    remedy: str
+    architectures: tuple[str, ...] = ()
+    """Only on these; empty: everywhere."""
+
+
+def _is_wide(file: Inventory) -> bool:
+    return bool(_SIXTEEN & set(file.activation_types))
+
+
+def _is_mixed(file: Inventory) -> bool:
+    return "uint8" in file.activation_types and "int8" in file.weight_types
+
+
+def _has_operators(file: Inventory) -> bool:
+    return bool(file.integer_operators)
+
+
+_OPEN = "Fix them before: edgeopt quantize {shapes}"
+_PAIRS = "Quantize with pairs around floats: edgeopt quantize --method int8"
+
+RULES: tuple[Rule, ...] = (
+    # TensorRT, "Working with Quantized Types": symmetric, signed; its ONNX parser wants zero points of zero.
+    Rule(
+        ("onnxruntime-tensorrt",),
+        lambda file: file.shifted or "uint8" in file.activation_types,
+        FALLS_BACK,
+        "TensorRT takes signed eight bits with zero in the middle only, so what reads other activations runs "
+        "outside of it.",
+        "Quantize for it: --profile gpu-tensorrt --backend onnxruntime-tensorrt",
+    ),
+    # The same page lists INT8, INT4, FP8 and FP4.
+    Rule(
+        ("onnxruntime-tensorrt",),
+        _is_wide,
+        FALLS_BACK,
+        "TensorRT has no sixteen-bit integers.",
+        "Use int8 or fp16 for these layers.",
+    ),
+    Rule(
+        ("onnxruntime-tensorrt", "onnxruntime-qnn", "onnxruntime-coreml", "onnxruntime-xnnpack"),
+        lambda file: file.packed > 0,
+        FALLS_BACK,
+        "MatMulNBits is an operator of ONNX Runtime's own, which this provider does not take.",
+        "Use --method w8 with blocks in DequantizeLinear, or int8.",
+    ),
+    # TensorRT's ONNX parser: operators.md has neither; QNN: onnxruntime-qnn pull request 494 says that QLinearConv
+    # fell back in silence, and dynamic quantization has no counterpart there.
+    Rule(
+        ("onnxruntime-tensorrt", "onnxruntime-qnn"),
+        _has_operators,
+        FALLS_BACK,
+        "Operators of integers ({operators}) run on the CPU there; this provider reads pairs of QuantizeLinear "
+        "and DequantizeLinear around floats.",
+        _PAIRS,
+    ),
+    # onnxruntime pull request 22066: QNN rejects nodes with open shapes; issue 11073: NNAPI and CoreML likewise.
+    Rule(
+        ("onnxruntime-qnn", "onnxruntime-coreml"),
+        lambda file: bool(file.open_inputs),
+        FALLS_BACK,
+        "This provider takes fixed shapes only, and those of {inputs} are open.",
+        _OPEN,
+    ),
+    # OpenVINO, "NPU Device": models are compiled for static shapes.
+    Rule(
+        ("openvino-npu",),
+        lambda file: bool(file.open_inputs),
+        FAILS,
+        "The NPU compiles for fixed shapes only, and those of {inputs} are open.",
+        _OPEN,
+    ),
+    # onnxruntime, providers/coreml: neither QuantizeLinear nor DequantizeLinear is among its operators.
+    Rule(
+        ("onnxruntime-coreml",),
+        lambda file: file.is_quantized,
+        FALLS_BACK,
+        "CoreML's provider takes no quantized operator and no DequantizeLinear: these layers run on the CPU.",
+        "Use --method fp16 there.",
+    ),
+    # onnxruntime, providers/xnnpack/detail/utils.cc: "we do not handle u8s8".
+    Rule(
+        ("onnxruntime-xnnpack",),
+        _is_mixed,
+        FALLS_BACK,
+        "XNNPACK multiplies like signs only, and this file has uint8 activations with int8 weights.",
+        "Quantize with int8 activations: a profile with activation_type = 'int8'.",
+    ),
+    # The same file: its quantized operators are Conv, ConvTranspose, pools, Softmax and Resize.
+    Rule(
+        ("onnxruntime-xnnpack",),
+        lambda file: file.quantized_matrices > 0,
+        FALLS_BACK,
+        "XNNPACK has no quantized matrix products; they run on ONNX Runtime's own CPU kernels.",
+        "That costs little: both run on the CPU.",
+    ),
+    # onnxruntime issue 24807: no CUDA kernel for QLinearConv and its like; issue 7745: MatMulInteger goes to the
+    # host and back. docs/OperatorKernels.md has QuantizeLinear and DequantizeLinear for CUDA.
+    Rule(
+        ("onnxruntime-cuda",),
+        _has_operators,
+        FALLS_BACK,
+        "CUDA's provider has no kernels for {operators}; they run on the CPU, with copies on the way.",
+        "Use --method fp16 there, or TensorRT with pairs around floats.",
+    ),
+    Rule(
+        ("onnxruntime-cuda",),
+        lambda file: file.pairs > 0 and not file.integer_operators,
+        NO_GAIN,
+        "CUDA's provider rounds, and then multiplies floats: the error of eight bits without their speed.",
+        "Use --method fp16 there, or TensorRT, which takes the pairs.",
+    ),
+    # onnxruntime, docs of the DirectML provider: "supports up to ONNX opset 20".
+    Rule(
+        ("onnxruntime-directml",),
+        lambda file: file.opset > 20,
+        FALLS_BACK,
+        "DirectML knows operators up to opset 20, and this file has opset {opset}.",
+        "Use a form that needs no newer opset: int8, int8-dynamic, or fp16.",
+    ),
+    # onnxruntime, js/web/docs/webgpu-operators.md and providers/webgpu: DequantizeLinear alone.
+    Rule(
+        ("onnxruntime-webgpu",),
+        lambda file: bool(file.pairs or file.integer_operators),
+        FALLS_BACK,
+        "WebGPU's provider can take weights up from eight bits, but rounds no activations: that runs on the CPU.",
+        "Quantize the weights alone (--method w8, w4), or use fp16.",
+    ),
+    # onnxruntime, core/mlas: products of sixteen-bit integers have no kernel on the CPU.
+    Rule(
+        ("onnxruntime-cpu", "openvino-cpu", "openvino-gpu", "openvino-npu", "onnxruntime-directml"),
+        _is_wide,
+        NO_GAIN,
+        "Products of sixteen-bit activations are computed in floats there.",
+        "Use int8, or keep these layers float.",
+    ),
+    # onnxruntime, docs on quantization: "S8S8 with QOperator will be slow on x86-64 CPUs and should be avoided".
+    Rule(
+        ("onnxruntime-cpu",),
+        lambda file: _has_operators(file) and "int8" in file.activation_types,
+        SLOWER,
+        "Operators of integers with int8 activations have no fast kernels on x86.",
+        "Quantize with uint8 activations, or with pairs around floats.",
+        architectures=("x86_64",),
+    ),
+)
+
+
+def findings(backend: str, architectures: tuple[str, ...], file: Inventory) -> tuple[Rule, ...]:
+    """The rules that a file runs into on this backend, their sentences filled in."""
+    words = {
+        "operators": ", ".join(file.integer_operators[:3]),
+        "opset": file.opset,
+        "inputs": ", ".join(f"'{name}'" for name in list(file.open_inputs)[:3]),
+        "shapes": " ".join(f"--shape {name}={shape}" for name, shape in file.open_inputs.items()),
+    }
+    found = []
+    for rule in RULES:
+        elsewhere = rule.architectures and not set(rule.architectures) & set(architectures)
+        if backend in rule.backends and not elsewhere and rule.applies(file):
+            found.append(replace(rule, reason=rule.reason.format(**words), remedy=rule.remedy.format(**words)))
+    return tuple(found)

@@ -1,0 +1,51 @@
+"""What each backend computes in few bits, and how it wants that written."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Style = Literal["through", "inputs", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How quantized products are written for a backend."""
+
+    backend: str
+    style: Style
+    """Through: a product's input and result, and what lies between products, in eight bits. Inputs: only what
+    products read. None: it has no product in eight bits."""
+    symmetric: bool = False
+    """Zero is the middle of an activation's type."""
+    signed: bool = False
+    """Activations are int8 whatever the settings say."""
+    everywhere: bool = False
+    """Floats are slow there, or not at all: all that lies between is rounded, inputs and outputs too."""
+    transposed: bool = True
+    """Whether transposed convolutions are computed in eight bits."""
+    sixteen: bool = True
+    """Whether it takes activations of sixteen bits, if only to compute with floats."""
+
+
+RULES: tuple[Rules, ...] = (
+    Rules("onnxruntime-cpu", "through", transposed=False),  # there is no QLinearConvTranspose
+    Rules(
+        "onnxruntime-xnnpack", "through", transposed=False
+    ),  # takes some of these nodes over from onnxruntime-cpu
+    Rules("onnxruntime-directml", "through", transposed=False),
+    # onnxruntime.ai, "QNN Execution Provider": the HTP backend runs models whose operators all stand in pairs.
+    Rules("onnxruntime-qnn", "through", everywhere=True),
+    # docs.nvidia.com, "Working with Quantized Types": signed eight bits, symmetric; four bits for weights alone.
+    Rules("onnxruntime-tensorrt", "inputs", symmetric=True, signed=True, sixteen=False),
+    Rules("onnxruntime-openvino", "inputs"),
+    Rules("onnxruntime-cuda", "none"),
+    Rules("onnxruntime-coreml", "none"),
+    Rules("openvino-cpu", "inputs"),
+    Rules("openvino-gpu", "inputs"),
+    Rules("openvino-npu", "inputs"),
+    Rules("openvino-auto", "inputs"),
+    Rules("null", "inputs"),
+)
+
+
+def rules_of(backend: str) -> Rules:
+    return next((each for each in RULES if each.backend == backend), Rules(backend, "inputs"))

@@ -1,0 +1,180 @@
+"""What each form of each layer alone does to the outputs of the model.
+
+The noisiest form of each layer is run; what others do follows from how much of their local noise arrives at the
+outputs, and is run too where it matters. A few samples tell which those are; these get all samples, while time
+lasts.
+"""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from edgeopt.backends.base import Array
+from edgeopt.data import Samples
+from edgeopt.events import Emit, Progress, ignore
+from edgeopt.graph.accuracy import EQUAL_DB, SILENT_POWER, compare_outputs
+from edgeopt.quant.records import Sensitivity
+from edgeopt.quant.sensitivity.local import Pair, local_noise
+from edgeopt.quant.sensitivity.switchboard import Switchboard
+
+PHASE = "sensitivity"
+LIMIT_S = 20.0
+_FIRST_SAMPLES = 2
+# So many times below the floor's noise a layer costs as good as nothing, and above it is as good as lost.
+_FAR_BELOW, _FAR_ABOVE = 1e-3, 30.0
+_WORST = 10 ** (EQUAL_DB / 10)
+"""In place of infinity, which JSON does not have."""
+
+
+def sensitivities(
+    board: Switchboard,
+    samples: Samples,
+    reference: Sequence[Mapping[str, Array]] | None = None,
+    emit: Emit = ignore,
+    *,
+    floor_db: float | None = None,
+    limit_s: float = LIMIT_S,
+) -> tuple[Sensitivity, ...]:
+    """One for each layer and form of the board, in its order.
+
+    `reference`: the float model's outputs; unless given, the board's own with all switches off. `floor_db`: where
+    the plan will be held; layers far from it get few samples.
+    """
+    until = time.monotonic() + limit_s
+    local = local_noise(board, samples)
+    leading = {layer.name: _noisiest(board, layer.name, local) for layer in board.layers}
+    study = _Study(board, samples, until, emit, local)
+    with ThreadPoolExecutor(board.workers) as pool:
+        try:
+            study.begin(pool, reference)
+            first = range(min(_FIRST_SAMPLES, len(samples)))
+            study.run(pool, [(pair, k) for k in first for pair in leading.items()], must=True)
+            estimated = {pair: study.estimate(pair, leading) for pair in board.pairs}
+            matter = [pair for pair in board.pairs if _matters(estimated[pair], floor_db)]
+            rest = range(len(samples))
+            study.run(pool, [(pair, k) for k in rest for pair in matter if k not in study.noise[pair]])
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return tuple(study.sensitivity(pair, leading) for pair in board.pairs)
+
+
+def _noisiest(board: Switchboard, layer: str, local: Mapping[Pair, float]) -> str:
+    return max((form.name for form in board.forms[layer]), key=lambda form: local[layer, form])
+
+
+def _matters(noise: Sequence[float], floor_db: float | None) -> bool:
+    if floor_db is None:
+        return True
+    allowed = 10 ** (-floor_db / 10)
+    return allowed * _FAR_BELOW <= max(noise, default=0.0) <= allowed * _FAR_ABOVE
+
+
+@dataclass(slots=True)
+class _Study:
+    """Runs, and what they found."""
+
+    board: Switchboard
+    samples: Samples
+    until: float
+    emit: Emit
+    local: Mapping[Pair, float]
+    exact: list[dict[str, Array]] = field(default_factory=list)
+    signal: list[list[float]] = field(default_factory=list)
+    """By sample, then by output."""
+    noise: dict[Pair, dict[int, list[float]]] = field(default_factory=dict)
+    """By sample, then by output."""
+
+    def begin(self, pool: ThreadPoolExecutor, reference: Sequence[Mapping[str, Array]] | None) -> None:
+        self.noise = {pair: {} for pair in self.board.pairs}
+        if reference is None:
+            places = range(len(self.samples))
+            self.exact = list(pool.map(lambda k: self.board.run({}, self.samples.feeds(k)), places))
+        else:
+            self.exact = [dict(one) for one in reference]
+        self.signal = [_powers(one, one)[1] for one in self.exact]
+
+    def run(self, pool: ThreadPoolExecutor, jobs: Sequence[tuple[Pair, int]], *, must: bool = False) -> None:
+        """All of these runs; those that need not be only while there is time."""
+        begin = time.monotonic()
+
+        def one(job: tuple[Pair, int]) -> tuple[tuple[Pair, int], list[float] | None]:
+            if not must and time.monotonic() > self.until:
+                return job, None
+            (layer, form), place = job
+            got = self.board.run({layer: form}, self.samples.feeds(place))
+            return job, _powers(self.exact[place], got)[0]
+
+        for done, ((pair, place), noise) in enumerate(pool.map(one, jobs), 1):
+            if noise is None:
+                return
+            self.noise[pair][place] = noise
+            if done % 16 == 0 or done == len(jobs):
+                self._tell(done, len(jobs), begin, must=must)
+
+    def _tell(self, done: int, total: int, begin: float, *, must: bool) -> None:
+        spent = time.monotonic() - begin
+        left = spent / done * (total - done)
+        left = left if must else min(left, max(self.until - time.monotonic(), 0.0))
+        what = "each layer alone" if must else "the layers that matter, on more samples"
+        self.emit(Progress(PHASE, what, done, total, time_left_s=left))
+
+    def measured(self, pair: Pair) -> list[float] | None:
+        """The noise of a pair at each output relative to the signal there, over the samples that it was run on."""
+        found = self.noise[pair]
+        if not found:
+            return None
+        noise = [math.fsum(column) for column in zip(*found.values(), strict=True)]
+        signal = [math.fsum(column) for column in zip(*(self.signal[k] for k in found), strict=True)]
+        return [min(n / max(s, SILENT_POWER), _WORST) for n, s in zip(noise, signal, strict=True)]
+
+    def estimate(self, pair: Pair, leading: Mapping[str, str]) -> list[float]:
+        """Measured, or from the layer's leading form: noise arrives in proportion to what there is of it."""
+        known = self.measured(pair)
+        if known is not None:
+            return known
+        whole = pair[0], leading[pair[0]]
+        reached = self.measured(whole)
+        assert reached is not None  # noqa: S101 - the leading forms are run first
+        share = self.local[pair] / self.local[whole] if self.local[whole] else 0.0
+        return [min(noise * share, _WORST) for noise in reached]
+
+    def sensitivity(self, pair: Pair, leading: Mapping[str, str]) -> Sensitivity:
+        noise = self.estimate(pair, leading)
+        return Sensitivity(
+            *pair,
+            tuple(noise),
+            decibels_of(max(noise, default=0.0)),
+            decibels_of(self.local[pair]),
+            measured=bool(self.noise[pair]),
+        )
+
+
+def decibels_of(noise: float) -> float:
+    """A ratio of noise to signal as decibels, within those that accuracy knows."""
+    if noise <= 0:
+        return EQUAL_DB
+    if not math.isfinite(noise):
+        return -EQUAL_DB
+    return max(-EQUAL_DB, min(EQUAL_DB, -10 * math.log10(noise)))
+
+
+def _powers(exact: Mapping[str, Array], got: Mapping[str, Array]) -> tuple[list[float], list[float]]:
+    """The noise power and the signal power of each output in one sample."""
+    noise, signal = [], []
+    for name, wanted in exact.items():
+        if isinstance(wanted, np.ndarray) and wanted.dtype.kind == "f" and np.shape(got[name]) == wanted.shape:
+            flat = wanted.astype(np.float64).ravel()
+            apart = got[name].astype(np.float64).ravel() - flat
+            n, s = float(np.dot(apart, apart)), float(np.dot(flat, flat))
+            if math.isfinite(n) and math.isfinite(s):
+                noise.append(n)
+                signal.append(s)
+                continue
+        each = compare_outputs([{name: wanted}], [{name: got[name]}])
+        noise.append(math.inf if each.problem else sum(sum(o.noise_power) for o in each.outputs))
+        signal.append(sum(sum(o.signal_power) for o in each.outputs))
+    return noise, signal

@@ -1,0 +1,46 @@
+"""`edgeopt.quantize`: from a model and data to a quantized file that was proved, or "keep float" and why."""
+
+import time
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.bench.processes.workspace import WORK, workspace
+from edgeopt.events import Emit, ignore
+from edgeopt.quantizing.planned import planned
+from edgeopt.quantizing.records import PLAN, Quantized, QuantizeRequest, TargetSaid
+from edgeopt.quantizing.runs import Runs
+from edgeopt.quantizing.single import single
+from edgeopt.quantizing.work import Work, check_request, prepare
+
+
+def quantize(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
+    """Raises an EdgeoptError for what is wrong with what was given; that nothing is gained is an answer.
+
+    Whatever happens, nothing is left behind but the file that was asked for.
+    """
+    begin = time.monotonic()
+    check_request(request)
+    with workspace(WORK) as folder, Runs() as runs:
+        work = prepare(request, folder, runs, emit)
+        found = planned(work) if request.method == PLAN else single(work)
+        return msgspec.structs.replace(
+            found,
+            targets=_targets(work, found),
+            warnings=tuple(work.warnings),
+            phases_s=dict(work.study.phases_s),
+            seconds=time.monotonic() - begin,
+        )
+
+
+def _targets(work: Work, found: Quantized) -> tuple[TargetSaid, ...]:
+    """What other targets' devices would do with the file."""
+    if not work.request.check_targets or not found.files:
+        return ()
+    from edgeopt.quant.targets import check_targets
+
+    with work.study.phase("checking targets", ", ".join(work.request.check_targets)):
+        rows = check_targets(
+            Path(found.files[0].path), work.request.check_targets, work.given.samples[work.given.prove]
+        )
+    return tuple(msgspec.convert(msgspec.to_builtins(row), TargetSaid) for row in rows)

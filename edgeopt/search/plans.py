@@ -1,0 +1,39 @@
+"""What is asked of the planning of precision, and what comes of it."""
+
+import msgspec
+
+from edgeopt.graph.ledger import LedgerEntry
+from edgeopt.profiles import TargetProfile
+from edgeopt.quantizing.courses import Course, OptionValue
+
+
+class Planning(msgspec.Struct, frozen=True):
+    """What a plan must hold to."""
+
+    courses: tuple[Course, ...]
+    """The backends with the options that each candidate has there, and every precision that the profile allows."""
+    floor_db: float
+    limit_s: float
+    """After so long, what is not planned yet is left out."""
+    profile: TargetProfile
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """One variant: a model for one backend, which holds with these options."""
+
+    backend: str
+    options: dict[str, OptionValue]
+    path: str
+    ledger: tuple[LedgerEntry, ...]
+    forms: dict[str, list[str]]
+    """Form, the layers that have it; all others are float."""
+
+
+class Plans(msgspec.Struct, frozen=True):
+    variants: tuple[Planned, ...]
+    covered: tuple[str, ...]
+    """The backends on which every layer was timed in every form: one form for all layers has no chance there."""
+    reason: str = ""
+    """Why there is none, as a sentence."""
+    ledger: tuple[LedgerEntry, ...] = ()
+    """What became of the layers where there is none."""

@@ -1,0 +1,104 @@
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+from edgeopt.backends import backend_named
+from edgeopt.quant.forms import form_named
+from edgeopt.quant.forms.blocks import in_blocks
+from tests.conftest import seeded, write_onnx
+from tests.quant.small_models import case, run, simulated, snr_db
+
+OUTLIER = 30.0
+
+
+def openvino(path, feeds, **options):
+    pytest.importorskip("openvino")
+    session = backend_named("openvino-cpu").load(path, {"precision": "f32", **options})
+    try:
+        return [session.run(feed) for feed in feeds]
+    finally:
+        session.close()
+
+
+def products(folder, inputs=128, outputs=48, **more):
+    """Two products, the second as Gemm with transposed weights and a bias."""
+    nodes = [
+        ("MatMul", ["x", "w"], ["m"], {}),
+        ("Tanh", ["m"], ["t"], {}),
+        ("Gemm", ["t", "v", "b"], ["y"], {"transB": 1}),
+    ]
+    weights = {"w": seeded(inputs, outputs), "v": seeded(16, outputs, seed=1), "b": seeded(16, seed=2)}
+    path = write_onnx(folder / "m.onnx", nodes, weights, {"x": ["n", inputs]}, {"y": ["n", 16]})
+    return case(path, [{"x": seeded(3, inputs, seed=k) * 5} for k in range(4)])
+
+
+@pytest.mark.parametrize(("bits", "most"), [(8, 0.006), (4, 0.11)])
+def test_blocks_hold_what_they_can(bits, most):
+    matrix = seeded(70, 5)
+    matrix[3, 2] = OUTLIER
+    found = in_blocks(matrix, 32, bits)
+    assert found.scales.shape == (3, 5)
+    error = np.abs(found.floats() - matrix)
+    assert found.integers.min() >= -(1 << (bits - 1))
+    assert found.integers.max() < 1 << (bits - 1)
+    assert error[32:].max() < most * np.abs(matrix[32:]).max(), "an outlier coarsens its own block only"
+
+
+def test_a_block_of_zeros_stays_zero():
+    assert np.array_equal(in_blocks(np.zeros((32, 4), np.float32), 16, 4).floats(), np.zeros((32, 4)))
+
+
+@pytest.mark.parametrize("form", ["int8-groups", "w8", "w4"])
+@pytest.mark.parametrize("block_size", [0, 32])
+def test_openvino_answers_as_it_was_simulated(tmp_path, form, block_size):
+    one = products(tmp_path, inputs=128, outputs=64)
+    context = one.context("openvino-cpu", block_size=block_size, group_size=32)
+    assert len(one.choices(form, context)) == 2
+    path = one.written(form, context, tmp_path / "q.onnx")
+    got = openvino(path, one.feeds, dynamic_quantization_group_size=32 if form == "int8-groups" else 0)
+    fake = run(simulated(one, form, context, tmp_path / "f.onnx"), one.feeds, exactly=True)
+    assert snr_db(fake, got) > snr_db(one.answers(), got) + 10
+
+
+def test_groups_of_a_size_that_does_not_divide_the_inputs(tmp_path):
+    one = products(tmp_path, inputs=100)
+    form, context = form_named("int8-groups"), one.context("openvino-cpu")
+    assert form.fits(one.layers[0], context) == "its 100 inputs are no multiple of the group size, 64"
+    assert form.fits(one.layers[0], one.context("onnxruntime-cpu")) == "", "its last block is filled up"
+    path = one.written("int8-groups", one.context("onnxruntime-cpu"), tmp_path / "q.onnx")
+    fake = run(simulated(one, "int8-groups", one.context("onnxruntime-cpu"), tmp_path / "f.onnx"), one.feeds)
+    assert snr_db(fake, one.answers(path)) > 60
+
+
+@pytest.mark.parametrize(("form", "bits", "level"), [("int8-groups", 8, 4), ("w8", 8, 1), ("w4", 4, 4)])
+def test_onnxruntime_gets_its_own_operator(tmp_path, form, bits, level):
+    one = products(tmp_path)
+    proto = onnx.load(one.written(form, one.context("onnxruntime-cpu"), tmp_path / "q.onnx"))
+    made = [node for node in proto.graph.node if node.op_type == "MatMulNBits"]
+    attributes = [{a.name: a.i for a in node.attribute} for node in made]
+    assert [(each["bits"], each["accuracy_level"]) for each in attributes] == [(bits, level)] * 2
+    assert not {"MatMul", "Gemm"} & {node.op_type for node in proto.graph.node}
+
+
+def test_four_bits_take_an_eighth(tmp_path):
+    one = products(tmp_path, inputs=512, outputs=512)
+    for backend in ("onnxruntime-cpu", "openvino-cpu"):
+        path = one.written("w4", one.context(backend), tmp_path / "q.onnx")
+        assert path.stat().st_size < 0.16 * one.path.stat().st_size
+
+
+def test_a_table_is_looked_up_in_eight_bits(odd, tmp_path):
+    layer = next(each for each in odd.layers if each.operator == "Gather")
+    proto = onnx.load(odd.written("w8", odd.context("openvino-cpu"), tmp_path / "q.onnx"))
+    stored = {weight.name: numpy_helper.to_array(weight) for weight in proto.graph.initializer}
+    assert stored["table_quantized"].dtype == np.int8
+    assert layer.weight not in stored
+    looked_up = next(node for node in proto.graph.node if "table_quantized" in node.input)
+    assert looked_up.op_type == "Gather", "rows are taken back to floats, not the table"
+
+
+@pytest.mark.parametrize(("form", "layer"), [("int8-groups", "c1"), ("w4", "c1"), ("w4", "rows"), ("w4", "m")])
+def test_what_is_no_matrix_says_so(odd, form, layer):
+    found = next(each for each in odd.layers if each.name == layer)
+    assert form_named(form).fits(found, odd.context("openvino-cpu")) == "it is no product with a matrix of weights"
