@@ -5,18 +5,19 @@ PIP_INSTALL := $(PYTHON) -m pip install --quiet --disable-pip-version-check -c c
 # Only the pip that constraints.txt names knows this option, not the one that a new environment comes with.
 INSTALL := $(PIP_INSTALL) --build-constraint constraints.txt
 
-# Another project's Python settings must not decide what is imported here.
-unexport PYTHONPATH PYTHONHOME
+# Another project's Python settings must not decide what is imported here, nor that a thousand processes compile it.
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 # The stamps below share one .venv, and pip cannot install into it twice at once.
 .NOTPARALLEL:
-.PHONY: help demo test test-fast check gui agent screenshots clean
+.PHONY: help demo test test-fast test-slow check gui agent screenshots clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make demo       the whole story on the built-in sample model (installs what it needs into .venv first)'
-	@echo 'make test       every test'
+	@echo 'make test       every test, but sweeps with a share of their inputs'
 	@echo 'make test-fast  the tests that take no longer than a few seconds'
+	@echo 'make test-slow  the sweeps with all of their inputs'
 	@echo 'make check      format, lint, types, import rules'
 	@echo 'make gui        the desktop app (installs Qt)'
 	@echo 'make agent      the agent, serving on this machine only (Ctrl-C stops it)'
@@ -31,14 +32,17 @@ demo: .venv/.demo
 TOGETHER := -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 # The files with such tests: only to collect all the others takes ten seconds.
-ALONE := $$(grep -rl --include='test_*.py' 'mark[.]alone' tests | sort)
+marked = $$(grep -rl --include='test_*.py' 'mark[.]$(1)' tests | sort)
 
 test: .venv/.dev
-	@$(PYTHON) -m pytest $(TOGETHER) -m 'not alone'
-	@$(PYTHON) -m pytest -m alone $(ALONE)
+	@$(PYTHON) -m pytest $(TOGETHER) -m 'not alone and not sweep'
+	@$(PYTHON) -m pytest -m alone $(call marked,alone)
 
 test-fast: .venv/.dev
-	@$(PYTHON) -m pytest $(TOGETHER) -m 'not slow and not alone'
+	@$(PYTHON) -m pytest $(TOGETHER) -m 'not slow and not alone and not sweep'
+
+test-slow: .venv/.dev
+	@$(PYTHON) -m pytest -m sweep $(call marked,sweep)
 
 check: .venv/.dev
 	@$(PYTHON) -m ruff check .

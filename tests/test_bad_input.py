@@ -246,7 +246,7 @@ def test_models_given_to_what_looks_at_graphs(command, kind, tmp_path, refused):
 def test_data(kind, tmp_path, conv_model, refused):
     write, says = DATA[kind]
     write(tmp_path / "d.npz")
-    refused(["bench", conv_model, "--data", tmp_path / "d.npz"], 3, says)
+    refused(["bench", conv_model, "--data", tmp_path / "d.npz"], 3, says, for_people=kind == "wrong name")
 
 
 @pytest.mark.parametrize("kind", ["wrong name", "a damaged npz"])

@@ -185,6 +185,19 @@ def _serving(settings, drain_s=5.0, trust=lambda: "unsigned"):
 @pytest.fixture
 def serving(settings):
     """Starts servers: `serving(**settings)` gives one, stopped when the test ends."""
+    with _servers(settings) as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def serving_all(tmp_path_factory):
+    """The same for tests that only ask: stopped after the last one of the file."""
+    with _servers(Settings(data_dir=tmp_path_factory.mktemp("serving") / "data", port=0)) as start:
+        yield start
+
+
+@contextmanager
+def _servers(settings):
     import msgspec
 
     with ExitStack() as stack:
@@ -340,6 +353,14 @@ def start_agent(tmp_path):
             return running
 
         yield start
+
+
+@pytest.fixture(scope="module")
+def idle_agent(tmp_path_factory):
+    """One that nothing was ever sent to, for all tests of a file that only ask."""
+    running = Running(tmp_path_factory.mktemp("idle") / "agent")
+    yield running
+    running.close()
 
 
 @pytest.fixture

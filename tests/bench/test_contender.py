@@ -8,8 +8,6 @@ from edgeopt.bench.trial import read_outputs
 from edgeopt.bundle.deployment import FILE, Deployment, Run, Source, to_toml
 from edgeopt.errors import TrialError
 
-pytestmark = pytest.mark.alone
-
 
 class Says:
     """A child that needs no process, and answers the same line to everything."""

@@ -122,7 +122,6 @@ def test_equal_sides_are_not_told_apart(side):
     assert found.rounds <= 12
 
 
-@pytest.mark.alone
 def test_where_fresh_processes_would_take_too_long_only_large_differences_count(side):
     host = Counted()
     sides = [side("a", latency_ms=3, load_ms=700), side("b", latency_ms=3)]
@@ -208,7 +207,6 @@ def test_a_side_that_falls_in_the_middle_keeps_what_it_gave(side):
     assert [c.second for c in found.comparisons] == ["c"]
 
 
-@pytest.mark.alone
 def test_a_comparison_that_was_decided_outlives_its_side(side):
     """The first pair is clear at once; the other two go on, and then the side of the first pair crashes."""
     host, killed = Counted(), []
@@ -241,7 +239,6 @@ class Refusing(Counted):
         return super().start(module)
 
 
-@pytest.mark.alone
 def test_a_device_without_further_processes_ends_the_contest_with_what_is_known(side):
     host = Refusing(5)
     rules = Rules(at_most_percent=0.0, rounds_least=200)

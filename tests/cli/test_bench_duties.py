@@ -158,13 +158,14 @@ def test_what_was_asked_for_and_failed_is_no_success(report, code):
     assert _exit_code(report) == code
 
 
-def test_a_side_that_never_starts_is_told_by_the_exit_code(edgeopt, null_model, null_data):
+def test_a_side_that_never_starts_is_told_by_the_exit_code(edgeopt_here, null_model, null_data):
+    edgeopt = edgeopt_here
     good, bad = null_model("good"), null_model("bad", crash="run")
     code, out, _ = edgeopt("bench", good, "--against", bad, "--data", null_data, "--concurrency", 2, "--rounds", 6)
     assert code == 1
     assert "SIGSEGV" in out
     code, out, err = edgeopt(
-        "bench", null_model("slow", latency_ms=3000), "--data", null_data, "--duty", "sustained", "--minutes", 0.01
+        "bench", null_model("slow", latency_ms=1500), "--data", null_data, "--duty", "sustained", "--minutes", 0.01
     )
     assert (code, out) == (1, "")
     assert "no run ended in 0.6 s" in err

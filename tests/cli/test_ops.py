@@ -104,7 +104,7 @@ def test_wrong_usage_is_a_sentence_with_a_next_step(ops, arguments, said):
 
 def test_cancelling_keeps_what_is_done(start, tmp_path):
     cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
-    command = ("ops", *HERE, "--only", "Relu,Abs,Neg", "--json")
+    command = ("ops", *HERE, "--only", "Relu,Abs", "--json")
     started = start(*command, **cache)
     started.first_line_with('"done":3')
     started.process.send_signal(signal.SIGINT)

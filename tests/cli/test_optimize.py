@@ -11,7 +11,7 @@ PHASES = (
     "making variants",
     "screening",
     pytest.param("racing", marks=pytest.mark.slow),
-    pytest.param("tuning", marks=pytest.mark.slow),
+    pytest.param("tuning", marks=pytest.mark.sweep),
     pytest.param("proving", marks=pytest.mark.slow),
 )
 

@@ -12,15 +12,20 @@ TEXT = """<ir_version: 8, opset_import: ["" : 17]> g (float[1,8] x) => (float[1,
     a = Abs(x)  b = Neg(a)  y = Relu(b) }"""
 
 
+# Both signals end a command in one way, which test_console tries with each of them.
 @pytest.mark.parametrize(
-    ("arguments", "moment"),
+    ("arguments", "moment", "number", "code"),
     [
-        (("analyze", "m.onnx", "--json"), '"asking the passes"'),
-        (("simplify", "m.onnx", "-o", "out.onnx", "--ledger", "l.json", "--json"), '"passes"'),
-        (("compare", "m.onnx", "m.onnx", "--json"), '"run"'),
+        (("analyze", "m.onnx", "--json"), '"asking the passes"', signal.SIGINT, 130),
+        (
+            ("simplify", "m.onnx", "-o", "out.onnx", "--ledger", "l.json", "--json"),
+            '"passes"',
+            signal.SIGTERM,
+            143,
+        ),
+        (("compare", "m.onnx", "m.onnx", "--json"), '"run"', signal.SIGINT, 130),
     ],
 )
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_it_leaves_no_process_and_no_file(start, tmp_path, arguments, moment, number, code):
     onnx.save(onnx.parser.parse_model(TEXT), tmp_path / "m.onnx")
     run = start(*arguments)

@@ -5,6 +5,7 @@ from collections import Counter
 import numpy as np
 import onnx
 import onnxruntime
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 from edgeopt.graph.accuracy import compare_outputs
@@ -12,7 +13,7 @@ from edgeopt.graph.model import load, save
 from edgeopt.graph.pipeline import run_pipeline
 from tests.families.random_graphs import feeds, models
 
-EXAMPLES = 50
+EXAMPLES, SWEPT = 25, 500
 
 
 def results(model):
@@ -53,11 +54,14 @@ def check(model, folder):
             np.testing.assert_allclose(one[name], array, rtol=1e-4, atol=1e-4 * max(1.0, np.abs(array).max()))
 
 
-def test_random_graphs_keep_their_results(tmp_path):
+@pytest.mark.parametrize(
+    "examples", [EXAMPLES, pytest.param(SWEPT, marks=[pytest.mark.sweep, pytest.mark.timeout(900)])]
+)
+def test_random_graphs_keep_their_results(tmp_path, examples):
     kinds = Counter()
 
     @settings(
-        max_examples=EXAMPLES,
+        max_examples=examples,
         deadline=None,
         derandomize=True,
         database=None,

@@ -8,7 +8,7 @@ from edgeopt_gui.gaps import GapMonitor
 from edgeopt_gui.pages import PAGES
 
 PATIENCE_MS = 120_000
-IDLE_MS = 2000
+IDLE_MS = 1200  # more than the longest of its timers, one second
 
 
 def told(gaps):

@@ -8,6 +8,7 @@ from edgeopt.bench.messages import Load
 from edgeopt.data import open_samples
 from edgeopt.errors import DataError, ModelError, UsageError
 from edgeopt.events import ignore
+from edgeopt.measuring import inputs
 from edgeopt.measuring.bench import bench
 from edgeopt.measuring.describing import describe_all, narrowest
 from edgeopt.measuring.inputs import write_inputs
@@ -115,9 +116,10 @@ def test_data_that_cannot_be_read_is_said_where_only_a_program_takes_part(make, 
     assert raised.value.hint
 
 
-def test_few_samples_are_made_up_where_they_are_large(conv_model, tmp_path):
+def test_few_samples_are_made_up_where_they_are_large(conv_model, tmp_path, monkeypatch):
+    monkeypatch.setattr(inputs, "_MOST_BYTES", 256 << 10)  # megabytes would say the same
     named = [Named("model", "m.xml")]
-    large = (TensorInfo("x", "uint8", (1, 100 << 20)),)
+    large = (TensorInfo("x", "uint8", (1, 100 << 10)),)
 
     class Place:
         model = tmp_path / "m.xml"

@@ -7,6 +7,7 @@ import traceback
 from pathlib import Path
 
 from edgeopt.bench.processes import lifeline
+from edgeopt.bench.processes.lean import leave_out_the_converter
 from edgeopt_agent.workers.child_io import Frames
 from edgeopt_agent.workers.frames import Load
 from edgeopt_agent.workers.served import Served, load_served
@@ -16,6 +17,7 @@ def main() -> None:
     connection = socket.socket(fileno=int(sys.argv[1]))
     lifeline.end_group_with(int(sys.argv[2]))
     _prefer_to_be_killed()
+    leave_out_the_converter()
     # Runtimes print to stdout too; nobody reads that.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:

@@ -25,8 +25,8 @@ def agent(start_agent):
     return start_agent(soak_s=0.0, soak_requests=1)
 
 
-def test_it_tells_the_device_that_it_is(agent, device_fingerprint):
-    status, headers, answer = agent.ask("GET", "/api/v1/device")
+def test_it_tells_the_device_that_it_is(idle_agent, device_fingerprint):
+    status, headers, answer = idle_agent.ask("GET", "/api/v1/device")
     assert (status, headers["edgeopt-trust"], answer["trust"]) == (200, "unsigned", "unsigned")
     assert fingerprint(msgspec.convert(answer["device"], Device)) == device_fingerprint
 
@@ -90,8 +90,8 @@ def test_events_can_be_waited_for(agent, old_bundle):
     ],
 )
 @pytest.mark.parametrize(("method", "path"), [("POST", "/api/v1/rollback"), ("GET", "/api/v1/status")])
-def test_web_pages_are_refused(agent, method, path, headers):
-    status, _, answer = agent.ask(method, path, headers=headers)
+def test_web_pages_are_refused(idle_agent, method, path, headers):
+    status, _, answer = idle_agent.ask(method, path, headers=headers)
     assert (status, answer["error"]["code"]) == (403, "browser")
 
 
@@ -111,8 +111,8 @@ def test_web_pages_are_refused(agent, method, path, headers):
         ("POST", "/api/v1/deploy?soak_s=-1", 400),
     ],
 )
-def test_what_makes_no_sense_is_a_sentence(agent, method, path, status):
-    found, _, answer = agent.ask(method, path, body=b"" if method == "POST" else None)
+def test_what_makes_no_sense_is_a_sentence(idle_agent, method, path, status):
+    found, _, answer = idle_agent.ask(method, path, body=b"" if method == "POST" else None)
     assert found == status
     assert set(answer["error"]) == {"code", "message", "hint"}
     assert answer["error"]["message"].endswith(".")
@@ -126,9 +126,9 @@ def raw(agent, head, body=b""):
         return connection.makefile("rb").read()
 
 
-def test_a_bundle_without_a_length_is_refused(agent):
+def test_a_bundle_without_a_length_is_refused(idle_agent):
     head = "POST /api/v1/deploy HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
-    assert raw(agent, head, b"3\r\nabc\r\n0\r\n\r\n").startswith(b"HTTP/1.1 411")
+    assert raw(idle_agent, head, b"3\r\nabc\r\n0\r\n\r\n").startswith(b"HTTP/1.1 411")
 
 
 def test_a_bundle_that_is_too_large_is_refused_before_it_is_sent(start_agent, old_bundle):
@@ -168,8 +168,8 @@ def test_with_a_trusted_key_only_signed_bundles_serve(agent, old_bundle, tmp_pat
 
 
 @pytest.mark.parametrize("host", ["localhost:8080", "127.0.0.1:1", "[::1]:8080", "192.168.1.7"])
-def test_its_own_names_are_answered(agent, host):
-    assert agent.ask("GET", "/api/v1/status", headers={"Host": host})[0] == 200
+def test_its_own_names_are_answered(idle_agent, host):
+    assert idle_agent.ask("GET", "/api/v1/status", headers={"Host": host})[0] == 200
 
 
 def test_a_sender_that_falls_silent_does_not_keep_the_next_one_waiting(start_agent, old_bundle, pack):

@@ -14,11 +14,19 @@ from edgeopt.hw.load import process_memory_bytes
 from edgeopt.runtime.session import load
 
 
-@pytest.fixture
-def conv(serving, conv_bundle):
-    """A server that serves the convolution."""
-    server = serving()
+@pytest.fixture(scope="module")
+def conv(serving_all, conv_bundle):
+    """A server that serves the convolution to all tests here."""
+    server = serving_all()
     server.deploy(conv_bundle, "c0ffee000000")
+    return server
+
+
+@pytest.fixture(scope="module")
+def tight(serving_all, old_bundle):
+    """One that takes no more than 8 MiB at once."""
+    server = serving_all(max_body_bytes=8 << 20)
+    server.deploy(old_bundle)
     return server
 
 
@@ -149,7 +157,9 @@ def test_every_kind_of_tensor_goes_both_ways(serving, null_bundle):
             assert texts == list(by_json.flat)
 
 
-def test_many_clients_get_their_own_answers(conv, conv_bundle):
+def test_many_clients_get_their_own_answers(serving, conv_bundle):
+    conv = serving()
+    conv.deploy(conv_bundle)
     with load(conv_bundle) as session:
         expected = [session.run({"x": pictures(1, seed)})["y"] for seed in range(4)]
     wrong = []
@@ -189,11 +199,9 @@ def test_a_thousand_requests_leave_no_memory_behind(conv, client):
     assert process_memory_bytes(pid) - before < 4 << 20
 
 
-def test_json_has_no_infinity_so_it_is_asked_for_as_bytes(serving, models, conv_bundle, bundle):
+def test_json_has_no_infinity_so_it_is_asked_for_as_bytes(conv):
     body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 3, 16, 16], "data": [3e38] * 768}]}
-    server = serving()
-    server.deploy(conv_bundle)
-    status, answer = post(server, "/v2/models/conv/infer", json.dumps(body))
+    status, answer = post(conv, "/v2/models/conv/infer", json.dumps(body))
     assert status == 400
     assert "'y' holds NaN or infinity" in answer["error"]
 
@@ -221,10 +229,8 @@ def post(server, path, body, **headers):
         (gzip.compress(b"{}", mtime=0)[:-4], {"Content_Encoding": "gzip"}, 400, "not one complete piece"),
     ],
 )
-def test_a_malformed_body_is_refused(serving, null_bundle, body, headers, status, words):
-    server = serving(max_body_bytes=8 << 20)
-    server.deploy(null_bundle())
-    got, answer = post(server, "/v2/models/null/infer", body, **headers)
+def test_a_malformed_body_is_refused(tight, body, headers, status, words):
+    got, answer = post(tight, "/v2/models/null/infer", body, **headers)
     assert got == status
     assert any(word in answer["error"] for word in words.split("|"))
 

@@ -7,9 +7,8 @@ from edgeopt.bench.duties.records import PacedRules
 from edgeopt.errors import TrialError, UsageError
 from edgeopt.hw.device import Unavailable
 
-pytestmark = pytest.mark.alone
 
-
+@pytest.mark.alone
 def test_two_sides_at_a_rate_in_turns(bench):
     sides = [bench.side("slow", latency_ms=6), bench.side("fast", latency_ms=1.5)]
     found = run_paced(bench.host, sides, PacedRules(60, rounds=3), bench.emit)
@@ -21,7 +20,7 @@ def test_two_sides_at_a_rate_in_turns(bench):
         assert 55 <= side.runs + side.missed_runs <= 110
         assert side.missed_runs <= 0.1 * side.runs
         assert side.runs == len(side.latencies_ms)
-        # The null backend spins for two milliseconds at the end of each run.
+        # The null backend spins for a millisecond at the end of each run.
         assert 0.5 < side.cpu_ms_per_run < 8
         assert 0 < side.cpu_percent < 60
         assert side.energy is None
@@ -33,6 +32,7 @@ def test_two_sides_at_a_rate_in_turns(bench):
     assert {e.subject for e in bench.metrics("latency_ms")} == {"slow", "fast"}
 
 
+@pytest.mark.alone
 def test_a_rate_that_cannot_be_kept_is_stated(bench):
     found = run_paced(bench.host, [bench.side("slow", latency_ms=25)], PacedRules(100, rounds=2), bench.emit)
     (side,) = found.sides

@@ -49,7 +49,7 @@ def test_without_a_model_it_offers_to_open_one(page):
     assert page.why_not_optimize()
 
 
-def test_shows_what_the_sample_is_made_of(read):
+def test_shows_what_the_sample_is_made_of_and_then_another_model(qtbot, context, read, conv_model):
     page = read(MODEL)
     assert page.view.headline.text() == "ONNX, opset 18 · 57.4 KiB · 11,645 parameters · 95 nodes"
     assert len(page.view.operators.bars) == 16
@@ -58,10 +58,15 @@ def test_shows_what_the_sample_is_made_of(read):
     assert [port.tensor.name for port in page.view.ports.rows] == ["image", "logits"]
     assert page.command().line == f"edgeopt analyze {shlex.quote(str(MODEL))}"
     assert page.why_not_optimize() == ""
-
-
-def test_a_bar_filters_the_nodes_until_another_model_is_read(read, conv_model):
-    page = read(MODEL)
+    page.search()
+    qtbot.waitUntil(page.view.nodes.bar.line.hasFocus)
+    page.copy_digest()
+    assert QGuiApplication.clipboard().text() == page.analysis.digest
+    for way, to in ((page.optimize, "optimize"), (page.watch, "live")):
+        with qtbot.waitSignal(context.page_wanted) as wanted:
+            way()
+        assert wanted.args == [to]
+    # A bar filters the nodes until another model is read.
     page.view.operators.choose("Conv")
     assert {node.operator for node in page.view.nodes.records.shown} == {"Conv"}
     page.view.nodes.all.click()
@@ -79,23 +84,16 @@ def test_a_bundle_shows_its_deployment(read, conv_bundle):
     assert "optimized already" in page.why_not_optimize()
 
 
-def test_broken_models_say_why_and_the_next_one_opens(read, tmp_path):
-    broken = tmp_path / "broken.onnx"
-    for content in (b"", b"<html>not found</html>", b"\x08\x07\x12\x04torn"):
-        broken.write_bytes(content)
-        page = read(broken)
+def test_a_broken_model_says_why_and_is_read_again_when_it_was_mended(qtbot, context, read, tmp_path):
+    model = tmp_path / "model.onnx"
+    for content in (b"", b"\x08\x07\x12\x04torn"):
+        model.write_bytes(content)
+        page = read(model)
         assert page.state == "error", content
         assert page.analysis is None
         assert page.why_not_known()
         offered = {button.key for button in page.findChildren(ActionButton) if button.isVisible()}
         assert offered == {"model.analyze", "app.open-model"}
-    assert read(MODEL).state == "content"
-
-
-def test_a_model_that_was_mended_is_read_again(qtbot, context, read, tmp_path):
-    model = tmp_path / "model.onnx"
-    model.write_bytes(b"")
-    page = read(model)
     model.write_bytes(MODEL.read_bytes())
     page.analyze()
     assert page.state == "busy"
@@ -108,6 +106,12 @@ def test_a_killed_reader_is_told_and_can_be_started_again(qtbot, context, page):
     qtbot.waitUntil(lambda: page.state == "error", timeout=PATIENCE_MS)
     page.analyze()
     qtbot.waitUntil(lambda: page.state == "content", timeout=PATIENCE_MS)
+    # The search for opportunities goes on by then; what is known stays without it.
+    os.kill(context.jobs.jobs[-1].pid, signal.SIGKILL)
+    qtbot.waitUntil(lambda: "killed" in says(page), timeout=PATIENCE_MS)
+    assert "F5" in says(page)
+    assert page.state == "content"
+    assert page.why_not_analyze() == ""
 
 
 def test_the_last_one_opened_is_shown(qtbot, context, page, conv_model):
@@ -163,27 +167,6 @@ def test_nobody_is_asked_before_the_page_is_seen(qtbot, context, open_window):
     assert context.jobs.jobs == ()
     window.show_page("model")
     assert [job.command.arguments for job in context.jobs.jobs] == [page.command().arguments]
-
-
-def test_a_killed_search_for_opportunities_leaves_what_is_known(qtbot, context, read):
-    page = read(MODEL)
-    os.kill(context.jobs.jobs[-1].pid, signal.SIGKILL)
-    qtbot.waitUntil(lambda: "killed" in says(page), timeout=PATIENCE_MS)
-    assert "F5" in says(page)
-    assert page.state == "content"
-    assert page.why_not_analyze() == ""
-
-
-def test_it_can_be_searched_its_digest_copied_and_the_next_page_shown(qtbot, context, read):
-    page = read(MODEL)
-    page.search()
-    qtbot.waitUntil(page.view.nodes.bar.line.hasFocus)
-    page.copy_digest()
-    assert QGuiApplication.clipboard().text() == page.analysis.digest
-    for way, to in ((page.optimize, "optimize"), (page.watch, "live")):
-        with qtbot.waitSignal(context.page_wanted) as wanted:
-            way()
-        assert wanted.args == [to]
 
 
 @pytest.fixture
