@@ -65,9 +65,14 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: item.path not in slow)
 
 
+def pytest_collection():
+    """All that is collected stays to the end: looking through it for garbage again and again took seconds."""
+    gc.disable()
+
+
 def pytest_collection_finish():
-    """All that was collected stays to the end: looking through it again and again took seconds a worker."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture

@@ -89,10 +89,10 @@ def analyze(  # noqa: PLR0913 - all but the first two are optional and given by 
 def _model(path: Path, wishes: Wishes, emit: Emit) -> Analysis:
     """The model itself here, the runtimes and the passes in processes of their own at the same time."""
     emit(Progress("reading the model", path.name))
-    if path.suffix != ".xml":
-        check_file(path)  # before any process is started that would have to end again
     device = wishes.device or probe()
     backends = installed(wishes.backends, device)
+    if path.suffix != ".xml":
+        check_file(path)  # before any process is started that would have to end again
     notes: list[str] = []
     with ExitStack() as stack:
         # What is no file is told by who reads it.

@@ -101,6 +101,7 @@ def test_what_each_side_gave_is_kept(side):
     assert sum(len(s.latencies_ms) for s in slow.slices) == slow.figures.runs
 
 
+@pytest.mark.alone
 def test_of_very_many_runs_a_part_is_kept_and_the_figures_are_of_all(side, monkeypatch):
     monkeypatch.setattr(tally, "KEPT_RUNS", 20)
     (quick,) = contest(LocalHost(), [side("quick")], FEW, events.ignore).sides

@@ -58,6 +58,7 @@ def test_the_deadline_ends_it(track):
     assert 1 <= sum(isinstance(event, Progress) for event in said) < 1000
 
 
+@pytest.mark.alone
 def test_without_time_just_enough_is_measured_to_choose_by(track):
     entry, said = track.enter("ab"), []
     assert race(track.baseline, [entry], (Heat(50, 0.0),), said.append, "racing", time.monotonic()) == [entry]
