@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from edgeopt.cli.calibration_options import AugmentOption, ProfileOption, SamplesOption
 from edgeopt.cli.console import JsonFlag, execute
 
 if TYPE_CHECKING:
@@ -24,15 +25,9 @@ def compare_calibrations(
     backend: Annotated[
         str, typer.Option(metavar="BACKEND", help="For whose int8 [of those that are here, the fastest].")
     ] = "",
-    profile: Annotated[
-        str, typer.Option(metavar="PROFILE", help="A target profile by name or file [that of this device].")
-    ] = "",
-    samples: Annotated[
-        int | None, typer.Option(metavar="N", help="At most so many calibrate [half of them, up to 100].")
-    ] = None,
-    augment: Annotated[
-        str, typer.Option(metavar="WHAT", help="Calibrate with changed samples too: noise=0.01, scaling=0.1.")
-    ] = "",
+    profile: ProfileOption = "",
+    samples: SamplesOption = None,
+    augment: AugmentOption = "",
     all_rows: Annotated[bool, typer.Option("--all", help="List every finding.")] = False,
     json: JsonFlag = False,
 ) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from edgeopt.cli.calibration_options import AugmentOption, ProfileOption, SamplesOption
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.errors import ConstraintError, UsageError
 from edgeopt.events import Log
@@ -64,9 +65,7 @@ def quantize(
     option: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="An option of the backend (repeatable).")
     ] = None,
-    profile: Annotated[
-        str, typer.Option(metavar="PROFILE", help="A target profile by name or file [that of this device].")
-    ] = "",
+    profile: ProfileOption = "",
     keep_float: Annotated[
         list[str] | None,
         typer.Option(metavar="NODE", help="A node that stays float, or a pattern with * (repeatable)."),
@@ -74,12 +73,8 @@ def quantize(
     calibration: Annotated[
         str, typer.Option(metavar="METHOD", help="How ranges are found; `edgeopt compare-calibrations` tries all.")
     ] = "",
-    samples: Annotated[
-        int | None, typer.Option(metavar="N", help="At most so many calibrate [half of them, up to 100].")
-    ] = None,
-    augment: Annotated[
-        str, typer.Option(metavar="WHAT", help="Calibrate with changed samples too: noise=0.01, scaling=0.1.")
-    ] = "",
+    samples: SamplesOption = None,
+    augment: AugmentOption = "",
     bias_correction: Annotated[
         bool, typer.Option("--bias-correction", help="Take the mean error of a layer off its bias.")
     ] = False,

@@ -47,8 +47,8 @@ def choose(  # noqa: PLR0913 - what is optional is given by name
 
     `floor`: what the second value of `check` must reach, in decibels unless told otherwise. `gains`: where there
     are none, what is multiplied counts as time. `base`: noise over signal at each output that the backend adds by
-    itself (bf16 does). `borders`: what conversions cost (`plan.borders`); `boundary_ms` of the gains counts only
-    through them. `float_ms`: the whole model's time in float. `reasons`: by layer, why no form fits it, as the end
+    itself (bf16 does). `borders`: what conversions cost; `boundary_ms` of the gains counts only through them.
+    `float_ms`: the whole model's time in float. `reasons`: by layer, why no form fits it, as the end
     of a sentence.
     """
     timed = gains or nominal_gains(layers, sensitivities)

@@ -8,11 +8,10 @@ kernel gets: of nearest and of linear with odd n a single one (W' is then W, dil
 two. Where it becomes m times larger and the strides are multiples of m, places of the kernel that read the same
 pixel become one. What the convolution pads, and what a Pad between the two does, is padded around the picture.
 
-W' must be the same for each output, those at the border too. On request, as what it gains depends on sizes: before
-convolutions 3x3 in steps of 2 with 16 to 32 results, on pictures of 224 to 640 pixels (2 cores of a Zen 4, f32),
-ONNX Runtime runs 1.4 to 2.6 times faster where W' is no larger than W and 0.8 to 1.4 times where linear quadruples
-it, OpenVINO 0.9 to 1.3 times (`benchmarks/operator_forms.py`, half-of-448 to third-of-672). Where the wider kernel
-takes longer than the Resize does, it is refused.
+W' must be the same for each output, those at the border too. On request, as what it gains depends on sizes and on
+the runtime: most where W' is no larger than W, and a loss where linear widens it much
+(`benchmarks/operator_forms.py`, half-of-448 to third-of-672). Where the wider kernel is expected to take longer
+than the Resize does, it is refused.
 """
 
 from dataclasses import dataclass
