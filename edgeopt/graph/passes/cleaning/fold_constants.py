@@ -19,12 +19,14 @@ from edgeopt.graph.passes.base import (
     plural,
     quiet,
 )
+from edgeopt.graph.passes.knowledge.linear import spreads_weights
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
 ROUNDS = 6
 SMALL_ELEMENTS = 16_384  # of a filled tensor: the scales of a normalization may go into the file, weights not
+SMALL_BYTES = SMALL_ELEMENTS * 4
 # Small in the file and big in memory (the first), or carrying what a quantized kernel needs.
 PRESERVED = ("ConstantOfShape", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
 
@@ -106,6 +108,8 @@ def _should_fold(node: "ir.Node", budget: Budget, notes: Notes) -> bool | None:
         return None if filled is None else 0 < math.prod(filled.tolist()) <= SMALL_ELEMENTS
     if is_op(node, *PRESERVED):
         return None
+    if spreads_weights(node) and (_output_bytes(node) or 0) > SMALL_BYTES:
+        return False
     added, freed = _output_bytes(node), 0
     for value in node.inputs:
         if value is not None and value.const_value is not None and len(value.uses()) == 1:

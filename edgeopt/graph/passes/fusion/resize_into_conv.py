@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label
-from edgeopt.graph.passes.knowledge.linear import fits, new_weight, why_not_weights
+from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, is_op, label
+from edgeopt.graph.passes.knowledge.linear import fits, new_weight, weights_of, why_not_weights
 from edgeopt.graph.passes.knowledge.names import separate_names
 from edgeopt.graph.passes.knowledge.resizing import described, taps_of
 from edgeopt.graph.passes.knowledge.windows import Folded, window_over, windows_of
@@ -106,8 +106,7 @@ def _weighed(
     conv: "ir.Node", folded: tuple[Folded, ...], outputs: int, pixels: int, limit_bytes: int
 ) -> "tuple[tuple[Folded, ...], NDArray[Any]] | str":
     """The new weights, where they are not too dear for so many outputs, and so many pixels that were resized."""
-    weights = constant(conv.inputs[1])
-    assert weights is not None  # noqa: S101 - why_not_weights() has seen to it
+    weights = weights_of(conv)
     grown = prod(one.window.kernel for one in folded) / prod(weights.shape[2:])
     resizing = _RESIZED_PIXEL * pixels * weights.shape[1] * conv.attributes.get_int("group", 1)
     if (dearer := grown * outputs * weights.size / (outputs * weights.size + resizing)) > 1:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from edgeopt.graph.passes.base import constant, is_op
+from edgeopt.graph.passes.knowledge.spread import expanded_before, gathered, spread_out
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -50,10 +51,10 @@ def why_not_weights(linear: "ir.Node", limit_bytes: int) -> str | None:
     Weights that others use too stay in the model beside the new ones, so they may be no larger than the limit.
     """
     for value in linear.inputs[1:]:
-        if value is not None and constant(value) is None:
+        if value is not None and _array(value) is None:
             quantized = is_op(value.producer(), "DequantizeLinear")
             return f"'{value.name}' is {'quantized' if quantized else 'not constant'}"
-    weights = constant(linear.inputs[1])
+    weights = _array(linear.inputs[1])
     if weights is None or weights.dtype.name not in FLOATS:
         return "the weights are not floating-point numbers"
     if is_op(linear, "MatMul") and weights.ndim < 2:
@@ -73,6 +74,12 @@ def why_not_copied(linear: "ir.Node", limit_bytes: int) -> str | None:
     return None
 
 
+def spreads_weights(node: "ir.Node") -> bool:
+    """Whether all that reads a node's result has it for weights, so that computing it now would only take room."""
+    uses = node.outputs[0].uses()
+    return is_op(node, "Expand") and all(is_op(use.node, *LINEAR) and use.idx > 0 for use in uses)
+
+
 def why_not_behind(linear: "ir.Node", user: "ir.Node", limit_bytes: int) -> str | None:
     """Why what `user` does to the result of `linear` cannot go into it, as a sentence, or None."""
     result = linear.outputs[0]
@@ -85,7 +92,7 @@ def why_not_behind(linear: "ir.Node", user: "ir.Node", limit_bytes: int) -> str 
 
 def channels_behind(linear: "ir.Node") -> int:
     """How many channels the result has."""
-    weights = _weights(linear)
+    weights = weights_of(linear)
     if is_op(linear, "Conv"):
         return int(weights.shape[0])
     if is_op(linear, "ConvTranspose"):
@@ -97,7 +104,7 @@ def channels_behind(linear: "ir.Node") -> int:
 
 def channels_before(linear: "ir.Node") -> int:
     """How many channels the input has."""
-    weights = _weights(linear)
+    weights = weights_of(linear)
     if is_op(linear, "Conv"):
         return int(weights.shape[1]) * integer(linear, "group", 1)
     if is_op(linear, "ConvTranspose"):
@@ -131,7 +138,7 @@ def put_behind(graph: "ir.Graph", linear: "ir.Node", affine: Affine, stem: str) 
     """
     channels = channels_behind(linear)
     factor, shift = (np.broadcast_to(each, (channels,)) for each in (affine.factor, affine.shift))
-    weights = _weights(linear).astype(np.float64)
+    weights = weights_of(linear).astype(np.float64)
     has_bias = len(linear.inputs) > 2 and linear.inputs[2] is not None
     bias = _bias_by_channel(linear, channels)
     takes_bias = not is_op(linear, "MatMul") and (has_bias or affine.shifts)
@@ -156,7 +163,7 @@ def put_before(graph: "ir.Graph", linear: "ir.Node", affine: Affine, stem: str) 
     """
     channels = channels_before(linear)
     factor, shift = (np.broadcast_to(each, (channels,)) for each in (affine.factor, affine.shift))
-    weights = _weights(linear).astype(np.float64)
+    weights = weights_of(linear).astype(np.float64)
     spread = _spread_before(linear, weights, np.stack([factor, shift]))
     moved = None
     with np.errstate(all="ignore"):
@@ -166,7 +173,7 @@ def put_before(graph: "ir.Graph", linear: "ir.Node", affine: Affine, stem: str) 
         weights *= spread[0]
     if reason := _why_not_fit(linear, weights, moved):
         return reason
-    if rounds_away(shift, _weights(linear).dtype):
+    if rounds_away(shift, weights_of(linear).dtype):
         return "it takes away so much that the rest would be rounded off behind the products"
     if affine.scales:
         _replace(graph, linear, 1, weights, f"{stem}_folded_weight")
@@ -219,14 +226,20 @@ def new_weight(graph: "ir.Graph", name: str, array: "NDArray[Any]") -> "ir.Value
     return value
 
 
-def _weights(linear: "ir.Node") -> "NDArray[Any]":
-    weights = constant(linear.inputs[1])
+def _array(value: "ir.Value | None") -> "NDArray[Any] | None":
+    array = constant(value)
+    return spread_out(value) if array is None else array
+
+
+def weights_of(linear: "ir.Node") -> "NDArray[Any]":
+    """The weights of a node that why_not_weights() has nothing to say about; they may be a view."""
+    weights = _array(linear.inputs[1])
     assert weights is not None, "why_not_weights() has seen to it"  # noqa: S101 - tells mypy; never a user's doing
     return weights
 
 
 def _bias(linear: "ir.Node") -> "NDArray[Any] | None":
-    return constant(linear.inputs[2]) if len(linear.inputs) > 2 else None
+    return _array(linear.inputs[2]) if len(linear.inputs) > 2 else None
 
 
 def _bias_by_channel(linear: "ir.Node", channels: int) -> "NDArray[Any]":
@@ -247,7 +260,7 @@ def rounds_away(shift: "NDArray[Any]", dtype: "np.dtype[Any]") -> bool:
 
 
 def _why_not_fit(linear: "ir.Node", weights: "NDArray[Any]", bias: "NDArray[Any] | None") -> str | None:
-    dtype = _weights(linear).dtype
+    dtype = weights_of(linear).dtype
     if not fits(weights, dtype):
         return f"the weights of the {linear.op_type} would leave the range of {dtype.name}"
     if bias is not None and not fits(bias, dtype, precisely=False):
@@ -264,8 +277,16 @@ def _set_bias(graph: "ir.Graph", linear: "ir.Node", bias: "NDArray[Any]", stem: 
 
 
 def _replace(graph: "ir.Graph", linear: "ir.Node", place: int, array: "NDArray[Any]", name: str) -> None:
-    dtype = _weights(linear).dtype
-    linear.replace_input_with(place, new_weight(graph, name, array.astype(dtype)))
+    dtype = weights_of(linear).dtype
+    linear.replace_input_with(place, _as_small(graph, linear, place, array.astype(dtype), name))
+
+
+def _as_small(graph: "ir.Graph", linear: "ir.Node", place: int, array: "NDArray[Any]", name: str) -> "ir.Value":
+    """As a weight; what a node spread out before is still spread out by one, so that the file stays small."""
+    if linear.inputs[place] is None or constant(linear.inputs[place]) is not None:
+        return new_weight(graph, name, array)
+    small = new_weight(graph, f"{name}_small", gathered(array))
+    return expanded_before(linear, small, new_weight(graph, f"{name}_shape", np.asarray(array.shape)), name)
 
 
 def _spread_behind(linear: "ir.Node", weights: "NDArray[Any]", factor: "NDArray[Any]") -> "NDArray[Any]":

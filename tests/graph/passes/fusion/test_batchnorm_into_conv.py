@@ -56,6 +56,24 @@ def test_a_gemm_with_its_own_factors(make_model, apply_pass, kinds, conv_and_nor
     assert kinds(apply_pass(PASS, make_model(text, **weights), 1e-4, x=x).model) == ["Gemm"]
 
 
+def test_weights_that_a_node_fills_stay_small_in_the_file(make_model, apply_pass, kinds, image, conv_and_norm):
+    del conv_and_norm["w"]
+    text = CONV.replace("c = Conv", "w = ConstantOfShape <value = float {0.25}> (s) c = Conv")
+    model = make_model(text, s=np.int64([4, 3, 3, 3]), **conv_and_norm)
+    result = apply_pass(PASS, model, 1e-5, x=image)
+    assert [kind for kind in kinds(result.model) if kind != "ConstantOfShape"] == ["Expand", "Conv"]
+    numbers = {name: weight.const_value.size for name, weight in result.model.graph.initializers.items()}
+    assert numbers["y_folded_weight_small"] == 4
+
+
+def test_what_is_spread_out_can_be_scaled_again(make_model, apply_pass, kinds, image, conv_and_norm):
+    weights = dict(conv_and_norm, w=conv_and_norm["w"][:, :1, :1, :1], s=np.int64([1, 3, 3, 3]))
+    text = CONV.replace("c = Conv(x, w)", "v = Expand(w, s) c = Conv(x, v)")
+    result = apply_pass(PASS, make_model(text, **weights), 1e-5, x=image)
+    assert kinds(result.model).count("BatchNormalization") == 0
+    assert max(weight.const_value.size for weight in result.model.graph.initializers.values()) == 4
+
+
 def test_weights_that_two_convs_share_stay_as_they_are(make_model, apply_pass, kinds, image, conv_and_norm):
     text = f"""g (float[1,3,8,8] x) => (float[1,4,6,6] y, float[1,4,6,6] z) {{
         c = Conv(x, w) {NORM} z = Conv(x, w) }}"""
