@@ -195,7 +195,7 @@ class _Contest:
             for tally in in_turn(self._running, self._rounds):
                 tally.turn(plan.span_ms, self._gauges, self._meter, self._rules.patience_s)
             seen = self._state.end_round() if self._state is not None else None
-            again = seen is not None and bool(seen.bad) and self._repeats < self._rules.repeats_most
+            again = seen is not None and bool(seen.bad) and self._repeats < self._rules.repeats
             if seen is not None:
                 self._states.append(msgspec.structs.replace(seen, repeated=again))
             if again:

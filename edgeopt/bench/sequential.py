@@ -55,6 +55,11 @@ class Rules(msgspec.Struct, frozen=True):
     load_patience_s: float | None = None
     """Likewise while it loads; None: by its backend and size, see `load_patience_s` of `contender`."""
 
+    @property
+    def repeats(self) -> int:
+        """Who asks for few rounds does not wait for many more: at most half as many are run again."""
+        return min(self.repeats_most, self.rounds_most // 2)
+
 
 class Leg(NamedTuple):
     """What some rounds say of two sides, as logarithms of how many times faster the first is."""

@@ -295,10 +295,9 @@ def test_a_round_that_the_device_spoils_is_run_again(side):
 
 def test_a_device_that_is_never_quiet_is_measured_all_the_same(side):
     states = States(*[True] * 100)
-    rules = Rules(rounds_most=6, repeats_most=2)
-    found = contest(LocalHost(), [side("a")], rules, events.ignore, states)
+    found = contest(LocalHost(), [side("a")], Rules(rounds_most=6), events.ignore, states)
     assert found.rounds == 6
-    assert sum(s.repeated for s in found.states) == 2
+    assert sum(s.repeated for s in found.states) == 3
     assert sum(bool(s.bad) for s in found.states if not s.repeated) == 6
 
 
