@@ -13,14 +13,12 @@ from pathlib import Path
 from typing import Protocol
 
 from edgeopt.bench.memory import size_text
+from edgeopt.bench.processes.environment import child_environment
 from edgeopt.bench.processes.guard import Guard, kills_for_memory, usual_limit_bytes
 from edgeopt.bench.processes.last_words import append_only, last_words
 from edgeopt.errors import TrialError, signal_name
 
 TRIAL_MODULE = "edgeopt.bench.trial"
-OUTER_PYTHONPATH = "EDGEOPT_OUTER_PYTHONPATH"
-"""What PYTHONPATH was before a child got its own: what a program of the user's is to see again."""
-
 NOT_STARTED = "not-started"
 """The code of the error when the system gave no process: that is the device's fault, not the model's."""
 LONGEST_LINE_BYTES = 256 << 20
@@ -110,7 +108,7 @@ class LocalChild:
                     stderr=self._log,
                     start_new_session=True,
                     pass_fds=(theirs,),
-                    env=child_environment(log_folder),
+                    env=child_environment(log_folder, calculates=module != TRIAL_MODULE),
                 )
             finally:
                 os.close(theirs)
@@ -229,13 +227,3 @@ class LocalChild:
         if code is not None and code < 0:
             return f"crashed: {signal_name(-code)}{tail}"
         return f"ended with exit code {code}{tail}"
-
-
-def child_environment(folder: Path | None) -> dict[str, str]:
-    """What a child sees; what libraries write for a while goes to the folder too, and goes with it."""
-    temporary = {"TMPDIR": str(folder.resolve())} if folder else {}
-    # Not the working directory, which `python -m` puts first: a numpy.py of the user's must not be imported.
-    here, package = str(Path.cwd()), str(Path(__file__).resolve().parents[2])
-    places = dict.fromkeys([package, *(p for p in sys.path if p and p != here)])
-    outer = {OUTER_PYTHONPATH: os.environ.get(OUTER_PYTHONPATH, os.environ.get("PYTHONPATH", ""))}
-    return {**os.environ, **outer, "PYTHONPATH": os.pathsep.join(places), **temporary}

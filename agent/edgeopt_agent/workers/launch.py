@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgeopt.bench.host import child_environment
+from edgeopt.bench.processes.environment import child_environment
 from edgeopt_agent.workers.channel import Channel
 from edgeopt_agent.workers.log import WorkerLog
 
@@ -37,7 +37,7 @@ async def launch(log_file: Path) -> Launched:
             stderr=log_start,
             start_new_session=True,
             pass_fds=(theirs.fileno(), lifeline_end),
-            env=child_environment(None),
+            env=child_environment(None, calculates=False),
         )
     except BaseException:
         mine.close()

@@ -30,7 +30,7 @@ from pathlib import Path
 from statistics import median
 
 from edgeopt.backends.base import Array, TensorInfo
-from edgeopt.bench.host import OUTER_PYTHONPATH
+from edgeopt.bench.processes.environment import outer_environment
 from edgeopt.bench.processes.last_words import last_words
 from edgeopt.data import from_feeds, write_archive
 from edgeopt.errors import TrialError, UsageError, signal_name
@@ -187,13 +187,7 @@ def _arguments(command_line: str) -> list[str]:
 
 
 def _environment(data: Path | None) -> dict[str, str]:
-    """As the user's, not as this trial's: a Python of another version would import edgeopt's packages."""
-    environment = dict(os.environ)
-    outer = environment.pop(OUTER_PYTHONPATH, None)
-    if outer is not None:
-        environment.pop("PYTHONPATH", None)
-        if outer:
-            environment["PYTHONPATH"] = outer
+    environment = outer_environment()
     if data is not None:
         environment[DATA] = str(data)
     return environment
