@@ -23,7 +23,13 @@ def quantize(
     ],
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", metavar="OUT", help="Where the quantized model goes.", show_default=False),
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="OUT",
+            help="Where it goes: FILE.onnx, or a bundle NAME.edgeopt that holds backend, options and proof too.",
+            show_default=False,
+        ),
     ] = None,
     data: Annotated[
         Path | None,
@@ -118,7 +124,7 @@ def quantize(
     \b
     Examples:
       edgeopt quantize model.onnx -o model_int8.onnx --data samples.npz
-      edgeopt quantize model.onnx -o model_int8.onnx --data samples.npz --floor balanced
+      edgeopt quantize model.onnx -o model.edgeopt --data samples.npz --floor balanced
       edgeopt quantize model.onnx -o m.onnx --data d.npz --metric top1-labels --max-drop 0.4%
       edgeopt quantize model.onnx -o m.onnx --data d.npz --metric score.py:f1 --max-drop 0.01
       edgeopt quantize model.onnx --data samples.npz --sensitivity --all      only look
@@ -140,7 +146,7 @@ def quantize(
         if out is None and not sensitivity and not targets:
             raise UsageError(
                 "Nothing says where the quantized model goes.",
-                "Add -o FILE.onnx, or --sensitivity to look at the layers alone.",
+                "Add -o FILE.onnx or NAME.edgeopt, or --sensitivity to look at the layers alone.",
             )
         if report is not None:
             check_place(report, "report")

@@ -6,13 +6,13 @@ import msgspec
 
 from edgeopt.bench.stats import Interval
 from edgeopt.graph.accuracy import decibels
+from edgeopt.quantizing.bundled import write_bundle
 from edgeopt.quantizing.courses import exact, is_inexact
 from edgeopt.quantizing.entry import Entry, share_of
 from edgeopt.quantizing.records import PLAN, File, Outcome, Quantized
-from edgeopt.quantizing.speed import PHASE, Measured, Runner, Speed, compared, ranked
+from edgeopt.quantizing.speed import FLOAT, PHASE, RESULT, SOURCE, Measured, Runner, Speed, compared, ranked
 from edgeopt.quantizing.work import Work
 
-_SOURCE, _FLOAT, _RESULT = "source", "float", "result"
 # A contest ends earlier where the answer is clear.
 _LEAST_S, _MOST_S = 4.0, 15.0
 _SAME = 1.01
@@ -41,7 +41,7 @@ def finish(work: Work, entry: Entry, refuse: bool = False, why: str = "") -> Qua
     plain = entry.is_float and not is_inexact(entry.course)
     worth_it = not refuse and (not plain or _differs(entry))
     found = _measured(work, entry, plain) if worth_it else Measured()
-    mine, source = found.speeds.get(_FLOAT), found.speeds.get(_SOURCE)
+    mine, source = found.speeds.get(FLOAT), found.speeds.get(SOURCE)
     planned = work.request.method == PLAN
     gains = mine is not None and mine.verdict == "faster"
     keep = plain or refuse or (planned and not gains)
@@ -55,7 +55,7 @@ def finish(work: Work, entry: Entry, refuse: bool = False, why: str = "") -> Qua
         chosen = msgspec.structs.replace(plan.chosen, speedup=mine.speedup.median)
         frontier = tuple(chosen if point == plan.chosen else point for point in plan.frontier)
         plan = msgspec.structs.replace(plan, chosen=chosen, frontier=frontier)
-    return Quantized(
+    answer = Quantized(
         outcome=outcome,
         summary=why or _summary(work, entry, mine, source, keep, refuse),
         model=str(work.request.model),
@@ -67,14 +67,16 @@ def finish(work: Work, entry: Entry, refuse: bool = False, why: str = "") -> Qua
         proof=entry.proof,
         speedup=None if mine is None else mine.speedup,
         source_speedup=None if source is None else source.speedup,
-        float_ms=found.latency_ms.get(_RESULT if plain else _FLOAT),
+        float_ms=found.latency_ms.get(RESULT if plain else FLOAT),
         use=work.given.use,
         quantized_share=share_of(work.study.layers, entry.choices),
         source_bytes=work.source_bytes,
-        files=_written(work, entry) if outcome == "written" else (),
         changes=(*work.study.known.changes, *entry.changes),
         findings=work.study.known.findings,
     )
+    if outcome == "written":
+        return msgspec.structs.replace(answer, files=_written(work, entry, answer, found))
+    return answer
 
 
 def _differs(entry: Entry) -> bool:
@@ -85,10 +87,10 @@ def _differs(entry: Entry) -> bool:
 def _measured(work: Work, entry: Entry, plain: bool) -> Measured:
     """The entry, floats in full precision on the same backend, and the source in plain ONNX Runtime, in turns."""
     course = entry.course
-    runners = [Runner(_RESULT, entry.path, course.backend, course.options)]
+    runners = [Runner(RESULT, entry.path, course.backend, course.options)]
     if not plain:
-        runners.append(Runner(_FLOAT, work.study.path, course.backend, exact(course).options))
-    runners.append(Runner(_SOURCE, work.request.model, work.runs.judge, {}))
+        runners.append(Runner(FLOAT, work.study.path, course.backend, exact(course).options))
+    runners.append(Runner(SOURCE, work.request.model, work.runs.judge, {}))
     limit_s = max(_LEAST_S, min(_MOST_S, work.left_s()))
     with work.study.phase(PHASE, "against the float model, in turns"):
         found = compared(runners, work.samples_path, work.folder, limit_s, work.emit)
@@ -97,12 +99,14 @@ def _measured(work: Work, entry: Entry, plain: bool) -> Measured:
     return found
 
 
-def _written(work: Work, entry: Entry) -> tuple[File, ...]:
-    """Puts the file where the user wants it, whole or not at all."""
+def _written(work: Work, entry: Entry, answer: Quantized, measured: Measured) -> tuple[File, ...]:
+    """Puts the file or the bundle where the user wants it, whole or not at all."""
     from edgeopt.graph.model import load, save
 
     out = work.request.out
     assert out is not None  # noqa: S101 - else nothing is written
+    if out.suffix != ".onnx":
+        return write_bundle(work, entry, answer, measured)
     before = set(out.absolute().parent.glob(f"{out.name}*.data"))
     save(load(entry.path).ir, out)
     beside = sorted(set(out.absolute().parent.glob(f"{out.name}*.data")) - before)

@@ -33,7 +33,7 @@ class Augment(msgspec.Struct, frozen=True):
 class QuantizeRequest(msgspec.Struct, frozen=True):
     model: Path
     out: Path | None = None
-    """The ONNX file to write; None: only report."""
+    """The ONNX file to write, or the bundle (`.edgeopt`); None: only report."""
     data: Path | None = None
     method: str = PLAN
     """One of METHODS."""

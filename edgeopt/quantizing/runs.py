@@ -25,6 +25,7 @@ class Runs:
     def __init__(self) -> None:
         self._apart = Apart()
         self._judge: Backend | None = None
+        self._ports: tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]] = ((), ())
 
     def __enter__(self) -> Self:
         return self
@@ -58,7 +59,8 @@ class Runs:
                 continue
             try:
                 self._judge = backend
-                return tuple(session.inputs)
+                self._ports = tuple(session.inputs), tuple(session.outputs)
+                return self._ports[0]
             finally:
                 session.close()
         if not reasons:
@@ -66,6 +68,11 @@ class Runs:
         raise ModelError(
             f"No installed runtime can load the model. {' '.join(reasons)}", "Check it with: edgeopt analyze"
         )
+
+    @property
+    def ports(self) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
+        """What the source takes and gives; `inputs` comes first."""
+        return self._ports
 
     @property
     def judge(self) -> str:

@@ -20,6 +20,8 @@ from edgeopt.events import Emit, Progress, ignore
 from edgeopt.quantizing.courses import OptionValue
 
 PHASE = "measuring the speed"
+SOURCE, FLOAT, RESULT = "source", "float", "result"
+"""Who takes part: the source in plain ONNX Runtime, floats on the result's own backend, and the result."""
 _RANKING_ROUNDS = 7
 # So many rounds before it is asked whether the answer is clear, and so often it may be asked: each look may err.
 _ROUNDS, _LOOKS = 11, 5

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from edgeopt.bundle.write import SUFFIX, check_target
 from edgeopt.data import save_samples
 from edgeopt.errors import UsageError, VerificationError
 from edgeopt.events import Emit, Log, Progress
@@ -94,8 +95,12 @@ def check_request(request: QuantizeRequest) -> None:
 
 
 def _check_out(out: Path, sources: list[Path]) -> None:
+    if out.suffix == SUFFIX:
+        check_target(out.absolute(), sources)
+        return
     if out.suffix != ".onnx":
-        raise UsageError(f"'{out}' does not end in .onnx, which is what is written.", f"Try -o {out.stem}.onnx")
+        hint = f"Try -o {out.stem}.onnx, or -o {out.stem}{SUFFIX} for a bundle."
+        raise UsageError(f"'{out}' ends in neither .onnx nor {SUFFIX}, which is what is written.", hint)
     if not out.absolute().parent.is_dir():
         raise UsageError(
             f"The folder '{out.parent}' does not exist.", "Make it first, or choose another place for -o."

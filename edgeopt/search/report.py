@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from edgeopt.backends.base import TensorInfo
-from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Step, Tensor
+from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Step
+from edgeopt.bundle.facts import four_digits, tensor_of
 from edgeopt.bundle.write import MODEL_FOLDER
 from edgeopt.graph.accuracy import decibels
 from edgeopt.graph.ledger import Ledger
@@ -61,8 +61,8 @@ def deployment_of(
         summary=summary,
         source=Source(search.settings.model.name, search.facts.digest, search.facts.size_bytes),
         run=Run(candidate.backend, f"{MODEL_FOLDER}/{file}", candidate.options),
-        inputs=[_tensor(i) for i in search.facts.inputs],
-        outputs=[_tensor(o) for o in search.facts.outputs],
+        inputs=[tensor_of(i) for i in search.facts.inputs],
+        outputs=[tensor_of(o) for o in search.facts.outputs],
         steps=_steps(search, candidate, field.forms.get(candidate.backend, {})),
         device=fingerprint(search.device),
         runtimes={r.name: r.version for r in search.device.runtimes},
@@ -74,11 +74,11 @@ def evidence_of(search: Search, proof: Proof, outcome: Outcome) -> Evidence:
     return Evidence(
         verdict=outcome.verdict,
         baseline=search.baseline.name,
-        baseline_ms=_short(proof.baseline_ms),
-        latency_ms=_short(proof.latency_ms),
-        speedup=_short(proof.speedup.median),
-        speedup_low=_short(proof.speedup.low),
-        speedup_high=_short(proof.speedup.high),
+        baseline_ms=four_digits(proof.baseline_ms),
+        latency_ms=four_digits(proof.latency_ms),
+        speedup=four_digits(proof.speedup.median),
+        speedup_low=four_digits(proof.speedup.low),
+        speedup_high=four_digits(proof.speedup.high),
         rounds=proof.speedup.rounds,
         accuracy_db=round(proof.accuracy_db, 1),
         floor_db=search.settings.floor_db,
@@ -145,14 +145,5 @@ def _candidate_report(entry: Entry) -> CandidateReport:
     )
 
 
-def _tensor(info: TensorInfo) -> Tensor:
-    return Tensor(info.name, info.dtype, ["?" if d is None else d for d in info.shape])
-
-
 def _accuracy(proof: Proof) -> str:
     return f"accuracy {decibels(proof.accuracy_db)}"
-
-
-def _short(value: float) -> float:
-    """Four digits: more would pretend a precision that no clock here has. `evidence.json` keeps all."""
-    return float(f"{value:.4g}")

@@ -1,0 +1,67 @@
+import json
+
+import numpy as np
+import pytest
+
+import edgeopt
+from edgeopt.bundle.read import read_bundle
+from edgeopt.errors import UsageError
+from edgeopt.events import ignore
+from edgeopt.graph.verify import compare_outputs
+from edgeopt.quantizing.quantize import quantize
+from edgeopt.quantizing.records import QuantizeRequest
+from edgeopt.runtime.check import check
+
+
+def ask(model, out, data):
+    options = {"threads": 1}
+    return quantize(
+        QuantizeRequest(
+            *(model, out, data), method="int8", backend="onnxruntime-cpu", options=options, time_limit_s=8.0
+        )
+    )
+
+
+@pytest.fixture(scope="module")
+def made(stack_model, stack_data, tmp_path_factory):
+    out = tmp_path_factory.mktemp("made") / "stack.edgeopt"
+    return ask(stack_model, out, stack_data), out
+
+
+def test_the_bundle_runs_as_the_result_was_proved(made, stack_data):
+    found, out = made
+    bundle = read_bundle(out)
+    assert found.files[0].path == str(out)
+    assert bundle.deployment.run.backend == "onnxruntime-cpu"
+    assert bundle.deployment.run.options == {"threads": 1}
+    assert [file.name for file in (out / "model").iterdir()] == ["stack.onnx"]
+    check(out, ignore)
+    samples = np.load(stack_data)["x"][-found.proof.samples :]
+    with edgeopt.load(out) as session:
+        answers = [session.run({"x": x}) for x in samples[:4]]
+    stored = bundle.golden("outputs")
+    assert compare_outputs(stored, answers).snr_db > 80
+    assert compare_outputs(bundle.golden("reference"), answers).snr_db == pytest.approx(found.proof.snr_db, abs=3)
+
+
+def test_it_tells_what_was_proved_and_how_it_was_made(made):
+    found, out = made
+    deployment = read_bundle(out).deployment
+    evidence = deployment.evidence
+    assert evidence.accuracy_db == pytest.approx(found.proof.snr_db, abs=0.06)
+    assert evidence.speedup == pytest.approx(found.source_speedup.median, rel=1e-3)
+    assert evidence.verdict == ("faster" if found.source_speedup.low > 1 else "not proved faster")
+    assert (deployment.source.name, deployment.source.size_bytes) == ("stack.onnx", found.source_bytes)
+    assert len(deployment.steps[1].parameters["int8"]) == 3
+    assert json.loads((out / "evidence.json").read_bytes())["summary"] == deployment.summary
+    assert [entry["applied"] for entry in json.loads((out / "ledger.json").read_bytes())] != [[]]
+
+
+def test_nothing_but_a_bundle_is_replaced(stack_model, stack_data, tmp_path):
+    out = tmp_path / "mine.edgeopt"
+    out.write_text("mine")
+    with pytest.raises(UsageError, match="not a bundle"):
+        ask(stack_model, out, stack_data)
+    assert out.read_text() == "mine"
+    with pytest.raises(UsageError, match=r"neither \.onnx nor \.edgeopt"):
+        ask(stack_model, tmp_path / "mine.bin", stack_data)
