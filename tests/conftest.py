@@ -2,7 +2,11 @@
 
 import gc
 import json
+import os
 import shutil
+
+# Before numpy starts a thread for each core, in each of a thousand processes that tests start too.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 import onnx

@@ -20,7 +20,6 @@ from edgeopt.events import ignore
 from edgeopt.runtime.check import check
 
 MARK = "EDGEOPT_TEST_MARK"
-KILLS = 10
 AT_ONCE = 5
 
 
@@ -106,14 +105,15 @@ def start(tmp_path, conv_model, conv_data, short_profile):
 
 
 @pytest.mark.slow
-def test_killed_at_ten_moments(start, conv_model, conv_bundle):
+@pytest.mark.parametrize("waves", [1, pytest.param(4, marks=pytest.mark.sweep)])
+def test_killed_at_five_moments_a_wave(start, conv_model, conv_bundle, waves):
     digest = file_digest(conv_model)
     full = start("full")
     assert full.wait() == 0, full.stderr
     length_s = time.monotonic() - full.begin
     assert full.hidden() == []
     moments = random.Random(2026)  # noqa: S311 - the moments must be the same in every run
-    for wave in range(KILLS // AT_ONCE):
+    for wave in range(waves):
         # Every second one replaces an older bundle.
         runs = [start(f"{wave}-{k}", conv_bundle if k % 2 else None) for k in range(AT_ONCE)]
         planned = sorted((moments.uniform(0.05, 1.0) * length_s, k) for k in range(AT_ONCE))

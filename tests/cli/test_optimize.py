@@ -10,7 +10,7 @@ PHASES = (
     "reading the model",
     "making variants",
     "screening",
-    pytest.param("racing", marks=pytest.mark.slow),
+    pytest.param("racing", marks=pytest.mark.sweep),
     pytest.param("tuning", marks=pytest.mark.sweep),
     pytest.param("proving", marks=pytest.mark.slow),
 )

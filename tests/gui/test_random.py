@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QDialog, QPushButto
 from edgeopt_gui.pages import PAGES
 from edgeopt_gui.widgets.action_button import ActionButton
 
-STEPS = 200
+STEPS, SWEPT = 60, 200
 SEED = 20_261_120
 KEYS = (
     Qt.Key.Key_Tab,
@@ -86,13 +86,14 @@ def step(dice, window):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("steps", [STEPS, pytest.param(SWEPT, marks=pytest.mark.sweep)])
 @pytest.mark.parametrize("key", [entry.key for entry in PAGES])
-def test_two_hundred_random_clicks_and_keys_break_nothing(qtbot, open_window, context, closer, key):
+def test_random_clicks_and_keys_break_nothing(qtbot, open_window, context, closer, key, steps):
     dice = random.Random(SEED + len(key))  # noqa: S311 - not for secrets: the same clicks in every run
     window = open_window()
     window.open_sample()
     window.show_page(key)
-    for _ in range(STEPS):
+    for _ in range(steps):
         step(dice, window)
         QApplication.processEvents()
         if window.shown_page is not window.page(key) and dice.random() < 0.3:
