@@ -18,6 +18,7 @@ from edgeopt.graph.passes.base import (
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+SHORT_BYTES = 1 << 14
 SMALL_ELEMENTS = 64  # comparing more in attributes costs more than it finds
 
 
@@ -84,10 +85,18 @@ def _key(node: "ir.Node") -> Hashable | None:
     present = tuple(bool(output.name) for output in node.outputs)
     return (
         node.op_identifier(),
-        tuple(id(value) for value in node.inputs),
+        tuple(_alike(value) for value in node.inputs),
         tuple(sorted(attributes, key=str)),
         present,
     )
+
+
+def _alike(value: "ir.Value | None") -> Hashable:
+    """By what it is; a short weight by what it holds, for deduplicate-weights leaves some of these apart."""
+    tensor = None if value is None or value.is_graph_input() else value.const_value
+    if tensor is None or tensor.dtype.is_string() or tensor.nbytes > SHORT_BYTES:
+        return id(value)
+    return tensor.dtype, tuple(int(dim) for dim in tensor.shape), tensor.tobytes()
 
 
 PASS = Pass("equal-subexpressions", "what is computed twice is computed once", apply)

@@ -13,6 +13,21 @@ def test_equal_nodes_become_one(make_model, apply_pass, kinds):
     assert result.applied[0].what == "merged 1 node with an equal one"
 
 
+def test_short_weights_are_compared_by_what_they_hold(make_model, apply_pass, kinds):
+    text = "g (float[2] x) => (float[2] y) { a = Add(x, v)  b = Add(x, w)  y = Mul(a, b) }"
+    equal = {name: np.float32([3, 4]) for name in ("v", "w")}
+    assert kinds(apply_pass(PASS, make_model(text, **equal), x=X).model) == ["Add", "Mul"]
+    for other in (np.float32([3, 5]), np.float32([3])):
+        kept = apply_pass(PASS, make_model(text, v=np.float32([3, 4]), w=other), x=X).model
+        assert kinds(kept) == ["Add", "Add", "Mul"]
+
+
+def test_weights_that_are_inputs_may_differ(make_model, kinds):
+    text = "g (float[2] x, float[2] v, float[2] w) => (float[2] y) { a = Add(x, v)  b = Add(x, w)  y = Mul(a, b) }"
+    model = make_model(text, v=np.float32([3, 4]), w=np.float32([3, 4])).ir
+    assert kinds(PASS.apply(model, PassContext()).model) == ["Add", "Add", "Mul"]
+
+
 def test_different_attributes_are_not_equal(make_model, apply_pass, kinds):
     text = "g (float[2] x) => (float[2] y) { a = Elu <alpha = 1.0> (x)  b = Elu <alpha = 2.0> (x)  y = Add(a, b) }"
     assert kinds(apply_pass(PASS, make_model(text), x=X).model) == ["Elu", "Elu", "Add"]
