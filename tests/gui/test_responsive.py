@@ -36,7 +36,7 @@ def test_every_page_answers_within_50_ms_while_nothing_happens(qtbot, open_windo
 @pytest.mark.alone
 @pytest.mark.timeout(240)
 def test_it_answers_within_150_ms_while_a_search_runs(qtbot, open_window, context):
-    context.settings.keep("optimize.time-limit-s", 5)
+    context.settings.keep("optimize.time-limit-s", 3)
     window = open_window()
     window.open_sample()
     window.show_page("optimize")
