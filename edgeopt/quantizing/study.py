@@ -1,7 +1,7 @@
 """What is the same for every budget of one model, and takes long: its layers, their ranges, what each form costs.
 
-It lies in a folder, so that several plans share it: the float model, `study.json`, and the samples. Ranges and
-sensitivities are found when they are first asked for, and kept.
+Several plans share it. Ranges and sensitivities are found when they are first asked for, and kept; the float model
+lies in a folder, for runtimes to load.
 """
 
 import time
@@ -19,6 +19,7 @@ from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.ledger import Change
 from edgeopt.quant.forms import FORMS, Form, FormContext
+from edgeopt.quant.forms.base import Smoothing
 from edgeopt.quant.records import Layer, Range, Sensitivity
 from edgeopt.quant.rules import rules_of
 from edgeopt.quant.settings import QuantSettings
@@ -33,14 +34,14 @@ if TYPE_CHECKING:
     from edgeopt.quant.sensitivity.switchboard import Switchboard
     from edgeopt.quant.write import Written
 
-FILE, MODEL = "study.json", "float.onnx"
+MODEL = "float.onnx"
 KEPT = "it is kept float as asked"
 # More samples tell hardly more about which layer costs most; those of the plan are checked on all of them.
 _MOST_TO_ESTIMATE = 8
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What the file holds."""
+    """What was found out so far."""
 
     layers: tuple[Layer, ...]
     settings: QuantSettings
@@ -50,7 +51,6 @@ class Known(msgspec.Struct, frozen=True):
     findings: tuple[Found, ...] = ()
     changes: tuple[Change, ...] = ()
     """By preparation."""
-    schema: int = 1
 
 
 @dataclass(slots=True)
@@ -68,6 +68,8 @@ class Study:
     weights: dict[str, Array] = field(default_factory=dict)
     """What preparation has made of weights, for the forms that it is meant for."""
     corrections: Corrections = field(default_factory=Corrections)
+    smoothing: dict[str, Smoothing] = field(default_factory=dict)
+    """By layer, how activations are evened out before eight bits."""
 
     @property
     def path(self) -> Path:
@@ -93,7 +95,7 @@ class Study:
     def context(self, backend: str, **changes: int) -> FormContext:
         """What forms need to know; `changes` are of the settings."""
         settings = msgspec.structs.replace(self.known.settings, **changes)
-        return FormContext(backend, settings, self.known.ranges, self.weights)
+        return FormContext(backend, settings, self.known.ranges, self.weights, self.smoothing)
 
     def forms(self, backend: str, wanted: Sequence[Form], **changes: int) -> dict[str, tuple[str, ...]]:
         """By layer, which of these forms fit it."""
@@ -108,6 +110,7 @@ class Study:
         """Finds the ranges, where they are not known yet."""
         from edgeopt.quant.augment import augmented
         from edgeopt.quant.calibrate import calibrate
+        from edgeopt.quant.preparing.smoothing import smoothing
         from edgeopt.quant.write import tensors_wanted
 
         if self.known.ranges or not len(self.given.calibrate):
@@ -120,8 +123,11 @@ class Study:
             if augment is not None:
                 samples = augmented(samples, augment.noise, augment.scaling)
             found = calibrate(self.path, samples, tensors, self.known.settings, self.emit)
+        more: dict[str, Range] = {}
+        if not self.corrections.rounding:  # which is learned for the weights as they are
+            self.smoothing, more = smoothing(self.model, self.layers, found.seen)
         findings = tuple(msgspec.convert(msgspec.to_builtins(each), Found) for each in found.findings)
-        self._learn(ranges=dict(found.ranges), findings=findings)
+        self._learn(ranges={**found.ranges, **more}, findings=findings)
 
     def sensitivities(
         self,
@@ -176,12 +182,8 @@ class Study:
         save(found.model, path)
         return found
 
-    def save(self) -> None:
-        (self.folder / FILE).write_bytes(msgspec.json.encode(self.known))
-
     def _learn(self, **found: object) -> None:
         self.known = msgspec.structs.replace(self.known, **found)
-        self.save()
 
 
 def begin(
@@ -200,19 +202,7 @@ def begin(
     folder.mkdir(parents=True, exist_ok=True)
     save(model, folder / MODEL)
     layers = _kept(find_layers(model, given.shapes()), keep_float)
-    study = Study(folder, model, given, reference, Known(layers, settings), emit)
-    study.save()
-    return study
-
-
-def reopened(
-    folder: Path, given: Given, reference: Mapping[int, Mapping[str, Array]], emit: Emit = ignore
-) -> Study:
-    """The study that lies in a folder, for the same samples."""
-    from edgeopt.graph.model import load
-
-    known = msgspec.json.decode((folder / FILE).read_bytes(), type=Known)
-    return Study(folder, load(folder / MODEL).ir, given, reference, known, emit)
+    return Study(folder, model, given, reference, Known(layers, settings), emit)
 
 
 def forms_for(backend: str, calibrated: bool) -> tuple[Form, ...]:

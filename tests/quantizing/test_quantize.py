@@ -156,7 +156,7 @@ def test_what_is_cancelled_leaves_nothing_behind(stack_model, stack_data, tmp_pa
     ("wishes", "kind", "said"),
     [
         ({"method": "int3"}, UsageError, "no method 'int3'"),
-        ({"out": "stack.tflite"}, UsageError, "does not end in .onnx"),
+        ({"out": "stack.tflite"}, UsageError, "neither .onnx nor .edgeopt"),
         ({"out": "nowhere/stack.onnx"}, UsageError, "does not exist"),
         ({"out": "source.onnx"}, UsageError, "would be replaced"),
         ({"model": "none.onnx"}, ModelError, "none.onnx"),

@@ -1,10 +1,13 @@
+import dataclasses
+
 import msgspec
 import pytest
 
+from edgeopt.data import Samples
 from edgeopt.errors import UsageError
 from edgeopt.graph.model import load
 from edgeopt.quant.settings import QuantSettings
-from edgeopt.quantizing.study import KEPT, begin, forms_for, reopened
+from edgeopt.quantizing.study import KEPT, begin, forms_for
 
 
 def test_ranges_and_sensitivities_are_found_once_and_kept(study):
@@ -16,11 +19,23 @@ def test_ranges_and_sensitivities_are_found_once_and_kept(study):
     assert [each.layer for each in found] == ["MatMul_0", "MatMul_2", "MatMul_4"]
     assert all(20 < each.snr_db < 70 for each in found)
 
-    again = reopened(study.folder, study.given, study.reference)
-    phases = dict(again.phases_s)
-    assert again.sensitivities("onnxruntime-cpu", forms) == found
-    assert again.known == study.known
-    assert again.phases_s == phases, "it was measured again"
+    phases = dict(study.phases_s)
+    study.calibrated()
+    assert study.sensitivities("onnxruntime-cpu", forms) == found
+    assert study.phases_s == phases, "it was measured again"
+
+
+def test_large_channels_are_evened_out_unless_rounding_is_learned(study):
+    rows = study.given.samples.arrays["x"].copy()
+    rows[..., 3] *= 100
+    study.given = dataclasses.replace(study.given, samples=Samples({"x": rows}, study.given.samples.ranks))
+    study.corrections.rounding = True
+    study.calibrated()
+    assert study.smoothing == {}
+    study.known = msgspec.structs.replace(study.known, ranges={})
+    study.corrections.rounding = False
+    study.calibrated()
+    assert study.smoothing["MatMul_0"].tensor in study.context("openvino-cpu").ranges
 
 
 def test_what_was_not_asked_before_is_added(study):

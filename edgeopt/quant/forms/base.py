@@ -14,6 +14,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Smoothing:
+    """Factors by which a layer's activations are divided and its weights multiplied, channel by channel."""
+
+    tensor: str
+    """What the divided activations are called; equal names have equal factors, and ranges know them by it."""
+    factors: Array
+
+
+@dataclass(frozen=True, slots=True)
 class FormContext:
     """What writing and simulating a form needs besides the layer."""
 
@@ -23,6 +32,8 @@ class FormContext:
     """By tensor; a form with `needs_ranges` finds there what its layers read, and what they give."""
     weights: Mapping[str, Array] = field(default_factory=dict)
     """Weights that preparation has changed (equalized, rounded by learning), by name; or else the model's own."""
+    smoothing: Mapping[str, Smoothing] = field(default_factory=dict)
+    """By layer; forms that smooth use it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +63,5 @@ class Form:
     """The same behind a node, for a form that on the backend gives its results in few bits too (ONNX Runtime's
     convolutions do): takes what the node gives, before a Relu or Clip behind it, and gives it back as it is where
     the backend gives floats. None: the form always gives floats."""
+    smooths: bool = False
+    """It evens out the channels of activations where the context says how."""

@@ -22,4 +22,5 @@ FORM = Form(
     fake_weights=qdq.fake_weights,
     fake_input=partial(qdq.fake_input, 8),
     fake_output=partial(qdq.fake_output, 8),
+    smooths=True,
 )

@@ -14,7 +14,8 @@ from edgeopt.graph.ledger import Change
 from edgeopt.graph.nodes import constant, is_op
 from edgeopt.graph.passes.base import plural
 from edgeopt.quant.forms import flow as flows
-from edgeopt.quant.forms.base import FormContext
+from edgeopt.quant.forms.base import FormContext, Smoothing
+from edgeopt.quant.forms.smooth import division, multiplied
 from edgeopt.quant.forms.steps import (
     Steps,
     activation_steps,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 EIGHT_BITS, SEVEN_BITS = 127, 64  # 255 * 64 + 255 * 64 still fits into 16 bits
+_SMOOTHED_BITS = 8  # sixteen have steps for channels of all sizes
 _LARGEST_BIAS = float(1 << 30)
 _SMALLEST_PRODUCT = 1.2e-38
 
@@ -171,6 +173,9 @@ def write(bits: int, model: "ir.Model", layers: "tuple[Layer, ...]", context: Fo
     graph, rules = model.graph, rules_of(context.backend)
     found = nodes_by_key(graph)
     nodes = {found[key]: layer for layer in layers for key in layer.nodes}
+    writer = Writer(graph)
+    smoothing = context.smoothing if bits == _SMOOTHED_BITS else {}
+    _smooth(writer, found, layers, smoothing)
     through = rules.style == "through"
     if through:
         flow = flows.through(
@@ -178,7 +183,6 @@ def write(bits: int, model: "ir.Model", layers: "tuple[Layer, ...]", context: Fo
         )
     else:
         flow = flows.inputs_only(nodes, range_of(context))
-    writer = Writer(graph)
     seconds = {
         node.inputs[1]
         for node, layer in nodes.items()
@@ -190,11 +194,32 @@ def write(bits: int, model: "ir.Model", layers: "tuple[Layer, ...]", context: Fo
     }
     for layer in layers:
         if layer.weight:
-            _write_weights(writer, layer, [found[key] for key in layer.nodes], context, steps if through else {})
+            own = [found[key] for key in layer.nodes]
+            _write_weights(writer, layer, own, context, steps if through else {}, smoothing.get(layer.name))
     for value in flow.ranges:
         _write_pair(writer, value, steps[value], flow)
     what = f"rounded {plural(len(nodes), 'product')} to eight bits, activations to {bits}"
     return (Change(what, tuple(key for layer in layers for key in layer.nodes)),)
+
+
+def _smooth(
+    writer: Writer,
+    found: "Mapping[str, ir.Node]",
+    layers: tuple[Layer, ...],
+    smoothing: Mapping[str, Smoothing],
+) -> None:
+    """Lets layers read what is evened out; those of one tensor read the same."""
+    made: dict[str, ir.Value] = {}
+    for layer in layers:
+        if layer.name not in smoothing:
+            continue
+        how = smoothing[layer.name]
+        for node in (found[key] for key in layer.nodes):
+            if how.tensor not in made:
+                dividing = division(writer, node.inputs[0], how)
+                writer.behind(node.inputs[0], [dividing])
+                made[how.tensor] = dividing.outputs[0]
+            node.replace_input_with(0, made[how.tensor])
 
 
 def _write_pair(writer: Writer, value: "ir.Value", steps: Steps, flow: flows.Flow) -> None:
@@ -231,6 +256,7 @@ def _write_weights(
     nodes: "list[ir.Node]",
     context: FormContext,
     steps: "Mapping[ir.Value, Steps]",
+    smoothing: Smoothing | None,
 ) -> None:
     import onnx_ir as ir
 
@@ -239,6 +265,8 @@ def _write_weights(
     if weight is None:
         weight = constant(value)
     assert weight is not None and value is not None  # noqa: PT018, S101 - a layer with weights has them
+    if smoothing is not None:
+        weight = multiplied(weight, layer, smoothing)
     axis = axis_of(layer, context)
     scales = scales_of(weight, layer, context)
     for node in nodes:

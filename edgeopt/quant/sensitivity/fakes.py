@@ -6,6 +6,8 @@ import numpy as np
 
 from edgeopt.graph.nodes import constant
 from edgeopt.quant.forms.base import Form, FormContext
+from edgeopt.quant.forms.smooth import division, multiplied
+from edgeopt.quant.forms.writer import Writer
 from edgeopt.quant.records import Layer
 
 if TYPE_CHECKING:
@@ -46,7 +48,8 @@ class Fakes:
                 inputs.append(self._weight(layer, form))
             elif value.name in layer.inputs:
                 if value not in faked:
-                    result = form.fake_input(self._sketch, node, value, layer, self.context)
+                    source = self._smoothed(node, value, layer, form)
+                    result = form.fake_input(self._sketch, node, source, layer, self.context)
                     faked[value] = self._lifted(result, value, self._values[value.name], made)
                 inputs.append(faked[value])
             else:
@@ -60,6 +63,14 @@ class Fakes:
             result = form.fake_output(self._sketch, node, value, layer, self.context)
             outputs[0] = self._lifted(result, value, outputs[0], made)
         return made, tuple(outputs)
+
+    def _smoothed(self, node: "ir.Node", value: "ir.Value", layer: Layer, form: Form) -> "ir.Value":
+        how = self.context.smoothing.get(layer.name) if form.smooths else None
+        if how is None:
+            return value
+        dividing = division(Writer(self._sketch, counted=True), value, how)
+        self._sketch.insert_before(node, dividing)
+        return dividing.outputs[0]
 
     def reads(self, value: "ir.Value") -> None:
         """From now on what is made reads this value under its name."""
@@ -114,6 +125,8 @@ class Fakes:
         if source is None:
             source = constant(self._values[layer.weight])
         assert source is not None  # noqa: S101 - layers have constant weights
+        if form.smooths and layer.name in self.context.smoothing:
+            source = multiplied(source, layer, self.context.smoothing[layer.name])
         array = np.ascontiguousarray(form.fake_weights(source, layer, self.context), np.float32)
         made = self._weights.setdefault(layer.name, [])
         for value in made:
