@@ -20,6 +20,7 @@ from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.ledger import Change
 from edgeopt.quant.forms import FORMS, Form, FormContext
 from edgeopt.quant.forms.base import Smoothing
+from edgeopt.quant.ranges import Seen
 from edgeopt.quant.records import Layer, Range, Sensitivity
 from edgeopt.quant.rules import rules_of
 from edgeopt.quant.settings import QuantSettings
@@ -123,11 +124,26 @@ class Study:
             if augment is not None:
                 samples = augmented(samples, augment.noise, augment.scaling)
             found = calibrate(self.path, samples, tensors, self.known.settings, self.emit)
+            if self._equalized(found.seen):
+                found = calibrate(self.path, samples, tensors, self.known.settings, self.emit)
         more: dict[str, Range] = {}
         if not self.corrections.rounding:  # which is learned for the weights as they are
             self.smoothing, more = smoothing(self.model, self.layers, found.seen)
         findings = tuple(msgspec.convert(msgspec.to_builtins(each), Found) for each in found.findings)
         self._learn(ranges={**found.ranges, **more}, findings=findings)
+
+    def _equalized(self, seen: Mapping[str, Seen]) -> bool:
+        """Evens out channels between layers, where that gains; the float model answers as before."""
+        from edgeopt.graph.model import save
+        from edgeopt.quant.preparing.equalization import equalized
+
+        prepared = equalized(self.model, self.layers, seen)
+        if not prepared.changes:
+            return False
+        self.model = prepared.model
+        save(self.model, self.path)
+        self._learn(changes=(*self.known.changes, *prepared.changes))
+        return True
 
     def sensitivities(
         self,

@@ -29,6 +29,9 @@ OPERATORS = ("MatMul", "Gemm")
 _STRENGTHS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 _LEAST_GAIN = 0.8
 """Of the noise, what may be left at most; a factor is a node more where a runtime does not fuse it."""
+_LARGEST_FACTOR = (
+    256.0  # channels that are smaller still hardly count, and weights must stay what half precision holds
+)
 _PEAK_OVER_DEVIATION = 4.0  # of normal numbers, as many as are looked at
 _STEPS_OF_ACTIVATIONS, _STEPS_OF_WEIGHTS = 255.0, 127.0
 
@@ -81,7 +84,7 @@ def factors_for(lows: Array, highs: Array, weights: Array) -> Array | None:
 def _factors(peaks: Array, rows: Array, used: Array, share: float) -> Array:
     factors = peaks**share / rows ** (1.0 - share)
     middle = np.exp(np.log(factors[used]).mean())
-    return np.where(used, factors / middle, 1.0)
+    return np.where(used, np.clip(factors / middle, 1.0 / _LARGEST_FACTOR, _LARGEST_FACTOR), 1.0)
 
 
 def _noise(lows: Array, highs: Array, weights: Array) -> float:

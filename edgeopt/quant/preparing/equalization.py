@@ -1,0 +1,160 @@
+"""Evens out the channels between two layers, at no cost when the model runs (cross-layer equalization).
+
+What lies between passes factors of channels on (a Relu, a pool): so the weights before are divided by factors that
+the weights behind are multiplied with, and the floats stay what they are. As in `smoothing`, the factors are those
+with which rounding makes the least noise; the weights before have a scale for each channel, so they do not mind.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from edgeopt.backends.base import Array
+from edgeopt.graph.ledger import Change
+from edgeopt.graph.nodes import constant, is_op
+from edgeopt.graph.passes.base import plural
+from edgeopt.quant.layers import nodes_by_key
+from edgeopt.quant.preparing.base import Prepared
+from edgeopt.quant.preparing.smoothing import factors_for
+from edgeopt.quant.ranges import Seen
+from edgeopt.quant.records import Layer
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+_PASSED_ON = ("Relu", "LeakyRelu", "MaxPool", "AveragePool", "GlobalAveragePool")
+_BEFORE, _BEHIND = ("Conv", "Gemm", "MatMul"), ("Conv", "Gemm", "MatMul")
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A product, and all that read what comes of it."""
+
+    before: "ir.Node"
+    behind: "tuple[ir.Node, ...]"
+
+
+def equalized(model: "ir.Model", layers: Sequence[Layer], seen: Mapping[str, Seen]) -> Prepared:
+    """The same model with channels evened out where that gains; what was seen of its tensors holds no longer."""
+    copy = model.clone()
+    nodes = nodes_by_key(copy.graph)
+    own = {
+        nodes[layer.nodes[0]] for layer in layers if layer.weight and not layer.reason and len(layer.nodes) == 1
+    }
+    changed: list[str] = []
+    for node in list(copy.graph):
+        if node not in own or not is_op(node, *_BEFORE):
+            continue
+        end = _end_of(node)
+        pair = _pair(node, end, own)
+        told = seen.get(str(end.name))
+        if pair is None or told is None or told.channel_lows is None or told.channel_highs is None:
+            continue
+        weights = np.concatenate([_by_input(each) for each in pair.behind], axis=1)
+        axis = 1 if is_op(node, "Conv") else -1
+        if told.channel_axis != axis or len(told.channel_lows) != len(weights):
+            continue
+        factors = factors_for(told.channel_lows, told.channel_highs, weights)
+        if factors is None:
+            continue
+        _divide(pair.before, factors)
+        for each in pair.behind:
+            _multiply(each, factors)
+        changed.append(str(node.name))
+    what = f"evened out the channels behind {plural(len(changed), 'product')}"
+    return Prepared(copy, (Change(what, tuple(changed)),) if changed else (), ())
+
+
+def _end_of(node: "ir.Node") -> "ir.Value":
+    """Behind all that passes factors of channels on and is read by one node alone."""
+    value = node.outputs[0]
+    while True:
+        readers = list(value.uses())
+        if len(readers) != 1 or value.is_graph_output() or not is_op(readers[0].node, *_PASSED_ON):
+            return value
+        if is_op(node, "Gemm", "MatMul") and not is_op(readers[0].node, "Relu", "LeakyRelu"):
+            return value
+        value = readers[0].node.outputs[0]
+
+
+def _pair(node: "ir.Node", end: "ir.Value", own: "set[ir.Node]") -> _Pair | None:
+    """None where somebody else reads what would be divided, or weights are not theirs alone."""
+    readers = list(end.uses())
+    if not readers or end.is_graph_output() or any(use.idx != 0 or use.node not in own for use in readers):
+        return None
+    behind = tuple(use.node for use in readers)
+    alike = "Conv" if is_op(node, "Conv") else ""
+    if any(not is_op(each, *_BEHIND) or ("Conv" if is_op(each, "Conv") else "") != alike for each in behind):
+        return None
+    if any(each.attributes.get_int("transA", 0) for each in (node, *behind)):
+        return None
+    parts = [*node.inputs[1:], *(each.inputs[1] for each in behind)]
+    fine = all(_is_own(value) for value in parts if value is not None) and _is_plain(node)
+    return _Pair(node, behind) if fine and all(_is_plain(each) for each in behind) else None
+
+
+def _is_plain(node: "ir.Node") -> bool:
+    """With weights of one matrix, and a bias that is the same in all rows."""
+    weight = constant(node.inputs[1])
+    bias = constant(node.inputs[2]) if len(node.inputs) > 2 else None
+    matrix = is_op(node, "Conv") or (weight is not None and weight.ndim == 2)
+    return matrix and (bias is None or bias.ndim < 2 or bias.shape[0] == 1)
+
+
+def _is_own(value: "ir.Value") -> bool:
+    """A weight in the graph that one node reads."""
+    array = constant(value)
+    alone = value.is_initializer() and len(value.uses()) == 1 and not value.is_graph_output()
+    return alone and array is not None and array.dtype == np.float32
+
+
+def _by_input(node: "ir.Node") -> Array:
+    """How large the weights are, as a matrix from input channels to results."""
+    weight = constant(node.inputs[1])
+    assert weight is not None  # noqa: S101 - tells mypy; `_is_own` has seen it
+    if not is_op(node, "Conv"):
+        return weight.T if node.attributes.get_int("transB", 0) else weight
+    groups = node.attributes.get_int("group", 1)
+    sizes = np.sqrt((weight.reshape(*weight.shape[:2], -1).astype(np.float64) ** 2).sum(axis=2))
+    results, inputs = sizes.shape
+    matrix = np.zeros((inputs * groups, results))
+    for group in range(groups):
+        rows = slice(group * results // groups, (group + 1) * results // groups)
+        matrix[group * inputs : (group + 1) * inputs, rows] = sizes[rows].T
+    return matrix
+
+
+def _divide(node: "ir.Node", factors: Array) -> None:
+    """The results of a product."""
+    first = is_op(node, "Conv") or bool(node.attributes.get_int("transB", 0))
+    for value in node.inputs[1:]:
+        array = constant(value)
+        if value is None or array is None:
+            continue
+        along = factors.reshape(-1, *[1] * (array.ndim - 1)) if first and array.ndim > 1 else factors
+        if array.ndim == 2 and array.shape[0] == 1 and value is not node.inputs[1]:
+            along = factors  # a bias of Gemm as a row
+        _set(value, array / along)
+
+
+def _multiply(node: "ir.Node", factors: Array) -> None:
+    """The weights of a product by the channels that it reads."""
+    value = node.inputs[1]
+    array = constant(value)
+    assert value is not None and array is not None  # noqa: S101, PT018 - tells mypy; `_is_own` has seen it
+    if is_op(node, "Conv"):
+        groups = node.attributes.get_int("group", 1)
+        each = np.repeat(factors.reshape(groups, -1), array.shape[0] // groups, axis=0)
+        _set(value, array * each.reshape(*array.shape[:2], *[1] * (array.ndim - 2)))
+    elif node.attributes.get_int("transB", 0):
+        _set(value, array * factors)
+    else:
+        _set(value, array * factors[:, None])
+
+
+def _set(value: "ir.Value", array: Array) -> None:
+    import onnx_ir as ir
+
+    value.const_value = ir.tensor(np.ascontiguousarray(array, np.float32), name=value.name)
