@@ -49,6 +49,26 @@ LAYERS = (
             *("edgeopt.graph", "edgeopt.backends", "edgeopt.bench", "edgeopt.ops"),
         ),
     ),
+    (
+        "edgeopt.judging",
+        ("edgeopt.errors", "edgeopt.backends", "edgeopt.data", "edgeopt.graph", "edgeopt.judging"),
+    ),
+    # The engine of quantization measures nothing and hands nothing out: `quantizing` does.
+    (
+        "edgeopt.quant",
+        (
+            *("edgeopt.errors", "edgeopt.events", "edgeopt.backends", "edgeopt.data", "edgeopt.graph"),
+            *("edgeopt.profiles", "edgeopt.targets", "edgeopt.quant"),
+        ),
+    ),
+    (
+        "edgeopt.quantizing",
+        (
+            *("edgeopt.errors", "edgeopt.events", "edgeopt.version", "edgeopt.hw", "edgeopt.backends"),
+            *("edgeopt.data", "edgeopt.graph", "edgeopt.bundle", "edgeopt.profiles", "edgeopt.targets"),
+            *("edgeopt.analyzing", "edgeopt.bench", "edgeopt.judging", "edgeopt.quant", "edgeopt.quantizing"),
+        ),
+    ),
 )
 
 QT = ("PySide6", "PySide2", "PyQt6", "PyQt5", "shiboken6", "qtpy", "pyqtgraph")

@@ -12,9 +12,9 @@ from edgeopt.graph.accuracy import decibels
 from edgeopt.quant.forms.base import FormContext
 from edgeopt.quant.forms.int8 import FORM as INT8
 from edgeopt.quant.records import Range
-from edgeopt.quantizing.courses import Course
 from edgeopt.quantizing.records import CalibrationTried, Quantized, QuantizeRequest
 from edgeopt.quantizing.runs import Runs
+from edgeopt.quantizing.timing.courses import Course
 from edgeopt.quantizing.work import Work, prepare, unfit
 
 _CLOSE_DB = 0.5

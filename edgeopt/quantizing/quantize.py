@@ -7,10 +7,10 @@ import msgspec
 
 from edgeopt.bench.processes.workspace import WORK, workspace
 from edgeopt.events import Emit, ignore
-from edgeopt.quantizing.planned import planned
+from edgeopt.quantizing.planning.planned import planned
+from edgeopt.quantizing.planning.single import single
 from edgeopt.quantizing.records import PLAN, Quantized, QuantizeRequest, TargetSaid
 from edgeopt.quantizing.runs import Runs
-from edgeopt.quantizing.single import single
 from edgeopt.quantizing.work import Work, check_request, prepare
 
 

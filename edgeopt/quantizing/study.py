@@ -24,8 +24,8 @@ from edgeopt.quant.ranges import Seen
 from edgeopt.quant.records import Layer, Range, Sensitivity
 from edgeopt.quant.rules import rules_of
 from edgeopt.quant.settings import QuantSettings
-from edgeopt.quantizing.corrections import Corrections
 from edgeopt.quantizing.given import Given
+from edgeopt.quantizing.planning.corrections import Corrections
 from edgeopt.quantizing.records import Augment, Found
 from edgeopt.quantizing.runs import Outputs
 

@@ -21,14 +21,14 @@ from edgeopt.profiles import TargetProfile
 from edgeopt.quant.forms import form_named
 from edgeopt.quant.records import Layer
 from edgeopt.quant.settings import QuantSettings
-from edgeopt.quantizing.clock import Sources
-from edgeopt.quantizing.corrections import Corrections
-from edgeopt.quantizing.courses import Course, backends_for, courses_for, with_shapes
 from edgeopt.quantizing.given import Given, read_given
-from edgeopt.quantizing.proof import Judge
+from edgeopt.quantizing.planning.corrections import Corrections
+from edgeopt.quantizing.proving.proof import Judge
 from edgeopt.quantizing.records import METHODS, PLAN, QuantizeRequest
 from edgeopt.quantizing.runs import Runs
 from edgeopt.quantizing.study import Study, begin
+from edgeopt.quantizing.timing.clock import Sources
+from edgeopt.quantizing.timing.courses import Course, backends_for, courses_for, with_shapes
 from edgeopt.targets import profile_for
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from edgeopt.bench.rounds import latency_ms
 from edgeopt.errors import TrialError
 from edgeopt.events import Progress
 from edgeopt.quant.settings import QuantSettings
-from edgeopt.quantizing.courses import Course, backends_for
+from edgeopt.quantizing.timing.courses import Course, backends_for
 from edgeopt.search.lowering import NONE_LISTED, Lowered, lowered_variants
 from edgeopt.search.messages import Made, Make
 from edgeopt.search.outcome import Candidate, VariantReport

@@ -14,18 +14,18 @@ from edgeopt.graph.ledger import Change, LedgerEntry, Refusal
 from edgeopt.hw.probe import probe
 from edgeopt.judging.goals import Goal
 from edgeopt.quant.records import FLOAT
-from edgeopt.quantizing.choosing import Chooser
-from edgeopt.quantizing.clock import Sources
-from edgeopt.quantizing.courses import Course
-from edgeopt.quantizing.entry import Entry
-from edgeopt.quantizing.finish import fastest
 from edgeopt.quantizing.given import Given
-from edgeopt.quantizing.planned import hopeful, proven, shared_forms
-from edgeopt.quantizing.proof import Judge
+from edgeopt.quantizing.planning.choosing import Chooser
+from edgeopt.quantizing.planning.entry import Entry
+from edgeopt.quantizing.planning.planned import hopeful, proven, shared_forms
+from edgeopt.quantizing.proving.finish import fastest
+from edgeopt.quantizing.proving.proof import Judge
 from edgeopt.quantizing.records import QuantizeRequest, SampleUse
 from edgeopt.quantizing.runs import Runs
 from edgeopt.quantizing.study import begin
-from edgeopt.quantizing.tracks import Track, tracks_of
+from edgeopt.quantizing.timing.clock import Sources
+from edgeopt.quantizing.timing.courses import Course
+from edgeopt.quantizing.timing.tracks import Track, tracks_of
 from edgeopt.quantizing.work import Work, unfit
 from edgeopt.search.kitchen import Kitchen
 from edgeopt.search.plans import Planned, Plans

@@ -4,7 +4,7 @@ import msgspec
 
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.profiles import TargetProfile
-from edgeopt.quantizing.courses import Course, OptionValue
+from edgeopt.quantizing.timing.courses import Course, OptionValue
 
 
 class Planning(msgspec.Struct, frozen=True):

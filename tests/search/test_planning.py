@@ -10,7 +10,7 @@ from edgeopt.data import Samples, save_samples
 from edgeopt.hw.probe import probe
 from edgeopt.quant.forms import FORMS
 from edgeopt.quant.settings import QuantSettings
-from edgeopt.quantizing.courses import Course
+from edgeopt.quantizing.timing.courses import Course
 from edgeopt.search.messages import Made, Make
 from edgeopt.search.optimize import optimize
 from edgeopt.search.plans import Planning

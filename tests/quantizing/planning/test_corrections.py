@@ -4,7 +4,7 @@ import pytest
 from edgeopt.graph.model import load
 from edgeopt.graph.verify import compare_outputs
 from edgeopt.quant.settings import QuantSettings
-from edgeopt.quantizing.corrections import Corrections
+from edgeopt.quantizing.planning.corrections import Corrections
 from edgeopt.quantizing.runs import Runs
 from edgeopt.quantizing.study import begin
 from tests.conftest import seeded, write_onnx

@@ -6,10 +6,10 @@ from pathlib import Path
 from edgeopt.graph.accuracy import compare_outputs, lower_bound_db
 from edgeopt.judging.goals import Goal
 from edgeopt.judging.judged import Judged
-from edgeopt.quantizing.courses import Course
 from edgeopt.quantizing.records import Proof
 from edgeopt.quantizing.runs import Runs
 from edgeopt.quantizing.study import Study
+from edgeopt.quantizing.timing.courses import Course
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from edgeopt.bundle.facts import four_digits, tensor_of
 from edgeopt.bundle.manifest import file_digest
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.hw.device import fingerprint
-from edgeopt.quantizing.entry import Entry
+from edgeopt.quantizing.planning.entry import Entry
+from edgeopt.quantizing.proving.speed import RESULT, SOURCE, Measured
 from edgeopt.quantizing.records import File, Quantized
-from edgeopt.quantizing.speed import RESULT, SOURCE, Measured
 from edgeopt.quantizing.work import Work
 from edgeopt.version import __version__
 

@@ -18,8 +18,8 @@ from edgeopt.graph.analysis.roofline import Least, least
 from edgeopt.hw.device import Device
 from edgeopt.quant.plan.problem import Border
 from edgeopt.quant.records import Gain, Layer
-from edgeopt.quantizing.clock import Clock, Lap, Sources
-from edgeopt.quantizing.territory import CONVERSIONS, Territory, label_of, territory_of
+from edgeopt.quantizing.timing.clock import Clock, Lap, Sources
+from edgeopt.quantizing.timing.territory import CONVERSIONS, Territory, label_of, territory_of
 
 PHASE = "timing the layers"
 _TURNS = 2

@@ -6,11 +6,21 @@ import msgspec
 
 from edgeopt.bench.stats import Interval
 from edgeopt.graph.accuracy import decibels
-from edgeopt.quantizing.bundled import write_bundle
-from edgeopt.quantizing.courses import exact, is_inexact
-from edgeopt.quantizing.entry import Entry, share_of
+from edgeopt.quantizing.planning.entry import Entry, share_of
+from edgeopt.quantizing.proving.bundled import write_bundle
+from edgeopt.quantizing.proving.speed import (
+    FLOAT,
+    PHASE,
+    RESULT,
+    SOURCE,
+    Measured,
+    Runner,
+    Speed,
+    compared,
+    ranked,
+)
 from edgeopt.quantizing.records import PLAN, File, Outcome, Quantized
-from edgeopt.quantizing.speed import FLOAT, PHASE, RESULT, SOURCE, Measured, Runner, Speed, compared, ranked
+from edgeopt.quantizing.timing.courses import exact, is_inexact
 from edgeopt.quantizing.work import Work
 
 # A contest ends earlier where the answer is clear.

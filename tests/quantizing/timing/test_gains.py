@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from edgeopt.errors import EdgeoptError
-from edgeopt.quantizing.gains import gains, time_forms
+from edgeopt.quantizing.timing.gains import gains, time_forms
 from tests.quantizing.conftest import ROWS, WIDTH
 
 FEEDS = {"x": np.random.default_rng(3).standard_normal((ROWS, WIDTH)).astype(np.float32)}

@@ -6,7 +6,7 @@ from edgeopt.quant.layers import find_layers
 from edgeopt.quant.records import Range
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.quant.write import tensors_wanted, write
-from edgeopt.quantizing.territory import territory_of
+from edgeopt.quantizing.timing.territory import territory_of
 
 
 def kernel(*members, time_ms=1.0):

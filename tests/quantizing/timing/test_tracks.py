@@ -3,10 +3,10 @@ import pytest
 
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.quant.records import Gain
-from edgeopt.quantizing.courses import GROUPS, Course
-from edgeopt.quantizing.entry import options_for, quantized, settings_for, share_of
-from edgeopt.quantizing.gains import Timed
-from edgeopt.quantizing.tracks import Track, noise_of, worth
+from edgeopt.quantizing.planning.entry import options_for, quantized, settings_for, share_of
+from edgeopt.quantizing.timing.courses import GROUPS, Course
+from edgeopt.quantizing.timing.gains import Timed
+from edgeopt.quantizing.timing.tracks import Track, noise_of, worth
 
 
 def gains(form, **saves):

@@ -3,7 +3,7 @@ import pytest
 
 from edgeopt.data import Samples, save_samples
 from edgeopt.events import Progress
-from edgeopt.quantizing.speed import Runner, compared, ranked
+from edgeopt.quantizing.proving.speed import Runner, compared, ranked
 
 LIMIT_S = 30.0
 

@@ -3,7 +3,7 @@ import pytest
 
 from edgeopt.errors import MissingError, UsageError
 from edgeopt.hw.probe import probe
-from edgeopt.quantizing.courses import Course, backends_for, courses_for, is_inexact
+from edgeopt.quantizing.timing.courses import Course, backends_for, courses_for, is_inexact
 from edgeopt.targets import profile_for
 
 

@@ -3,8 +3,8 @@ import pytest
 
 from edgeopt.judging.goals import goal_from
 from edgeopt.quant.records import Plan, Point
-from edgeopt.quantizing.entry import write_entry
-from edgeopt.quantizing.planned import proven
+from edgeopt.quantizing.planning.entry import write_entry
+from edgeopt.quantizing.planning.planned import proven
 from edgeopt.quantizing.records import QuantizeRequest
 from edgeopt.quantizing.runs import Runs
 from edgeopt.quantizing.work import prepare

@@ -17,7 +17,7 @@ from edgeopt.bench.rounds import run_rounds, slice_ms
 from edgeopt.bench.stats import Interval, paired_ratios, sign_interval, verdict
 from edgeopt.errors import TrialError
 from edgeopt.events import Emit, Progress, ignore
-from edgeopt.quantizing.courses import OptionValue
+from edgeopt.quantizing.timing.courses import OptionValue
 
 PHASE = "measuring the speed"
 SOURCE, FLOAT, RESULT = "source", "float", "result"

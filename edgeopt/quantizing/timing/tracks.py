@@ -10,10 +10,10 @@ from edgeopt.events import Log, Progress
 from edgeopt.graph.accuracy import SILENT_POWER, Accuracy, compare_outputs
 from edgeopt.quant.forms import Form
 from edgeopt.quant.records import Gain
-from edgeopt.quantizing.courses import GROUP_SIZES, GROUPS, OPENVINO, Course, is_inexact
-from edgeopt.quantizing.entry import GROUPED, WEIGHTS_ALONE, settings_for
-from edgeopt.quantizing.gains import PHASE, Timed, time_forms
+from edgeopt.quantizing.planning.entry import GROUPED, WEIGHTS_ALONE, settings_for
 from edgeopt.quantizing.study import forms_for
+from edgeopt.quantizing.timing.courses import GROUP_SIZES, GROUPS, OPENVINO, Course, is_inexact
+from edgeopt.quantizing.timing.gains import PHASE, Timed, time_forms
 from edgeopt.quantizing.work import Work
 
 # Until these shares of the time limit are used up, another course is timed, and timed a second time.

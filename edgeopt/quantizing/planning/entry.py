@@ -7,9 +7,9 @@ from pathlib import Path
 from edgeopt.graph.ledger import Change
 from edgeopt.quant.records import FLOAT, Layer, Plan, Point
 from edgeopt.quant.settings import QuantSettings
-from edgeopt.quantizing.courses import GROUPS, OPENVINO, Course, OptionValue
 from edgeopt.quantizing.records import Proof
 from edgeopt.quantizing.study import Study
+from edgeopt.quantizing.timing.courses import GROUPS, OPENVINO, Course, OptionValue
 
 GROUPED = "int8-groups"
 WEIGHTS_ALONE = frozenset({"w8", "w4"})

@@ -11,8 +11,8 @@ from edgeopt.errors import EdgeoptError
 from edgeopt.events import Progress
 from edgeopt.quant.plan.choose import Chosen, choose
 from edgeopt.quant.records import Plan, Point, Sensitivity, Verdict
-from edgeopt.quantizing.entry import Entry, quantized, settings_for, write_entry
-from edgeopt.quantizing.tracks import Track, unfit_reasons
+from edgeopt.quantizing.planning.entry import Entry, quantized, settings_for, write_entry
+from edgeopt.quantizing.timing.tracks import Track, unfit_reasons
 from edgeopt.quantizing.work import Work
 
 _MOST_CHECKS = 14

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 
 from edgeopt.events import Log
 from edgeopt.quant.records import Plan, Point, Verdict
-from edgeopt.quantizing.choosing import Chooser, stepped_back
-from edgeopt.quantizing.courses import is_inexact
-from edgeopt.quantizing.entry import Entry
-from edgeopt.quantizing.finish import fastest, finish
+from edgeopt.quantizing.planning.choosing import Chooser, stepped_back
+from edgeopt.quantizing.planning.entry import Entry
+from edgeopt.quantizing.proving.finish import fastest, finish
 from edgeopt.quantizing.records import Quantized
-from edgeopt.quantizing.tracks import Track, tracks_of
+from edgeopt.quantizing.timing.courses import is_inexact
+from edgeopt.quantizing.timing.tracks import Track, tracks_of
 from edgeopt.quantizing.work import Work, unfit
 
 # A course whose best case is so much slower than that of another is not planned.

@@ -4,10 +4,10 @@ from edgeopt.errors import DataError, EdgeoptError, UsageError
 from edgeopt.events import Progress
 from edgeopt.quant.forms import Form, form_named
 from edgeopt.quant.records import FLOAT, Plan, Point, Verdict
-from edgeopt.quantizing.courses import GROUPS, OPENVINO, Course
-from edgeopt.quantizing.entry import GROUPED, Entry, settings_for, write_entry
-from edgeopt.quantizing.finish import fastest, finish
+from edgeopt.quantizing.planning.entry import GROUPED, Entry, settings_for, write_entry
+from edgeopt.quantizing.proving.finish import fastest, finish
 from edgeopt.quantizing.records import Quantized
+from edgeopt.quantizing.timing.courses import GROUPS, OPENVINO, Course
 from edgeopt.quantizing.work import Work, unfit
 
 

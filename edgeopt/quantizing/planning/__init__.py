@@ -1,0 +1,1 @@
+"""Which forms the layers get: of a plan, or one for all."""
