@@ -36,7 +36,7 @@ marked = $$(grep -rl --include='test_*.py' 'mark[.]$(1)' tests | sort)
 
 test: .venv/.dev
 	@$(PYTHON) -m pytest $(TOGETHER) -m 'not alone and not sweep'
-	@$(PYTHON) -m pytest -m alone $(call marked,alone)
+	@$(PYTHON) -m pytest -m 'alone and not sweep' $(call marked,alone)
 
 test-fast: .venv/.dev
 	@$(PYTHON) -m pytest $(TOGETHER) -m 'not slow and not alone and not sweep'
