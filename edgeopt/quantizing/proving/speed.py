@@ -22,7 +22,8 @@ from edgeopt.quantizing.timing.courses import OptionValue
 PHASE = "measuring the speed"
 SOURCE, FLOAT, RESULT = "source", "float", "result"
 """Who takes part: the source in plain ONNX Runtime, floats on the result's own backend, and the result."""
-_RANKING_ROUNDS = 7
+# Others on the machine only ever make a slice slower, so the quickest quarter tells more than the middle.
+_RANKING_ROUNDS, _UNDISTURBED = 11, 0.25
 # So many rounds before it is asked whether the answer is clear, and so often it may be asked: each look may err.
 _ROUNDS, _LOOKS = 11, 5
 _CONFIDENCE = 1 - 0.05 / _LOOKS
@@ -89,13 +90,13 @@ def _speed(first: Contender, other: Contender) -> Speed:
 
 
 def ranked(runners: Sequence[Runner], samples: Path, folder: Path) -> dict[int, float]:
-    """By place, the typical time of each that runs, from some rounds in which all take a turn."""
+    """By place, the undisturbed time of each that runs, from some rounds in which all take a turn."""
     with _loaded(runners, samples, folder) as (loaded, _):
         if not loaded:
             return {}
         run_rounds(list(loaded.values()), _RANKING_ROUNDS, _span_ms(loaded.values()))
         return {
-            place: float(np.median(loaded[each.name].slices_ms))
+            place: float(np.quantile(loaded[each.name].slices_ms, _UNDISTURBED))
             for place, each in enumerate(runners)
             if each.name in loaded and loaded[each.name].failure is None
         }
