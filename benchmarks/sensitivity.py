@@ -7,6 +7,7 @@ first: what the sum of their own noise says, and what running all of them at onc
 """
 
 import argparse
+import tempfile
 import time
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array
 from edgeopt.data import load_data
 from edgeopt.graph.accuracy import compare_outputs
-from edgeopt.graph.model import load
+from edgeopt.graph.model import load, save
 from edgeopt.quant.calibrate import calibrate
 from edgeopt.quant.forms import FormContext, form_named
 from edgeopt.quant.layers import find_layers
@@ -26,6 +27,8 @@ from edgeopt.quant.sensitivity.measure import sensitivities
 from edgeopt.quant.sensitivity.switchboard import Switchboard
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.quant.write import tensors_wanted
+from edgeopt.quantizing.records import QuantizeRequest
+from edgeopt.quantizing.work import prepared
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
 
@@ -43,12 +46,15 @@ def main() -> None:
     session.close()
     half = len(given) // 2
     samples = given[range(half, min(half + arguments.samples, len(given)))]
-    model = load(arguments.model).ir
+    # As `edgeopt quantize` prepares it: simulating a form takes a newer opset than many models have.
+    model = prepared(load(arguments.model), QuantizeRequest(arguments.model))
     layers = find_layers(model, {name: tuple(shape) for name, shape in given.shapes().items()})
     settings = QuantSettings()
-    ranges = calibrate(
-        arguments.model, given[range(half)], tensors_wanted(model, layers, settings), settings
-    ).ranges
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "float.onnx"
+        save(model, path)
+        tensors = tensors_wanted(model, layers, settings)
+        ranges = calibrate(path, given[range(half)], tensors, settings).ranges
     context = FormContext(arguments.backend, settings, ranges)
     form = form_named(arguments.form)
     forms = {layer.name: (form.name,) for layer in layers if not layer.reason and not form.fits(layer, context)}
