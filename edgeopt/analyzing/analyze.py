@@ -14,6 +14,7 @@ from edgeopt.analyzing.lane import Lane
 from edgeopt.analyzing.messages import Failed, RealShapes, Rewrites, Rewritten, Seen
 from edgeopt.analyzing.opportunities import find_all
 from edgeopt.analyzing.opportunities.view import View
+from edgeopt.bundle.deployment import SUFFIX
 from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.errors import MissingExtraError
 from edgeopt.events import Emit, Progress, ignore
@@ -73,7 +74,7 @@ def analyze(  # noqa: PLR0913 - all but the first two are optional and given by 
         profile_ops if isinstance(profile_ops, bool) else tuple(profile_ops),
     )  # fmt: skip
     path = Path(path)
-    if not is_bundle(path) and path.suffix != ".edgeopt":
+    if not is_bundle(path) and path.suffix != SUFFIX:
         return _model(path, wishes, emit)
     emit(Progress("checking digests", path.name))
     bundle = read_bundle(path)

@@ -10,6 +10,8 @@ from edgeopt.errors import BundleError
 
 SCHEMA = 1
 FILE = "deployment.toml"
+SUFFIX = ".edgeopt"
+"""Of a bundle, by which what is not there or broken is still known for one."""
 _LARGEST_BYTES = 4 << 20
 _HINT = "Restore the bundle from where it came."
 

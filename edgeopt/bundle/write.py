@@ -20,8 +20,6 @@ from edgeopt.data import write_archive
 from edgeopt.errors import UsageError
 
 MODEL_FOLDER = "model"
-SUFFIX = ".edgeopt"
-"""Of a bundle's folder, where something has to tell it from a file."""
 _MARK = ".edgeopt-partial-"
 
 

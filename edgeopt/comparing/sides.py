@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Backend, Options, TensorInfo
 from edgeopt.bench.apart import Apart
+from edgeopt.bundle.deployment import SUFFIX
 from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.comparing.records import Side
 from edgeopt.errors import EdgeoptError, InputError, MissingError, UsageError
@@ -36,7 +37,7 @@ class Named:
 def named(path: Path, backend: str | None) -> Named:
     """Reads what was named; a bundle runs as it says, unless a backend is named."""
     wanted = backend_named(backend) if backend else None
-    if is_bundle(path) or path.suffix == ".edgeopt":
+    if is_bundle(path) or path.suffix == SUFFIX:
         bundle = read_bundle(path)
         run = bundle.deployment.run
         own = wanted or backend_named(run.backend)

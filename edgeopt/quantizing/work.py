@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgeopt.bundle.write import SUFFIX, check_target
+from edgeopt.bundle.deployment import SUFFIX
+from edgeopt.bundle.write import check_target
 from edgeopt.data import save_samples
 from edgeopt.errors import UsageError, VerificationError
 from edgeopt.events import Emit, Log, Progress

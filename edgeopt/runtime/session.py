@@ -8,7 +8,7 @@ from pathlib import Path
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Array, Available, Backend, Feeds, Options, Placement, TensorInfo
 from edgeopt.backends.strictness import fallback
-from edgeopt.bundle.deployment import Deployment
+from edgeopt.bundle.deployment import SUFFIX, Deployment
 from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.errors import BundleError, MissingError, ModelError, UsageError
 from edgeopt.graph.files.sniff import check_file
@@ -118,7 +118,7 @@ def locate(path: Path, backend: str | None = None, options: Options | None = Non
         return Place(chosen, bundle.model, run.options, bundle.deployment)
     if not path.exists():
         raise ModelError(f"There is no model or bundle at '{path}'.", "Check the path.")
-    if path.suffix == ".edgeopt":
+    if path.suffix == SUFFIX:
         raise BundleError(
             f"'{path}' is a file; a bundle is a folder.", "Give the folder that 'edgeopt optimize' wrote."
         )

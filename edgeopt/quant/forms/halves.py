@@ -65,29 +65,21 @@ def fake_weights(kind: str, weight: Array, layer: Layer, context: FormContext) -
     return _halved(kind, weight)
 
 
-def fake_input(
+def fake(
     kind: str,
+    before: bool,
     graph: "ir.Graph",
     node: "ir.Node",
     value: "ir.Value",
     layer: Layer,  # noqa: ARG001 - a form's functions take all the same
     context: FormContext,  # noqa: ARG001
 ) -> "ir.Value":
+    """What a node reads, put before it, or what it gives, put behind."""
     down, up = _there_and_back(Writer(graph, counted=True), kind, value)
-    graph.insert_before(node, [down, up])
-    return up.outputs[0]
-
-
-def fake_output(
-    kind: str,
-    graph: "ir.Graph",
-    node: "ir.Node",
-    value: "ir.Value",
-    layer: Layer,  # noqa: ARG001 - a form's functions take all the same
-    context: FormContext,  # noqa: ARG001
-) -> "ir.Value":
-    down, up = _there_and_back(Writer(graph, counted=True), kind, value)
-    graph.insert_after(node, [down, up])
+    if before:
+        graph.insert_before(node, [down, up])
+    else:
+        graph.insert_after(node, [down, up])
     return up.outputs[0]
 
 
@@ -212,8 +204,8 @@ def _form(kind: str, title: str, backends: tuple[str, ...], lowest_opset: int) -
         fits=partial(fits, kind),
         write=partial(write, kind),
         fake_weights=partial(fake_weights, kind),
-        fake_input=partial(fake_input, kind),
-        fake_output=partial(fake_output, kind),
+        fake_input=partial(fake, kind, True),
+        fake_output=partial(fake, kind, False),
     )
 
 

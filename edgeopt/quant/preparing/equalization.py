@@ -6,7 +6,6 @@ with which rounding makes the least noise; the weights before have a scale for e
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,15 +24,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 _PASSED_ON = ("Relu", "LeakyRelu", "MaxPool", "AveragePool", "GlobalAveragePool")
-_BEFORE, _BEHIND = ("Conv", "Gemm", "MatMul"), ("Conv", "Gemm", "MatMul")
-
-
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    """A product, and all that read what comes of it."""
-
-    before: "ir.Node"
-    behind: "tuple[ir.Node, ...]"
+_PRODUCTS = ("Conv", "Gemm", "MatMul")
 
 
 def equalized(model: "ir.Model", layers: Sequence[Layer], seen: Mapping[str, Seen]) -> Prepared:
@@ -45,22 +36,22 @@ def equalized(model: "ir.Model", layers: Sequence[Layer], seen: Mapping[str, See
     }
     changed: list[str] = []
     for node in list(copy.graph):
-        if node not in own or not is_op(node, *_BEFORE):
+        if node not in own or not is_op(node, *_PRODUCTS):
             continue
         end = _end_of(node)
-        pair = _pair(node, end, own)
+        behind = _behind(node, end, own)
         told = seen.get(str(end.name))
-        if pair is None or told is None or told.channel_lows is None or told.channel_highs is None:
+        if not behind or told is None or told.channel_lows is None or told.channel_highs is None:
             continue
-        weights = np.concatenate([_by_input(each) for each in pair.behind], axis=1)
+        weights = np.concatenate([_by_input(each) for each in behind], axis=1)
         axis = 1 if is_op(node, "Conv") else -1
         if told.channel_axis != axis or len(told.channel_lows) != len(weights):
             continue
         factors = factors_for(told.channel_lows, told.channel_highs, weights)
         if factors is None:
             continue
-        _divide(pair.before, factors)
-        for each in pair.behind:
+        _divide(node, factors)
+        for each in behind:
             _multiply(each, factors)
         changed.append(str(node.name))
     what = f"evened out the channels behind {plural(len(changed), 'product')}"
@@ -79,28 +70,29 @@ def _end_of(node: "ir.Node") -> "ir.Value":
         value = readers[0].node.outputs[0]
 
 
-def _pair(node: "ir.Node", end: "ir.Value", own: "set[ir.Node]") -> _Pair | None:
-    """None where somebody else reads what would be divided, or weights are not theirs alone."""
+def _behind(node: "ir.Node", end: "ir.Value", own: "set[ir.Node]") -> "tuple[ir.Node, ...]":
+    """The products that read the end; none where somebody else does too, or weights are not theirs alone."""
     readers = list(end.uses())
-    if not readers or end.is_graph_output() or any(use.idx != 0 or use.node not in own for use in readers):
-        return None
+    if end.is_graph_output() or any(use.idx != 0 or use.node not in own for use in readers):
+        return ()
     behind = tuple(use.node for use in readers)
-    alike = "Conv" if is_op(node, "Conv") else ""
-    if any(not is_op(each, *_BEHIND) or ("Conv" if is_op(each, "Conv") else "") != alike for each in behind):
-        return None
-    if any(each.attributes.get_int("transA", 0) for each in (node, *behind)):
-        return None
+    if any(not is_op(each, *_PRODUCTS) or is_op(each, "Conv") != is_op(node, "Conv") for each in behind):
+        return ()
     parts = [*node.inputs[1:], *(each.inputs[1] for each in behind)]
-    fine = all(_is_own(value) for value in parts if value is not None) and _is_plain(node)
-    return _Pair(node, behind) if fine and all(_is_plain(each) for each in behind) else None
+    alone = all(_is_own(value) for value in parts if value is not None)
+    return behind if alone and all(_is_plain(each) for each in (node, *behind)) else ()
 
 
 def _is_plain(node: "ir.Node") -> bool:
-    """With weights of one matrix, and a bias that is the same in all rows."""
+    """With weights of one matrix, a bias that is the same in all rows, and channels last in what it reads."""
     weight = constant(node.inputs[1])
     bias = constant(node.inputs[2]) if len(node.inputs) > 2 else None
     matrix = is_op(node, "Conv") or (weight is not None and weight.ndim == 2)
-    return matrix and (bias is None or bias.ndim < 2 or bias.shape[0] == 1)
+    return (
+        matrix
+        and not node.attributes.get_int("transA", 0)
+        and (bias is None or bias.ndim < 2 or bias.shape[0] == 1)
+    )
 
 
 def _is_own(value: "ir.Value") -> bool:
@@ -128,15 +120,13 @@ def _by_input(node: "ir.Node") -> Array:
 
 def _divide(node: "ir.Node", factors: Array) -> None:
     """The results of a product."""
-    first = is_op(node, "Conv") or bool(node.attributes.get_int("transB", 0))
-    for value in node.inputs[1:]:
-        array = constant(value)
-        if value is None or array is None:
-            continue
-        along = factors.reshape(-1, *[1] * (array.ndim - 1)) if first and array.ndim > 1 else factors
-        if array.ndim == 2 and array.shape[0] == 1 and value is not node.inputs[1]:
-            along = factors  # a bias of Gemm as a row
-        _set(value, array / along)
+    value, bias = node.inputs[1], node.inputs[2] if len(node.inputs) > 2 else None
+    array = constant(value)
+    assert value is not None and array is not None  # noqa: S101, PT018 - tells mypy; `_is_own` has seen it
+    results_first = is_op(node, "Conv") or bool(node.attributes.get_int("transB", 0))
+    _set(value, array / (factors.reshape(-1, *[1] * (array.ndim - 1)) if results_first else factors))
+    if bias is not None and (added := constant(bias)) is not None:
+        _set(bias, added / factors)
 
 
 def _multiply(node: "ir.Node", factors: Array) -> None:

@@ -13,19 +13,16 @@ from edgeopt.quantizing.records import QuantizeRequest
 from edgeopt.runtime.check import check
 
 
-def ask(model, out, data):
+def ask(model, out, data, **wishes):
     options = {"threads": 1}
-    return quantize(
-        QuantizeRequest(
-            *(model, out, data), method="int8", backend="onnxruntime-cpu", options=options, time_limit_s=8.0
-        )
-    )
+    given = {"method": "int8", "backend": "onnxruntime-cpu", "options": options, "time_limit_s": 8.0}
+    return quantize(QuantizeRequest(model, out, data, **given, **wishes))
 
 
 @pytest.fixture(scope="module")
 def made(stack_model, stack_data, tmp_path_factory):
     out = tmp_path_factory.mktemp("made") / "stack.edgeopt"
-    return ask(stack_model, out, stack_data), out
+    return ask(stack_model, out, stack_data, check_targets=("cpu-avx2",)), out
 
 
 def test_the_bundle_runs_as_the_result_was_proved(made, stack_data):
@@ -42,6 +39,12 @@ def test_the_bundle_runs_as_the_result_was_proved(made, stack_data):
     stored = bundle.golden("outputs")
     assert compare_outputs(stored, answers).snr_db > 80
     assert compare_outputs(bundle.golden("reference"), answers).snr_db == pytest.approx(found.proof.snr_db, abs=3)
+
+
+def test_other_targets_are_asked_about_the_model_in_it(made):
+    found, _ = made
+    assert [row.target for row in found.targets] == ["cpu-avx2"]
+    assert found.targets[0].reason
 
 
 def test_it_tells_what_was_proved_and_how_it_was_made(made):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, is_op, label
+from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label
 from edgeopt.graph.passes.knowledge.linear import fits, new_weight, weights_of, why_not_weights
 from edgeopt.graph.passes.knowledge.names import separate_names
 from edgeopt.graph.passes.knowledge.resizing import described, taps_of
@@ -111,7 +111,8 @@ def _weighed(
     resizing = _RESIZED_PIXEL * pixels * weights.shape[1] * conv.attributes.get_int("group", 1)
     if (dearer := grown * outputs * weights.size / (outputs * weights.size + resizing)) > 1:
         return f"the convolution alone would take about {dearer:.1f} times as long as both do now"
-    if (grown - 1) * weights.nbytes > limit_bytes:
+    held = 0 if constant(conv.inputs[1]) is None else weights.nbytes
+    if grown * weights.nbytes - held > limit_bytes:
         return f"the weights of the convolution would be {grown:.0f} times as large"
     wide = weights.astype(np.float64)
     for one in folded:  # each takes the first axis of the kernel, and leaves the new one as the last

@@ -75,9 +75,12 @@ def why_not_copied(linear: "ir.Node", limit_bytes: int) -> str | None:
 
 
 def spreads_weights(node: "ir.Node") -> bool:
-    """Whether all that reads a node's result has it for weights, so that computing it now would only take room."""
+    """Whether all that reads a node's result has it for weights, so that computing it now would only take room.
+
+    Not those of a MatMul, which exporters repeat for each matrix of a batch, and other passes want to see.
+    """
     uses = node.outputs[0].uses()
-    return is_op(node, "Expand") and all(is_op(use.node, *LINEAR) and use.idx > 0 for use in uses)
+    return is_op(node, "Expand") and all(is_op(use.node, *_SPATIAL, "Gemm") and use.idx > 0 for use in uses)
 
 
 def why_not_behind(linear: "ir.Node", user: "ir.Node", limit_bytes: int) -> str | None:
