@@ -21,8 +21,7 @@ from edgeopt.errors import EdgeoptError
 from edgeopt.graph.analysis import OpTimes
 from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.analysis.onnx import analyze_onnx
-from edgeopt.quant.qdq import quantize_static
-from edgeopt.quant.settings import QuantSettings
+from edgeopt.quantizing.api import quantize
 
 _WANTED = 0.95
 _CALIBRATED_WITH = 8
@@ -55,7 +54,9 @@ def _int8(model: Path, data: Path, folder: Path) -> Iterator[Path]:
     command = [sys.executable, "-m", "edgeopt", "simplify", str(model), "-o", str(clean)]
     try:
         subprocess.run(command, capture_output=True, check=True)
-        quantize_static(clean, _samples(clean, data), QuantSettings(), out)
+        samples = _samples(clean, data)
+        feeds = (samples.feeds(number) for number in range(len(samples)))
+        quantize(clean, out, data=feeds, method="int8", backend="onnxruntime-cpu")
     except (EdgeoptError, subprocess.CalledProcessError, ValueError) as error:
         print(f"| {out.stem} | | | | | cannot be made: {str(error)[:80]} | | | |")
         return

@@ -19,11 +19,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgeopt.backends import backend_named
+from edgeopt.backends.base import Array
 from edgeopt.bench.memory import peak_bytes, resident_bytes
 from edgeopt.data import Samples, load_data
 from edgeopt.graph.model import load
 from edgeopt.quant.layers import find_layers
-from edgeopt.quant.qdq import SampleReader
 from edgeopt.quant.ranges import METHODS
 from edgeopt.quant.ranges.histogram import BINS
 from edgeopt.quant.settings import QuantSettings
@@ -126,10 +126,20 @@ def of_peer(model: Path, samples: Samples, tensors: Sequence[str], bins: int) ->
         calibrator.select_tensors_to_calibrate = lambda graph: (set(tensors), select(graph)[1])
         calibrator.augment_graph()
         calibrator.create_inference_session()
-        calibrator.collect_data(SampleReader(samples))
+        calibrator.collect_data(_Reader(samples))
         data = calibrator.compute_data()
     # edgeopt's ranges have 0 inside.
     return {name: (min(float(each.lowest), 0.0), max(float(each.highest), 0.0)) for name, each in data.items()}
+
+
+class _Reader:
+    """What its calibrators ask for samples."""
+
+    def __init__(self, samples: Samples) -> None:
+        self._feeds = (samples.feeds(number) for number in range(len(samples)))
+
+    def get_next(self) -> dict[str, Array] | None:
+        return next(self._feeds, None)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from edgeopt.hw.device import Device
 from edgeopt.profiles import (
     BACKENDS,
     PLANNED_BACKENDS,
-    PLANNED_VARIANTS,
     Resolved,
     TargetProfile,
     Value,
@@ -131,23 +130,14 @@ def profile_for(device: Device, target: str | None = None, named: str | Path | N
 
 
 def planned_names(profile: TargetProfile) -> tuple[str, ...]:
-    """The backends and variants in it that this version knows by name only."""
-    return tuple(
-        name
-        for name in (*profile.backends.order, *profile.precision.ladder)
-        if name in PLANNED_BACKENDS or name in PLANNED_VARIANTS
-    )
+    """The backends in it that this version knows by name only."""
+    return tuple(name for name in profile.backends.order if name in PLANNED_BACKENDS)
 
 
 def without_planned(profile: TargetProfile) -> TargetProfile:
     """The profile without those."""
-    ladder = tuple(name for name in profile.precision.ladder if name not in PLANNED_VARIANTS)
     order = tuple(name for name in profile.backends.order if name in BACKENDS)
-    return msgspec.structs.replace(
-        profile,
-        precision=msgspec.structs.replace(profile.precision, ladder=ladder),
-        backends=msgspec.structs.replace(profile.backends, order=order),
-    )
+    return msgspec.structs.replace(profile, backends=msgspec.structs.replace(profile.backends, order=order))
 
 
 def runtime_space(profile: TargetProfile, device: Device) -> dict[str, dict[str, tuple[Value, ...]]]:

@@ -1,10 +1,18 @@
 """What tests of several folders share: tiny models with seeded weights, data for them, and bundles."""
 
+import atexit
 import gc
 import json
 import os
 import shutil
+import tempfile
 
+# Nobody's own cache; and of searches nothing is kept but where a test asks for it, or the second would not search.
+_CACHE = "edgeopt-test-cache-"
+if _CACHE not in os.environ.get("EDGEOPT_CACHE", ""):  # a worker has the one of what started it
+    os.environ["EDGEOPT_CACHE"] = tempfile.mkdtemp(prefix=_CACHE)
+    os.environ["EDGEOPT_CACHE_LIMIT"] = "0"
+    atexit.register(shutil.rmtree, os.environ["EDGEOPT_CACHE"], ignore_errors=True)
 # Before numpy starts a thread for each core, in each of a thousand processes that tests start too.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -24,7 +32,7 @@ name = "quick"
 title = "What a tiny model needs"
 extends = "generic-cpu"
 [precision]
-ladder = ["source", "cleaned", "lowered", "ort-static-int8", "ort-dynamic-int8"]
+ladder = ["source", "cleaned", "lowered", "int8", "int8-dynamic"]
 [backends]
 order = ["onnxruntime-cpu"]
 """
@@ -36,7 +44,7 @@ name = "short"
 title = "A search that is over at once"
 extends = "generic-cpu"
 [precision]
-ladder = ["source", "ort-static-int8"]
+ladder = ["source", "int8"]
 [backends]
 order = ["onnxruntime-cpu"]
 [search]

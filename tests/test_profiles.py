@@ -47,8 +47,10 @@ def test_the_shipped_profiles():
         assert profile.precision.ladder[0] == "source"
         assert profile.backends.order[0] in profile.runtime
         if profile.match.accelerator is None:
-            # Plans take longer than a search of a minute has.
-            assert set(profile.precision.ladder) == {*profiles.VARIANTS} - {"planned"}
+            # The forms after it are for where it is not ready in time.
+            ladder = profile.precision.ladder
+            assert ladder[:4] == ("source", "cleaned", "lowered", "planned")
+            assert set(ladder[4:]) == {"int8", "int8-groups", "int8-dynamic"}
 
 
 def test_names_are_files_and_ranks_leave_no_tie():
@@ -95,7 +97,6 @@ def test_the_words_are_those_of_the_other_parts():
     assert set(profiles.VARIANTS) == {recipe.name for recipe in RECIPES}
     assert tuple(p.name for p in PASSES) == words.PASSES
     assert not set(words.PLANNED_BACKENDS) & set(words.BACKENDS)
-    assert not set(words.PLANNED_VARIANTS) & set(words.VARIANTS)
 
 
 @pytest.mark.parametrize("backend", profiles.BACKENDS)
@@ -182,7 +183,7 @@ def test_a_profile_that_extends_itself(write):
             "architectures in [match] does not know 'x86'",
             "'x86_64'",
         ),
-        (CHILD + '[precision]\nladder = ["nncf-int-8"]', "does not know 'nncf-int-8'", "'nncf-int8'"),
+        (CHILD + '[precision]\nladder = ["int-8"]', "does not know 'int-8'", "'int8'"),
         (CHILD + '[quantization]\nweight_type = "int4"', "weight_type in [quantization]", "'int8'"),
         (
             CHILD + '[backends]\norder = ["openvino"]',

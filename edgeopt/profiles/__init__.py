@@ -29,7 +29,6 @@ from edgeopt.profiles.words import (
     BACKENDS,
     INTEGER_TYPES,
     PLANNED_BACKENDS,
-    PLANNED_VARIANTS,
     VARIANTS,
 )
 
@@ -39,7 +38,6 @@ __all__ = [
     "BACKENDS",
     "INTEGER_TYPES",
     "PLANNED_BACKENDS",
-    "PLANNED_VARIANTS",
     "SCHEMA",
     "VARIANTS",
     "AcceleratorNeed",

@@ -71,7 +71,7 @@ def _words(profile: TargetProfile) -> Iterator[tuple[str, tuple[str, ...], tuple
     if not isinstance(profile.graph.passes, str):
         yield "passes in [graph]", profile.graph.passes, words.PASSES
     yield "layout in [graph]", (profile.graph.layout,), words.LAYOUTS
-    yield "ladder in [precision]", profile.precision.ladder, (*words.VARIANTS, *words.PLANNED_VARIANTS)
+    yield "ladder in [precision]", profile.precision.ladder, words.VARIANTS
     quantization = profile.quantization
     yield "activation_type in [quantization]", (quantization.activation_type,), words.INTEGER_TYPES
     yield "weight_type in [quantization]", (quantization.weight_type,), words.INTEGER_TYPES

@@ -66,13 +66,15 @@ VARIANTS = (
     "cleaned",
     "lowered",
     "planned",
-    "nncf-w8",
-    "ort-dynamic-int8",
-    "nncf-int8",
-    "ort-static-int8",
+    "int8",
+    "int8-groups",
+    "int8-dynamic",
+    "a16w8",
+    "w8",
+    "w4",
+    "fp16",
+    "bf16",
 )
-# Known, so that profiles for such devices can be written and read; this version makes none of them.
-PLANNED_VARIANTS = ("fp16",)
 
 INTEGER_TYPES = ("uint8", "int8")
 CALIBRATIONS = ("minmax", "moving-average", "percentile", "entropy", "mse", "distribution")
@@ -232,7 +234,6 @@ __all__ = [
     "PICTURE_LAYOUTS",
     "PICTURE_TYPES",
     "PLANNED_BACKENDS",
-    "PLANNED_VARIANTS",
     "RUNTIME_NEEDS",
     "RUNTIME_OPTIONS",
     "SIMD_NAMES",

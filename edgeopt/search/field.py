@@ -18,7 +18,7 @@ from edgeopt.quantizing.timing.courses import Course, backends_for
 from edgeopt.search.lowering import NONE_LISTED, Lowered, lowered_variants
 from edgeopt.search.messages import Made, Make
 from edgeopt.search.outcome import Candidate, VariantReport
-from edgeopt.search.plans import Planning, Plans
+from edgeopt.search.plans import Planned, Planning, Plans
 from edgeopt.search.prepare import Search
 from edgeopt.search.recipes import PLANNED, Recipe, recipe_named
 from edgeopt.search.screen import Entry, screen
@@ -56,8 +56,8 @@ class Field:
         self.entries: list[Entry] = []
         self.paths: dict[tuple[str, str], Path] = {}
         """By variant, and by backend where it is made for that alone."""
-        self.forms: dict[str, dict[str, list[str]]] = {}
-        """Of the planned variants: by backend and form, the layers."""
+        self.forms: dict[tuple[str, str], dict[str, list[str]]] = {}
+        """Of the quantized variants: by variant and backend, the layers of each form."""
 
     def gather(self) -> None:
         """Makes the variants and screens their candidates."""
@@ -65,7 +65,7 @@ class Field:
         waiting = list(self._wanted())
         if "cleaned" in waiting:
             waiting.remove("cleaned")
-            for job, made in make_all([self.search.maker], [self._job("cleaned")], self._deadline()):
+            for job, made in self._made([self.search.maker], [self._job("cleaned")], self._deadline()):
                 self._ready(job, made)
         if PLANNED not in waiting:
             self._make([job for name in waiting for job in self._jobs(name)])
@@ -120,7 +120,7 @@ class Field:
         maker = Maker(self.search.folder)
         try:
             job = self._job(PLANNED, planning=self._planning(until))
-            for _, made in make_all([maker], [job], until):
+            for _, made in self._made([maker], [job], until):
                 self._ready(job, made)
                 if isinstance(made, Made) and made.plans is not None:
                     return frozenset(made.plans.covered)
@@ -154,8 +154,7 @@ class Field:
     def _is_covered(self, name: str, covered: frozenset[str]) -> bool:
         """Whether a plan looked at all that this recipe could give; then that is reported."""
         recipe = recipe_named(name)
-        mine = set(recipe.backends) & set(self.search.profile.backends.order)
-        if not mine <= covered:
+        if not set(_backends(recipe, self.search)) <= covered:
             return False
         self.variants.append(VariantReport(name, recipe.title, failure=_COVERED))
         return True
@@ -163,11 +162,14 @@ class Field:
     def _make(self, jobs: list[Make]) -> None:
         second = [Maker(self.search.folder) for _ in range(min(_MAKERS, len(jobs)) - 1)]
         try:
-            for job, made in make_all([self.search.maker, *second], jobs, self._deadline()):
+            for job, made in self._made([self.search.maker, *second], jobs, self._deadline()):
                 self._ready(job, made)
         finally:
             for maker in second:
                 maker.close()
+
+    def _made(self, makers: list[Maker], jobs: list[Make], until: float) -> Iterator[tuple[Make, Made | Failed]]:
+        return make_all(makers, jobs, until, self.search.memory)
 
     def _deadline(self) -> float:
         return self.search.until(_MAKING_SHARE)
@@ -191,9 +193,9 @@ class Field:
         return [self._job(name, one) for one in lowered_variants(self.search.profile)]
 
     def _job(self, name: str, lowered: Lowered | None = None, planning: Planning | None = None) -> Make:
-        search, split = self.search, self.search.course.split
+        search, split, recipe = self.search, self.search.course.split, recipe_named(name)
         folder = search.folder / "variants" / name
-        out = (folder / lowered.backends[0] if lowered else folder) / recipe_named(name).file
+        out = (folder / lowered.backends[0] if lowered else folder) / recipe.file
         out.parent.mkdir(parents=True)
         quantization = msgspec.convert(msgspec.to_builtins(search.profile.quantization), QuantSettings)
         passes = search.profile.graph.passes
@@ -209,7 +211,7 @@ class Field:
             settings=quantization,
             transformer=search.facts.transformer,
             passes=None if isinstance(passes, str) else passes,
-            backends=lowered.backends if lowered else (),
+            backends=lowered.backends if lowered else _backends(recipe, search) if recipe.uniform else (),
             lowerings=lowered.lowerings if lowered else (),
             planning=planning,
         )
@@ -217,27 +219,36 @@ class Field:
     def _ready(self, job: Make, made: Made | Failed) -> None:
         if isinstance(made, Failed):
             self.variants.append(
-                VariantReport(job.recipe, _title(job), failure=made.message, backends=job.backends)
+                VariantReport(
+                    job.recipe, _title(job), failure=made.message, backends=job.backends if job.lowerings else ()
+                )
             )
         elif made.plans is not None:
-            self._enter_plans(made.plans, made.seconds)
+            self._enter_plans(job.recipe, made.plans, made.seconds)
         else:
             self._enter(job.recipe, Path(job.out_path), made, job)
 
-    def _enter_plans(self, plans: Plans, seconds: float) -> None:
-        title = recipe_named(PLANNED).title
+    def _enter_plans(self, name: str, plans: Plans, seconds: float) -> None:
+        title = recipe_named(name).title
         if not plans.variants:
-            found = VariantReport(PLANNED, title, seconds=seconds, failure=plans.reason, ledger=plans.ledger)
+            found = VariantReport(name, title, seconds=seconds, failure=plans.reason, ledger=plans.ledger)
             self.variants.append(found)
         for one in plans.variants:
             path = Path(one.path)
-            self.paths[PLANNED, one.backend] = path
-            self.forms[one.backend] = one.forms
+            self.paths[name, one.backend] = path
+            self.forms[name, one.backend] = one.forms
             size = sum(file.stat().st_size for file in path.parent.iterdir())
             backends = (one.backend,)
-            found = VariantReport(PLANNED, title, size, seconds, ledger=one.ledger, backends=backends)
-            self.variants.append(found)
-            self._screen(Candidate(PLANNED, one.backend, dict(one.options)))
+            self.variants.append(VariantReport(name, title, size, seconds, ledger=one.ledger, backends=backends))
+            for candidate in self._candidates(name, one):
+                self._screen(candidate)
+
+    def _candidates(self, name: str, one: Planned) -> list[Candidate]:
+        """A plan holds with its own options alone; a form is tried with each that changes its numbers."""
+        if name == PLANNED:
+            return [Candidate(name, one.backend, dict(one.options))]
+        found = first_candidates(name, (one.backend,), self.space, self.shapes, self.threads, self.settled)
+        return [msgspec.structs.replace(each, options={**each.options, **one.options}) for each in found]
 
     def _enter(self, name: str, path: Path, made: Made, job: Make | None = None) -> None:
         backends = job.backends if job else ()
@@ -261,6 +272,11 @@ class Field:
         return max(0.0, self.search.until(1.0) - time.monotonic())
 
 
+def _backends(recipe: Recipe, search: Search) -> tuple[str, ...]:
+    """Those that the recipe is for and the profile knows."""
+    return tuple(name for name in search.profile.backends.order if name in recipe.backends)
+
+
 def _why_not(recipe: Recipe, search: Search) -> str | None:
     if recipe.needs_data and not search.given:
         return "needs data to calibrate or to check it: give some with --data"
@@ -268,12 +284,14 @@ def _why_not(recipe: Recipe, search: Search) -> str | None:
         return "too few samples to calibrate and check apart"
     if recipe.by_backend and not lowered_variants(search.profile):
         return NONE_LISTED
+    if not _backends(recipe, search):
+        return "no backend of the profile computes it faster than floats"
     missing = [package for package in recipe.needs if importlib.util.find_spec(package) is None]
     return f"the Python package '{missing[0]}' is not installed" if missing else None
 
 
 def _title(job: Make) -> str:
-    return Lowered(job.backends, job.lowerings).title if job.backends else recipe_named(job.recipe).title
+    return Lowered(job.backends, job.lowerings).title if job.lowerings else recipe_named(job.recipe).title
 
 
 def _static_shapes(search: Search) -> dict[str, list[int]] | None:

@@ -14,15 +14,13 @@ from edgeopt.graph.ledger import Change, LedgerEntry, Refusal
 from edgeopt.hw.probe import probe
 from edgeopt.judging.goals import Goal
 from edgeopt.quant.records import FLOAT
-from edgeopt.quantizing.given import Given
 from edgeopt.quantizing.planning.choosing import Chooser
 from edgeopt.quantizing.planning.entry import Entry
 from edgeopt.quantizing.planning.planned import hopeful, proven, shared_forms
 from edgeopt.quantizing.proving.finish import fastest
 from edgeopt.quantizing.proving.proof import Judge
-from edgeopt.quantizing.records import QuantizeRequest, SampleUse
+from edgeopt.quantizing.records import QuantizeRequest
 from edgeopt.quantizing.runs import Runs
-from edgeopt.quantizing.study import begin
 from edgeopt.quantizing.timing.clock import Sources
 from edgeopt.quantizing.timing.courses import Course
 from edgeopt.quantizing.timing.tracks import Track, tracks_of
@@ -30,10 +28,8 @@ from edgeopt.quantizing.work import Work, unfit
 from edgeopt.search.kitchen import Kitchen
 from edgeopt.search.plans import Planned, Plans
 from edgeopt.search.recipes import PLANNED
+from edgeopt.search.studying import folder_of, given_by, put, samples_of, studied
 
-_OPSET = 17
-# With fewer to check, the plan and its proof share them.
-_FEWEST_TO_PART = 6
 # Another backend is planned until this share of the time is used up; what is planned is written after.
 _PLANNING_ENDS = 0.6
 # Until this share, combinations of forms are run; those that have not been by then are no choice.
@@ -102,13 +98,10 @@ def _plans(kitchen: Kitchen, work: Work, entries: Sequence[Entry], seen: tuple[s
 
 
 def _written(kitchen: Kitchen, work: Work, entry: Entry) -> Planned:
-    """Puts the file into a folder of its own, as a bundle takes all that lies beside it."""
-    from edgeopt.graph.model import load, save
+    from edgeopt.graph.model import load
 
-    out = kitchen.out.parent / entry.course.backend / kitchen.out.name
-    out.parent.mkdir(parents=True)
     model = load(entry.path).ir
-    save(model, out)
+    out = put(kitchen, model, entry.course.backend)
     forms: dict[str, list[str]] = {}
     for layer, form in entry.choices.items():
         forms.setdefault(form, []).append(layer)
@@ -141,24 +134,17 @@ def _ledger_entry(work: Work, entry: Entry) -> LedgerEntry:
 def _work(kitchen: Kitchen, runs: Runs, begun: float) -> Work:
     """What the methods of quantization work with, from what the search has prepared."""
     from edgeopt.data import save_samples
-    from edgeopt.graph.model import load
-    from edgeopt.graph.passes import PassContext
-    from edgeopt.graph.passes.cleaning import raise_opset
 
     planning = kitchen.planning
-    if planning is None or kitchen.samples is None:
-        raise ModelError("A plan needs data.", "Give some with --data.")
-    folder = kitchen.out.parent / "work"
-    folder.mkdir(parents=True)
-    given = _given(kitchen, runs)
-    save_samples(given.samples, folder / "samples")
+    if planning is None:
+        raise ModelError("A plan needs a goal.", "That is a fault of edgeopt: please report it.")
+    folder, samples = folder_of(kitchen), samples_of(kitchen)
+    save_samples(samples, folder / "samples")
+    given = given_by(kitchen)
     wanted = sorted({*given.plan, *given.prove})
-    answers = runs.source_outputs(kitchen.source, [given.samples.feeds(k) for k in wanted])
-    model = load(kitchen.base).ir
-    if model.opset_imports.get("", _OPSET) < _OPSET:
-        model = raise_opset.PASS.apply(model, PassContext(target_opset=_OPSET)).model
-    reference = dict(zip(wanted, answers, strict=True))
-    study = begin(model, given, reference, kitchen.settings, folder / "study")
+    runs.inputs(kitchen.source)  # and with that, which backend judges
+    answers = runs.source_outputs(kitchen.source, [samples.feeds(k) for k in wanted])
+    study = studied(kitchen, dict(zip(wanted, answers, strict=True)))
     goal = Goal(floor=planning.floor_db, budget="")
     request = QuantizeRequest(kitchen.base, goal=goal, time_limit_s=planning.limit_s)
     return Work(
@@ -176,20 +162,6 @@ def _work(kitchen: Kitchen, runs: Runs, begun: float) -> Work:
         source_bytes=kitchen.source.stat().st_size,
         sources=Sources(folder),
     )
-
-
-def _given(kitchen: Kitchen, runs: Runs) -> Given:
-    """Of the samples that check, the first two thirds plan, and the rest tries the plan."""
-    samples, planning = kitchen.samples, kitchen.planning
-    assert samples is not None  # noqa: S101 - `_work` has looked
-    assert planning is not None  # noqa: S101 - likewise
-    count, first, check = len(samples), len(samples) - len(kitchen.check_samples), len(kitchen.check_samples)
-    held = check // 3 if check >= _FEWEST_TO_PART else 0
-    plan_on = range(first, count - held)
-    prove = range(count - held, count) if held else plan_on
-    calibrate = range(len(kitchen.calibration) if kitchen.calibration is not None else 0)
-    use = SampleUse(count, len(calibrate), len(plan_on), len(prove), shared=not held)
-    return Given(runs.inputs(kitchen.source), samples, None, calibrate, plan_on, prove, use)
 
 
 def _backends(courses: Sequence[Course]) -> tuple[str, ...]:

@@ -2,10 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
-from edgeopt.data import Samples
 from edgeopt.graph.ledger import Ledger
 from edgeopt.profiles import BACKENDS
+from edgeopt.quant.forms import FORMS
+from edgeopt.quantizing.planning.entry import GROUPED
+from edgeopt.quantizing.timing.courses import GROUPS
 from edgeopt.search.kitchen import Kitchen
 from edgeopt.search.plans import Plans
 
@@ -13,6 +16,8 @@ from edgeopt.search.plans import Plans
 ORT = tuple(name for name in BACKENDS if name.startswith("onnxruntime-"))
 OPENVINO = tuple(name for name in BACKENDS if name.startswith("openvino-"))
 PLANNED = "planned"
+# They calibrate nothing, and a screen on made-up inputs tells whether a value left their range.
+_FLOATS = frozenset({"fp16", "bf16"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,7 @@ class Recipe:
     needs_data: bool = False
     """It calibrates, or its accuracy can only be judged on real data."""
     uniform: bool = False
-    """One precision for all layers, which a plan looks at too: made only where there is no plan."""
+    """One form for all layers, which a plan looks at too: made only where there is no plan."""
     numeric: str = "precision"
     """The runtime option that changes its numbers: every value of it is a candidate of its own."""
 
@@ -64,37 +69,10 @@ def _planned(kitchen: Kitchen) -> Plans:
     return plan(kitchen)
 
 
-def _ort_static(kitchen: Kitchen) -> Ledger:
-    from edgeopt.quant.qdq import quantize_static
+def _in_one_form(form: str, kitchen: Kitchen) -> Plans:
+    from edgeopt.search.forming import form_all
 
-    quantize_static(kitchen.base, _calibration(kitchen), kitchen.settings, kitchen.out)
-    return ()
-
-
-def _ort_dynamic(kitchen: Kitchen) -> Ledger:
-    from edgeopt.quant.dynamic import quantize_dynamic
-
-    quantize_dynamic(kitchen.base, kitchen.settings, kitchen.out)
-    return ()
-
-
-def _nncf_int8(kitchen: Kitchen) -> Ledger:
-    from edgeopt.quant.nncf_int8 import quantize
-
-    quantize(kitchen.base, _calibration(kitchen), kitchen.out, kitchen.transformer)
-    return ()
-
-
-def _nncf_weights(kitchen: Kitchen) -> Ledger:
-    from edgeopt.quant.weights import compress
-
-    compress(kitchen.base, kitchen.out)
-    return ()
-
-
-def _calibration(kitchen: Kitchen) -> Samples:
-    assert kitchen.calibration is not None  # noqa: S101 - recipes that calibrate are only tried with data
-    return kitchen.calibration
+    return form_all(kitchen, form)
 
 
 # In the order in which they are made: what others start from first, what takes long last.
@@ -120,46 +98,19 @@ RECIPES = (
         ("onnxruntime", "onnx_ir"),
         needs_data=True,
     ),
-    Recipe(
-        "ort-static-int8",
-        "8-bit weights and activations (ONNX Runtime, QDQ)",
-        "model.onnx",
-        ORT,
-        _ort_static,
-        ("onnxruntime", "onnx"),
-        needs_data=True,
-        uniform=True,
-    ),
-    Recipe(
-        "ort-dynamic-int8",
-        "8-bit weights, activations quantized at run time (ONNX Runtime)",
-        "model.onnx",
-        ORT,
-        _ort_dynamic,
-        ("onnxruntime", "onnx"),
-        needs_data=True,
-        uniform=True,
-    ),
-    Recipe(
-        "nncf-w8",
-        "8-bit weights (NNCF), activations quantized by groups at run time",
-        "model.xml",
-        OPENVINO,
-        _nncf_weights,
-        ("nncf", "openvino"),
-        needs_data=True,
-        uniform=True,
-        numeric="dynamic_quantization_group_size",
-    ),
-    Recipe(
-        "nncf-int8",
-        "8-bit weights and activations (NNCF)",
-        "model.xml",
-        OPENVINO,
-        _nncf_int8,
-        ("nncf", "openvino"),
-        needs_data=True,
-        uniform=True,
+    *(
+        Recipe(
+            form.name,
+            form.title,
+            "model.onnx",
+            form.backends,
+            partial(_in_one_form, form.name),
+            ("onnxruntime", "onnx_ir"),
+            needs_data=form.name not in _FLOATS,
+            uniform=True,
+            numeric=GROUPS if form.name == GROUPED else "precision",
+        )
+        for form in FORMS
     ),
 )
 

@@ -13,7 +13,7 @@ from edgeopt.search.field import Field
 from edgeopt.search.lowering import NAME as LOWERED
 from edgeopt.search.outcome import Candidate, CandidateReport, Outcome, Proof
 from edgeopt.search.prepare import Search
-from edgeopt.search.recipes import PLANNED, recipe_named
+from edgeopt.search.recipes import recipe_named
 from edgeopt.search.screen import Entry
 from edgeopt.version import __version__
 
@@ -63,7 +63,7 @@ def deployment_of(
         run=Run(candidate.backend, f"{MODEL_FOLDER}/{file}", candidate.options),
         inputs=[tensor_of(i) for i in search.facts.inputs],
         outputs=[tensor_of(o) for o in search.facts.outputs],
-        steps=_steps(search, candidate, field.forms.get(candidate.backend, {})),
+        steps=_steps(search, candidate, field.forms.get((candidate.variant, candidate.backend), {})),
         device=fingerprint(search.device),
         runtimes={r.name: r.version for r in search.device.runtimes},
         evidence=evidence,
@@ -106,7 +106,7 @@ def _steps(search: Search, candidate: Candidate, forms: Mapping[str, list[str]])
         Step(
             candidate.variant,
             {
-                **({form: list(layers) for form, layers in forms.items()} if candidate.variant == PLANNED else {}),
+                **{form: list(layers) for form, layers in forms.items()},
                 "calibration_samples": search.course.split.calibration_count,
                 "activation_type": quantization.activation_type,
                 "weight_type": quantization.weight_type,

@@ -64,7 +64,7 @@ def search(model, folder, older=None, **options):
 @pytest.fixture(scope="session")
 def with_data(tmp_path_factory, conv_model, conv_data, quick_profile):
     folder = tmp_path_factory.mktemp("with-data")
-    return search(conv_model, folder, data=conv_data, profile=quick_profile, time_limit_s=4)
+    return search(conv_model, folder, data=conv_data, profile=quick_profile, time_limit_s=6)
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,7 @@ def test_the_model_is_never_touched_and_nothing_is_left_beside_the_bundle(with_d
 
 @pytest.mark.alone
 def test_every_variant_of_the_ladder_is_accounted_for(with_data, without_data):
-    ladder = ["source", "cleaned", "lowered", "ort-static-int8", "ort-dynamic-int8"]
+    ladder = ["source", "cleaned", "lowered", "int8", "int8-dynamic"]
     for found in (with_data, without_data):
         assert sorted(v.name for v in found.outcome.variants) == sorted(ladder)
         for variant in found.outcome.variants:
@@ -53,9 +53,9 @@ def test_the_winner_is_proved_fast_and_good(with_data):
 
 @pytest.mark.alone
 def test_eight_bits_are_tried_with_data(with_data):
-    static = next(c for c in with_data.outcome.candidates if c.candidate.variant == "ort-static-int8")
+    static = next(c for c in with_data.outcome.candidates if c.candidate.variant == "int8")
     assert 20 < static.accuracy_db < 150
-    assert next(v for v in with_data.outcome.variants if v.name == "ort-static-int8").size_bytes
+    assert next(v for v in with_data.outcome.variants if v.name == "int8").size_bytes
 
 
 @pytest.mark.alone

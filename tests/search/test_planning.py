@@ -30,7 +30,7 @@ name = "planning"
 title = "A plan, and what it replaces"
 extends = "generic-cpu"
 [precision]
-ladder = ["source", "cleaned", "planned", "ort-static-int8"]
+ladder = ["source", "cleaned", "planned", "int8"]
 [backends]
 order = ["onnxruntime-cpu"]
 """
@@ -127,8 +127,8 @@ def searched(tmp_path_factory, products, data):
 def test_a_search_races_the_plan_and_spares_what_it_covers(searched):
     outcome, seconds, _ = searched
     by_name = {variant.name: variant for variant in outcome.variants}
-    assert set(by_name) == {"source", "cleaned", "planned", "ort-static-int8"}
-    plan, uniform = by_name["planned"].failure, by_name["ort-static-int8"].failure
+    assert set(by_name) == {"source", "cleaned", "planned", "int8"}
+    plan, uniform = by_name["planned"].failure, by_name["int8"].failure
     assert (uniform == COVERED) != (plan == LATE)
     raced = [one for one in outcome.candidates if one.candidate.variant == "planned"]
     assert bool(raced) != bool(plan)

@@ -109,12 +109,12 @@ def test_a_profile_says_how_pictures_become_the_input(prepared, conv_model, tmp_
 def test_what_this_version_does_not_have_is_left_out_and_told(prepared, conv_model, tmp_path):
     profile = tmp_path / "mine.toml"
     profile.write_text(
-        'name = "mine"\ntitle = "M"\nextends = "generic-cpu"\n[precision]\nladder = ["source", "fp16"]\n'
+        'name = "mine"\ntitle = "M"\nextends = "generic-cpu"\n[precision]\nladder = ["source", "cleaned"]\n'
         '[backends]\norder = ["onnxruntime-cpu", "onnxruntime-webgpu"]\n[search]\ntime_limit_s = 33\n'
     )
     found = prepared(conv_model, profile=profile)
     assert found.profile.backends.order == ("onnxruntime-cpu",)
-    assert any("onnxruntime-webgpu, fp16" in warning for warning in found.warnings)
+    assert any("not yet: onnxruntime-webgpu" in warning for warning in found.warnings)
     assert found.limit_s == 33
 
 

@@ -18,5 +18,6 @@ def test_every_backend_of_a_recipe_reads_its_file():
 
 
 def test_whatever_changes_the_precision_asks_for_data():
-    assert all(recipe.exact != recipe.needs_data for recipe in RECIPES)
+    floats = {"fp16", "bf16"}  # made-up inputs tell whether something left their range
+    assert all(recipe.exact != recipe.needs_data for recipe in RECIPES if recipe.name not in floats)
     assert [recipe.name for recipe in RECIPES if recipe.exact] == ["source", "cleaned", "lowered"]

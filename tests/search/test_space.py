@@ -1,4 +1,3 @@
-import pytest
 
 from edgeopt.search.space import baseline, first_candidates, neighbours
 
@@ -31,16 +30,17 @@ def test_a_float_variant_runs_once_for_each_precision():
 
 
 def test_compressed_weights_run_once_for_each_group_size():
-    assert options(first_candidates("nncf-w8", BOTH, SPACE, None)) == [
+    assert options(first_candidates("int8-groups", BOTH, SPACE, None)) == [
+        ("onnxruntime-cpu", {}),
         ("openvino-cpu", {"dynamic_quantization_group_size": 32}),
         ("openvino-cpu", {"dynamic_quantization_group_size": 128}),
     ]
 
 
-@pytest.mark.parametrize(("variant", "backend"), [("ort-static-int8", BOTH[0]), ("nncf-int8", BOTH[1])])
-def test_a_variant_runs_only_where_it_is_read(variant, backend):
-    assert {c.backend for c in first_candidates(variant, BOTH, SPACE, None)} == {backend}
-    assert not first_candidates(variant, [name for name in BOTH if name != backend], SPACE, None)
+def test_a_form_runs_only_where_it_is_computed_faster_than_floats():
+    assert {c.backend for c in first_candidates("int8-dynamic", BOTH, SPACE, None)} == {BOTH[0]}
+    assert not first_candidates("int8-dynamic", BOTH[1:], SPACE, None)
+    assert not first_candidates("a16w8", BOTH, SPACE, None)
 
 
 def test_open_shapes_are_fixed_where_that_helps():

@@ -25,9 +25,9 @@ def cleaned(found, written):
     """The outcome as if a quantized variant had won: its passes are those of the cleaned model."""
     variants = [
         {"name": "cleaned", "title": "exact graph rewrites", "ledger": written},
-        {"name": "ort-static-int8", "title": "8-bit", "ledger": []},
+        {"name": "int8", "title": "8-bit", "ledger": []},
     ]
-    winner = {**found["winner"], "variant": "ort-static-int8"}
+    winner = {**found["winner"], "variant": "int8"}
     return read_result({**found, "variants": variants, "winner": winner})
 
 

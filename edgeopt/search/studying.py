@@ -1,0 +1,73 @@
+"""What both makers of quantized variants begin with, a study of the cleaned model, and how they put files away."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgeopt.backends.base import Array
+from edgeopt.data import Samples
+from edgeopt.errors import ModelError
+from edgeopt.quantizing.given import Given
+from edgeopt.quantizing.records import SampleUse
+from edgeopt.quantizing.study import Study, begin
+from edgeopt.search.inspect import describe
+from edgeopt.search.kitchen import Kitchen
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+_OPSET = 17
+# With fewer to check, the plan and its proof share them.
+_FEWEST_TO_PART = 6
+
+
+def studied(kitchen: Kitchen, reference: Mapping[int, Mapping[str, Array]]) -> Study:
+    """`reference`: what the source answers to those samples on which something is judged."""
+    from edgeopt.graph.model import load
+    from edgeopt.graph.passes import PassContext
+    from edgeopt.graph.passes.cleaning import raise_opset
+
+    model = load(kitchen.base).ir
+    if model.opset_imports.get("", _OPSET) < _OPSET:
+        model = raise_opset.PASS.apply(model, PassContext(target_opset=_OPSET)).model
+    folder = folder_of(kitchen) / "study"
+    return begin(model, given_by(kitchen), reference, kitchen.settings, folder)
+
+
+def given_by(kitchen: Kitchen) -> Given:
+    """Of the samples that check, the first two thirds plan, and the rest tries the plan."""
+    from edgeopt.graph.model import load
+
+    samples = samples_of(kitchen)
+    count, first, check = len(samples), len(samples) - len(kitchen.check_samples), len(kitchen.check_samples)
+    held = check // 3 if check >= _FEWEST_TO_PART else 0
+    plan_on = range(first, count - held)
+    prove = range(count - held, count) if held else plan_on
+    calibrate = range(len(kitchen.calibration) if kitchen.calibration is not None else 0)
+    use = SampleUse(count, len(calibrate), len(plan_on), len(prove), shared=not held)
+    inputs = describe(load(kitchen.source)).inputs
+    return Given(inputs, samples, None, calibrate, plan_on, prove, use)
+
+
+def samples_of(kitchen: Kitchen) -> Samples:
+    """Those that calibrate and those that check; the ones that prove are not among them."""
+    if kitchen.samples is None:
+        raise ModelError("Quantizing needs data.", "Give some with --data.")
+    return kitchen.samples
+
+
+def folder_of(kitchen: Kitchen) -> Path:
+    """Where it works; beside what it makes, as that is deleted with it."""
+    folder = kitchen.out.parent / "work"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def put(kitchen: Kitchen, model: "ir.Model", backend: str) -> Path:
+    """Writes a model into a folder of its own, as a bundle takes all that lies beside it."""
+    from edgeopt.graph.model import save
+
+    out = kitchen.out.parent / backend / kitchen.out.name
+    out.parent.mkdir(parents=True)
+    save(model, out)
+    return out
