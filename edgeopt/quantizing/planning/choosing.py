@@ -10,7 +10,7 @@ import msgspec
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import Progress
 from edgeopt.quant.plan.choose import Chosen, choose
-from edgeopt.quant.records import Plan, Point, Sensitivity, Verdict
+from edgeopt.quant.records import FLOAT, Gain, Plan, Point, Sensitivity, Verdict
 from edgeopt.quantizing.planning.entry import Entry, quantized, settings_for, write_entry
 from edgeopt.quantizing.timing.tracks import Track, unfit_reasons
 from edgeopt.quantizing.work import Work
@@ -55,9 +55,8 @@ class Chooser:
                 leading = max(dict.fromkeys(forms), key=forms.count)
                 alone = self._chosen(tuple(each for each in self.sensitivities if each.form == leading))
                 found.append(self._entry(alone))
-            found += [
-                entry for form in self.track.timed.form_ms if (entry := self._uniform(form, main)) is not None
-            ]
+            for form in self.track.timed.form_ms:
+                found += self._uniform(form, main)
         return found
 
     def check(self, choices: Mapping[str, str]) -> Score:
@@ -102,13 +101,23 @@ class Chooser:
         entry.points = [point for point in found.frontier if point.expected_ms > found.point.expected_ms][::-1]
         return entry
 
-    def _uniform(self, form: str, main: Entry) -> Entry | None:
-        """All layers that take a form, where that meets the goal: no conversions are left within the model."""
+    def _uniform(self, form: str, main: Entry) -> list[Entry]:
+        """One form alone, where that meets the goal: no conversions are left within the model.
+
+        On all layers that take it, and on those with weights: the products of attention change what runs around
+        them, which no time of a single layer tells.
+        """
+        alone = {gain.layer: gain for gain in self.track.timed.gains if gain.form == form}
+        weighted = {layer.name for layer in self.work.study.layers if layer.weight}
+        those = {name: gain for name, gain in alone.items() if name in weighted}
+        several = [alone, those] if len(those) < len(alone) else [alone]
+        return [entry for gains in several if (entry := self._alone(form, gains, main)) is not None]
+
+    def _alone(self, form: str, gains: Mapping[str, Gain], main: Entry) -> Entry | None:
         track, goal = self.track, self.work.request.goal
-        choices = {gain.layer: form for gain in track.timed.gains if gain.form == form}
+        choices = dict.fromkeys(gains, form)
         assert main.plan is not None  # noqa: S101 - `_entry` made it
-        saved_ms = sum(gain.saves_ms for gain in track.timed.gains if gain.form == form)
-        expected_ms = track.timed.float_ms - saved_ms
+        expected_ms = track.timed.float_ms - sum(gain.saves_ms for gain in gains.values())
         if (
             not choices
             or choices == main.choices
@@ -122,12 +131,7 @@ class Chooser:
         snr_db, low_db = (value, low) if goal.is_ratio else (None, None)
         point = Point(choices, expected_ms, snr_db or 0.0, snr_db, low_db)
         before = {verdict.layer: verdict for verdict in main.plan.verdicts}
-        verdicts = tuple(
-            Verdict(name, form, f"{form}: all layers in it run quicker than some")
-            if name in choices and before[name].form != form
-            else before[name]
-            for name in before
-        )
+        verdicts = tuple(_instead(before[name], choices.get(name, FLOAT)) for name in before)
         frontier = sorted([*main.plan.frontier, point], key=lambda each: -each.expected_ms)
         entry.plan = self._plan(entry, point, tuple(frontier), verdicts)
         entry.points = [main.plan.chosen, *main.points]
@@ -154,6 +158,18 @@ class Chooser:
         if kind == "checked":
             return self.work.folder / "checked.onnx"
         return self.work.folder / f"plan-{len(list(self.work.folder.glob('plan-*.onnx')))}.onnx"
+
+
+def _instead(verdict: Verdict, form: str) -> Verdict:
+    """What one form alone made of a layer that the plan had another for."""
+    if verdict.form == form:
+        return verdict
+    why = (
+        "kept float: with no form here the whole model runs quicker"
+        if form == FLOAT
+        else f"{form}: all layers in it run quicker than some"
+    )
+    return msgspec.structs.replace(verdict, form=form, reason=why)
 
 
 def stepped_back(work: Work, entry: Entry) -> Entry:
