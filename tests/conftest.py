@@ -1,18 +1,14 @@
 """What tests of several folders share: tiny models with seeded weights, data for them, and bundles."""
 
 import atexit
+import contextlib
 import gc
 import json
 import os
 import shutil
+import subprocess
 import tempfile
 
-# Nobody's own cache; and of searches nothing is kept but where a test asks for it, or the second would not search.
-_CACHE = "edgeopt-test-cache-"
-if _CACHE not in os.environ.get("EDGEOPT_CACHE", ""):  # a worker has the one of what started it
-    os.environ["EDGEOPT_CACHE"] = tempfile.mkdtemp(prefix=_CACHE)
-    os.environ["EDGEOPT_CACHE_LIMIT"] = "0"
-    atexit.register(shutil.rmtree, os.environ["EDGEOPT_CACHE"], ignore_errors=True)
 # Before numpy starts a thread for each core, in each of a thousand processes that tests start too.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -26,6 +22,14 @@ from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Tensor
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
+
+# Nobody's own cache; and of searches nothing is kept but where a test asks for it, or the second would not search.
+_CACHE = "edgeopt-test-cache-"
+if _CACHE not in os.environ.get("XDG_CACHE_HOME", ""):  # a worker has the one of what started it
+    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix=_CACHE)
+    os.environ["EDGEOPT_CACHE_LIMIT"] = "0"
+    os.environ.pop("EDGEOPT_CACHE", None)
+    atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
 QUICK_PROFILE = """
 name = "quick"
@@ -99,6 +103,29 @@ def null_model(tmp_path):
         return path
 
     return write
+
+
+@pytest.fixture
+def full_disk(tmp_path):
+    """A small file system, and what fills it up."""
+    folder = tmp_path / "full"
+    folder.mkdir()
+    mount, umount = (shutil.which(program) for program in ("mount", "umount"))
+    command = [mount, "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    if not mount or not umount or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("a small file system cannot be mounted here, which takes the rights of an administrator")
+
+    def fill():
+        filler = os.open(folder / "filler", os.O_CREAT | os.O_WRONLY)
+        with contextlib.suppress(OSError):
+            while True:
+                os.write(filler, bytes(4096))
+        os.close(filler)
+
+    try:
+        yield folder, fill
+    finally:
+        subprocess.run([umount, "-l", str(folder)], check=True)
 
 
 @pytest.fixture(scope="session")

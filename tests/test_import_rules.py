@@ -87,7 +87,6 @@ KNOW_THE_COMMAND_LINE = ("edgeopt.cli", "edgeopt.__main__", "edgeopt_agent", "ed
 HEAVY = (
     "onnxruntime",
     "openvino",
-    "nncf",
     "onnxscript",
     "onnx",
     "onnx_ir",
@@ -218,7 +217,7 @@ PLANTED = (
     ("edgeopt.errors", "import edgeopt.events"),
     ("edgeopt.events", "import numpy"),
     ("edgeopt.search.race", "from edgeopt.cli.console import execute"),
-    ("edgeopt.quant.calibrate", "from nncf import quantize"),
+    ("edgeopt.quant.calibrate", "from onnxruntime import quantization"),
     ("edgeopt.cli.probe", "from rich.table import Table"),
     ("edgeopt.cli.probe", "def show():\n    from PySide6 import QtWidgets"),
     ("edgeopt.runtime.session", "def serve():\n    import starlette.applications"),

@@ -2,18 +2,31 @@
 
 import contextlib
 import os
+import sys
 from pathlib import Path
+
+VARIABLE = "EDGEOPT_CACHE"
+"""Names the folder itself, whatever the system's habits are."""
 
 
 def user_cache_folder() -> Path | None:
-    """`$XDG_CACHE_HOME/edgeopt`; a relative value is ignored, as the XDG specification asks."""
+    """`$EDGEOPT_CACHE`, or `edgeopt` in the folder that the system has for such things.
+
+    `$XDG_CACHE_HOME` comes first among those; a relative value is ignored, as the XDG specification asks.
+    """
+    if own := os.environ.get(VARIABLE, ""):
+        return Path(own).absolute()
     named = os.environ.get("XDG_CACHE_HOME", "")
     if named and Path(named).is_absolute():
         return Path(named) / "edgeopt"
+    local = os.environ.get("LOCALAPPDATA", "")
+    if os.name == "nt" and local:
+        return Path(local) / "edgeopt" / "Cache"
     try:
-        return Path.home() / ".cache" / "edgeopt"
+        home = Path.home()
     except RuntimeError:
         return None
+    return home / ("Library/Caches" if sys.platform == "darwin" else ".cache") / "edgeopt"
 
 
 def put(file: Path, content: bytes) -> str | None:

@@ -16,19 +16,30 @@ def call_in_child(library: str, function: str, timeout_s: float) -> object:
     """What `library.function()` returns there as plain data, or `Unavailable` with what went wrong."""
     import json
     import subprocess
+    import tempfile
+    from contextlib import ExitStack, suppress
 
     root = str(Path(__file__).resolve().parents[2])
     name = f"{library}.{function}()"
+    environment = dict(os.environ)
     try:
-        done = subprocess.run(
-            (sys.executable, "-P", "-c", _PROGRAM, root, library, function),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=timeout_s,
-            check=False,
-            encoding="utf-8",
-            errors="replace",
-        )
+        with ExitStack() as stack:
+            # ONNX Runtime leaves a file in the folder for temporary files. Named as a search's, and swept up with
+            # those; where none can be made, it goes without.
+            with suppress(OSError):
+                prefix = f"edgeopt-work-{os.getpid()}-"
+                folder = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
+                environment["TMPDIR"] = stack.enter_context(folder)
+            done = subprocess.run(
+                (sys.executable, "-P", "-c", _PROGRAM, root, library, function),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=timeout_s,
+                check=False,
+                encoding="utf-8",
+                errors="replace",
+                env=environment,
+            )
     except subprocess.TimeoutExpired:
         return Unavailable(f"{name} gave no answer within {timeout_s:g} s")
     except (OSError, ValueError) as error:

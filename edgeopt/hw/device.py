@@ -261,7 +261,7 @@ class Unavailable(msgspec.Struct, frozen=True):
     """The edgeopt extra that would bring it, where one does."""
 
 
-TOOLS = frozenset({"nncf", "onnx", "onnxscript"})
+TOOLS = frozenset({"onnx", "onnxscript"})
 """What makes models and does not run them."""
 
 
@@ -298,6 +298,11 @@ def fingerprint(device: Device) -> dict[str, str]:
     return {
         name: hashlib.sha256(msgspec.json.encode(part, order="sorted")).hexdigest() for name, part in parts.items()
     }
+
+
+def device_for_evidence(device: Device) -> Device:
+    """What evidence keeps of it: all facts, without where they come from and which of many machines it is."""
+    return msgspec.structs.replace(device, sources={}, unavailable={}, identity=None)
 
 
 def _allowed(limits: Limits, cluster: Cluster) -> int:

@@ -19,6 +19,16 @@ class _Line(msgspec.Struct, frozen=True):
     data: msgspec.Raw = msgspec.Raw()
 
 
+def result_line(text: bytes, kind: str) -> bytes | None:
+    """Of several events, one a line, as `--json` prints them, the last result of this kind."""
+    for one in reversed(text.splitlines()):
+        if one.startswith(b'{"event"'):
+            line = msgspec.json.decode(one, type=_Line)
+            if (line.event, line.kind) == ("result", kind):
+                return one
+    return None
+
+
 def read_device(path: Path) -> Device:
     """The record, alone or as the result that `edgeopt probe --json` prints; unknown keys are ignored."""
     try:
@@ -28,6 +38,7 @@ def read_device(path: Path) -> Device:
             f"The device record '{path}' cannot be read: {error.strerror or error}.", _HINT
         ) from error
     try:
+        text = result_line(text, "probe") or text
         line = msgspec.json.decode(text, type=_Line)
         if line.event is not None:
             if (line.event, line.kind) != ("result", "probe"):

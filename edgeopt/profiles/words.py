@@ -197,7 +197,6 @@ class RuntimeNeed(NamedTuple):
 RUNTIME_NEEDS = {
     "onnxruntime": RuntimeNeed("ONNX Runtime", "pip install 'edgeopt[cpu]'"),
     "openvino": RuntimeNeed("OpenVINO", "pip install 'edgeopt[openvino]'"),
-    "nncf": RuntimeNeed("NNCF", "pip install 'edgeopt[optimize]'"),
     "tensorrt": RuntimeNeed("TensorRT", "it comes from NVIDIA, with JetPack on a Jetson"),
     "CPUExecutionProvider": RuntimeNeed("ONNX Runtime's CPUExecutionProvider", "pip install 'edgeopt[cpu]'"),
     "CUDAExecutionProvider": RuntimeNeed("ONNX Runtime's CUDAExecutionProvider", "pip install 'edgeopt[cuda]'"),

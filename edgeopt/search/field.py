@@ -56,8 +56,8 @@ class Field:
         self.entries: list[Entry] = []
         self.paths: dict[tuple[str, str], Path] = {}
         """By variant, and by backend where it is made for that alone."""
-        self.forms: dict[tuple[str, str], dict[str, list[str]]] = {}
-        """Of the quantized variants: by variant and backend, the layers of each form."""
+        self.quantized: dict[tuple[str, str], Planned] = {}
+        """By variant and backend, what gave layers forms."""
 
     def gather(self) -> None:
         """Makes the variants and screens their candidates."""
@@ -209,7 +209,6 @@ class Field:
             check_count=split.check_count,
             calibration_count=split.calibration_count,
             settings=quantization,
-            transformer=search.facts.transformer,
             passes=None if isinstance(passes, str) else passes,
             backends=lowered.backends if lowered else _backends(recipe, search) if recipe.uniform else (),
             lowerings=lowered.lowerings if lowered else (),
@@ -236,7 +235,7 @@ class Field:
         for one in plans.variants:
             path = Path(one.path)
             self.paths[name, one.backend] = path
-            self.forms[name, one.backend] = one.forms
+            self.quantized[name, one.backend] = one
             size = sum(file.stat().st_size for file in path.parent.iterdir())
             backends = (one.backend,)
             self.variants.append(VariantReport(name, title, size, seconds, ledger=one.ledger, backends=backends))

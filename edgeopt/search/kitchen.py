@@ -20,7 +20,6 @@ class Kitchen:
     calibration: Samples | None
     """Samples that may be used to calibrate; None where the user gave no data."""
     settings: QuantSettings
-    transformer: bool
     passes: tuple[str, ...] | None = None
     """The graph passes to run; None for all."""
     backends: tuple[str, ...] = ()

@@ -67,7 +67,6 @@ def _make(request: Make) -> Made:
         check_samples=samples[range(request.check_first, request.check_first + request.check_count)],
         calibration=_calibration(samples, request.calibration_count),
         settings=request.settings,
-        transformer=request.transformer,
         passes=request.passes,
         backends=request.backends,
         lowerings=request.lowerings,

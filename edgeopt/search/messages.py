@@ -30,7 +30,6 @@ class Make(msgspec.Struct, frozen=True, tag="make"):
     calibration_count: int
     """The first samples calibrate; 0 where there is no data that may."""
     settings: QuantSettings
-    transformer: bool
     passes: tuple[str, ...] | None = None
     backends: tuple[str, ...] = ()
     """Those that the variant is made for; empty: all that read it."""
@@ -48,10 +47,6 @@ class Inspected(msgspec.Struct, frozen=True, tag="inspected"):
     """With external data."""
     external: tuple[str, ...] = ()
     """Files of external data, relative to the model's folder."""
-
-    @property
-    def transformer(self) -> bool:
-        return bool({"Softmax", "Attention", "MultiHeadAttention"} & set(self.operators))
 
 
 class Made(msgspec.Struct, frozen=True, tag="made"):

@@ -37,3 +37,12 @@ def test_the_current_folder_hides_no_library(tmp_path, monkeypatch):
     (tmp_path / "platform.py").write_text("def machine():\n    return 'planted'\n")
     monkeypatch.chdir(tmp_path)
     assert call_in_child("platform", "machine", 20) == platform.machine()
+
+
+def test_what_a_library_leaves_in_the_temporary_folder_goes_with_the_child():
+    import tempfile
+    from pathlib import Path
+
+    theirs = call_in_child("tempfile", "gettempdir", 20)
+    assert Path(theirs).parent == Path(tempfile.gettempdir())
+    assert not Path(theirs).exists()

@@ -74,7 +74,7 @@ def test_a_reboot_that_leaves_a_little_less_memory_does_not_change_it(device):
 
 
 def test_tools_that_do_not_run_models_do_not_change_it(device):
-    runtimes = (*device.runtimes, *(Runtime(name, "1") for name in ("nncf", "onnx", "onnxscript")))
+    runtimes = (*device.runtimes, *(Runtime(name, "1") for name in ("onnx", "onnxscript")))
     assert different(device, msgspec.structs.replace(device, runtimes=runtimes)) == set()
 
 

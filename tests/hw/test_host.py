@@ -53,12 +53,17 @@ def test_the_first_of_two_installations_counts_as_it_does_for_an_import(tmp_path
     assert LOCAL.version("some-runtime") == "2.0"
 
 
-def test_an_absolute_xdg_cache_home_is_used(monkeypatch, tmp_path):
+def test_the_cache_folder_is_that_of_the_system(monkeypatch, tmp_path):
+    monkeypatch.delenv("EDGEOPT_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert user_cache_folder() == tmp_path / "edgeopt"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert user_cache_folder() == tmp_path / "home" / ".cache" / "edgeopt"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert user_cache_folder() == tmp_path / "home" / "Library/Caches" / "edgeopt"
+    monkeypatch.setenv("EDGEOPT_CACHE", str(tmp_path / "mine"))
+    assert user_cache_folder() == tmp_path / "mine"
 
 
 def test_a_recording_answers_from_its_files_and_calls(machine):

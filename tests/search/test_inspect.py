@@ -28,17 +28,12 @@ def test_a_model(conv_model):
     assert [(o.name, o.shape) for o in facts.outputs] == [("y", ("batch", 10))]
     assert facts.nodes == sum(facts.operators.values()) == 6
     assert facts.size_bytes == conv_model.stat().st_size
-    assert not facts.transformer
     assert not facts.external
 
 
 def test_weights_that_are_listed_as_inputs_are_weights(parsed):
     model = parsed("g (float[2] x, float[2] w) => (float[2] y) { y = Add(x, w) }", w=np.float32([1, 2]))
     assert [i.name for i in describe(model).inputs] == ["x"]
-
-
-def test_attention_makes_a_transformer(parsed):
-    assert describe(parsed("g (float[2,2] x) => (float[2,2] y) { y = Softmax(x) }")).transformer
 
 
 def test_every_type_of_input(parsed):

@@ -67,7 +67,6 @@ def planned(folder, model, samples, floor_db, limit_s=20.0):
     job = Make(
         *("planned", str(model), str(model), str(out), str(folder / "samples"), CALIBRATE, CHECK, CALIBRATE),
         settings=QuantSettings(),
-        transformer=False,
         planning=planning,
     )
     with closing(Maker(folder)) as maker:

@@ -44,7 +44,6 @@ def job(tmp_path, conv_model, conv_samples):
             "check_count": 4,
             "calibration_count": 8,
             "settings": QuantSettings(),
-            "transformer": False,
             "backends": ("onnxruntime-cpu",),
         }
         return Make(**{**parts, **changes})

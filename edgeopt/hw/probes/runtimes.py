@@ -55,7 +55,6 @@ KINDS = (
     Kind("rockchip", ("rknn-toolkit-lite2", "rknn-toolkit2")),
     Kind("edgetpu", ("pycoral",)),
     Kind("litert", ("ai-edge-litert", "tflite-runtime")),
-    Kind("nncf", ("nncf",), "optimize"),
     Kind("onnx", ("onnx",), "optimize"),
     Kind("onnxscript", ("onnxscript",), "optimize"),
 )

@@ -18,7 +18,6 @@ _NAMES = {
     "accelerators": "Accelerators",
     "onnxruntime": "ONNX Runtime",
     "openvino": "OpenVINO",
-    "nncf": "NNCF",
     "onnx": "ONNX",
     "onnxscript": "ONNX Script",
     "tensorrt": "TensorRT",
