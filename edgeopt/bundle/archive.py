@@ -3,14 +3,16 @@
 import errno
 import io
 import os
+import secrets
 import shutil
 import stat
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import BinaryIO
-from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo, is_zipfile
+from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
+from edgeopt.bundle.durable import MARK, publish_file
 from edgeopt.errors import BundleError, said_by
 
 _OLDEST = (1980, 1, 1, 0, 0, 0)
@@ -19,14 +21,22 @@ _MOST_ENTRIES = 100_000
 # zipfile takes the whole list of contents into memory at once, as long as the archive says that it is.
 _LONGEST_LIST_BYTES = 32 << 20
 _ENCRYPTED = 0x1
-_HINT = "Send the bundle again, as `edgeopt fleet deploy` packs it."
+_HINT = "Send or copy the bundle again from where it was made."
 # What zipfile raises for what is no sound archive.
 _UNSOUND = (BadZipFile, EOFError, NotImplementedError, OverflowError, RuntimeError, ValueError, struct.error)
 
 
-def is_archive(path: Path) -> bool:
-    """Whether a path is a bundle (or anything else) as one zip file."""
-    return path.is_file() and is_zipfile(path)
+class _RefusedError(Exception):
+    """Why an archive is not unpacked, as the end of a sentence."""
+
+
+def holds(path: Path, names: Collection[str]) -> bool:
+    """Whether a path is a zip file with all of these in it, sound or not."""
+    try:
+        with path.open("rb") as raw, ZipFile(_Bounded(raw)) as archive:
+            return set(names) <= set(archive.namelist())
+    except (OSError, *_UNSOUND):
+        return False
 
 
 def pack(folder: Path, out: BinaryIO) -> None:
@@ -41,12 +51,32 @@ def pack(folder: Path, out: BinaryIO) -> None:
                 shutil.copyfileobj(source, target, _PIECE_BYTES)
 
 
-def unpack(file: Path, folder: Path, max_bytes: int) -> None:
+def pack_into(folder: Path, file: Path) -> None:
+    """Writes a bundle's folder as one file, replacing what was there only once all of it is on the disk."""
+    partial = file.with_name(f".{file.name}{MARK}{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        with partial.open("xb") as out:
+            pack(folder, out)
+        if file.is_file():
+            partial.chmod(stat.S_IMODE(file.stat().st_mode))
+        publish_file(partial, file)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def unpack(file: Path, folder: Path, max_bytes: int, called: str = "The packed bundle") -> None:
     """Writes the files of a packed bundle into a new or empty folder.
 
     Raises BundleError for an archive that is anything but plain uncompressed files inside that folder; nothing
     is written before every entry has been looked at. The caller removes the folder after a failure.
     """
+    try:
+        _unpack(file, folder, max_bytes)
+    except _RefusedError as error:
+        raise BundleError(f"{called} is refused: {error}.", _HINT) from error
+
+
+def _unpack(file: Path, folder: Path, max_bytes: int) -> None:
     try:
         with file.open("rb") as raw, ZipFile(_Bounded(raw)) as archive:
             entries = _checked(archive.infolist(), max_bytes, file.stat().st_size)
@@ -54,11 +84,11 @@ def unpack(file: Path, folder: Path, max_bytes: int) -> None:
             for info in entries:
                 _write(archive, info, folder)
     except _UNSOUND as error:
-        raise _refused(f"it is no sound zip archive: {said_by(error)}") from error
+        raise _RefusedError(f"it is no sound zip archive: {said_by(error)}") from error
     except OSError as error:
         if error.errno != errno.EINVAL:  # a place before the archive's begin
             raise
-        raise _refused("it is no sound zip archive: it points outside itself") from error
+        raise _RefusedError("it is no sound zip archive: it points outside itself") from error
 
 
 class _Bounded(io.BufferedReader):
@@ -90,23 +120,25 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
 def _checked(entries: list[ZipInfo], max_bytes: int, archive_bytes: int) -> list[ZipInfo]:
     """The files among the entries, in which nothing is wrong."""
     if len(entries) > _MOST_ENTRIES:
-        raise _refused(f"it holds {len(entries)} entries; at most {_MOST_ENTRIES} are taken")
+        raise _RefusedError(f"it holds {len(entries)} entries; at most {_MOST_ENTRIES} are taken")
     if min((info.header_offset for info in entries), default=0) > 0:
         # Golden arrays are zips too: in a bundle that was cut off, the last whole one of them looks like the end.
-        raise _refused("it is no sound zip archive: it is cut off, or something stands before its first entry")
+        raise _RefusedError(
+            "it is no sound zip archive: it is cut off, or something stands before its first entry"
+        )
     names: set[str] = set()
     for info in entries:
         name = _plain_name(info)
         _check_kind(info)
         if name in names:
-            raise _refused(f"it holds '{_shown(name)}' twice")
+            raise _RefusedError(f"it holds '{_shown(name)}' twice")
         names.add(name)
     files = [info for info in entries if not info.is_dir()]
     _check_sizes(files, max_bytes, archive_bytes)
     plain = {info.filename for info in files}
     inside = next((n for n in names for p in PurePosixPath(n).parents if str(p) in plain), None)
     if inside is not None:
-        raise _refused(f"'{_shown(inside)}' lies inside what is a file")
+        raise _RefusedError(f"'{_shown(inside)}' lies inside what is a file")
     return files
 
 
@@ -115,9 +147,9 @@ def _plain_name(info: ZipInfo) -> str:
     name = info.orig_filename.removesuffix("/")  # filename is cut at a NUL
     odd = "\0" in name or "\\" in name or PureWindowsPath(name).drive
     if odd or any(part in {"", ".", ".."} for part in name.split("/")):
-        raise _refused(f"the name '{_shown(info.orig_filename)}' is not that of a file inside it")
+        raise _RefusedError(f"the name '{_shown(info.orig_filename)}' is not that of a file inside it")
     if any(len(os.fsencode(part)) > 255 for part in name.split("/")) or len(name) > 1000:
-        raise _refused(f"the name '{_shown(name)}' is too long")
+        raise _RefusedError(f"the name '{_shown(name)}' is too long")
     return name
 
 
@@ -125,23 +157,23 @@ def _check_kind(info: ZipInfo) -> None:
     name = _shown(info.filename)
     kind = stat.S_IFMT(info.external_attr >> 16)
     if kind not in {0, stat.S_IFREG, stat.S_IFDIR} or (kind == stat.S_IFDIR and not info.is_dir()):
-        raise _refused(f"'{name}' is a link or no plain file")
+        raise _RefusedError(f"'{name}' is a link or no plain file")
     if info.flag_bits & _ENCRYPTED:
-        raise _refused(f"'{name}' is encrypted")
+        raise _RefusedError(f"'{name}' is encrypted")
     if info.compress_type != ZIP_STORED:
-        raise _refused(f"'{name}' is compressed; bundles are packed without compression (zip -0)")
+        raise _RefusedError(f"'{name}' is compressed; bundles are packed without compression (zip -0)")
 
 
 def _check_sizes(files: list[ZipInfo], max_bytes: int, archive_bytes: int) -> None:
     """What lies uncompressed in an archive cannot be more than the archive itself."""
     for info in files:
         if info.file_size != info.compress_size:
-            raise _refused(f"'{_shown(info.filename)}' lies about its size")
+            raise _RefusedError(f"'{_shown(info.filename)}' lies about its size")
     total = sum(info.file_size for info in files)
     if total > max_bytes:
-        raise _refused(f"it holds {total} bytes; at most {max_bytes} are taken")
+        raise _RefusedError(f"it holds {total} bytes; at most {max_bytes} are taken")
     if total > archive_bytes:
-        raise _refused(f"it claims to hold {total} bytes and is only {archive_bytes} long")
+        raise _RefusedError(f"it claims to hold {total} bytes and is only {archive_bytes} long")
 
 
 def _write(archive: ZipFile, info: ZipInfo, folder: Path) -> None:
@@ -152,13 +184,9 @@ def _write(archive: ZipFile, info: ZipInfo, folder: Path) -> None:
         while piece := source.read(_PIECE_BYTES):
             target.write(piece)
         if target.tell() != info.file_size:
-            raise _refused(f"'{_shown(info.filename)}' lies about its size")
+            raise _RefusedError(f"'{_shown(info.filename)}' lies about its size")
 
 
 def _shown(name: str) -> str:
     plain = "".join(c if c.isprintable() else "?" for c in name)
     return plain if len(plain) <= 80 else f"{plain[:77]}..."
-
-
-def _refused(why: str) -> BundleError:
-    return BundleError(f"The packed bundle is refused: {why}.", _HINT)

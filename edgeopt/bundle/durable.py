@@ -1,5 +1,6 @@
 """Putting files and folders in place so that a crash or a power cut leaves the old state or the new one."""
 
+import contextlib
 import ctypes
 import os
 import shutil
@@ -8,6 +9,8 @@ from pathlib import Path
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
+MARK = ".edgeopt-partial-"
+"""In the hidden name of what is not complete yet, before the number of the process that makes it."""
 OLD = ".old"
 """Ends the name of what was moved away to make room, where two steps are needed."""
 
@@ -24,10 +27,22 @@ def publish_folder(ready: Path, target: Path) -> None:
     Both must lie on one file system.
     """
     sync_tree(ready)
+    _put(ready, target)
+
+
+def publish_file(ready: Path, target: Path) -> None:
+    """The same for a file, which may take the place of a folder."""
+    _sync(ready)
+    _put(ready, target)
+
+
+def _put(ready: Path, target: Path) -> None:
     if not target.exists():
         ready.rename(target)
+    elif ready.is_file() and target.is_file():
+        ready.replace(target)
     elif _exchange(ready, target):
-        shutil.rmtree(ready, ignore_errors=True)  # the old one; the new one is in its place already
+        remove(ready)  # the old one; the new one is in its place already
     else:
         old = ready.with_name(ready.name + OLD)
         target.rename(old)
@@ -36,8 +51,17 @@ def publish_folder(ready: Path, target: Path) -> None:
         except OSError:
             old.rename(target)
             raise
-        shutil.rmtree(old, ignore_errors=True)
+        remove(old)
     _sync(target.parent)
+
+
+def remove(path: Path) -> None:
+    """A file, or a folder with all in it; what cannot be removed stays."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 def _exchange(one: Path, other: Path) -> bool:

@@ -1,24 +1,32 @@
 """Opening a bundle: nothing of it is used before all of it has been checked."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
 from edgeopt.backends.base import Array
 from edgeopt.bundle import manifest
-from edgeopt.bundle.deployment import FILE, Deployment, read_deployment
+from edgeopt.bundle.archive import holds
+from edgeopt.bundle.deployment import FILE, SUFFIX, Deployment, read_deployment
+from edgeopt.bundle.opened import Opened, opened
+from edgeopt.bundle.places import place_named
 from edgeopt.errors import BundleError
 
 _HINT = "Copy the bundle again from where it came."
 _MOST_READS = 20
+# What zipfile and numpy raise for what are no sound arrays.
+_UNREADABLE = (OSError, ValueError, EOFError, MemoryError, NotImplementedError, RuntimeError, BadZipFile)
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
+    """A checked bundle. One that is a single file lies unpacked in `folder` as long as this is held."""
+
     folder: Path
     deployment: Deployment
+    held: Opened | None = field(default=None, repr=False, compare=False)
 
     @property
     def model(self) -> Path:
@@ -28,17 +36,27 @@ class Bundle:
         """Golden arrays (`inputs`, `outputs` or `reference`), one dict a sample."""
         place = self.folder / "golden" / name
         if place.is_dir():
-            return [self._arrays(file) for file in sorted(place.glob("*.npz"), key=lambda f: int(f.stem))]
+            files = [file for file in place.glob("*.npz") if file.stem.isdecimal()]
+            return [self._arrays(file) for file in sorted(files, key=lambda f: int(f.stem))]
         arrays = self._arrays(place.with_name(f"{name}.npz"))
+        if any(array.ndim == 0 for array in arrays.values()):
+            raise BundleError(
+                f"golden/{name}.npz of the bundle '{self.folder.name}' holds an array without samples.", _HINT
+            )
         count = min((len(array) for array in arrays.values()), default=0)
         return [{key: np.asarray(array[k]) for key, array in arrays.items()} for k in range(count)]
 
     def _arrays(self, file: Path) -> dict[str, Array]:
         try:
             # Opened here: `np.load` leaves the file open when it is no archive.
-            with file.open("rb") as opened, np.load(opened, allow_pickle=False) as archive:
-                return {key: archive[key] for key in archive.files}
-        except (OSError, ValueError, EOFError, BadZipFile) as error:
+            with file.open("rb") as stream, ZipFile(stream) as contents:
+                # Stored as they are, arrays cannot be more than their file: what is packed tighter may be a bomb.
+                if sum(info.file_size for info in contents.infolist()) > file.stat().st_size:
+                    raise ValueError("its arrays are compressed, or lie about their size")
+                stream.seek(0)
+                with np.load(stream, allow_pickle=False) as archive:
+                    return {key: np.asarray(archive[key]) for key in archive.files}
+        except _UNREADABLE as error:
             name = file.relative_to(self.folder).as_posix()
             raise BundleError(
                 f"{name} of the bundle '{self.folder.name}' cannot be read: {error}.", _HINT
@@ -46,18 +64,27 @@ class Bundle:
 
 
 def is_bundle(path: Path) -> bool:
-    """Whether a path looks like a bundle, sound or damaged."""
-    return path.is_dir() and any((path / name).exists() for name in (FILE, manifest.FILE))
+    """Whether a path looks like a bundle, sound or damaged: a folder, or the same as one file."""
+    if path.is_dir():
+        return any((path / name).exists() for name in (FILE, manifest.FILE))
+    return path.is_file() and (path.suffix == SUFFIX or holds(path, (FILE, manifest.FILE)))
 
 
 def read_bundle(path: Path) -> Bundle:
-    """The bundle in a folder, all digests checked; raises BundleError with the reason it is refused."""
+    """The bundle in a folder or a file, all digests checked; raises BundleError with the reason it is refused.
+
+    This is the one place where a single file becomes a folder: hold the bundle, not only a path inside it.
+    """
     if not path.exists():
         raise BundleError(f"There is no bundle at '{path}'.", "Check the path.")
+    if path.is_file():
+        if not is_bundle(path):
+            raise BundleError(
+                f"'{path}' is no bundle.", "A bundle is what 'edgeopt optimize' wrote: a folder, or one file."
+            )
+        return _from_file(path)
     if not path.is_dir():
-        raise BundleError(
-            f"'{path}' is a file; a bundle is a folder.", "Give the folder that 'edgeopt optimize' wrote."
-        )
+        raise BundleError(f"'{path}' is neither a folder nor a file.", "Give a bundle that edgeopt wrote.")
     for _ in range(_MOST_READS):
         before = _identity(path)
         try:
@@ -72,6 +99,17 @@ def read_bundle(path: Path) -> Bundle:
     raise BundleError(f"The bundle '{path.name}' was replaced again and again while it was read.", "Try again.")
 
 
+def _from_file(path: Path) -> Bundle:
+    held = opened(path)
+    try:
+        found = _read(held.folder)
+    except BundleError as error:
+        held.close()
+        held.retell(error)
+        raise
+    return Bundle(found.folder, found.deployment, held)
+
+
 def _read(path: Path) -> Bundle:
     listed = manifest.check_manifest(path)
     deployment = read_deployment(path / FILE)
@@ -79,6 +117,12 @@ def _read(path: Path) -> Bundle:
         raise BundleError(
             f"The bundle '{path.name}' is to run '{deployment.run.model}', which its manifest does not list.",
             _HINT,
+        )
+    place = place_named(deployment.run.options)
+    if place is not None:
+        raise BundleError(
+            f"The bundle '{path.name}' has the option '{place}' for its runtime, which names a place outside it.",
+            "What a bundle uses must be all in it: make it again without that option.",
         )
     return Bundle(path, deployment)
 

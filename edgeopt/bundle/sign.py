@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from edgeopt.bundle.archive import pack_into
 from edgeopt.bundle.manifest import FILE, SIGNATURE, check_manifest
-from edgeopt.errors import BundleError, InputError, MissingExtraError, UsageError, said_by
+from edgeopt.bundle.opened import Opened
+from edgeopt.errors import BundleError, EdgeoptError, InputError, MissingExtraError, UsageError, said_by
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -110,8 +112,24 @@ def load_public_key(source: Path | str) -> PublicKey:
     return PublicKey(der[len(_DER_HEAD) :])
 
 
-def sign_bundle(folder: Path, private_key_file: Path) -> Signed:
-    """Signs a sound bundle; an older signature is replaced."""
+def sign_bundle(bundle: Path, private_key_file: Path) -> Signed:
+    """Signs a sound bundle, a folder or one file; an older signature is replaced."""
+    if not bundle.is_file():
+        return _sign(bundle, private_key_file)
+    # Unpacked for this alone: what others hold stays as it is.
+    unpacked = Opened(bundle)
+    try:
+        signed = _sign(unpacked.folder, private_key_file)
+        pack_into(unpacked.folder, bundle.resolve())
+    except EdgeoptError as error:
+        unpacked.retell(error)
+        raise
+    finally:
+        unpacked.close()
+    return Signed(str(bundle), signed.key_id)
+
+
+def _sign(folder: Path, private_key_file: Path) -> Signed:
     check_manifest(folder)
     private = _load_private_key(private_key_file)
     payload = (folder / FILE).read_bytes()

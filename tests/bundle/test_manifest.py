@@ -85,28 +85,6 @@ def test_a_pipe_too_many(bundle):
         check_manifest(bundle)
 
 
-@pytest.mark.parametrize("name", ["model/conv.onnx", "ledger.json", FILE])
-def test_a_link_instead_of_a_file(bundle, tmp_path, name):
-    outside = tmp_path / "outside"
-    (bundle / name).rename(outside)
-    (bundle / name).symlink_to(outside)
-    with pytest.raises(BundleError, match=name):
-        check_manifest(bundle)
-
-
-def test_a_linked_folder(bundle, tmp_path):
-    (bundle / "model").rename(tmp_path / "model")
-    (bundle / "model").symlink_to(tmp_path / "model")
-    with pytest.raises(BundleError, match="link"):
-        check_manifest(bundle)
-
-
-def test_a_dangling_link_too_many(bundle):
-    (bundle / "model/loose").symlink_to("nowhere")
-    with pytest.raises(BundleError, match="model/loose"):
-        check_manifest(bundle)
-
-
 @pytest.mark.parametrize(
     "name",
     ["../outside", "model/../../outside", "/etc/hostname", "..", "", ".", "model\\x", "model/\0x", "C:\\x"],
@@ -153,12 +131,6 @@ def test_a_folder_in_the_place_of_the_manifest(bundle):
     (bundle / FILE).unlink()
     (bundle / FILE).mkdir()
     with pytest.raises(BundleError, match="cannot be read"):
-        check_manifest(bundle)
-
-
-def test_a_manifest_that_would_fill_the_memory(bundle):
-    os.truncate(bundle / FILE, 1 << 40)
-    with pytest.raises(BundleError, match="too large for a manifest"):
         check_manifest(bundle)
 
 
