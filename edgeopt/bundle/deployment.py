@@ -1,18 +1,21 @@
 """The deployment profile (`deployment.toml`): what runs, how it was made, and what was proved of it."""
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from edgeopt.bundle.commented import to_commented_toml
+from edgeopt.bundle.toml import read_toml
 from edgeopt.errors import BundleError
 
-SCHEMA = 1
+SCHEMA = 2
+READABLE = (1, 2)
+"""The schemas that are read; the first had neither forms nor digests, so such a bundle cannot be replayed."""
 FILE = "deployment.toml"
 SUFFIX = ".edgeopt"
 """Of a bundle, by which what is not there or broken is still known for one."""
-_LARGEST_BYTES = 4 << 20
+LARGEST_BYTES = 4 << 20
 _HINT = "Restore the bundle from where it came."
 
 
@@ -43,6 +46,8 @@ class Run(_Strict, frozen=True):
 class Step(_Strict, frozen=True):
     recipe: str
     parameters: dict[str, str | int | float | bool | list[str]] = {}
+    forms: dict[str, list[str]] = {}
+    """The precision of each layer: form, the layers that have it; all others are as they were."""
 
 
 class Evidence(_Strict, frozen=True):
@@ -57,6 +62,63 @@ class Evidence(_Strict, frozen=True):
     accuracy_db: float
     floor_db: float
     samples: int
+    measured_while: str = ""
+    """What the device did meanwhile, as a sentence."""
+
+
+class Predicted(_Strict, frozen=True):
+    """Of a bundle that was planned for a device that was not there: no time in it was measured."""
+
+    verdict: str
+    """`predicted`."""
+    device: str
+    """What people call the device."""
+    basis: str
+    """What the times stand on, or why there are none."""
+    accuracy_db: float
+    """By runs elsewhere, on `judged_with`: rounding is the same, but for the last bits."""
+    judged_with: str
+    floor_db: float
+    samples: int
+    finish: list[str]
+    """What to do on the device."""
+    baseline_ms: float | None = None
+    latency_ms: float | None = None
+    latency_low_ms: float | None = None
+    latency_high_ms: float | None = None
+    speedup: float | None = None
+
+
+class Budget(_Strict, frozen=True):
+    """What was asked for."""
+
+    goal: str
+    """What the outputs must keep to, in words: `30 dB`, `top-1 within 1 %`."""
+    objective: str = "latency"
+    time_limit_s: float | None = None
+
+
+class Record(_Strict, frozen=True):
+    """What calibration found: enough to quantize the model in the same way without data."""
+
+    sha256: str
+    file: str = ""
+    """Within the bundle."""
+    embedded: str = ""
+    """The same in an exported profile, which is one file: compressed by zlib, as base64."""
+
+
+class Replayed(_Strict, frozen=True):
+    """That a bundle was made from a deployment profile, without a search."""
+
+    on: str
+    edgeopt: str
+    measured: bool
+    """Whether the evidence was taken anew; else it is that of the first bundle, and of its device."""
+    same_files: bool
+    """The model's files are those of the first bundle, byte for byte."""
+    own_answers: bool = False
+    """The golden samples are made up, and held against the rebuilt model's own answers."""
 
 
 class Deployment(_Strict, frozen=True):
@@ -70,40 +132,72 @@ class Deployment(_Strict, frozen=True):
     inputs: list[Tensor]
     outputs: list[Tensor]
     steps: list[Step] = []
+    files: dict[str, str] = {}
+    """The digests of the model's files, within the bundle."""
+    quantization: Record | None = None
+    budget: Budget | None = None
     device: dict[str, str] = {}
     """The fingerprint of the device that it was proved on, by named parts."""
+    machine: dict[str, str] = {}
+    """The same parts in words, for people; nothing is decided by them."""
     runtimes: dict[str, str] = {}
     evidence: Evidence | None = None
+    predicted: Predicted | None = None
+    """In the place of evidence, until the device has measured."""
+    replayed: Replayed | None = None
     schema: int = SCHEMA
+
+
+_HEAD = """edgeopt deployment profile: what runs, how it was made, what was proved. See docs/bundles.md.
+Rebuild the bundle from the source model: edgeopt replay THIS MODEL -o BUNDLE"""
+_COMMENTS = {
+    "source": "The model that all was made from.",
+    "run": "What runs: the backend, the model's file in the bundle, and the runtime's options.",
+    "inputs": "What goes in and what comes out; a name in a shape stands for a size that is open.",
+    "steps": "How the model was made from the source, in this order.",
+    "files": "The digests (SHA-256) of the model's files: a replay is the same when these are.",
+    "quantization": "What calibration found, so that a replay needs no data.",
+    "budget": "What was asked for.",
+    "device": "The device that it was proved on: a digest for each part, so that a change can be named.",
+    "machine": "The same in words, for people.",
+    "runtimes": "What was installed there.",
+    "evidence": "What was measured of the written bundle, against the baseline, in turns.",
+    "predicted": "Planned for a device that was not there: no time is measured. Finish it on the device.",
+    "replayed": "This bundle was made from a deployment profile, without a search.",
+}
 
 
 def to_toml(deployment: Deployment) -> str:
     """The deployment as text; written by hand nowhere, read by people often."""
-    import tomli_w
-
     plain: dict[str, Any] = {"schema": deployment.schema, **msgspec.to_builtins(deployment)}
-    head = "# edgeopt deployment profile: what runs, how it was made, what was proved. See docs/bundles.md.\n\n"
-    return head + tomli_w.dumps(plain)
+    # A reader takes what is missing for empty, but of inputs and outputs.
+    filled = {name: value for name, value in plain.items() if value or name in {"inputs", "outputs"}}
+    return to_commented_toml(filled, _HEAD, _COMMENTS)
 
 
 def read_deployment(path: Path) -> Deployment:
     """The deployment in a file; raises BundleError naming the key that is wrong."""
     try:
-        if path.stat().st_size > _LARGEST_BYTES:  # whoever sent it must not fill the memory with it
+        if path.stat().st_size > LARGEST_BYTES:  # whoever sent it must not fill the memory with it
             raise BundleError(f"{path} is too large for a deployment profile.", _HINT)
-        plain = tomllib.loads(path.read_text(encoding="utf-8"))
+        plain = read_toml(path.read_text(encoding="utf-8"))
+        _check_schema(plain.get("schema"), path)
         found = msgspec.convert(plain, Deployment)
     except FileNotFoundError:
         raise BundleError(f"'{path.parent}' has no {FILE}.", "It is not a bundle, or it is damaged.") from None
     except OSError as error:
         raise BundleError(f"{path} cannot be read: {error.strerror}.", _HINT) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BundleError(f"{path} is not readable TOML: {error}.", _HINT) from None
     except msgspec.ValidationError as error:
         raise BundleError(f"{path}: {error}.", "docs/bundles.md lists every key.") from None
-    if found.schema != SCHEMA:
+    except (ValueError, RecursionError) as error:
+        raise BundleError(f"{path} is not readable TOML: {error}.", _HINT) from None
+    return found
+
+
+def _check_schema(found: object, path: Path) -> None:
+    """Before the rest: what a newer edgeopt adds is no mistake of whoever wrote the file."""
+    if isinstance(found, int) and found not in READABLE:
         raise BundleError(
-            f"{path} has schema {found.schema}; this edgeopt reads schema {SCHEMA}.",
+            f"{path} has schema {found}; this edgeopt reads schema {' and '.join(map(str, READABLE))}.",
             "Use the edgeopt that wrote it.",
         )
-    return found

@@ -1,6 +1,7 @@
 """Writing a bundle: beside its final place under a hidden name, then moved there in one step."""
 
 import contextlib
+import hashlib
 import os
 import shutil
 import tempfile
@@ -14,13 +15,15 @@ import psutil
 
 from edgeopt.backends.base import Array
 from edgeopt.bundle import manifest
-from edgeopt.bundle.deployment import FILE, Deployment, to_toml
-from edgeopt.bundle.durable import OLD, publish_folder
+from edgeopt.bundle.archive import holds, pack_into
+from edgeopt.bundle.deployment import FILE, Deployment, Record, to_toml
+from edgeopt.bundle.durable import MARK, OLD, publish_folder, remove
 from edgeopt.data import write_archive
 from edgeopt.errors import UsageError
 
 MODEL_FOLDER = "model"
-_MARK = ".edgeopt-partial-"
+RECORD = "quantization.json"
+"""What calibration found; see `edgeopt.quant.recorded`."""
 
 
 def check_target(out: Path, sources: Sequence[Path] = ()) -> None:
@@ -52,7 +55,7 @@ def check_target(out: Path, sources: Sequence[Path] = ()) -> None:
 def draft(out: Path) -> Iterator[Path]:
     """A hidden folder beside the target to write in; gone afterwards unless it was published."""
     _sweep(out.parent)
-    folder = Path(tempfile.mkdtemp(prefix=f".{out.name}{_MARK}{os.getpid()}-", dir=out.parent))
+    folder = Path(tempfile.mkdtemp(prefix=f".{out.name}{MARK}{os.getpid()}-", dir=out.parent))
     folder.chmod(0o777 & ~_umask())  # what `mkdir` would have given: a bundle is for others to read
     try:
         yield folder
@@ -61,11 +64,16 @@ def draft(out: Path) -> Iterator[Path]:
 
 
 def fill(
-    folder: Path, model_files: Mapping[str, Path], deployment: Deployment, documents: dict[str, object]
+    folder: Path,
+    model_files: Mapping[str, Path],
+    deployment: Deployment,
+    documents: dict[str, object],
+    record: bytes | None = None,
 ) -> None:
     """Writes the model, the deployment profile and the JSON documents, then the manifest over all of them.
 
-    `model_files` are copied, never linked: ONNX loaders reject linked external data.
+    `model_files` are copied, never linked: ONNX loaders reject linked external data. The digests of the model's
+    files, and that of the record of its quantization, go into the deployment profile.
     """
     target = folder / MODEL_FOLDER
     if not target.exists():
@@ -73,6 +81,16 @@ def fill(
             place = target / name
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, place)
+    digests = {
+        file.relative_to(folder).as_posix(): manifest.file_digest(file)
+        for file in sorted(target.rglob("*"))
+        if file.is_file()
+    }
+    deployment = msgspec.structs.replace(deployment, files=digests)
+    if record is not None:
+        (folder / RECORD).write_bytes(record)
+        kept = Record(hashlib.sha256(record).hexdigest(), RECORD)
+        deployment = msgspec.structs.replace(deployment, quantization=kept)
     (folder / FILE).write_text(to_toml(deployment), encoding="utf-8")
     for name, document in documents.items():
         (folder / name).write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1))
@@ -94,17 +112,23 @@ def write_golden(folder: Path, name: str, runs: Sequence[dict[str, Array]]) -> N
         write_archive(golden / name / f"{position}.npz", run)
 
 
-def publish(folder: Path, out: Path) -> None:
-    """Puts the finished bundle in its place, replacing an older one in one step."""
+def publish(folder: Path, out: Path, *, single_file: bool = False) -> None:
+    """Puts the finished bundle in its place, as a folder or as one file, replacing an older one in one step."""
     check_target(out)  # once more: something else may have come there while the search ran
     if _empty_folder(out):
         out.rmdir()
-    publish_folder(folder, out)
+    if single_file:
+        pack_into(folder, out)
+    else:
+        publish_folder(folder, out)
 
 
 def _replaceable(out: Path) -> bool:
     """A bundle, sound or damaged, or nothing; one name is too little, for web apps have a manifest.json too."""
-    return all((out / name).exists() for name in (FILE, manifest.FILE)) or _empty_folder(out)
+    wanted = (FILE, manifest.FILE)
+    if out.is_file():
+        return holds(out, wanted)
+    return all((out / name).exists() for name in wanted) or _empty_folder(out)
 
 
 def _umask() -> int:
@@ -119,13 +143,13 @@ def _empty_folder(path: Path) -> bool:
 
 def _sweep(parent: Path) -> None:
     """Removes what a killed search left here, and puts back an older bundle that it had just moved away."""
-    for folder in parent.glob(f".*{_MARK}*"):
-        name, rest = folder.name[1:].split(_MARK, 1)
+    for left in parent.glob(f".*{MARK}*"):
+        name, rest = left.name[1:].split(MARK, 1)
         owner = rest.split("-")[0]
         if not owner.isdigit() or psutil.pid_exists(int(owner)):
             continue
         with contextlib.suppress(OSError):
             if rest.endswith(OLD) and not (parent / name).exists():
-                folder.rename(parent / name)
+                left.rename(parent / name)
             else:
-                shutil.rmtree(folder)
+                remove(left)

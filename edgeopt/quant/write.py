@@ -1,9 +1,10 @@
 """From a plan's choices to a model: each layer in its form, everything else as it was."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from edgeopt.backends.base import Array
 from edgeopt.errors import ModelError
 from edgeopt.graph.ledger import Change
 from edgeopt.quant.forms import FORMS, Form, FormContext, form_named
@@ -18,9 +19,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Trace:
+    """What a model was written with, besides the choices."""
+
+    context: FormContext
+    biases: Mapping[str, Array] = field(default_factory=dict)
+    """By node, the mean error that was taken off its bias before."""
+
+
+@dataclass(frozen=True, slots=True)
 class Written:
     model: "ir.Model"
     changes: tuple[Change, ...]
+    trace: Trace
 
 
 def write(model: "ir.Model", layers: Sequence[Layer], choices: Mapping[str, str], context: FormContext) -> Written:
@@ -38,7 +49,7 @@ def write(model: "ir.Model", layers: Sequence[Layer], choices: Mapping[str, str]
     changed = _raised(named, max((form.lowest_opset for form in by_form), default=0))
     changes = [change for form, chosen in by_form.items() for change in form.write(changed, chosen, context)]
     common.RemoveUnusedNodesPass()(changed)
-    return Written(changed, tuple(changes))
+    return Written(changed, tuple(changes), Trace(context))
 
 
 def _by_form(

@@ -3,15 +3,12 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from edgeopt.backends.base import Array
 from edgeopt.backends.options import Value
 from edgeopt.bench.processes.workspace import WORK, workspace
-from edgeopt.data.samples import from_feeds, write_archive
+from edgeopt.data.given import Data, as_file
 from edgeopt.events import Emit, ignore
 from edgeopt.quantizing.records import PLAN, Quantized
 from edgeopt.quantizing.request import request_from
-
-Data = str | Path | Mapping[str, Array] | Iterable[Mapping[str, Array]]
 
 
 def quantize(
@@ -47,7 +44,7 @@ def quantize(
         request = request_from(
             Path(model),
             None if out is None else Path(out),
-            data=_as_file(data, folder),
+            data=as_file(data, folder),
             method=method,
             backend=backend,
             options=options,
@@ -70,12 +67,3 @@ def quantize(
 
 def _text(value: str | float | None) -> str | None:
     return None if value is None else str(value)
-
-
-def _as_file(data: Data | None, folder: Path) -> Path | None:
-    if data is None or isinstance(data, str | Path):
-        return None if data is None else Path(data)
-    arrays = data if isinstance(data, Mapping) else from_feeds(data)
-    file = folder / "data.npz"
-    write_archive(file, arrays)
-    return file

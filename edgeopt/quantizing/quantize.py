@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.bench.processes.workspace import WORK, workspace
-from edgeopt.bundle.read import read_bundle
+from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.events import Emit, ignore
 from edgeopt.quantizing.planning.planned import planned
 from edgeopt.quantizing.planning.single import single
@@ -40,12 +40,12 @@ def _targets(work: Work, found: Quantized) -> tuple[TargetSaid, ...]:
         return ()
     from edgeopt.quant.targets import check_targets
 
+    written = Path(found.files[0].path)
+    bundle = read_bundle(written) if is_bundle(written) else None
     with work.study.phase("checking targets", ", ".join(work.request.check_targets)):
         rows = check_targets(
-            _model_in(Path(found.files[0].path)), work.request.check_targets, work.given.samples[work.given.prove]
+            bundle.model if bundle is not None else written,
+            work.request.check_targets,
+            work.given.samples[work.given.prove],
         )
     return tuple(msgspec.convert(msgspec.to_builtins(row), TargetSaid) for row in rows)
-
-
-def _model_in(written: Path) -> Path:
-    return read_bundle(written).model if written.is_dir() else written

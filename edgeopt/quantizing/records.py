@@ -6,9 +6,12 @@ from typing import Literal
 import msgspec
 
 from edgeopt.backends.options import Value
+from edgeopt.bench.messages import Memory
 from edgeopt.bench.stats import Interval
+from edgeopt.bench.taken import Taken
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.ledger import Change
+from edgeopt.hw.device import Device
 from edgeopt.judging.goals import Goal
 from edgeopt.judging.judged import Judged
 from edgeopt.quant.records import Plan
@@ -66,6 +69,8 @@ class QuantizeRequest(msgspec.Struct, frozen=True):
     """Try every method of calibration, and report how exact each is."""
     check_targets: tuple[str, ...] = ()
     """Target profiles: what would become of the result on their devices."""
+    single_file: bool = False
+    """The bundle becomes one file instead of a folder."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -177,3 +182,9 @@ class Quantized(msgspec.Struct, frozen=True):
     seconds: float = 0.0
     phases_s: dict[str, float] = {}
     """Where the time went."""
+    taken: dict[str, Taken] = {}
+    """In a bundle alone: how the result, floats and the source ran."""
+    memory: dict[str, Memory] = {}
+    """In a bundle alone, likewise."""
+    device: Device | None = None
+    """In a bundle alone: the one that it was measured on."""

@@ -6,6 +6,8 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.backends.options import Value, nearest
+from edgeopt.bundle.deployment import SUFFIX
+from edgeopt.bundle.places import place_named
 from edgeopt.errors import UsageError
 from edgeopt.judging.goals import goal_from
 from edgeopt.quantizing.records import METHODS, Augment, QuantizeRequest
@@ -65,8 +67,19 @@ def _plain(options: Mapping[str, object]) -> dict[str, Value]:
 
 
 def _check(request: QuantizeRequest) -> None:
+    if request.single_file and (request.out is None or request.out.suffix != SUFFIX):
+        raise UsageError(
+            "--single-file is for bundles, and none is to be written.",
+            f"Add -o NAME{SUFFIX}, or leave --single-file out.",
+        )
     if request.method not in METHODS:
         raise UsageError(f"There is no method '{request.method}'.", nearest(request.method, METHODS))
+    place = place_named(request.options) if request.out is not None and request.out.suffix == SUFFIX else None
+    if place is not None:
+        raise UsageError(
+            f"A bundle does not take the option '{place}': it names a place on this device.",
+            "Leave it out; give it where a plain model is run or measured.",
+        )
     if request.options and not request.backend:
         raise UsageError(
             "The options belong to a backend, and none is named.",

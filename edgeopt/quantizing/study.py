@@ -32,8 +32,9 @@ from edgeopt.quantizing.runs import Outputs
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+    from edgeopt.quant.recorded import Recorded
     from edgeopt.quant.sensitivity.switchboard import Switchboard
-    from edgeopt.quant.write import Written
+    from edgeopt.quant.write import Trace, Written
 
 MODEL = "float.onnx"
 KEPT = "it is kept float as asked"
@@ -71,6 +72,8 @@ class Study:
     corrections: Corrections = field(default_factory=Corrections)
     smoothing: dict[str, Smoothing] = field(default_factory=dict)
     """By layer, how activations are evened out before eight bits."""
+    equalization: Mapping[str, Array] = field(default_factory=dict)
+    """By node, by what its results were divided to even out the channels between layers."""
 
     @property
     def path(self) -> Path:
@@ -107,8 +110,8 @@ class Study:
         }
         return {name: forms for name, forms in fitting.items() if forms}
 
-    def calibrated(self, augment: Augment | None = None) -> None:
-        """Finds the ranges, where they are not known yet."""
+    def calibrated(self, augment: Augment | None = None, backend: str = "") -> None:
+        """Finds the ranges, where they are not known yet; `backend`: one that wants more of them than most."""
         from edgeopt.quant.augment import augmented
         from edgeopt.quant.calibrate import calibrate
         from edgeopt.quant.preparing.smoothing import smoothing
@@ -116,7 +119,7 @@ class Study:
 
         if self.known.ranges or not len(self.given.calibrate):
             return
-        tensors = tensors_wanted(self.model, self.layers, self.known.settings)
+        tensors = tensors_wanted(self.model, self.layers, self.known.settings, backend)
         if not tensors:
             return
         with self.phase("calibrating", f"{len(tensors)} tensors on {len(self.given.calibrate)} samples"):
@@ -140,7 +143,7 @@ class Study:
         prepared = equalized(self.model, self.layers, seen)
         if not prepared.changes:
             return False
-        self.model = prepared.model
+        self.model, self.equalization = prepared.model, prepared.numbers
         save(self.model, self.path)
         self._learn(changes=(*self.known.changes, *prepared.changes))
         return True
@@ -189,7 +192,14 @@ class Study:
         context = self.context(backend, **changes)
         made = self.corrections.applied(self.model, self.layers, choices, context, calibrating, self.emit)
         found = write(made.model, self.layers, choices, made.context)
-        return replace(found, changes=(*made.changes, *found.changes))
+        trace = replace(found.trace, biases=made.biases)
+        return replace(found, changes=(*made.changes, *found.changes), trace=trace)
+
+    def recorded(self, choices: Mapping[str, str], trace: "Trace") -> "Recorded":
+        """What it takes to write a model with these forms again without data."""
+        from edgeopt.quant.recorded import record_of
+
+        return record_of(choices, trace, self.equalization)
 
     def save_written(self, choices: Mapping[str, str], backend: str, path: Path, **changes: int) -> "Written":
         from edgeopt.graph.model import save

@@ -43,7 +43,6 @@ _S_A_BYTE = 0.4e-6
 # What preparation changes is exact but for rounding.
 _EXACT_DB = 80.0
 _MOST_TO_COMPARE = 4
-_OPSET = 17
 
 
 @dataclass(slots=True)
@@ -63,6 +62,7 @@ class Work:
     limit_s: float
     source_bytes: int
     sources: Sources
+    source_digest: str = ""
     warnings: list[str] = field(default_factory=list)
 
     @property
@@ -160,6 +160,7 @@ def prepare(request: QuantizeRequest, folder: Path, runs: Runs, emit: Emit) -> W
         limit_s,
         size,
         Sources(folder),
+        model.digest,
     )
     _check_prepared(work)
     study.phases_s["preparing"] = time.monotonic() - begin_s
@@ -170,15 +171,19 @@ def prepare(request: QuantizeRequest, folder: Path, runs: Runs, emit: Emit) -> W
 def prepared(model: "Model", request: QuantizeRequest) -> "ir.Model":
     """The float model from which everything is made."""
     from edgeopt.graph.passes import PassContext
-    from edgeopt.graph.passes.cleaning import raise_opset
     from edgeopt.graph.pipeline import run_pipeline
+    from edgeopt.quant.recorded import raised
 
-    shapes = request.shapes
-    also = ("fix-shapes",) if shapes else ()
-    found = run_pipeline(model, also=also, context=PassContext(shapes=shapes)).model_ir
-    if found.opset_imports.get("", _OPSET) < _OPSET:
-        found = raise_opset.PASS.apply(found, PassContext(target_opset=_OPSET)).model
-    return found
+    context = PassContext(shapes=request.shapes)
+    return raised(run_pipeline(model, only=passes_of(request), context=context).model_ir)
+
+
+def passes_of(request: QuantizeRequest) -> tuple[str, ...]:
+    """Those that prepare the model, by name."""
+    from edgeopt.graph.passes import PASSES
+    from edgeopt.graph.pipeline import select
+
+    return tuple(one.name for one in select(PASSES, also=("fix-shapes",) if request.shapes else ()))
 
 
 def _settings(profile: TargetProfile, request: QuantizeRequest) -> QuantSettings:

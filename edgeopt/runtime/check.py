@@ -2,18 +2,20 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
-from edgeopt.bundle.manifest import check_manifest
+from edgeopt.bundle.deployment import Deployment
+from edgeopt.bundle.manifest import check_manifest, file_digest
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.sign import PublicKey, claimed_key, verify_signature
 from edgeopt.errors import VerificationError
 from edgeopt.events import Emit, Progress
-from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.runtime.golden import answer_golden
 from edgeopt.runtime.session import load
+from edgeopt.runtime.staleness import SOURCE, Changed, changes_since, how_to_refresh
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -27,23 +29,81 @@ class Check(msgspec.Struct, frozen=True):
     """The id of the key in its signature, where there is one."""
     trusted: bool = False
     """Whether that signature was checked and is of a key that was given."""
+    status: Literal["valid", "stale"] = "valid"
+    """A broken one raises."""
+    changes: tuple[Changed, ...] = ()
+    """The same as `stale` in words, and the source model where it was given."""
+    refresh: str = ""
+    """What to do about these."""
+    held_against: str = "the source model"
+    """Whose answers the golden samples hold."""
+    predicted: bool = False
+    """It was planned for a device that was not there, so there is no proof that could be valid or stale."""
+    evidence: str = ""
+    """Where the evidence is from, where it was not taken of these very files."""
 
 
-def check(path: Path, emit: Emit, keys: Sequence[PublicKey] = ()) -> Check:
+def check(path: Path, emit: Emit, keys: Sequence[PublicKey] = (), model: Path | None = None) -> Check:
     """Raises BundleError for a damaged bundle, VerificationError for one that answers otherwise than it must.
 
-    With keys, a bundle that none of them signed is refused too.
+    With keys, a bundle that none of them signed is refused too. `model`: the source, if it is still the same.
     """
     emit(Progress("checking digests", path.name))
     bundle = read_bundle(path)
-    files = len(check_manifest(path).files)
-    signed_by = verify_signature(path, keys) if keys else claimed_key(path)
+    files = len(check_manifest(bundle.folder).files)
+    signed_by = verify_signature(bundle.folder, keys) if keys else claimed_key(bundle.folder)
     emit(Progress("running golden samples", bundle.deployment.run.backend))
     with load(path) as session:
         found = answer_golden(bundle, session)
+    changes = changes_since(bundle.deployment, probe())
     wrong = found.sentence(f"The bundle '{path.name}'")
     if wrong:
-        raise VerificationError(wrong, "Run `edgeopt optimize` again on this device.")
-    here = fingerprint(probe())
-    stale = tuple(part for part, digest in bundle.deployment.device.items() if here.get(part) != digest)
-    return Check(str(path), files, found.accuracy_db, found.floor_db, stale, signed_by, bool(keys))
+        parts = ", ".join(each.part for each in changes)
+        since = f" Since it was proved, this changed: {parts}." if parts else ""
+        raise VerificationError(wrong, f"Run `edgeopt optimize` again on this device.{since}")
+    stale = tuple(each.part for each in changes)
+    if model is not None:
+        changes = (*changes, *_source_changes(bundle.deployment, model))
+    return Check(
+        bundle=str(path),
+        files=files,
+        accuracy_db=found.accuracy_db,
+        floor_db=found.floor_db,
+        stale=stale,
+        signed_by=signed_by,
+        trusted=bool(keys),
+        status="stale" if changes else "valid",
+        changes=changes,
+        refresh=how_to_refresh(changes, path.name),
+        held_against=_held_against(bundle.deployment),
+        predicted=bundle.deployment.predicted is not None,
+        evidence=_evidence(bundle.deployment),
+    )
+
+
+def _source_changes(deployment: Deployment, model: Path) -> tuple[Changed, ...]:
+    from edgeopt.graph.model import load as load_model
+
+    told = deployment.source
+    # Most models are one file, whose digest says it without reading the graph.
+    if model.is_file() and file_digest(model) == told.sha256:
+        return ()
+    found = load_model(model).digest
+    if found == told.sha256:
+        return ()
+    return (Changed(SOURCE, f"{told.name}, {told.sha256[:12]}...", f"{model.name}, {found[:12]}..."),)
+
+
+def _held_against(deployment: Deployment) -> str:
+    own = deployment.replayed is not None and deployment.replayed.own_answers
+    return "what it answered when it was replayed, on made-up samples" if own else "the source model"
+
+
+def _evidence(deployment: Deployment) -> str:
+    replayed = deployment.replayed
+    if deployment.predicted is not None:
+        told = deployment.predicted
+        return f"Predicted for {told.device}, not measured: nothing is proved of its speed. {told.finish[-1]}"
+    if replayed is None or replayed.measured:
+        return ""
+    return f"Replayed on {replayed.on[:10]} and not measured since: the evidence is that of the first bundle."

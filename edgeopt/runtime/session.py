@@ -8,9 +8,9 @@ from pathlib import Path
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Array, Available, Backend, Feeds, Options, Placement, TensorInfo
 from edgeopt.backends.strictness import fallback
-from edgeopt.bundle.deployment import SUFFIX, Deployment
-from edgeopt.bundle.read import is_bundle, read_bundle
-from edgeopt.errors import BundleError, MissingError, ModelError, UsageError
+from edgeopt.bundle.deployment import Deployment
+from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
+from edgeopt.errors import BundleError, EdgeoptError, MissingError, ModelError, UsageError
 from edgeopt.graph.files.sniff import check_file
 
 _log = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ class Session:
     Results stay valid after the next run. `run` is the backend's own, so nothing is added to its time.
     """
 
-    __slots__ = ("_close", "_loaded", "backend", "deployment", "inputs", "outputs", "run")
+    __slots__ = ("_close", "_held", "_loaded", "backend", "deployment", "inputs", "outputs", "run")
 
     def __init__(
         self,
@@ -33,7 +33,9 @@ class Session:
         *,
         strict: bool = False,
         custom_ops: tuple[str, ...] = (),
+        held: Bundle | None = None,
     ) -> None:
+        """`held`: the bundle that the model lies in, which stays unpacked until the session is closed."""
         loaded = backend.load(model, options, strict=strict, custom_ops=custom_ops)
         self.backend = backend.name
         self.deployment = deployment
@@ -42,6 +44,7 @@ class Session:
         self.run: Callable[[Feeds], dict[str, Array]] = loaded.run
         self._close = loaded.close
         self._loaded = loaded
+        self._held = held
 
     @property
     def placement(self) -> Placement | None:
@@ -51,6 +54,7 @@ class Session:
     def close(self) -> None:
         """Gives the runtime's memory back; `run` refuses afterwards."""
         self._close()
+        self._held = None
 
     def __enter__(self) -> "Session":
         return self
@@ -66,7 +70,12 @@ class Place:
     backend: Backend
     model: Path
     options: Options
-    deployment: Deployment | None = None
+    bundle: Bundle | None = None
+    """Where the model lies in one; a single file stays unpacked as long as this is held."""
+
+    @property
+    def deployment(self) -> Deployment | None:
+        return self.bundle.deployment if self.bundle is not None else None
 
 
 def load(
@@ -89,9 +98,20 @@ def load(
             "Load the model file itself with them.",
         )
     libraries = tuple(str(each) for each in custom_ops)
-    session = Session(
-        place.backend, place.model, place.options, place.deployment, strict=strict, custom_ops=libraries
-    )
+    try:
+        session = Session(
+            place.backend,
+            place.model,
+            place.options,
+            place.deployment,
+            strict=strict,
+            custom_ops=libraries,
+            held=place.bundle,
+        )
+    except EdgeoptError as error:
+        if place.bundle is not None and place.bundle.held is not None:
+            place.bundle.held.retell(error)
+        raise
     said = fallback(session.placement)
     if said is not None:
         _log.warning("'%s': %s.", Path(path).name, said)
@@ -115,13 +135,9 @@ def locate(path: Path, backend: str | None = None, options: Options | None = Non
                 f"The bundle '{path.name}': {error.message}", "A newer edgeopt may know it."
             ) from None
         _require(chosen, f"The bundle '{path.name}'")
-        return Place(chosen, bundle.model, run.options, bundle.deployment)
+        return Place(chosen, bundle.model, run.options, bundle)
     if not path.exists():
         raise ModelError(f"There is no model or bundle at '{path}'.", "Check the path.")
-    if path.suffix == SUFFIX:
-        raise BundleError(
-            f"'{path}' is a file; a bundle is a folder.", "Give the folder that 'edgeopt optimize' wrote."
-        )
     chosen = backend_named(backend) if backend else _first_available(path)
     _require(chosen, f"Running '{path.name}'")
     if path.suffix == ".onnx":

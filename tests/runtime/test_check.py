@@ -4,11 +4,13 @@ import msgspec
 import numpy as np
 import pytest
 
+from edgeopt.bundle.facts import machine_of
 from edgeopt.bundle.manifest import write_manifest
 from edgeopt.bundle.read import read_bundle
 from edgeopt.cli.main import run
 from edgeopt.errors import BundleError, VerificationError
 from edgeopt.events import ignore
+from edgeopt.hw.probe import probe
 from edgeopt.runtime.check import check
 
 
@@ -87,6 +89,26 @@ def test_the_command_leaves_with_6(answers_differently, capsys):
     assert error["code"] == "verification-failed"
     assert run(["verify", str(answers_differently)]) == 6
     assert "must reach" in capsys.readouterr().err
+
+
+def test_what_changed_is_said_in_words(bundle, change_deployment, device_fingerprint, matmul_model, capsys):
+    change_deployment(
+        bundle,
+        device={**device_fingerprint, "cpu": "0" * 64, "runtimes": "1" * 64, "drivers": "2" * 64},
+        machine={"cpu": "Abacus 4", "drivers": "beads: 1.0"},
+        runtimes={**{each.name: each.version for each in probe().runtimes}, "onnxruntime": "1.0"},
+    )
+    found = check(bundle, ignore, model=matmul_model)
+    told = {each.part: (each.then, each.now) for each in found.changes}
+    assert found.status == "stale"
+    assert told["cpu"] == ("Abacus 4", machine_of(probe())["cpu"])
+    assert told["runtimes"][0] == "onnxruntime 1.0"
+    assert told["drivers"][0] == "beads: 1.0"
+    assert told["source model"][1].startswith("matmul.onnx")
+    assert run(["verify", str(bundle)]) == 0
+    said = capsys.readouterr().out
+    assert "  cpu: Abacus 4  ->  " in said
+    assert "edgeopt replay conv.edgeopt MODEL -o NEW --measure" in said
 
 
 def test_the_command_says_valid_or_stale(bundle, change_deployment, device_fingerprint, capsys):

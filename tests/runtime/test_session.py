@@ -118,7 +118,7 @@ def test_a_damaged_bundle_is_refused_before_anything_is_loaded(bundle, monkeypat
     ("make", "error", "says"),
     [
         (lambda _: None, ModelError, "no model or bundle at"),
-        (lambda path: path.write_text(""), BundleError, "a bundle is a folder"),
+        (lambda path: path.write_text(""), BundleError, "no sound zip archive"),
         (lambda path: path.mkdir(), BundleError, r"no manifest\.json"),
     ],
     ids=["missing", "file", "empty folder"],

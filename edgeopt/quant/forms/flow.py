@@ -91,7 +91,9 @@ def through(nodes: "Collection[ir.Node]", range_of: RangeOf, *, symmetric: bool,
             read.setdefault(node.inputs[place], []).append((node, place))
     given = ends | {end_of(value, symmetric) for node in accepted for value in node.outputs}
     flow = Flow(given=given)
-    for value in (*read, *given):
+    # In the order of the graph, which is the same each time, as that of a set is not: so is what is written.
+    ordered = [value for node in graph for value in node.outputs if value in given]
+    for value in (*read, *ordered):
         kept = range_of(value)
         if kept is None:
             raise LookupError(f"The range of '{value.name}' was not calibrated; see `tensors_wanted`.")

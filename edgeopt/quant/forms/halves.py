@@ -121,10 +121,11 @@ def write(kind: str, model: "ir.Model", layers: tuple[Layer, ...], context: Form
             if value not in halves:
                 halves[value] = _half(writer, kind, value, to, weights.get(str(value.name)))
             node.replace_input_with(place, halves[value])
-    for node in region:
+    inside = [node for node in graph if node in region]  # in an order that is the same each time
+    for node in inside:
         for value in node.outputs:
             _give_back(writer, node, value, region, to)
-    names = tuple(str(node.name or node.outputs[0].name) for node in region)
+    names = tuple(str(node.name or node.outputs[0].name) for node in inside)
     return (Change(f"computes {plural(len(region), 'node')} in {kind}", names),)
 
 

@@ -1,8 +1,10 @@
 """What a preparation gives back."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from edgeopt.backends.base import Array
 from edgeopt.graph.ledger import Change, Refusal
 
 if TYPE_CHECKING:
@@ -15,3 +17,5 @@ class Prepared:
     """A copy; what was given stays as it is."""
     changes: tuple[Change, ...]
     refused: tuple[Refusal, ...]
+    numbers: Mapping[str, Array] = field(default_factory=dict)
+    """By node, with what the model was changed: enough to do it again without data."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from edgeopt.backends.base import Array
 from edgeopt.data import Samples
+from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.ledger import Change, Refusal
 from edgeopt.graph.nodes import constant, is_op, quiet
@@ -45,23 +46,33 @@ def bias_correction(
     if len(samples) < FEWEST_SAMPLES:
         why = f"{plural(len(samples), 'sample')} cannot tell a mean: it takes {FEWEST_SAMPLES}"
         return Prepared(model.clone(), (), (Refusal(why, tuple(key for _, _, key in uses)),) if uses else ())
+    return corrected(model, _means(model, uses, context, samples, emit))
+
+
+def corrected(model: "ir.Model", means: Mapping[str, Array]) -> Prepared:
+    """The float model without these mean errors, by node; UsageError for nodes that it does not have."""
     from edgeopt.quant.forms.writer import Writer
 
     copy = model.clone()
     nodes, writer = nodes_by_key(copy.graph), Writer(copy.graph)
-    corrected, refused = [], []
-    for key, mean in _means(model, uses, context, samples, emit).items():
+    done: dict[str, Array] = {}
+    refused = []
+    for key, mean in means.items():
+        if key not in nodes:
+            raise UsageError(
+                f"There is no node '{key}' in this model.", "It is another model, or another edgeopt."
+            )
         reason = _correct(writer, nodes[key], mean)
         if reason:
             refused.append(Refusal(reason, (key,)))
         else:
-            corrected.append(key)
+            done[key] = mean
     with quiet():
         from onnx_ir.passes import common
 
         common.RemoveUnusedNodesPass()(copy)
-    what = f"took the mean error of rounding off the biases of {plural(len(corrected), 'product')}"
-    return Prepared(copy, (Change(what, tuple(corrected)),) if corrected else (), tuple(refused))
+    what = f"took the mean error of rounding off the biases of {plural(len(done), 'product')}"
+    return Prepared(copy, (Change(what, tuple(done)),) if done else (), tuple(refused), done)
 
 
 def _uses(layers: Sequence[Layer], choices: Mapping[str, str]) -> Iterator[Use]:

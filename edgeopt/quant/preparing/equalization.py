@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgeopt.backends.base import Array
+from edgeopt.errors import UsageError
 from edgeopt.graph.ledger import Change
 from edgeopt.graph.nodes import constant, is_op
 from edgeopt.graph.passes.base import plural
@@ -34,8 +35,8 @@ def equalized(model: "ir.Model", layers: Sequence[Layer], seen: Mapping[str, See
     own = {
         nodes[layer.nodes[0]] for layer in layers if layer.weight and not layer.reason and len(layer.nodes) == 1
     }
-    changed: list[str] = []
-    for node in list(copy.graph):
+    changed: dict[str, Array] = {}
+    for key, node in nodes.items():
         if node not in own or not is_op(node, *_PRODUCTS):
             continue
         end = _end_of(node)
@@ -53,9 +54,28 @@ def equalized(model: "ir.Model", layers: Sequence[Layer], seen: Mapping[str, See
         _divide(node, factors)
         for each in behind:
             _multiply(each, factors)
-        changed.append(str(node.name))
+        changed[key] = factors
     what = f"evened out the channels behind {plural(len(changed), 'product')}"
-    return Prepared(copy, (Change(what, tuple(changed)),) if changed else (), ())
+    return Prepared(copy, (Change(what, tuple(changed)),) if changed else (), (), changed)
+
+
+def evened_out(model: "ir.Model", layers: Sequence[Layer], factors: Mapping[str, Array]) -> "ir.Model":
+    """The same model with the factors that were found then, by node; UsageError where they do not fit it."""
+    copy = model.clone()
+    nodes = nodes_by_key(copy.graph)
+    own = {nodes[layer.nodes[0]] for layer in layers if layer.weight and len(layer.nodes) == 1}
+    for key, found in factors.items():
+        node = nodes.get(key)
+        behind = _behind(node, _end_of(node), own) if node in own and is_op(node, *_PRODUCTS) else ()
+        if node is None or not behind or any(len(_by_input(each)) != len(found) for each in behind):
+            raise UsageError(
+                f"The channels behind '{key}' cannot be evened out as they were then.",
+                "It is another model, or another edgeopt; `edgeopt optimize` makes a new bundle.",
+            )
+        _divide(node, found)
+        for each in behind:
+            _multiply(each, found)
+    return copy
 
 
 def _end_of(node: "ir.Node") -> "ir.Value":

@@ -27,6 +27,7 @@ class Corrected:
     model: "ir.Model"
     context: FormContext
     changes: tuple[Change, ...] = ()
+    biases: Mapping[str, Array] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -58,7 +59,7 @@ class Corrections:
             from edgeopt.quant.preparing.bias_correction import bias_correction
 
             made = bias_correction(found.model, layers, choices, found.context, samples, emit)
-            found = replace(found, model=made.model, changes=(*found.changes, *made.changes))
+            found = replace(found, model=made.model, changes=(*found.changes, *made.changes), biases=made.numbers)
         return found
 
     def _with_rounding(

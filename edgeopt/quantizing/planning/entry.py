@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgeopt.graph.ledger import Change
 from edgeopt.quant.records import FLOAT, Layer, Plan, Point
@@ -10,6 +11,9 @@ from edgeopt.quant.settings import QuantSettings
 from edgeopt.quantizing.records import Proof
 from edgeopt.quantizing.study import Study
 from edgeopt.quantizing.timing.courses import GROUPS, OPENVINO, Course, OptionValue
+
+if TYPE_CHECKING:
+    from edgeopt.quant.write import Trace
 
 GROUPED = "int8-groups"
 WEIGHTS_ALONE = frozenset({"w8", "w4"})
@@ -28,6 +32,8 @@ class Entry:
     proof: Proof | None = None
     reason: str = ""
     """Why it is out."""
+    trace: "Trace | None" = None
+    """What the file was written with; None where it is the float model itself."""
     points: list[Point] = field(default_factory=list)
     """Those that are more exact, the nearest first."""
 
@@ -73,7 +79,7 @@ def write_entry(study: Study, course: Course, choices: Mapping[str, str], path: 
     if not chosen:
         return Entry(course, {}, study.path)
     written = study.save_written(chosen, course.backend, path, **settings_for(course, chosen))
-    return Entry(course, chosen, path, changes=written.changes)
+    return Entry(course, chosen, path, changes=written.changes, trace=written.trace)
 
 
 def share_of(layers: tuple[Layer, ...], choices: Mapping[str, str]) -> float:

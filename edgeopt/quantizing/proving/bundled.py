@@ -1,21 +1,25 @@
 """The result as a bundle: it holds the backend and the options that the plan is for, and what was proved."""
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from edgeopt.bench.report import Verdict
 from edgeopt.bundle import write
-from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Step
-from edgeopt.bundle.facts import four_digits, tensor_of
-from edgeopt.bundle.manifest import file_digest
+from edgeopt.bundle.deployment import Budget, Deployment, Evidence, Run, Source, Step
+from edgeopt.bundle.facts import four_digits, machine_of, tensor_of
 from edgeopt.graph.ledger import LedgerEntry
-from edgeopt.hw.device import fingerprint
+from edgeopt.hw.device import device_for_evidence, fingerprint
 from edgeopt.quantizing.planning.entry import Entry
 from edgeopt.quantizing.proving.speed import RESULT, SOURCE, Measured
 from edgeopt.quantizing.records import File, Quantized
-from edgeopt.quantizing.work import Work
+from edgeopt.quantizing.work import Work, passes_of
 from edgeopt.version import __version__
+
+if TYPE_CHECKING:
+    from edgeopt.quant.write import Trace
 
 _GOLDEN_SAMPLES = 4
 
@@ -35,9 +39,16 @@ def write_bundle(work: Work, entry: Entry, found: Quantized, measured: Measured)
         evidence = _evidence(work, found, measured)
         deployment = _deployment(work, entry, found, model.relative_to(folder), evidence)
         ledger = (LedgerEntry("quantize", applied=found.changes),)
-        write.fill(folder, {}, deployment, {"evidence.json": found, "ledger.json": ledger})
-        write.publish(folder, out)
-    held = sum(file.stat().st_size for file in (out / write.MODEL_FOLDER).rglob("*") if file.is_file())
+        kept = msgspec.structs.replace(
+            found,
+            taken=dict(measured.taken),
+            memory=dict(measured.memory),
+            device=device_for_evidence(work.device),
+        )
+        documents: dict[str, object] = {"evidence.json": kept, "ledger.json": ledger}
+        write.fill(folder, {}, deployment, documents, _record(work, entry))
+        held = sum(file.stat().st_size for file in model.parent.rglob("*") if file.is_file())
+        write.publish(folder, out, single_file=work.request.single_file)
     return (File(str(out), held),)
 
 
@@ -59,22 +70,47 @@ def _deployment(work: Work, entry: Entry, found: Quantized, model: Path, evidenc
         edgeopt=__version__,
         target=work.profile.name,
         summary=found.summary,
-        source=Source(source.name, file_digest(source), work.source_bytes),
+        source=Source(source.name, work.source_digest, work.source_bytes),
         run=Run(entry.course.backend, str(model), dict(entry.course.options)),
         inputs=[tensor_of(each) for each in inputs],
         outputs=[tensor_of(each) for each in outputs],
-        steps=[Step("cleaned"), Step("quantized", _parameters(work, entry.choices))],
+        steps=_steps(work, entry),
+        budget=Budget(str(work.request.goal), time_limit_s=round(work.limit_s, 1)),
         device=fingerprint(work.device),
+        machine=machine_of(work.device),
         runtimes={runtime.name: runtime.version for runtime in work.device.runtimes},
         evidence=evidence,
     )
 
 
-def _parameters(work: Work, choices: Mapping[str, str]) -> dict[str, str | int | float | bool | list[str]]:
-    layers: dict[str, list[str]] = {}
-    for layer, form in choices.items():
-        layers.setdefault(form, []).append(layer)
-    return {**layers, "calibration_samples": len(work.given.calibrate), "goal": str(work.request.goal)}
+def _steps(work: Work, entry: Entry) -> list[Step]:
+    """So that a replay makes the same."""
+    shapes = work.request.shapes
+    cleaning: dict[str, str | int | float | bool | list[str]] = {"passes": list(passes_of(work.request))}
+    if shapes:
+        cleaning["shapes"] = [f"{name}={'x'.join(map(str, shape))}" for name, shape in shapes.items()]
+    forms: dict[str, list[str]] = {}
+    for layer, form in entry.choices.items():
+        forms.setdefault(form, []).append(layer)
+    settings = msgspec.structs.asdict(_trace(work, entry).context.settings)
+    return [
+        Step("cleaned", cleaning),
+        Step("quantized", {"calibration_samples": len(work.given.calibrate), **settings}, forms),
+    ]
+
+
+def _record(work: Work, entry: Entry) -> bytes:
+    """What calibration found; of a model in floats, by what its channels were evened out."""
+    from edgeopt.quant.recorded import encoded
+
+    return encoded(work.study.recorded(entry.choices, _trace(work, entry)))
+
+
+def _trace(work: Work, entry: Entry) -> "Trace":
+    from edgeopt.quant.forms import FormContext
+    from edgeopt.quant.write import Trace
+
+    return entry.trace or Trace(FormContext(entry.course.backend, work.study.known.settings))
 
 
 def _evidence(work: Work, found: Quantized, measured: Measured) -> Evidence | None:

@@ -11,10 +11,11 @@ import numpy as np
 
 from edgeopt.bench.contender import Contender, enter
 from edgeopt.bench.host import LocalHost
-from edgeopt.bench.messages import Load
+from edgeopt.bench.messages import Load, Memory
 from edgeopt.bench.report import Verdict
 from edgeopt.bench.rounds import run_rounds, slice_ms
 from edgeopt.bench.stats import Interval, paired_ratios, sign_interval, verdict
+from edgeopt.bench.taken import Taken, taken_by
 from edgeopt.errors import TrialError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.quantizing.timing.courses import OptionValue
@@ -54,6 +55,8 @@ class Measured:
     """Of the first against each other one."""
     latency_ms: Mapping[str, float] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
+    taken: Mapping[str, Taken] = field(default_factory=dict)
+    memory: Mapping[str, Memory] = field(default_factory=dict)
 
 
 def compared(
@@ -81,7 +84,14 @@ def compared(
                 break
         fallen = {name: each.failure for name, each in loaded.items() if each.failure is not None}
         times = {name: float(np.median(c.slices_ms)) for name, c in loaded.items() if c.failure is None}
-        return Measured(speeds, times, {**failures, **fallen})
+        ran = {name: each for name, each in loaded.items() if each.failure is None}
+        return Measured(
+            speeds,
+            times,
+            {**failures, **fallen},
+            {name: taken_by(each) for name, each in ran.items()},
+            {name: each.memory for name, each in ran.items() if each.memory is not None},
+        )
 
 
 def _speed(first: Contender, other: Contender) -> Speed:
