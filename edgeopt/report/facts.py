@@ -1,0 +1,182 @@
+"""What a report says, as records, and as JSON; what is not known is None, with a reason in `unknown`."""
+
+from typing import Literal
+
+import msgspec
+
+from edgeopt.bench.messages import Memory
+from edgeopt.bench.stats import Interval
+from edgeopt.bench.taken import Taken
+from edgeopt.bundle.deployment import Deployment
+from edgeopt.graph.accuracy import OutputAccuracy
+from edgeopt.graph.analysis import OpTimes
+from edgeopt.graph.ledger import LedgerEntry
+from edgeopt.hw.device import Device
+
+SCHEMA = 1
+Made = Literal["a search", "a plan of precision", "a plan for another device", "unknown"]
+
+
+class Side(msgspec.Struct, frozen=True):
+    """One of the two that were measured against each other."""
+
+    name: str
+    latency_ms: float | None = None
+    taken: Taken | None = None
+    memory: Memory | None = None
+
+
+class Speed(msgspec.Struct, frozen=True):
+    baseline: Side
+    result: Side
+    ratio: Interval
+    verdict: str
+    measured_while: str = ""
+    source: str = ""
+    """How it was measured, as a sentence."""
+
+
+class Accuracy(msgspec.Struct, frozen=True):
+    snr_db: float | None
+    floor_db: float | None
+    goal: str = ""
+    samples: int | None = None
+    set_aside: bool | None = None
+    low_db: float | None = None
+    """What resampling says that it may be on other samples."""
+    outputs: tuple[OutputAccuracy, ...] = ()
+    outputs_on: str = ""
+    """Which samples the outputs were compared on."""
+
+
+class Stage(msgspec.Struct, frozen=True):
+    """A step on the way from the source to the result, with the best that was known then."""
+
+    name: str
+    what: str
+    candidate: str
+    ratio: Interval | None = None
+    """Against the baseline; None for the baseline itself, and where it was not measured."""
+    time_ms: float | None = None
+    """The baseline's time over that ratio: what is measured in turns can be compared, bare times cannot. Where it
+    is proved, what was measured."""
+    size_bytes: int | None = None
+    peak_bytes: int | None = None
+    snr_db: float | None = None
+    proved: bool = False
+    """Measured from a written bundle, not in the race."""
+
+
+class Point(msgspec.Struct, frozen=True):
+    """A candidate as it stands among the others."""
+
+    name: str
+    variant: str
+    backend: str
+    status: str
+    reason: str = ""
+    time_ms: float | None = None
+    """The baseline's time over the ratio in the race; or what a plan expected."""
+    ratio: Interval | None = None
+    snr_db: float | None = None
+    low_db: float | None = None
+    size_bytes: int | None = None
+    peak_bytes: int | None = None
+    load_ms: float | None = None
+    on_front: bool = False
+    """No other one that may be delivered is at once faster and more accurate."""
+    basis: Literal["measured", "expected"] = "measured"
+
+
+class NotMade(msgspec.Struct, frozen=True):
+    """A variant that never took part."""
+
+    name: str
+    title: str
+    reason: str
+
+
+class LayerChoice(msgspec.Struct, frozen=True):
+    """What a plan of precision does with a layer, and why."""
+
+    layer: str
+    form: str
+    reason: str
+
+
+class OperatorCount(msgspec.Struct, frozen=True):
+    operator: str
+    before: int | None
+    after: int | None
+
+
+class Work(msgspec.Struct, frozen=True):
+    """What a model is made of and what one run costs."""
+
+    nodes: int
+    parameters: int
+    size_bytes: int
+    multiply_adds: int | None = None
+    moved_bytes: int | None = None
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """What the device was seen to do at best, which no kernel can beat."""
+
+    what: str
+    operations_per_s: float | None = None
+    bytes_per_s: float | None = None
+
+
+class Reports(msgspec.Struct, frozen=True):
+    """A written report, as the command tells of it."""
+
+    path: str
+    format: str
+    size_bytes: int
+    verdict: str
+    summary: str
+    unknown: dict[str, str] = {}
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """All that is known of a bundle."""
+
+    bundle: str
+    deployment: Deployment
+    made_by: Made
+    verdict: str
+    summary: str
+    reported_at: str
+    reported_by: str
+    """The version of edgeopt that gathered this."""
+    model_bytes: int
+    """The model's files in the bundle."""
+    bundle_bytes: int
+    speed: Speed | None = None
+    float_ratio: Interval | None = None
+    """Of a plan of precision: how many times as fast as floats on the same backend."""
+    accuracy: Accuracy | None = None
+    stages: tuple[Stage, ...] = ()
+    points: tuple[Point, ...] = ()
+    not_made: tuple[NotMade, ...] = ()
+    layers: tuple[LayerChoice, ...] = ()
+    operators: tuple[OperatorCount, ...] = ()
+    work_before: Work | None = None
+    work_after: Work | None = None
+    nodes: OpTimes | None = None
+    bounds: tuple[Bound, ...] = ()
+    ledger: tuple[LedgerEntry, ...] = ()
+    device: Device | None = None
+    device_is: str = ""
+    """Where the record of the device comes from, as a sentence."""
+    changed_here: tuple[str, ...] = ()
+    """Parts of the device that are not the same where the report was made."""
+    source_path: str = ""
+    """Of the source model, where the user named it."""
+    seconds: float | None = None
+    """How long it took to make the bundle."""
+    warnings: tuple[str, ...] = ()
+    unknown: dict[str, str] = {}
+    """What the report cannot say, each with the reason."""
+    schema: int = SCHEMA

@@ -1,0 +1,39 @@
+"""The sections of a report, in their order."""
+
+from edgeopt.report.blocks import Section
+from edgeopt.report.facts import Facts
+from edgeopt.report.sections import (
+    accuracy,
+    candidates,
+    device,
+    frontier,
+    ledger,
+    memory,
+    nodes,
+    operators,
+    reproduce,
+    speed,
+    stages,
+    verdict,
+)
+
+SECTIONS = (
+    verdict.section,
+    speed.section,
+    stages.section,
+    memory.section,
+    accuracy.section,
+    frontier.section,
+    operators.section,
+    nodes.section,
+    ledger.section,
+    candidates.section,
+    device.section,
+    reproduce.section,
+)
+
+
+def sections_of(facts: Facts) -> tuple[Section, ...]:
+    """Those that have something to say; the first one is the verdict."""
+    found = (each(facts) for each in SECTIONS)
+    return tuple(section for section in found if section is not None)

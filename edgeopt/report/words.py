@@ -1,0 +1,126 @@
+"""Numbers and names as reports write them."""
+
+import math
+from collections.abc import Callable, Sequence
+
+from edgeopt.bench.stats import Interval
+from edgeopt.graph.accuracy import EQUAL_DB
+
+UNKNOWN = "-"
+"""What is not known, in a table."""
+_NAMED = 3
+
+
+def milliseconds(value: float | None) -> str:
+    if value is None:
+        return UNKNOWN
+    if value < 0.1:
+        return f"{_three(value * 1e3)} µs"
+    return f"{value:,.0f} ms" if value >= 1000 else f"{_three(value)} ms"
+
+
+def time_axis(highest_ms: float) -> Callable[[float], str]:
+    """Round numbers of one unit, for an axis that ends there."""
+    if highest_ms < 1:
+        return lambda value: f"{round(value * 1e3, 6):g} µs"
+    return lambda value: f"{value:g} ms"
+
+
+def size(count: int | None) -> str:
+    if count is None:
+        return UNKNOWN
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= factor:
+            return f"{_three(count / factor)} {unit}"
+    return f"{count} B"
+
+
+def mebibytes(count: int | None) -> str:
+    return UNKNOWN if count is None else f"{count / 2**20:,.1f} MiB"
+
+
+def binary(count: int) -> str:
+    """As caches and memory are told: `48 KiB`, `32 MiB`, `23.5 GiB`."""
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20)):
+        if count >= factor:
+            return f"{count / factor:.3g} {unit}"
+    return f"{count / 1024:.4g} KiB"
+
+
+def moment(said: str) -> str:
+    """To the minute, where it is one in UTC."""
+    day, _, rest = said.partition("T")
+    return f"{day} {rest[:5]} UTC" if rest.endswith("+00:00") else said
+
+
+def ratio(value: float | None) -> str:
+    if value is None:
+        return UNKNOWN
+    return f"{value:.2f}x" if value < 100 else f"{value:,.0f}x"
+
+
+def interval(found: Interval | None) -> str:
+    if found is None:
+        return UNKNOWN
+    return f"{ratio(found.low)} to {'∞' if math.isinf(found.high) else ratio(found.high)}"
+
+
+def share(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.1%}"
+
+
+def decibels(value: float | None) -> str:
+    if value is None or math.isnan(value):
+        return UNKNOWN
+    if math.isinf(value):
+        return "not comparable"
+    return "equal" if value >= EQUAL_DB else f"{value:.1f} dB"
+
+
+def change(before: float | None, after: float | None) -> str:
+    """From one to the other, in percent."""
+    if not before or after is None:
+        return UNKNOWN
+    moved = after / before - 1
+    return "the same" if abs(moved) < 0.0005 else f"{moved:+.1%}"
+
+
+def confidence(found: Interval) -> str:
+    return f"{100 * found.confidence:.3g}%"
+
+
+def several(count: int, one: str, many: str = "") -> str:
+    return f"{count:,} {one}" if count == 1 else f"{count:,} {many or one + 's'}"
+
+
+def named(names: Sequence[str], shown: int = _NAMED) -> str:
+    """The first ones, and how many more."""
+    if not names:
+        return UNKNOWN
+    rest = len(names) - shown
+    return ", ".join(names[:shown]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def options(chosen: dict[str, str | int | float | bool | dict[str, list[int]]]) -> str:
+    """`threads=1, shapes: x 1x3x224x224`."""
+    said = [f"{key}={_plain(value)}" for key, value in chosen.items() if not isinstance(value, dict)]
+    for key, value in chosen.items():
+        if isinstance(value, dict):
+            said.append(f"{key}: " + ", ".join(f"{name} {dimensions(sizes)}" for name, sizes in value.items()))
+    return "; ".join(said) or "the runtime's own"
+
+
+def dimensions(sizes: Sequence[int | str | None]) -> str:
+    return "x".join("?" if each is None else str(each) for each in sizes) or "scalar"
+
+
+def _plain(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _three(value: float) -> str:
+    """Three digits that count, with their zeros, so that columns align."""
+    if value == 0:
+        return "0"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:.{digits}f}"
