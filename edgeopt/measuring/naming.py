@@ -144,7 +144,12 @@ def _allowed(named: Named) -> Named:
 
 def written(options: Options) -> str:
     """The options as a user would write them."""
-    return ",".join(f"{name}={_written(value)}" for name, value in options.items())
+    return ",".join(as_texts(options))
+
+
+def as_texts(options: Options) -> tuple[str, ...]:
+    """The same, each by itself: what `read_options` reads."""
+    return tuple(f"{name}={_written(value)}" for name, value in options.items())
 
 
 def _written(value: OptionValue) -> str:

@@ -2,6 +2,8 @@
 
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,32 +35,47 @@ def save(report: msgspec.Struct, path: Path) -> None:
 
 
 def read_saved(path: Path) -> ContestReport:
-    """What `--save` wrote, or the result in the lines of `--json`; raises InputError with a sentence."""
-    try:
-        text = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"The saved run '{path}' cannot be read: {error.strerror or error}.", _HINT) from error
-    try:
-        lines = [line for line in text.splitlines() if line.strip()]
-        found = msgspec.json.decode(lines[-1] if lines else b"")
-        if not isinstance(found, dict):
-            raise msgspec.ValidationError("no table of values")
-        data = _result(found, path)
+    """The contest that `--save` or `--json` wrote; raises InputError with a sentence."""
+    data = read_result(path)
+    with _said_of(path):
         if "sides" not in data or "rounds" not in data:
             raise InputError(
                 f"'{path}' holds no contest in turns: saved sweeps, suites and other duties cannot be compared.",
                 _HINT,
             )
+        return msgspec.convert(data, ContestReport)
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """What `--save` wrote, or the result in the lines of `--json`, of any duty, not yet as its record."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"The saved run '{path}' cannot be read: {error.strerror or error}.", _HINT) from error
+    with _said_of(path):
+        lines = [line for line in text.splitlines() if line.strip()]
+        found = msgspec.json.decode(lines[-1] if lines else b"")
+        if not isinstance(found, dict):
+            raise msgspec.ValidationError("no table of values")
+        data = _result(found, path)
         if int(data.get("schema", SCHEMA)) > SCHEMA:
             raise InputError(
                 f"'{path}' was saved by a newer edgeopt (schema {data['schema']}; this one reads up to {SCHEMA}).",
                 "Update edgeopt here.",
             )
-        for comparison in data.get("comparisons", ()):
-            ends = comparison["speedup"]
+        levels = [level for side in data.get("sides", ()) for level in side.get("levels", ())]
+        intervals = [comparison["speedup"] for comparison in data.get("comparisons", ())]
+        for ends in (*intervals, *(level["gain"] for level in levels if level.get("gain"))):
             # An interval may be open to one side, and JSON has no word for that.
             ends["high"] = math.inf if ends["high"] is None else ends["high"]
-        return msgspec.convert(data, ContestReport)
+        return data
+
+
+@contextmanager
+def _said_of(path: Path) -> Iterator[None]:
+    """Whatever is wrong with a file, from its bytes to its keys, is one sentence."""
+    try:
+        yield
     except (
         msgspec.MsgspecError,
         UnicodeDecodeError,

@@ -37,6 +37,8 @@ class Prepared:
 
     sides: list[Side]
     inputs: Inputs
+    places: list[Place | None]
+    """What the sides lie in: bundles that are single files stay unpacked as long as this is held."""
 
 
 def prepare(named: list[Named], settings: Settings, folder: Path, emit: Emit) -> Prepared:
@@ -70,7 +72,7 @@ def prepare(named: list[Named], settings: Settings, folder: Path, emit: Emit) ->
         Side(name, msgspec.structs.replace(load, samples_path=str(written.folder)), each.what, each.kind)
         for name, each, load in zip(names, named, loads, strict=True)
     ]
-    return Prepared(sides, written)
+    return Prepared(sides, written, places)
 
 
 def _tell_who_keeps_theirs(named: list[Named], emit: Emit) -> None:

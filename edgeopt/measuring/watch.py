@@ -19,7 +19,8 @@ def watch(
         if value is not None and not 0 < value < float("inf"):
             raise UsageError(f"{value} is no {what}.", "Give a number above 0.")
     with workspace() as folder:
-        (side,) = prepare([subject], settings, folder, emit).sides
+        prepared = prepare([subject], settings, folder, emit)
+        (side,) = prepared.sides
         if settings.strict:
             refuse_fallback([side], folder, emit)
         return watch_side(LocalHost(folder), side, rate_per_s, seconds, emit)

@@ -13,13 +13,13 @@ import msgspec
 import numpy as np
 
 from edgeopt.bench.contender import Contender, Side, accept, enter
-from edgeopt.bench.duties.compare import ERROR, require_one, sampler_for
+from edgeopt.bench.duties.compare import ERROR, compared, require_one, sampler_for
 from edgeopt.bench.duties.records import ConcurrencyReport, ConcurrencySide, ConcurrentRules, Level
 from edgeopt.bench.host import TrialHost
 from edgeopt.bench.instruments.gauges import Gauges
 from edgeopt.bench.instruments.machine_state import sentence
 from edgeopt.bench.messages import Time, Timed
-from edgeopt.bench.report import RoundState
+from edgeopt.bench.report import Comparison, RoundState
 from edgeopt.bench.rounds import in_turn
 from edgeopt.bench.stats import paired_ratios, sign_interval
 from edgeopt.errors import TrialError, UsageError
@@ -89,6 +89,7 @@ def run_concurrent(
     found = tuple(_side(side.name, [lv for lv in levels if lv.side == side.name]) for side in sides)
     return ConcurrencyReport(
         sides=found,
+        comparisons=_comparisons([side.name for side in sides], levels),
         rounds=rules.rounds,
         slice_ms=slice_ms,
         measured_while=sentence(states, state.judge_others),
@@ -177,6 +178,26 @@ def _require_one(levels: list[_Running]) -> None:
 def _side(name: str, levels: list[_Running]) -> ConcurrencySide:
     alone = next(level for level in levels if level.count == 1)
     return ConcurrencySide(name, tuple(_level(level, alone) for level in levels))
+
+
+def _comparisons(names: Sequence[str], levels: Sequence[_Running]) -> tuple[Comparison, ...]:
+    """What the first side can do at most against each other one, paired within the rounds that both ran in."""
+    most = {name: _most([level for level in levels if level.side == name]) for name in names}
+    made = (_compared(most[names[0]], most[name]) for name in names[1:])
+    return tuple(each for each in made if each is not None)
+
+
+def _most(levels: Sequence[_Running]) -> _Running | None:
+    ran = [level for level in levels if level.throughputs]
+    return max(ran, key=lambda level: float(np.median([*level.throughputs.values()])), default=None)
+
+
+def _compared(first: _Running | None, other: _Running | None) -> Comparison | None:
+    if first is None or other is None:
+        return None
+    shared = sorted(first.throughputs.keys() & other.throughputs.keys())
+    mine, theirs = ([1e3 / max(level.throughputs[r], 1e-9) for r in shared] for level in (first, other))
+    return compared(first.side, other.side, mine, theirs)
 
 
 def _level(level: _Running, alone: _Running) -> Level:

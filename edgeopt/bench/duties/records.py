@@ -211,5 +211,7 @@ class ConcurrencyReport(msgspec.Struct, frozen=True):
     """A sentence on the state of the device."""
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
+    comparisons: tuple[Comparison, ...] = ()
+    """By throughput, of the first side with each other one, each as it does most."""
     duty: Literal["concurrent"] = "concurrent"
     schema: int = SCHEMA

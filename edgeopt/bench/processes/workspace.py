@@ -12,21 +12,27 @@ from pathlib import Path
 BENCH = "edgeopt-bench-"
 PEAKS = "edgeopt-peaks-"
 WORK = "edgeopt-work-"
-_PREFIXES = (BENCH, PEAKS, WORK)
+BUNDLE = "edgeopt-bundle-"
+_PREFIXES = (BENCH, PEAKS, WORK, BUNDLE)
 
 
 @contextmanager
 def workspace(prefix: str = BENCH) -> Iterator[Path]:
     """A fresh folder; its name holds the process that owns it, so that later ones can tell who is gone."""
-    parent = Path(tempfile.gettempdir())
-    sweep(parent)
     # Named first and made second: an interrupt between the two leaves nothing.
-    folder = parent / f"{prefix}{os.getpid()}-{secrets.token_hex(8)}"
+    folder = fresh_place(prefix)
     try:
         folder.mkdir(mode=0o700)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def fresh_place(prefix: str) -> Path:
+    """Where a folder that this process owns may be made."""
+    parent = Path(tempfile.gettempdir())
+    sweep(parent)
+    return parent / f"{prefix}{os.getpid()}-{secrets.token_hex(8)}"
 
 
 def sweep(parent: Path) -> None:

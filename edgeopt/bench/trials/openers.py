@@ -44,6 +44,8 @@ class Opener:
     """Why its outputs cannot be had."""
     no_threads: str = ""
     """Why it cannot run several at once."""
+    held: object = None
+    """What must stay until it is loaded: the bundle that was unpacked from a file."""
 
 
 def opener(request: Load, rotation: Sequence[dict[str, Array]]) -> Opener:
@@ -112,10 +114,16 @@ def _bundle(request: Load, rotation: Sequence[dict[str, Array]]) -> Opener:
             "Load the model file inside it to try others.",
         )
     path = Path(request.model_path)
-    backend = locate(path).backend
+    place = locate(path)
+    backend = place.backend
     if backend.package is not None:
         importlib.import_module(backend.package)
-    return Opener(lambda: load(path, strict=request.strict, custom_ops=request.custom_ops), backend.name, rotation)
+    return Opener(
+        lambda: load(path, strict=request.strict, custom_ops=request.custom_ops),
+        backend.name,
+        rotation,
+        held=place.bundle,
+    )
 
 
 def _command(request: Load, rotation: Sequence[dict[str, Array]]) -> Opener:

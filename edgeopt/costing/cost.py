@@ -1,0 +1,162 @@
+"""`edgeopt cost`: measurements, old or fresh, at a price."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgeopt.bundle.deployment import SUFFIX
+from edgeopt.bundle.read import is_bundle
+from edgeopt.costing.figures import cost_of
+from edgeopt.costing.measured import of_bundle, of_report, of_saved_run
+from edgeopt.costing.records import Cost, CostReport, Measured, Terms
+from edgeopt.costing.terms import check_terms, read_prices
+from edgeopt.costing.words import number
+from edgeopt.errors import UsageError
+from edgeopt.events import Emit, Progress
+from edgeopt.measuring.bench import bench
+from edgeopt.measuring.request import Request as BenchRequest
+from edgeopt.measuring.sides import Settings
+
+_NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]*)=(.+)")
+_ALIKE = 1.05
+"""Costs of different devices were not measured in turns: closer than this, neither is called cheaper."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """How to measure now, instead of taking what was measured before."""
+
+    data: Path | None = None
+    concurrency: str | None = None
+    processes: str | None = None
+    time_limit_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """As it was written on the command line."""
+
+    subjects: tuple[str, ...]
+    """Bundles and saved runs, each perhaps as `NAME=...`; what is measured now may be a model too."""
+    prices: tuple[str, ...]
+    terms: Terms
+    against: str | None = None
+    """The baseline: a side of a saved run, or what to measure against now."""
+    fresh: Fresh | None = None
+
+
+def cost(request: Request, emit: Emit) -> CostReport:
+    """What the work costs on each device, and whether changing to it is worth that; raises what is wrong first."""
+    terms = check_terms(request.terms)
+    named = _named(request.subjects)
+    prices = read_prices(request.prices, list(named))
+    costs = []
+    for position, (name, subject) in enumerate(named.items()):
+        if request.fresh is not None and len(named) > 1:
+            emit(Progress("measuring", name, position, len(named)))
+        costs.append(cost_of(name, _measured(subject, request, emit), prices[name], terms))
+    return CostReport(tuple(costs), terms, _cheapest(costs, terms), _notes(costs))
+
+
+def _named(subjects: Sequence[str]) -> dict[str, str]:
+    """A name for each, to price and to print it by."""
+    if not subjects:
+        raise UsageError("Missing argument 'BUNDLE|BENCH.json'.", "See: edgeopt cost --help")
+    found: dict[str, str] = {}
+    for subject in subjects:
+        given = None if Path(subject).exists() else _NAMED.fullmatch(subject)
+        what = given[2] if given else subject
+        name = given[1] if given else Path(what.partition("@")[0]).name.partition(".")[0] or what
+        if name in found:
+            raise UsageError(
+                f"Two devices are called '{name}': '{found[name]}' and '{what}'.",
+                f"Name them yourself: NAME={what}",
+            )
+        found[name] = what
+    return found
+
+
+def _measured(subject: str, request: Request, emit: Emit) -> Measured:
+    path = Path(subject)
+    bundle = is_bundle(path) or path.suffix == SUFFIX
+    if request.fresh is not None:
+        return _measured_now(subject, request.against, request.fresh, emit)
+    if bundle:
+        if request.against is not None:
+            raise UsageError(
+                f"The evidence of the bundle '{path.name}' has one baseline, that of its search.",
+                "Leave out --against, or measure against another with --measure.",
+            )
+        return of_bundle(path)
+    if path.suffix in {".onnx", ".xml", ".tflite"}:
+        raise UsageError(
+            f"'{subject}' is a model: nothing was measured of it yet.",
+            "Add --measure, or give what edgeopt bench --save wrote.",
+        )
+    return of_saved_run(path, request.against)
+
+
+def _measured_now(subject: str, against: str | None, fresh: Fresh, emit: Emit) -> Measured:
+    if Path(subject).suffix == ".json" and not subject.endswith(".null.json"):
+        raise UsageError(
+            f"'{subject}' was measured before, and --measure measures now.",
+            "Give a bundle or model, or leave it out.",
+        )
+    asked = BenchRequest(
+        subject=subject,
+        against=() if against is None else (against,),
+        settings=Settings(data=fresh.data),
+        time_limit_s=fresh.time_limit_s,
+        concurrency=fresh.concurrency,
+        processes=fresh.processes,
+    )
+    # The other side has a name of its own in the report; there is only one.
+    return of_report(bench(asked, emit), subject, "measured now", None)
+
+
+def _cheapest(costs: Sequence[Cost], terms: Terms) -> str:
+    """Which device does the work for least, in a sentence; empty for one alone."""
+    if len(costs) < 2:
+        return ""
+    monthly = terms.load_per_s is not None
+    values = {
+        each.name: each.monthly_cost.value if monthly and each.monthly_cost else each.million_inferences
+        for each in costs
+    }
+    (name, least), *others = sorted(values.items(), key=lambda item: item[1])
+    per = "a month for this load" if monthly else "for a million inferences"
+    told = ", ".join(f"{other} {terms.currency} {number(value)}" for other, value in others)
+    alike = [other for other, value in others if value < _ALIKE * least]
+    said = f"{' and '.join([name, *alike])} cost about the same" if alike else f"{name} is the cheapest"
+    return (
+        f"{said}: {terms.currency} {number(least)} {per} ({told}). "
+        "Devices cannot be measured in turns, so there is no interval on this."
+    )
+
+
+def _notes(costs: Sequence[Cost]) -> tuple[str, ...]:
+    """What to know of the figures, once for all devices."""
+    notes = [f"{each.name}: {note}" for each in costs for note in each.measured.notes]
+    guessed = [each.name for each in costs if not each.measured.counted]
+    if guessed:
+        notes.append(
+            f"The throughput of {', '.join(guessed)} is 1 / median latency, one request at a time: a device may "
+            "do more with several at once or in batches. edgeopt cost --measure --concurrency 1,2,4 counts that."
+        )
+    notes += [f"{each.name}: {note}" for each in costs if (note := _baselines_disagree(each))]
+    return tuple(notes)
+
+
+def _baselines_disagree(cost: Cost) -> str:
+    """Where the times of both sides, each by itself, tell another speed-up than the rounds in turns."""
+    measured = cost.measured
+    if measured.speedup is None or not measured.baseline_runs_per_s:
+        return ""
+    plain = measured.runs_per_s / measured.baseline_runs_per_s
+    if measured.speedup.low <= plain <= measured.speedup.high:
+        return ""
+    return (
+        f"its own throughput is {plain:.2f} times the baseline's own, outside of the interval of the speed-up in "
+        "turns. Savings are by the speed-up, which is the safer of the two."
+    )
