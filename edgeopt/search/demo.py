@@ -28,12 +28,14 @@ class Demo(msgspec.Struct, frozen=True):
     device: Device
     outcome: Outcome
     gains: tuple[Gain, ...]
+    report: str = ""
+    """The page that tells all of it; empty where none was written."""
 
 
 def run(out: Path, emit: Emit) -> Demo:
     """Optimizes the sample, loads the bundle, and says what was gained."""
     device = probe()
-    outcome = optimize(samples.MODEL, out, data=samples.DATA, time_limit_s=_TIME_LIMIT_S, emit=emit)
+    outcome = optimize(samples.MODEL, out, data=samples.DATA, time_limit_s=_TIME_LIMIT_S, fresh=True, emit=emit)
     with load(out) as session:
         backend = session.backend
     return Demo(str(samples.MODEL), device, outcome, tuple(_gains(outcome, backend)))

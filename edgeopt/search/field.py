@@ -15,6 +15,7 @@ from edgeopt.errors import TrialError
 from edgeopt.events import Progress
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.quantizing.timing.courses import Course, backends_for
+from edgeopt.search.limits import OVER, excess
 from edgeopt.search.lowering import NONE_LISTED, Lowered, lowered_variants
 from edgeopt.search.messages import Made, Make
 from edgeopt.search.outcome import Candidate, VariantReport
@@ -24,16 +25,18 @@ from edgeopt.search.recipes import PLANNED, Recipe, recipe_named
 from edgeopt.search.screen import Entry, screen
 from edgeopt.search.space import Settled, Space, first_candidates, neighbours
 from edgeopt.search.standings import final, racing
+from edgeopt.search.studying import packed
 from edgeopt.search.variants import Maker, make_all
 from edgeopt.targets import runtime_space, settled_options
 
 # Making may take this share of the time limit; racing needs the rest.
-_MAKING_SHARE = 0.6
+_MAKING_SHARE = 0.58
 # Of the time limit, when the plan must be there: what it replaces can still be made after that.
-_PLANNING_SHARE = 0.55
+_PLANNING_SHARE = 0.53
 # Of the time until then, what planning is told to take: its last check and its files come after.
 _PLAN_IS_READY = 0.8
 _COVERED = "not made: the plan has timed this precision for every layer"
+_SAVES_TIME = "not made: a plan saves time, and something else is to be least here"
 _MAKERS = 2
 _LONGEST_LOAD_S = 60.0
 _SMALL_MS = 2.0
@@ -52,6 +55,8 @@ class Field:
         # Several threads on a small model run at one of two speeds, by chance: judged by those alone, a good
         # variant could be out before its runtime options are tuned.
         self.small = latency_ms(search.baseline_contender) < _SMALL_MS
+        self.screening = True
+        """Without it, variants are made and nobody takes part."""
         self.variants: list[VariantReport] = []
         self.entries: list[Entry] = []
         self.paths: dict[tuple[str, str], Path] = {}
@@ -59,21 +64,26 @@ class Field:
         self.quantized: dict[tuple[str, str], Planned] = {}
         """By variant and backend, what gave layers forms."""
 
-    def gather(self) -> None:
-        """Makes the variants and screens their candidates."""
+    def gather(self) -> Iterator[None]:
+        """Makes the variants and screens their candidates, and gives way after each part of them."""
         self._enter("source", self.search.settings.model, Made((), 0.0))
         waiting = list(self._wanted())
         if "cleaned" in waiting:
             waiting.remove("cleaned")
             for job, made in self._made([self.search.maker], [self._job("cleaned")], self._deadline()):
                 self._ready(job, made)
-        if PLANNED not in waiting:
-            self._make([job for name in waiting for job in self._jobs(name)])
-            return
+        if PLANNED in waiting and not self.search.objective.of_time:
+            waiting.remove(PLANNED)
+            title = recipe_named(PLANNED).title
+            self.variants.append(VariantReport(PLANNED, title, failure=_SAVES_TIME))
         uniform = [name for name in waiting if recipe_named(name).uniform]
         exact = [name for name in waiting if name != PLANNED and name not in uniform]
         self._make([job for name in exact for job in self._jobs(name)])
-        covered = self._plan()
+        yield
+        covered: frozenset[str] = frozenset()
+        if PLANNED in waiting:
+            covered = self._plan()
+            yield
         self._make([self._job(name) for name in uniform if not self._is_covered(name, covered)])
 
     def add(self, candidate: Candidate) -> Entry:
@@ -86,9 +96,19 @@ class Field:
             entry = screen(
                 self.search.course, msgspec.structs.replace(candidate, options=rest), path, _LONGEST_LOAD_S
             )
+        entry.size_bytes = self._size_bytes(candidate)
+        if entry.contender is not None:
+            over = excess(self.search.settings.limits, entry.contender.memory, entry.size_bytes)
+            if over:
+                entry.leave(OVER, over)
         self.entries.append(entry)
         self.search.emit(racing(entry) if entry.contender is not None else final(entry))
         return entry
+
+    def _size_bytes(self, candidate: Candidate) -> int | None:
+        mine = [v for v in self.variants if v.name == candidate.variant]
+        fitting = [v for v in mine if not v.backends or candidate.backend in v.backends]
+        return next((v.size_bytes for v in fitting if v.size_bytes is not None), None)
 
     def path_of(self, candidate: Candidate) -> Path:
         """The file that a candidate runs."""
@@ -138,7 +158,8 @@ class Field:
         firsts = sorted((one for one in firsts if one.backend in here), key=self._floats_ms)
         courses = tuple(Course(one.backend, dict(one.options)) for one in firsts)
         limit_s = _PLAN_IS_READY * (until - time.monotonic())
-        return Planning(courses, search.settings.floor_db, limit_s, search.profile)
+        labels = search.course.labels_of(0, search.course.split.prove_first)
+        return Planning(courses, search.settings.goal, limit_s, search.profile, packed(labels))
 
     def _floats_ms(self, planned: Candidate) -> float:
         """The quickest exact variant with the options of a plan; infinite where none runs well enough."""
@@ -261,6 +282,8 @@ class Field:
             self._screen(candidate)
 
     def _screen(self, candidate: Candidate) -> None:
+        if not self.screening:
+            return
         self.search.emit(Progress("screening", candidate.name, time_left_s=self._left()))
         entry = self.add(candidate)
         if entry.contender is not None and self.small and not self.full:

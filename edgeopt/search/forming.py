@@ -41,7 +41,8 @@ def form_all(kitchen: Kitchen, name: str) -> Plans:
 def _written(
     kitchen: Kitchen, study: Study, form: Form, backend: str, layers: tuple[str, ...], begun: float
 ) -> Planned:
-    written = study.written(dict.fromkeys(layers, form.name), backend, **_changes(form))
+    choices = dict.fromkeys(layers, form.name)
+    written = study.written(choices, backend, **_changes(form))
     out = put(kitchen, written.model, backend)
     context = study.context(backend)
     ledger = LedgerEntry(
@@ -56,7 +57,15 @@ def _written(
         nodes_after=len(list(written.model.graph)),
         seconds=time.monotonic() - begun,
     )
-    return Planned(backend, _options(form, backend), str(out), (ledger,), {form.name: list(layers)})
+    return Planned(
+        backend,
+        _options(form, backend),
+        str(out),
+        (ledger,),
+        {form.name: list(layers)},
+        written.trace.context.settings,
+        study.recorded(choices, written.trace),
+    )
 
 
 def _changes(form: Form) -> dict[str, int]:

@@ -7,10 +7,13 @@ import msgspec
 from edgeopt.backends.base import TensorInfo
 from edgeopt.bench.messages import Memory
 from edgeopt.bench.stats import Interval
+from edgeopt.bench.taken import Taken
+from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.ledger import LedgerEntry
+from edgeopt.hw.device import Device
 
 SCHEMA = 1
-Status = Literal["winner", "lost", "below the floor", "failed", "not tried"]
+Status = Literal["winner", "lost", "below the floor", "over a limit", "failed", "not tried"]
 RuntimeOptions = dict[str, str | int | float | bool | dict[str, list[int]]]
 
 
@@ -54,6 +57,7 @@ class CandidateReport(msgspec.Struct, frozen=True):
     """What resampling says the accuracy may be on other samples (lower bound)."""
     load_ms: float | None = None
     memory: Memory | None = None
+    size_bytes: int | None = None
 
 
 class Proof(msgspec.Struct, frozen=True):
@@ -71,6 +75,19 @@ class Proof(msgspec.Struct, frozen=True):
     baseline_memory: Memory | None = None
     fallback: str = ""
     """Which nodes of the bundle do not run where its backend says, as a sentence; empty where all do."""
+    outputs: tuple[OutputAccuracy, ...] = ()
+    """Without their figures for each sample."""
+    taken: Taken | None = None
+    baseline_taken: Taken | None = None
+    measured_while: str = ""
+    """What the device did meanwhile, as a sentence."""
+    judged: str = ""
+    """What the user's own metric says of them; empty where the floor is in dB alone."""
+    figure: float | None = None
+    """Of the objective, where that is not latency: of the bundle, and of the baseline."""
+    baseline_figure: float | None = None
+    met: bool = True
+    """It is inside the accuracy budget on these samples."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -78,9 +95,11 @@ class Outcome(msgspec.Struct, frozen=True):
     model_digest: str
     bundle: str
     target: str
-    verdict: Literal["faster", "keep what you have"]
+    verdict: Literal["faster", "better", "picked", "keep what you have"]
+    """Faster; or, where the objective is another, better by that and not slower; or what the user picked."""
     summary: str
     floor_db: float
+    """0 where only another metric counts; see `goal`."""
     winner: Candidate
     baseline: Candidate
     proof: Proof
@@ -90,4 +109,25 @@ class Outcome(msgspec.Struct, frozen=True):
     candidates: tuple[CandidateReport, ...]
     warnings: tuple[str, ...] = ()
     seconds: float = 0.0
+    objective: str = "latency"
+    goal: str = ""
+    """What the accuracy must be, as a sentence, where that is more than the floor in dB."""
+    from_cache: str = ""
+    """When it was measured, where nothing was measured now."""
+    device: Device | None = None
+    """The one that it was measured on, without the sources of its facts."""
+    operators: dict[str, int] = {}
+    """Of the source model, how often each occurs."""
     schema: int = SCHEMA
+
+
+_RANKS: dict[Status, int] = {"winner": 0, "lost": 1, "below the floor": 2, "over a limit": 3, "failed": 4}
+
+
+def in_order(outcome: Outcome) -> list[CandidateReport]:
+    """The candidates as tables list them: the winner, then those that lost, the fastest first, then the others."""
+
+    def place(report: CandidateReport) -> tuple[int, float]:
+        return _RANKS.get(report.status, len(_RANKS)), -(report.speedup.median if report.speedup else 0.0)
+
+    return sorted(outcome.candidates, key=place)

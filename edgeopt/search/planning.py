@@ -12,7 +12,6 @@ import msgspec
 from edgeopt.errors import EdgeoptError, ModelError
 from edgeopt.graph.ledger import Change, LedgerEntry, Refusal
 from edgeopt.hw.probe import probe
-from edgeopt.judging.goals import Goal
 from edgeopt.quant.records import FLOAT
 from edgeopt.quantizing.planning.choosing import Chooser
 from edgeopt.quantizing.planning.entry import Entry
@@ -92,8 +91,9 @@ def _plans(kitchen: Kitchen, work: Work, entries: Sequence[Entry], seen: tuple[s
     if found:
         return Plans(tuple(found), seen)
     ledger = tuple(_ledger_entry(work, entry) for entry in entries[:1] if entry.plan is not None)
-    goal = f"{work.request.goal.floor:g} dB"
-    said = f"No layer can be quantized within {goal}." if entries else "No plan was found in time."
+    goal = work.request.goal
+    within = f"within {goal.floor:g} dB" if goal.is_ratio else f"so that the goal is met: {goal}"
+    said = f"No layer can be quantized {within}." if entries else "No plan was found in time."
     return Plans((), seen, _with_warnings(said, work), ledger)
 
 
@@ -106,7 +106,10 @@ def _written(kitchen: Kitchen, work: Work, entry: Entry) -> Planned:
     for layer, form in entry.choices.items():
         forms.setdefault(form, []).append(layer)
     ledger = msgspec.structs.replace(_ledger_entry(work, entry), nodes_after=len(list(model.graph)))
-    return Planned(entry.course.backend, entry.course.options, str(out), (ledger,), forms)
+    assert entry.trace is not None  # noqa: S101 - one that is not float was written
+    recorded = work.study.recorded(entry.choices, entry.trace)
+    settings = entry.trace.context.settings
+    return Planned(entry.course.backend, entry.course.options, str(out), (ledger,), forms, settings, recorded)
 
 
 def _ledger_entry(work: Work, entry: Entry) -> LedgerEntry:
@@ -127,7 +130,7 @@ def _ledger_entry(work: Work, entry: Entry) -> LedgerEntry:
         nodes_after=count,
         seconds=time.monotonic() - work.begin_s,
         snr_db=proof.snr_db if proof is not None else entry.plan.chosen.snr_db,
-        tolerance_db=work.request.goal.floor,
+        tolerance_db=work.request.goal.target_db,
     )
 
 
@@ -145,7 +148,7 @@ def _work(kitchen: Kitchen, runs: Runs, begun: float) -> Work:
     runs.inputs(kitchen.source)  # and with that, which backend judges
     answers = runs.source_outputs(kitchen.source, [samples.feeds(k) for k in wanted])
     study = studied(kitchen, dict(zip(wanted, answers, strict=True)))
-    goal = Goal(floor=planning.floor_db, budget="")
+    goal = planning.goal
     request = QuantizeRequest(kitchen.base, goal=goal, time_limit_s=planning.limit_s)
     return Work(
         request=request,

@@ -3,7 +3,10 @@
 import msgspec
 
 from edgeopt.graph.ledger import LedgerEntry
+from edgeopt.judging.goals import Goal
 from edgeopt.profiles import TargetProfile
+from edgeopt.quant.recorded import Recorded
+from edgeopt.quant.settings import QuantSettings
 from edgeopt.quantizing.timing.courses import Course, OptionValue
 
 
@@ -12,10 +15,12 @@ class Planning(msgspec.Struct, frozen=True):
 
     courses: tuple[Course, ...]
     """The backends with the options that each candidate has there, and every precision that the profile allows."""
-    floor_db: float
+    goal: Goal
     limit_s: float
     """After so long, what is not planned yet is left out."""
     profile: TargetProfile
+    labels: bytes = b""
+    """Of all samples that calibrate or check, as an .npy file holds them."""
 
 
 class Planned(msgspec.Struct, frozen=True):
@@ -27,6 +32,10 @@ class Planned(msgspec.Struct, frozen=True):
     ledger: tuple[LedgerEntry, ...]
     forms: dict[str, list[str]]
     """Form, the layers that have it; all others are float."""
+    settings: QuantSettings = QuantSettings()
+    """With which the forms were written."""
+    recorded: Recorded | None = None
+    """What it takes to write the same model again without data."""
 
 
 class Plans(msgspec.Struct, frozen=True):

@@ -15,15 +15,20 @@ from edgeopt.bench.host import LocalHost
 from edgeopt.bench.messages import Load
 from edgeopt.data import Samples, load_data, open_samples, save_samples
 from edgeopt.data.split import split
-from edgeopt.errors import MissingError, MissingExtraError, ModelError, TrialError
+from edgeopt.errors import DataError, MissingError, MissingExtraError, ModelError, TrialError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.graph.verify import compare_outputs
 from edgeopt.hw.device import Device, Unavailable
 from edgeopt.hw.probe import probe
+from edgeopt.judging.budgets import BUDGETS_DB
+from edgeopt.judging.labels import labels_for
+from edgeopt.judging.metrics import Labels
 from edgeopt.profiles import TargetProfile
 from edgeopt.search.messages import Inspected
+from edgeopt.search.objectives import Objective, objective_named
 from edgeopt.search.outcome import Candidate
+from edgeopt.search.remembered import Memory
 from edgeopt.search.screen import Course, outputs_of
 from edgeopt.search.settings import Settings, time_limit_for
 from edgeopt.search.space import baseline
@@ -54,10 +59,16 @@ class Search:
     baseline_contender: Contender
     maker: Maker
     warnings: list[str]
+    memory: Memory | None = None
+    """What earlier searches made, and where this one's variants go."""
 
     def warn(self, message: str) -> None:
         self.warnings.append(message)
         self.emit(Log("warning", message))
+
+    @property
+    def objective(self) -> Objective:
+        return objective_named(self.settings.objective)
 
     def until(self, share: float) -> float:
         """The moment at which a share of the time limit is used up."""
@@ -82,14 +93,15 @@ def prepare(settings: Settings, folder: Path, stack: ExitStack, emit: Emit) -> S
     if given:
         save_samples(samples, samples_path)
     course = Course(
-        LocalHost(folder), folder, samples_path, split(len(samples), given), settings.floor_db, reference=[]
+        LocalHost(folder), folder, samples_path, split(len(samples), given), settings.goal, reference=[]
     )
+    course.labels = _labels(settings, samples)
     contender, candidate = _baseline(course, settings.model, profile.backends.order)
     stack.callback(contender.close)
     course.reference = outputs_of(course, contender, course.split.check_first, course.split.check_count)
     again = outputs_of(course, contender, course.split.check_first, course.split.check_count)
     steady = compare_outputs(course.reference, again)
-    if steady.problem or steady.snr_db < settings.floor_db:
+    if steady.problem or steady.snr_db < (settings.goal.target_db or BUDGETS_DB["transparent"]):
         raise ModelError(
             f"The model answers the same inputs differently each time ({steady.snr_db:.1f} dB apart), "
             "so no variant of it can be checked.",
@@ -106,6 +118,16 @@ def prepare(settings: Settings, folder: Path, stack: ExitStack, emit: Emit) -> S
         found.warn(f"The backend {name} is left out, as it cannot be used here: {reason}.")
     _warn_of_the_data(found)
     return found
+
+
+def _labels(settings: Settings, samples: Samples) -> Labels | None:
+    if settings.data is not None:
+        return labels_for(settings.goal.kind, settings.data, samples, settings.labels)
+    if settings.goal.kind.needs_labels:
+        raise DataError(
+            f"The metric '{settings.goal.metric}' needs labels.", "Give data that has them, with --data."
+        )
+    return None
 
 
 def _with_what_is_here(profile: TargetProfile, settings: Settings) -> tuple[TargetProfile, dict[str, str]]:

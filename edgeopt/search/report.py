@@ -1,20 +1,19 @@
 """Puts a search into records: the outcome, the deployment profile, its evidence, the ledger."""
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Step
-from edgeopt.bundle.facts import four_digits, tensor_of
+from edgeopt.bundle.deployment import Budget, Deployment, Evidence, Run, Source
+from edgeopt.bundle.facts import four_digits, machine_of, tensor_of
 from edgeopt.bundle.write import MODEL_FOLDER
 from edgeopt.graph.accuracy import decibels
 from edgeopt.graph.ledger import Ledger
-from edgeopt.hw.device import fingerprint
+from edgeopt.hw.device import device_for_evidence, fingerprint
 from edgeopt.search.field import Field
-from edgeopt.search.lowering import NAME as LOWERED
 from edgeopt.search.outcome import Candidate, CandidateReport, Outcome, Proof
 from edgeopt.search.prepare import Search
 from edgeopt.search.recipes import recipe_named
 from edgeopt.search.screen import Entry
+from edgeopt.search.steps import steps_of
 from edgeopt.version import __version__
 
 
@@ -25,9 +24,11 @@ def outcome_of(search: Search, field: Field, winner: Candidate, proof: Proof, se
         model_digest=search.facts.digest,
         bundle=str(search.settings.out),
         target=search.profile.name,
-        verdict="keep what you have" if kept else "faster",
+        verdict="keep what you have" if kept else "faster" if search.objective.figure is None else "better",
+        objective=search.objective.name,
         summary=_summary(search, winner, proof),
-        floor_db=search.settings.floor_db,
+        floor_db=search.settings.goal.target_db or 0.0,
+        goal="" if search.settings.goal.is_ratio else str(search.settings.goal),
         winner=winner,
         baseline=search.baseline,
         proof=proof,
@@ -37,6 +38,8 @@ def outcome_of(search: Search, field: Field, winner: Candidate, proof: Proof, se
         candidates=tuple(_candidate_report(e) for e in field.entries),
         warnings=(*search.warnings, *warnings_of(proof)),
         seconds=seconds,
+        device=device_for_evidence(search.device),
+        operators=search.facts.operators,
     )
 
 
@@ -63,8 +66,10 @@ def deployment_of(
         run=Run(candidate.backend, f"{MODEL_FOLDER}/{file}", candidate.options),
         inputs=[tensor_of(i) for i in search.facts.inputs],
         outputs=[tensor_of(o) for o in search.facts.outputs],
-        steps=_steps(search, candidate, field.forms.get((candidate.variant, candidate.backend), {})),
+        steps=steps_of(search, field, candidate),
+        budget=Budget(_floor(search), time_limit_s=round(search.limit_s, 1)),
         device=fingerprint(search.device),
+        machine=machine_of(search.device),
         runtimes={r.name: r.version for r in search.device.runtimes},
         evidence=evidence,
     )
@@ -81,8 +86,9 @@ def evidence_of(search: Search, proof: Proof, outcome: Outcome) -> Evidence:
         speedup_high=four_digits(proof.speedup.high),
         rounds=proof.speedup.rounds,
         accuracy_db=round(proof.accuracy_db, 1),
-        floor_db=search.settings.floor_db,
+        floor_db=search.settings.goal.target_db or 0.0,
         samples=proof.samples,
+        measured_while=proof.measured_while,
     )
 
 
@@ -91,43 +97,24 @@ def ledger_of(field: Field, candidate: Candidate) -> Ledger:
     return tuple(entry for v in field.variants if v.is_of(candidate) for entry in v.ledger)
 
 
-def _steps(search: Search, candidate: Candidate, forms: Mapping[str, list[str]]) -> list[Step]:
-    if candidate.variant == "source":
-        return []
-    passes = search.profile.graph.passes
-    cleaning = Step("cleaned", {} if isinstance(passes, str) else {"passes": list(passes)})
-    if candidate.variant == "cleaned":
-        return [cleaning]
-    if candidate.variant == LOWERED:
-        return [cleaning, Step(LOWERED, {"lowerings": list(search.profile.lowerings[candidate.backend])})]
-    quantization = search.profile.quantization
-    return [
-        cleaning,
-        Step(
-            candidate.variant,
-            {
-                **{form: list(layers) for form, layers in forms.items()},
-                "calibration_samples": search.course.split.calibration_count,
-                "activation_type": quantization.activation_type,
-                "weight_type": quantization.weight_type,
-                "per_channel": quantization.per_channel,
-                "reduce_range": quantization.reduce_range,
-                "calibration": quantization.calibration,
-            },
-        ),
-    ]
-
-
 def _summary(search: Search, winner: Candidate, proof: Proof) -> str:
     if winner == search.baseline:
-        return (
-            f"Keep what you have: nothing was proved faster than {search.baseline.name} "
-            f"inside {search.settings.floor_db:g} dB."
-        )
+        nothing = f"nothing was proved {_better(search)} than {search.baseline.name}"
+        return f"Keep what you have: {nothing} inside {_floor(search)}."
+    objective = search.objective
+    if proof.figure is not None and proof.baseline_figure is not None:
+        least = f"{objective.shown(proof.figure)} instead of {objective.shown(proof.baseline_figure)}"
+        speed = f"{proof.speedup.median:.2f}x the speed of {search.baseline.name}"
+        return f"{objective.title[:1].upper()}{objective.title[1:]} {least}, at {speed}, {_accuracy(proof)}."
     return (
         f"{proof.speedup.median:.2f}x faster than {search.baseline.name} "
         f"({proof.latency_ms:.3g} ms instead of {proof.baseline_ms:.3g} ms), {_accuracy(proof)}."
     )
+
+
+def _better(search: Search) -> str:
+    objective = search.objective
+    return "faster" if objective.figure is None else f"better ({objective.title}) and not slower"
 
 
 def _candidate_report(entry: Entry) -> CandidateReport:
@@ -142,8 +129,15 @@ def _candidate_report(entry: Entry) -> CandidateReport:
         entry.accuracy_low_db,
         loaded.load_ms if loaded else None,
         entry.memory,
+        entry.size_bytes,
     )
 
 
+def _floor(search: Search) -> str:
+    goal = search.settings.goal
+    return f"{goal.floor:g} dB" if goal.is_ratio else str(goal)
+
+
 def _accuracy(proof: Proof) -> str:
-    return f"accuracy {decibels(proof.accuracy_db)}"
+    beside = f"{proof.judged}, " if proof.judged else ""
+    return f"{beside}accuracy {decibels(proof.accuracy_db)}"

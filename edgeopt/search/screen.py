@@ -14,7 +14,9 @@ from edgeopt.bench.stats import Interval
 from edgeopt.bench.trial import read_outputs
 from edgeopt.data.split import Split
 from edgeopt.errors import TrialError
-from edgeopt.graph.verify import compare_outputs, lower_bound_db
+from edgeopt.judging.goals import Goal
+from edgeopt.judging.judged import Judged
+from edgeopt.judging.metrics import Labels
 from edgeopt.search.outcome import Candidate, Status
 
 
@@ -26,9 +28,14 @@ class Course:
     folder: Path
     samples_path: Path
     split: Split
-    floor_db: float
+    goal: Goal
     reference: list[dict[str, Array]]
     """The baseline's outputs on the check samples."""
+    labels: Labels | None = None
+    """Of all samples."""
+
+    def labels_of(self, first: int, count: int) -> Labels | None:
+        return None if self.labels is None else self.labels[first : first + count]
 
 
 @dataclass(slots=True)
@@ -45,6 +52,8 @@ class Entry:
     speedup: Interval | None = None
     latency_ms: float | None = None
     loaded: Loaded | None = None
+    size_bytes: int | None = None
+    """Of all files of its model."""
     memory: Memory | None = None
 
     def measured(self, baseline: Contender) -> None:
@@ -89,14 +98,22 @@ def outputs_of(course: Course, contender: Contender, first: int, count: int) -> 
 
 def judge(course: Course, entry: Entry, outputs: list[dict[str, Array]]) -> None:
     """Holds the outputs against the accuracy budget; below it, the candidate is out."""
-    accuracy = compare_outputs(course.reference, outputs)
-    entry.accuracy_db = accuracy.snr_db
-    entry.accuracy_low_db = lower_bound_db(accuracy)
-    if accuracy.problem:
-        entry.leave("failed", accuracy.problem)
-    elif entry.accuracy_low_db < course.floor_db:
-        entry.leave(
-            "below the floor",
-            f"{accuracy.snr_db:.1f} dB on {len(outputs)} samples that calibration never saw "
-            f"(on others perhaps {entry.accuracy_low_db:.1f}); the floor is {course.floor_db:g} dB",
-        )
+    split, goal = course.split, course.goal
+    judged = goal.judge(outputs, course.reference, course.labels_of(split.check_first, split.check_count))
+    entry.accuracy_db, entry.accuracy_low_db = judged.snr_db, judged.low_db
+    if judged.problem:
+        entry.leave("failed", judged.problem)
+    elif not goal.met(judged):
+        entry.leave("below the floor", f"{_reached(goal, judged, len(outputs))}; the floor is {_floor(goal)}")
+
+
+def _reached(goal: Goal, judged: Judged, count: int) -> str:
+    where = f"on {count} samples that calibration never saw"
+    if goal.is_ratio:
+        return f"{judged.value:.1f} dB {where} (on others perhaps {judged.low:.1f})"
+    beside = f", {judged.snr_db:.1f} dB" if judged.snr_db is not None else ""
+    return f"{goal.title} {goal.shown(judged.value)}{beside} {where}"
+
+
+def _floor(goal: Goal) -> str:
+    return f"{goal.floor:g} dB" if goal.is_ratio else str(goal)

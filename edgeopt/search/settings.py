@@ -5,7 +5,9 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.errors import UsageError
-from edgeopt.judging.budgets import BUDGETS_DB
+from edgeopt.judging.goals import Goal
+from edgeopt.search.limits import Limits
+from edgeopt.search.objectives import LATENCY
 
 _LONGEST_S = 86_400.0
 
@@ -14,10 +16,22 @@ class Settings(msgspec.Struct, frozen=True):
     model: Path
     out: Path
     data: Path | None = None
-    floor_db: float = BUDGETS_DB["transparent"]
+    goal: Goal = Goal()
+    labels: str = ""
+    """The array of labels in the data, where it is not called so."""
+    objective: str = LATENCY
+    limits: Limits = Limits()
+    target_speedup: float | None = None
+    """The search ends as soon as a candidate is surely so many times as fast as the baseline."""
     time_limit_s: float | None = None
     target: str | None = None
     profile: Path | None = None
+    pick: str = ""
+    """A candidate of an earlier search, to be delivered instead of its winner."""
+    fresh: bool = False
+    """Nothing that earlier searches left in the cache is taken."""
+    single_file: bool = False
+    """The bundle becomes one file instead of a folder."""
 
 
 def checked_limit(seconds: float | None) -> float | None:
@@ -30,3 +44,10 @@ def checked_limit(seconds: float | None) -> float | None:
 def time_limit_for(size_bytes: int, small_s: float = 60.0) -> float:
     """The target's own limit for small models, and a second more for each further megabyte, up to ten minutes."""
     return min(small_s + max(0.0, size_bytes / 1e6 - 10.0), max(small_s, 600.0))
+
+
+def checked_target(speedup: float | None) -> float | None:
+    """How many times as fast is enough; UsageError for what is no gain."""
+    if speedup is not None and not speedup > 1:
+        raise UsageError(f"{speedup:g} times as fast is no gain.", "Give more than 1, as in --target-speedup 2.")
+    return speedup

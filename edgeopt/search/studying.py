@@ -1,12 +1,16 @@
 """What both makers of quantized variants begin with, a study of the cleaned model, and how they put files away."""
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from edgeopt.backends.base import Array
 from edgeopt.data import Samples
 from edgeopt.errors import ModelError
+from edgeopt.judging.metrics import Labels
 from edgeopt.quantizing.given import Given
 from edgeopt.quantizing.records import SampleUse
 from edgeopt.quantizing.study import Study, begin
@@ -46,7 +50,20 @@ def given_by(kitchen: Kitchen) -> Given:
     calibrate = range(len(kitchen.calibration) if kitchen.calibration is not None else 0)
     use = SampleUse(count, len(calibrate), len(plan_on), len(prove), shared=not held)
     inputs = describe(load(kitchen.source)).inputs
-    return Given(inputs, samples, None, calibrate, plan_on, prove, use)
+    return Given(inputs, samples, _labels(kitchen), calibrate, plan_on, prove, use)
+
+
+def packed(labels: Labels | None) -> bytes:
+    """Labels, or whatever rows the user has instead, on the way to another process."""
+    file = io.BytesIO()
+    if labels is not None:
+        np.save(file, labels, allow_pickle=False)
+    return file.getvalue()
+
+
+def _labels(kitchen: Kitchen) -> Labels | None:
+    found = kitchen.planning.labels if kitchen.planning is not None else b""
+    return np.load(io.BytesIO(found), allow_pickle=False) if found else None
 
 
 def samples_of(kitchen: Kitchen) -> Samples:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -74,16 +75,29 @@ def inspect(
     return answer
 
 
-def make_all(makers: list[Maker], jobs: list[Make], deadline: float) -> Iterator[tuple[Make, Made | Failed]]:
+class Memory(Protocol):
+    """What knows the variants that earlier searches made, and is told of new ones."""
+
+    def find(self, job: Make) -> Made | None: ...
+    def learn(self, job: Make, made: Made) -> None: ...
+
+
+def make_all(
+    makers: list[Maker], jobs: list[Make], deadline: float, memory: Memory | None = None
+) -> Iterator[tuple[Make, Made | Failed]]:
     """Makes what is asked, as many at a time as there are makers; yields each as it is ready.
 
     What is not ready by the deadline is given up, with that as its reason.
     """
-    waiting = list(jobs)
+    known = [(job, made) for job in jobs if memory is not None and (made := memory.find(job)) is not None]
+    waiting = [job for job in jobs if not any(job is one for one, _ in known)]
     while True:
         for maker in makers:
             if maker.busy is None and waiting and time.monotonic() < deadline:
                 maker.start(waiting.pop(0))
+        # Others are made while these are looked at.
+        while known:
+            yield known.pop(0)
         busy = [m for m in makers if m.busy is not None]
         if not busy:
             yield from _give_up([], waiting)
@@ -92,7 +106,10 @@ def make_all(makers: list[Maker], jobs: list[Make], deadline: float) -> Iterator
         for maker in ready:
             job = maker.busy
             assert job is not None  # noqa: S101 - it was busy
-            yield job, maker.finish()
+            answer = maker.finish()
+            if memory is not None and isinstance(answer, Made):
+                memory.learn(job, answer)
+            yield job, answer
         if not ready:
             yield from _give_up(busy, waiting)
             return

@@ -13,6 +13,7 @@ from edgeopt.bench.messages import Load
 from edgeopt.bundle.manifest import file_digest
 from edgeopt.data import Samples, save_samples
 from edgeopt.data.split import split
+from edgeopt.judging.goals import Goal
 from edgeopt.search.optimize import optimize
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.screen import Course, Entry, outputs_of, screen
@@ -26,7 +27,7 @@ class Track:
         samples = Samples({"x": np.random.default_rng(0).random((8, 8), np.float32)}, {"x": 2})
         save_samples(samples, folder / "samples")
         host = LocalHost(folder)
-        self.course = Course(host, folder, folder / "samples", split(8, True), floor_db, [])
+        self.course = Course(host, folder, folder / "samples", split(8, True), Goal(floor=floor_db, budget=""), [])
         load = Load("null", str(null_model("baseline", latency_ms=baseline_ms)), {}, str(folder / "samples"))
         self.baseline = enter(host, "baseline", load)
         stack.callback(self.baseline.close)

@@ -6,6 +6,8 @@ import pytest
 
 from edgeopt.bundle.read import read_bundle
 from edgeopt.data.split import split
+from edgeopt.replaying.replay import replay
+from edgeopt.replaying.work import Order
 from edgeopt.search.outcome import Outcome
 
 # With the searches of test_optimize, which are made once.
@@ -22,6 +24,18 @@ def test_the_bundle_holds_the_evidence_of_its_search(with_data):
     assert bundle.deployment.run.backend == outcome.winner.backend
     assert bundle.deployment.run.options == outcome.winner.options
     assert bundle.deployment.source.sha256 == outcome.model_digest
+
+
+def test_the_evidence_tells_a_report_how_the_proof_went(with_data):
+    outcome = with_data.outcome
+    proof = outcome.proof
+    rounds = proof.speedup.rounds
+    assert (len(proof.taken.slices_ms), len(proof.baseline_taken.slices_ms)) == (rounds, rounds)
+    assert proof.taken.runs > 0
+    assert [output.name for output in proof.outputs] == ["y"]
+    assert proof.measured_while.startswith("Measured")
+    assert outcome.device.cpu.logical_cores > 0
+    assert outcome.operators["Conv"] == 1
 
 
 def test_the_golden_samples_are_those_set_aside_for_the_proof(with_data, conv_data):
@@ -50,6 +64,12 @@ def test_the_ledger_is_that_of_the_winner(with_data):
         assert ledger == []
     else:
         assert "fold-constants" in {entry["pass_name"] for entry in ledger}
+
+
+def test_a_replay_makes_the_same_without_searching(with_data, tmp_path):
+    found = replay(Order(with_data.out, with_data.model, tmp_path / "again.edgeopt"))
+    assert found.same_files
+    assert found.alike_db > 100
 
 
 def test_an_older_bundle_is_replaced(nothing_wins, conv_bundle):

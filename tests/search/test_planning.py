@@ -8,9 +8,12 @@ import pytest
 from edgeopt.bundle.read import read_bundle
 from edgeopt.data import Samples, save_samples
 from edgeopt.hw.probe import probe
+from edgeopt.judging.goals import Goal
 from edgeopt.quant.forms import FORMS
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.quantizing.timing.courses import Course
+from edgeopt.replaying.replay import replay
+from edgeopt.replaying.work import Order
 from edgeopt.search.messages import Made, Make
 from edgeopt.search.optimize import optimize
 from edgeopt.search.plans import Planning
@@ -63,7 +66,9 @@ def planned(folder, model, samples, floor_db, limit_s=20.0):
     save_samples(samples, folder / "samples")
     out = folder / "variants/planned/model.onnx"
     out.parent.mkdir(parents=True)
-    planning = Planning((Course(ORT, {"threads": 1}),), floor_db, limit_s, profile_for(probe()))
+    planning = Planning(
+        (Course(ORT, {"threads": 1}),), Goal(floor=floor_db, budget=""), limit_s, profile_for(probe())
+    )
     job = Make(
         *("planned", str(model), str(model), str(out), str(folder / "samples"), CALIBRATE, CHECK, CALIBRATE),
         settings=QuantSettings(),
@@ -135,11 +140,13 @@ def test_a_search_races_the_plan_and_spares_what_it_covers(searched):
 
 
 @pytest.mark.sweep
-def test_a_bundle_of_a_plan_says_which_layer_has_which_form(searched):
+def test_a_bundle_of_a_plan_says_which_layer_has_which_form(searched, products, tmp_path):
     outcome, _, bundle = searched
     if outcome.winner.variant != "planned":
         pytest.skip("another candidate was quicker here")
     step = read_bundle(bundle).deployment.steps[-1]
     assert step.recipe == "planned"
-    assert {layer for form in FORMS for layer in step.parameters.get(form.name, [])} <= {"MatMul_0", "MatMul_2"}
-    assert any(form.name in step.parameters for form in FORMS)
+    assert step.forms.keys() <= {form.name for form in FORMS}
+    assert {layer for layers in step.forms.values() for layer in layers} <= {"MatMul_0", "MatMul_2"}
+    assert any(step.forms.values())
+    assert replay(Order(bundle, products, tmp_path / "again.edgeopt")).same_files

@@ -1,4 +1,3 @@
-
 from edgeopt.search.space import baseline, first_candidates, neighbours
 
 SPACE = {

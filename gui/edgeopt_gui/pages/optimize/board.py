@@ -12,7 +12,16 @@ if TYPE_CHECKING:
     from edgeopt_gui.pages.optimize.result import Report, Result
 
 Status = Literal[
-    "racing", "winner", "baseline", "kept", "lost", "below the floor", "failed", "not tried", "not made"
+    "racing",
+    "winner",
+    "baseline",
+    "kept",
+    "lost",
+    "below the floor",
+    "over a limit",
+    "failed",
+    "not tried",
+    "not made",
 ]
 _SAME = 1.02
 _SHARE = " of the speed of "
@@ -23,6 +32,7 @@ _MARKS = {
     "baseline": "your model",
     "lost": "slower",
     "below the floor": "▼ below the floor",
+    "over a limit": "▲ over a limit",
     "failed": "✕ failed",
     "not tried": "not tried",
     "not made": "not made",
@@ -65,7 +75,7 @@ class Row:
 
     @property
     def out(self) -> bool:
-        return self.status in {"lost", "below the floor", "failed", "not tried", "not made"}
+        return self.status in {"lost", "below the floor", "over a limit", "failed", "not tried", "not made"}
 
 
 class Board:

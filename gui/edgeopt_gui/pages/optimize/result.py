@@ -37,7 +37,7 @@ class Variant(msgspec.Struct, frozen=True):
 
 class Report(msgspec.Struct, frozen=True):
     candidate: Candidate
-    status: Literal["winner", "lost", "below the floor", "failed", "not tried"]
+    status: Literal["winner", "lost", "below the floor", "over a limit", "failed", "not tried"]
     reason: str
     speedup: Interval | None = None
     latency_ms: float | None = None
@@ -62,7 +62,7 @@ class Result(msgspec.Struct, frozen=True):
     model: str
     bundle: str
     target: str
-    verdict: Literal["faster", "keep what you have"]
+    verdict: Literal["faster", "better", "picked", "keep what you have"]
     summary: str
     floor_db: float
     winner: Candidate

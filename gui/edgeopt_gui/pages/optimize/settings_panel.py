@@ -133,7 +133,7 @@ class SettingsPanel(QScrollArea):
         self.limit.setValue(choices.time_limit_s or self.limit.minimum())
         self.limit.setAccessibleName("Time limit in seconds")
         self.limit.valueChanged.connect(self._said)
-        about = quiet(selectable(QLabel("Automatic is a minute, and more above 10 MB. The proof comes on top.")))
+        about = quiet(selectable(QLabel("Automatic is a minute, and more above 10 MB.")))
         self._group("Time limit", self.limit, about)
 
     def _reread(self) -> None:

@@ -1,0 +1,66 @@
+"""What ends a search other than its races: enough speed, or an objective that no race decides."""
+
+from edgeopt.bench.contender import Contender
+from edgeopt.bench.rounds import speedup
+from edgeopt.search import race
+from edgeopt.search.field import Field
+from edgeopt.search.prepare import Search
+from edgeopt.search.race import Heat
+from edgeopt.search.screen import Entry
+from edgeopt.search.standings import final
+
+# Enough rounds for an interval; nobody leaves, as what comes later may be slower still.
+_LOOK = (Heat(6, 0.0),)
+_ENDS = 0.68
+# So much slower than the baseline may be chance.
+_AS_FAST = 0.97
+
+
+def fast_enough(search: Search, field: Field) -> list[Entry]:
+    """All that are in, best first, where one is surely as many times as fast as asked for; else nothing."""
+    wanted = search.settings.target_speedup
+    if wanted is None or search.objective.figure is not None:
+        return []
+    best = ranked_by_speed(search, field)
+    contender = best[0].contender if best else None
+    enough = contender is not None and speedup(search.baseline_contender, contender).low >= wanted
+    return best if enough else []
+
+
+def ranked_by_speed(search: Search, field: Field) -> list[Entry]:
+    """Everybody who is in, after some rounds; nobody leaves."""
+    until = search.until(_ENDS)
+    return race.race(search.baseline_contender, field.entries, _LOOK, search.emit, "racing", until)
+
+
+def least(search: Search, field: Field) -> list[Entry]:
+    """Those that are not slower than the baseline, the one with the least of the objective first."""
+    baseline, allowed = search.baseline_contender, search.settings.limits.latency_ms
+    figures: dict[int, float] = {}
+    kept = []
+    for entry in ranked_by_speed(search, field):
+        figure = figure_of(search, entry)
+        entry.measured(baseline)
+        slow = allowed is None and entry.speedup is not None and entry.speedup.high < _AS_FAST
+        if figure is None or slow:
+            why = "slower than the baseline, and no --max-latency-ms allows that"
+            entry.leave("lost", why if slow else f"its {search.objective.title} is not known here")
+            search.emit(final(entry))
+            continue
+        figures[id(entry)] = figure
+        kept.append(entry)
+    return sorted(kept, key=lambda entry: figures[id(entry)])
+
+
+def figure_of(search: Search, entry: Entry) -> float | None:
+    """Of the objective, of one that is still in."""
+    figure = search.objective.figure
+    if figure is None or entry.contender is None:
+        return None
+    return figure(entry.contender, entry.size_bytes or 0)
+
+
+def proved_figure(search: Search, contender: Contender, size_bytes: int) -> float | None:
+    """Of the objective, of one side of the proof."""
+    figure = search.objective.figure
+    return None if figure is None else figure(contender, size_bytes)

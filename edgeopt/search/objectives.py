@@ -1,0 +1,69 @@
+"""What a search makes least: the latency of a run, or something else without being slower."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgeopt.backends.options import nearest
+from edgeopt.bench.contender import Contender
+from edgeopt.errors import UsageError
+
+_MIB = 2**20
+_TAIL = 0.99
+
+
+@dataclass(frozen=True, slots=True)
+class Objective:
+    """One figure of a deployment; less is better."""
+
+    name: str
+    title: str
+    unit: str
+    scale: float
+    """By which the figure is divided to be shown in its unit."""
+    figure: Callable[[Contender, int], float | None] | None
+    """Of one that has run, and the bytes of its files; None: the contests decide, round by round."""
+
+    @property
+    def of_time(self) -> bool:
+        """Each run takes less where this is less."""
+        return self.name in {LATENCY, "p99"}
+
+    def shown(self, value: float) -> str:
+        return f"{value / self.scale:.3g} {self.unit}"
+
+
+def _tail_ms(contender: Contender, _size_bytes: int) -> float | None:
+    return float(np.quantile(contender.latencies_ms, _TAIL)) if contender.latencies_ms else None
+
+
+def _peak_bytes(contender: Contender, _size_bytes: int) -> float | None:
+    found = contender.memory.peak_bytes if contender.memory is not None else None
+    return None if found is None else float(found)
+
+
+def _size_bytes(_contender: Contender, size_bytes: int) -> float | None:
+    return float(size_bytes)
+
+
+def _first_answer_ms(contender: Contender, _size_bytes: int) -> float | None:
+    return contender.loaded.load_ms + contender.loaded.first_run_ms
+
+
+LATENCY = "latency"
+OBJECTIVES = (
+    Objective(LATENCY, "median latency", "ms", 1.0, None),
+    Objective("p99", "latency of 99 in 100 runs", "ms", 1.0, _tail_ms),
+    Objective("memory", "peak memory", "MiB", _MIB, _peak_bytes),
+    Objective("size", "size of the files", "MiB", _MIB, _size_bytes),
+    Objective("first-answer", "time from loading to the first answer", "ms", 1.0, _first_answer_ms),
+)
+
+
+def objective_named(name: str) -> Objective:
+    for each in OBJECTIVES:
+        if each.name == name:
+            return each
+    names = tuple(each.name for each in OBJECTIVES)
+    raise UsageError(f"There is no objective '{name}'.", nearest(name, names))

@@ -1,0 +1,151 @@
+"""What earlier searches left in the cache: whole outcomes, and variants.
+
+How fast candidates were is not among it: speeds of two moments are not comparable, so they race again.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.bundle import write
+from edgeopt.bundle.read import read_bundle
+from edgeopt.cache.record import Record
+from edgeopt.cache.store import Store
+from edgeopt.cache.user import user_store
+from edgeopt.errors import BundleError
+from edgeopt.events import Emit, Log, Progress, Standing
+from edgeopt.hw.probe import probe
+from edgeopt.search.keys import Keys
+from edgeopt.search.messages import Made, Make
+from edgeopt.search.outcome import CandidateReport, Outcome
+from edgeopt.search.settings import Settings
+
+BUNDLE, VARIANT = "bundle", "variant"
+
+
+@dataclass(slots=True)
+class Memory:
+    """What one search may take from those before it, and leaves to those after it."""
+
+    settings: Settings
+    emit: Emit
+    store: Store = field(init=False)
+    keys: Keys = field(init=False)
+    key: str | None = field(init=False, default=None)
+    """Of the whole outcome; None where there is nothing to look for."""
+    limit_s: float = 0.0
+    """For the whole search, once that is known."""
+    _told: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        self.store = user_store(lambda why: self.emit(Log("info", why)))
+        if self.store.on:
+            self.emit(Progress("reading the model", "to look it up in the cache"))
+            self.keys = Keys(probe())
+            self.key = self.keys.of_outcome(self.settings)
+
+    def known(self, folder: Path) -> Outcome | None:
+        """The outcome of the same search, without its bundle; `folder` is for what comes with it."""
+        kept = self.store.get(BUNDLE, self.key, folder) if self.key is not None else None
+        try:
+            return None if kept is None else msgspec.msgpack.decode(kept.document, type=Outcome)
+        except msgspec.MsgspecError:
+            return None
+
+    def recall(self) -> Outcome | None:
+        """The outcome of the same search, with its bundle in place; None where there is none to be taken."""
+        out = self.settings.out
+        if self.key is None or self.settings.fresh or not self.store.has(BUNDLE, self.key):
+            return None
+        with write.draft(out) as folder:
+            kept = self.store.get(BUNDLE, self.key, folder)
+            if kept is None:
+                return None
+            try:
+                outcome = msgspec.msgpack.decode(kept.document, type=Outcome)
+                read_bundle(folder)
+            except (msgspec.MsgspecError, BundleError):
+                self.store.drop(BUNDLE, self.key)
+                return None
+            write.publish(folder, out, single_file=self.settings.single_file)
+        self._tell(outcome, kept.made_at)
+        at = kept.made_at.isoformat(timespec="seconds")
+        return msgspec.structs.replace(outcome, bundle=str(out), from_cache=at)
+
+    def keep(self, outcome: Outcome) -> None:
+        """Keeps the outcome of a search that came to its end, with the bundle as it was written."""
+        if self.key is None:
+            return
+        try:
+            bundle = read_bundle(self.settings.out)
+        except (BundleError, OSError):
+            return  # somebody took or replaced it meanwhile
+        files = {f.relative_to(bundle.folder).as_posix(): f for f in bundle.folder.rglob("*") if f.is_file()}
+        title = f"{outcome.model}: {outcome.summary.partition(' (')[0].rstrip('.')}"
+        record = Record(BUNDLE, title, datetime.now(UTC), {}, msgspec.msgpack.encode(outcome))
+        self.store.put(BUNDLE, self.key, record, files)
+
+    def find(self, job: Make) -> Made | None:
+        """A variant as it was made before, its files where the job wants them."""
+        key = self.keys.of_variant(job, self.limit_s) if self.store.on and not self.settings.fresh else None
+        folder = Path(job.out_path).parent
+        kept = self.store.get(VARIANT, key, folder) if key is not None else None
+        if kept is None:
+            return None
+        made = _with_paths(msgspec.msgpack.decode(kept.document, type=Made), lambda path: folder / path)
+        self.emit(Progress("making variants", f"{job.recipe}: as an earlier search made it"))
+        if not self._told:
+            self._told = True
+            self.emit(
+                Log("info", "What an earlier search made of this model is taken up, and all is measured anew.")
+            )
+        return made
+
+    def learn(self, job: Make, made: Made) -> None:
+        """Keeps a variant as soon as it is made: whatever ends this search, the next one has it."""
+        key = self.keys.of_variant(job, self.limit_s) if self.store.on else None
+        if key is None:
+            return
+        folder = Path(job.out_path).parent
+        places = [Path(one.path).parent for one in made.plans.variants] if made.plans else [folder]
+        files = {f.relative_to(folder).as_posix(): f for place in places for f in place.iterdir() if f.is_file()}
+        relative = _with_paths(made, lambda path: path.relative_to(folder))
+        where = f" for {', '.join(job.backends)}" if job.backends else ""
+        title = f"{self.settings.model.name}: {job.recipe}{where}"
+        record = Record(VARIANT, title, datetime.now(UTC), {}, msgspec.msgpack.encode(relative))
+        self.store.put(VARIANT, key, record, files)
+
+    def _tell(self, outcome: Outcome, made_at: datetime) -> None:
+        for one in outcome.candidates:
+            self.emit(_standing(one))
+        for warning in outcome.warnings:
+            self.emit(Log("warning", warning))
+        self.emit(Log("info", f"{said_of(made_at)}: nothing was measured now. --fresh searches again."))
+
+
+def said_of(made_at: datetime) -> str:
+    return f"From the cache, measured at {made_at:%Y-%m-%d %H:%M} UTC"
+
+
+def _with_paths(made: Made, place: Callable[[Path], Path]) -> Made:
+    if made.plans is None:
+        return made
+    moved = (msgspec.structs.replace(one, path=str(place(Path(one.path)))) for one in made.plans.variants)
+    return msgspec.structs.replace(made, plans=msgspec.structs.replace(made.plans, variants=tuple(moved)))
+
+
+def _standing(report: CandidateReport) -> Standing:
+    ratio = report.speedup
+    return Standing(
+        report.candidate.name,
+        report.status,
+        report.reason,
+        latency_ms=report.latency_ms,
+        speedup=ratio.median if ratio else None,
+        speedup_low=ratio.low if ratio else None,
+        speedup_high=ratio.high if ratio else None,
+        accuracy_db=report.accuracy_db,
+    )

@@ -1,0 +1,115 @@
+import msgspec
+import numpy as np
+import onnx
+import pytest
+
+from edgeopt.hw.probe import probe
+from edgeopt.judging.goals import Goal
+from edgeopt.quant.settings import QuantSettings
+from edgeopt.quantizing.timing.courses import Course
+from edgeopt.search.keys import Keys
+from edgeopt.search.messages import Make
+from edgeopt.search.plans import Planning
+from edgeopt.search.settings import Settings
+from edgeopt.targets import profile_for
+
+
+@pytest.fixture(scope="module")
+def device():
+    return probe()
+
+
+@pytest.fixture
+def asked(tmp_path, matmul_model, quick_profile):
+    """What a search depends on, in files that a test may change; the weights lie beside the model."""
+    model = onnx.load(matmul_model)
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
+    (tmp_path / "data").mkdir()
+    np.save(tmp_path / "data/x.npy", np.ones((4, 32), np.float32))
+    (tmp_path / "p.toml").write_text(quick_profile.read_text())
+    return Settings(tmp_path / "m.onnx", tmp_path / "out", tmp_path / "data", profile=tmp_path / "p.toml")
+
+
+def change(path, old=None, new=None):
+    content = path.read_bytes()
+    path.write_bytes(content.replace(old, new) if old else content[:-1] + b"!")
+
+
+CHANGES = {
+    "the model": lambda folder: change(folder / "m.onnx", b"tiny", b"liny"),
+    "its external data": lambda folder: change(folder / "weights.bin"),
+    "the data": lambda folder: change(folder / "data/x.npy"),
+    "another sample": lambda folder: (folder / "data/y.npy").write_bytes(b""),
+    "the profile": lambda folder: change(folder / "p.toml", b"int8-dynamic", b"fp16"),
+}
+
+
+@pytest.mark.parametrize("how", CHANGES.values(), ids=CHANGES)
+def test_files_that_change_are_another_search(asked, device, tmp_path, how):
+    before = Keys(device).of_outcome(asked)
+    assert before
+    assert Keys(device).of_outcome(asked) == before
+    how(tmp_path)
+    assert Keys(device).of_outcome(asked) not in {before, None}
+
+
+def test_so_are_other_settings_devices_and_versions(asked, device, monkeypatch):
+    before = Keys(device).of_outcome(asked)
+    others = [{"goal": Goal(floor=20.0)}, {"time_limit_s": 5.0}, {"data": None}]
+    found = [Keys(device).of_outcome(msgspec.structs.replace(asked, **other)) for other in others]
+    fewer = msgspec.structs.replace(device.limits, usable_cores=device.limits.usable_cores + 1)
+    found.append(Keys(msgspec.structs.replace(device, limits=fewer)).of_outcome(asked))
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    found.append(Keys(device).of_outcome(asked))
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.setattr("edgeopt.search.keys.code_digest", lambda: "of tomorrow")
+    found.append(Keys(device).of_outcome(asked))
+    monkeypatch.undo()
+    monkeypatch.setattr("edgeopt.search.keys.versions", lambda _: {"onnx": "9"})
+    found.append(Keys(device).of_outcome(asked))
+    assert len({before, *found}) == len(found) + 1
+
+
+def test_nobody_knows_what_a_metric_of_ones_own_reads(asked, device):
+    own = msgspec.structs.replace(asked, goal=Goal("mine.py:score", floor=1.0))
+    assert Keys(device).of_outcome(own) is None
+
+
+def test_where_the_bundle_goes_is_no_matter(asked, device, tmp_path):
+    before = Keys(device).of_outcome(asked)
+    elsewhere = msgspec.structs.replace(asked, out=tmp_path / "b", single_file=True, fresh=True)
+    assert Keys(device).of_outcome(elsewhere) == before
+
+
+def test_what_cannot_be_read_has_no_key(asked, device, tmp_path):
+    assert Keys(device).of_outcome(msgspec.structs.replace(asked, model=tmp_path / "nowhere.onnx")) is None
+    change(tmp_path / "m.onnx", b"weights.bin", b"../../x.bin")
+    assert Keys(device).of_outcome(asked) is None
+
+
+def test_a_variant_is_known_by_what_it_is_made_of(asked, device, tmp_path):
+    job = Make(
+        recipe="planned",
+        source_path=str(asked.model),
+        base_path=str(asked.model),
+        out_path=str(tmp_path / "out.onnx"),
+        samples_path=str(asked.data),
+        check_first=2,
+        check_count=2,
+        calibration_count=2,
+        settings=QuantSettings(),
+        planning=Planning((Course("onnxruntime-cpu"),), Goal(), 12.3, profile_for(device, None, None)),
+    )
+
+    def key(limit_s=60.0, **changes):
+        return Keys(device).of_variant(msgspec.structs.replace(job, **changes), limit_s)
+
+    before = key()
+    assert key(out_path="/elsewhere", planning=msgspec.structs.replace(job.planning, limit_s=11.0)) == before
+    own = msgspec.structs.replace(job.planning, goal=Goal("mine.py:score", floor=1.0))
+    assert key(planning=own) is None
+    stricter = msgspec.structs.replace(job.planning, goal=Goal(floor=40.0))
+    others = [key(120.0), key(check_count=1), key(recipe="int8"), key(planning=stricter)]
+    assert len({before, *others}) == 5
+    change(tmp_path / "weights.bin")
+    assert key() != before

@@ -1,0 +1,43 @@
+import pytest
+
+from edgeopt.bundle.read import read_bundle
+from edgeopt.errors import UsageError
+from edgeopt.search.optimize import optimize
+from edgeopt.search.outcome import in_order
+
+pytestmark = pytest.mark.alone
+
+
+@pytest.fixture
+def asked(tmp_path, monkeypatch, quick_profile, conv_model):
+    """A search with a cache of its own; its candidates are two variants that are exact."""
+    monkeypatch.setenv("EDGEOPT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("EDGEOPT_CACHE_LIMIT", "50MB")
+    profile = tmp_path / "quick.toml"
+    ladder = quick_profile.read_text().replace(', "lowered", "int8", "int8-dynamic"', "")
+    profile.write_text(ladder + "[search]\nmax_candidates = 2\ntime_limit_s = 5\n")
+    return {"model": conv_model, "out": tmp_path / "out.edgeopt", "profile": profile}
+
+
+def test_another_candidate_is_proved_and_written_without_searching_again(asked, tmp_path):
+    with pytest.raises(UsageError, match="No search of this model"):
+        optimize(**asked, pick="1")
+
+    first = optimize(**asked)
+    listed = in_order(first)
+    number, wanted = next((n, c) for n, c in enumerate(listed, 1) if c.candidate != first.winner)
+    said = []
+    picked = optimize(**{**asked, "out": tmp_path / "b.edgeopt"}, pick=str(number), emit=said.append)
+
+    assert (picked.verdict, picked.winner) == ("picked", wanted.candidate)
+    assert read_bundle(tmp_path / "b.edgeopt").deployment.run.backend == wanted.candidate.backend
+    assert picked.proof.speedup.rounds >= 11
+    assert [c.candidate for c in picked.candidates] == [c.candidate for c in first.candidates]
+    assert not {"racing", "tuning", "final"} & {getattr(event, "phase", "") for event in said}
+    if first.verdict == "faster":
+        (before,) = (c for c in picked.candidates if c.candidate == first.winner)
+        assert "another one was picked" in before.reason
+
+    with pytest.raises(UsageError, match="no candidate 'nonsense'") as caught:
+        optimize(**asked, pick="nonsense")
+    assert first.baseline.name in caught.value.hint

@@ -1,0 +1,137 @@
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from edgeopt.bundle.manifest import FILE, file_digest
+from edgeopt.bundle.read import read_bundle
+from edgeopt.cache.user import listing
+from edgeopt.events import Log, Standing, ignore
+from edgeopt.search.messages import Made
+from edgeopt.search.optimize import optimize
+from edgeopt.search.plans import Planned, Plans
+from edgeopt.search.remembered import Memory
+from edgeopt.search.settings import Settings
+from edgeopt.search.variants import Maker, make_all
+
+SAYS = "From the cache, measured at "
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGEOPT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("EDGEOPT_CACHE_LIMIT", "50MB")
+    return tmp_path / "cache/searches"
+
+
+@pytest.fixture
+def quick(tmp_path, quick_profile):
+    """One candidate and no time: over at once."""
+    profile = tmp_path / "quick.toml"
+    profile.write_text(quick_profile.read_text() + "[search]\nmax_candidates = 1\ntime_limit_s = 1\n")
+    return profile
+
+
+@pytest.mark.alone
+def test_the_same_search_again_is_answered_from_the_cache(cache, quick, relu_model, tmp_path):
+    first = optimize(relu_model, tmp_path / "first.edgeopt", profile=quick)
+    assert first.from_cache == ""
+    for out, single_file in ((tmp_path / "again.edgeopt", False), (tmp_path / "file.edgeopt", True)):
+        said = []
+        begin = time.monotonic()
+        again = optimize(relu_model, out, profile=quick, single_file=single_file, emit=said.append)
+        assert time.monotonic() - begin < 2
+        assert again.from_cache
+        assert (again.proof, again.candidates, again.bundle) == (first.proof, first.candidates, str(out))
+        assert out.is_file() == single_file
+        assert read_bundle(out).deployment == read_bundle(tmp_path / "first.edgeopt").deployment
+        assert any(isinstance(event, Log) and event.message.startswith(SAYS) for event in said)
+        assert {e.candidate for e in said if isinstance(e, Standing)} == {
+            c.candidate.name for c in first.candidates
+        }
+    manifests = [file_digest(tmp_path / name / FILE) for name in ("first.edgeopt", "again.edgeopt")]
+    assert manifests[0] == manifests[1]
+    settings = Settings(relu_model, tmp_path / "third.edgeopt", profile=quick, fresh=True)
+    assert Memory(settings, ignore).recall() is None
+    assert {entry.kind for entry in listing().entries} == {"bundle"}  # nothing to clean in it: no variant
+
+    (model,) = cache.glob("bundle-*/files/model/relu.onnx")
+    model.write_bytes(model.read_bytes() + b"?")
+    said = []
+    third = Settings(relu_model, tmp_path / "third.edgeopt", profile=quick)
+    assert Memory(third, said.append).recall() is None
+    assert not third.out.exists()
+    assert [event.message for event in said if isinstance(event, Log) and "damaged" in event.message]
+    assert listing().entries == ()
+
+
+@pytest.fixture
+def job(tmp_path, conv_model, conv_data):
+    """What a search asks for; each in a work folder of its own."""
+    import numpy as np
+
+    from edgeopt.data import Samples, save_samples
+    from edgeopt.quant.settings import QuantSettings
+    from edgeopt.search.messages import Make
+
+    with np.load(conv_data) as archive:
+        save_samples(Samples({"x": archive["x"]}, {"x": 4}), tmp_path / "samples")
+
+    def ask(name, recipe="cleaned"):
+        out = tmp_path / name / recipe / "model.onnx"
+        out.parent.mkdir(parents=True)
+        paths = (str(conv_model), str(conv_model), str(out), str(tmp_path / "samples"))
+        return Make(recipe, *paths, 8, 4, 8, QuantSettings())
+
+    return ask
+
+
+@pytest.fixture
+def memory(cache, conv_model, conv_data, tmp_path):
+    def begin(emit=ignore, fresh=False):
+        return Memory(Settings(conv_model, tmp_path / "out", conv_data, fresh=fresh), emit)
+
+    return begin
+
+
+def test_a_variant_is_kept_as_soon_as_it_is_made_and_is_not_made_again(memory, job, tmp_path):
+    maker = Maker(tmp_path)
+    try:
+        found = make_all([maker], [job("first"), job("first", "no such")], time.monotonic() + 60, memory())
+        (one, made) = next(found)
+        assert isinstance(made, Made)
+        assert [entry.title for entry in listing().entries] == ["conv.onnx: cleaned"]
+        found.close()  # the search ends here
+    finally:
+        maker.close()
+    said = []
+    again = job("again")
+    # Without anybody to make it.
+    assert list(make_all([], [again], time.monotonic() + 60, memory(said.append))) == [(again, made)]
+    assert Path(again.out_path).read_bytes() == Path(one.out_path).read_bytes()
+    assert [event.message for event in said if isinstance(event, Log)]
+    (late,) = make_all([], [job("fresh")], time.monotonic() + 60, memory(fresh=True))
+    assert late[1].code == "late"
+
+
+def test_plans_come_back_with_their_files_in_the_new_place(memory, job, conv_model):
+    asked = job("first", "planned")
+    folder = Path(asked.out_path).parent
+    for place in ("openvino-cpu", "work"):
+        (folder / place).mkdir()
+        shutil.copyfile(conv_model, folder / place / "model.onnx")
+    plan = Planned(
+        "openvino-cpu", {"precision": "f32"}, str(folder / "openvino-cpu/model.onnx"), (), {"w8": ["a"]}
+    )
+    memory().learn(asked, Made((), 3.0, Plans((plan,), ("openvino-cpu",))))
+    again = job("again", "planned")
+    found = memory().find(again)
+    moved = Path(again.out_path).parent / "openvino-cpu/model.onnx"
+    assert (found.seconds, found.plans.variants[0].path, found.plans.covered) == (
+        3.0,
+        str(moved),
+        ("openvino-cpu",),
+    )
+    assert moved.read_bytes() == conv_model.read_bytes()
+    assert [p.name for p in moved.parents[1].iterdir()] == ["openvino-cpu"], "its work is not kept"
