@@ -3,6 +3,7 @@
 device = edgeopt.probe()
 analysis = edgeopt.analyze("model.onnx")
 outcome = edgeopt.optimize("model.onnx", "model.edgeopt", data="data.npz")
+report = edgeopt.bench("model.edgeopt", against="model.onnx")
 quantized = edgeopt.quantize("model.onnx", "model_int8.onnx", data="data.npz")
 session = edgeopt.load("model.edgeopt")
 outputs = session.run({"image": array})
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from edgeopt.analyzing.analyze import analyze
     from edgeopt.graph.analysis.categories import OperatorType
     from edgeopt.hw.probe import probe
+    from edgeopt.measuring.api import bench
     from edgeopt.quantizing.api import quantize
     from edgeopt.rewriting.operators import OperatorOptimizer, optimize_operators
     from edgeopt.runtime.session import load
@@ -27,6 +29,7 @@ __all__ = [
     "OperatorType",
     "__version__",
     "analyze",
+    "bench",
     "load",
     "optimize",
     "optimize_operators",
@@ -39,6 +42,8 @@ _HOMES = {
     "probe": "edgeopt.hw.probe",
     "analyze": "edgeopt.analyzing.analyze",
     "optimize": "edgeopt.search.optimize",
+    # A folder has this name too and takes the function's place once it is imported; it can be called as well.
+    "bench": "edgeopt.measuring.api",
     "quantize": "edgeopt.quantizing.api",
     "load": "edgeopt.runtime.session",
     "OperatorType": "edgeopt.graph.analysis.categories",

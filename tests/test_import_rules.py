@@ -50,6 +50,10 @@ LAYERS = (
         ),
     ),
     (
+        "edgeopt.cache",
+        ("edgeopt.errors", "edgeopt.version", "edgeopt.hw.cache_folder", "edgeopt.cache"),
+    ),
+    (
         "edgeopt.judging",
         ("edgeopt.errors", "edgeopt.backends", "edgeopt.data", "edgeopt.graph", "edgeopt.judging"),
     ),

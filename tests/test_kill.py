@@ -1,4 +1,5 @@
-"""A search that is killed at any moment loses nothing: no half bundle, no process left, swept by the next one."""
+"""A search that is killed at any moment, or has no room, loses nothing: no half bundle, no process left, no damage
+to what is kept for the next one."""
 
 import json
 import os
@@ -16,6 +17,7 @@ import pytest
 
 from edgeopt.bundle.manifest import file_digest
 from edgeopt.bundle.read import read_bundle
+from edgeopt.cache.store import Store
 from edgeopt.events import ignore
 from edgeopt.runtime.check import check
 
@@ -24,19 +26,23 @@ AT_ONCE = 5
 
 
 class Run:
-    """`edgeopt optimize` in a process of its own, with folders for its bundle and its temporary files."""
+    """`edgeopt optimize` in a process of its own, with folders for its bundle, temporary files and its cache."""
 
-    def __init__(self, folder, arguments, older=None):
+    def __init__(self, folder, arguments, older=None, cache=None, out=None):
         self.mark = uuid.uuid4().hex
-        self.folder, self.out, self.temporary = folder, folder / "bundles/out.edgeopt", folder / "temporary"
+        self.cache = cache or folder / "cache"
+        self.folder, self.temporary = folder, folder / "temporary"
+        self.out = out or folder / "bundles/out.edgeopt"
         self.out.parent.mkdir(parents=True, exist_ok=True)
-        self.temporary.mkdir(exist_ok=True)
+        self.temporary.mkdir(parents=True, exist_ok=True)
         if older is not None:
             shutil.copytree(older, self.out)
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
             "TMPDIR": str(self.temporary),
+            "EDGEOPT_CACHE": str(self.cache),
+            "EDGEOPT_CACHE_LIMIT": "50MB",
             MARK: self.mark,
         }
         command = [sys.executable, "-m", "edgeopt", "optimize", *arguments, "-o", str(self.out), "--json"]
@@ -95,18 +101,32 @@ class Run:
 def start(tmp_path, conv_model, conv_data, short_profile):
     with ExitStack() as stack:
 
-        def begin(name, older=None):
-            arguments = [conv_model, "--data", conv_data, "--profile", short_profile]
-            run = Run(tmp_path / name, [str(a) for a in arguments], older)
+        def begin(name, *more, older=None, **places):
+            arguments = [conv_model, "--data", conv_data, "--profile", short_profile, *more]
+            run = Run(tmp_path / name, [str(a) for a in arguments], older, **places)
             stack.callback(run.close)
             return run
 
         yield begin
 
 
+def kinds_in_sound_cache(folder, to):
+    """What is kept there, after taking all of it out again; nothing that can be seen may be less than whole."""
+    said = []
+    store = Store(folder / "searches", said.append)
+    entries = store.entries()
+    for entry in entries:
+        assert store.get(*entry.name.split("-"), to / entry.name) is not None
+    assert said == []
+    assert len(entries) == len([p for p in store.folder.iterdir() if not p.name.startswith(".")])
+    return [entry.kind for entry in entries]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("waves", [1, pytest.param(4, marks=pytest.mark.sweep)])
-def test_killed_at_five_moments_a_wave(start, conv_model, conv_bundle, waves):
+def test_killed_at_five_moments_a_wave(start, conv_model, conv_bundle, waves, tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGEOPT_CACHE_LIMIT", "50MB")
+    cache = tmp_path / "cache"
     digest = file_digest(conv_model)
     full = start("full")
     assert full.wait() == 0, full.stderr
@@ -114,8 +134,11 @@ def test_killed_at_five_moments_a_wave(start, conv_model, conv_bundle, waves):
     assert full.hidden() == []
     moments = random.Random(2026)  # noqa: S311 - the moments must be the same in every run
     for wave in range(waves):
-        # Every second one replaces an older bundle.
-        runs = [start(f"{wave}-{k}", conv_bundle if k % 2 else None) for k in range(AT_ONCE)]
+        # Every second one replaces an older bundle, and what the others keep just now.
+        more = [{"older": conv_bundle} if k % 2 else {} for k in range(AT_ONCE)]
+        runs = [
+            start(f"{wave}-{k}", *(["--fresh"] if k % 2 else []), cache=cache, **more[k]) for k in range(AT_ONCE)
+        ]
         planned = sorted((moments.uniform(0.05, 1.0) * length_s, k) for k in range(AT_ONCE))
         for moment_s, k in planned:
             runs[k].signal_at(moment_s, signal.SIGKILL)
@@ -124,18 +147,24 @@ def test_killed_at_five_moments_a_wave(start, conv_model, conv_bundle, waves):
             if k % 2 or run.out.exists():
                 assert read_bundle(run.out).deployment.name == "conv"
                 check(run.out, ignore)
+        kinds_in_sound_cache(cache, tmp_path / f"out-of-{wave}")
     assert file_digest(conv_model) == digest
     left = [run for run in runs if run.hidden()]
     assert left, "no kill left anything to sweep"
-    again = start(left[0].folder.name)
-    assert again.wait() == 0, again.stderr
-    assert again.hidden() == []
-    check(again.out, ignore)
+    for turn in range(2):
+        again = start(left[0].folder.name, "--resume", cache=cache)
+        assert again.wait() == 0, again.stderr
+        assert again.hidden() == []
+        check(again.out, ignore)
+        assert "bundle" in kinds_in_sound_cache(cache, tmp_path / f"after-{turn}")
+    assert json.loads(again.stdout.splitlines()[-1])["data"]["from_cache"]
+    assert [p.name for p in (cache / "searches").glob(".*")] == []
 
 
 @pytest.mark.slow
-def test_cancelled_while_it_is_proved_the_older_bundle_stays(start, conv_bundle):
-    run = start("one", conv_bundle)
+def test_cancelled_while_it_is_proved_the_older_bundle_stays(start, conv_bundle, tmp_path, monkeypatch):
+    monkeypatch.setenv("EDGEOPT_CACHE_LIMIT", "50MB")
+    run = start("one", older=conv_bundle)
     run.wait_for("proving")
     run.process.send_signal(signal.SIGINT)
     assert run.wait() == 130
@@ -143,5 +172,23 @@ def test_cancelled_while_it_is_proved_the_older_bundle_stays(start, conv_bundle)
     assert (last["event"], last["code"]) == ("error", "cancelled")
     assert "Traceback" not in run.stderr
     run.assert_all_ended()
+    assert run.hidden() == []
+    assert (run.out / "manifest.json").read_bytes() == (conv_bundle / "manifest.json").read_bytes()
+    assert "bundle" not in kinds_in_sound_cache(run.cache, tmp_path / "kept")
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_one_sentence_and_the_older_bundle_stays(start, full_disk, conv_bundle):
+    folder, fill = full_disk
+    shutil.copytree(conv_bundle, folder / "bundles/out.edgeopt")
+    fill()
+    run = start("run", cache=folder / "cache", out=folder / "bundles/out.edgeopt")
+    assert run.wait() == 1
+    told = [json.loads(line) for line in run.stdout.splitlines()]
+    assert (told[-1]["event"], told[-1]["code"]) == ("error", "operating-system")
+    assert "No space left on device" in told[-1]["message"]
+    assert "Traceback" not in run.stderr
+    run.assert_all_ended()
+    check(run.out, ignore)
     assert run.hidden() == []
     assert (run.out / "manifest.json").read_bytes() == (conv_bundle / "manifest.json").read_bytes()

@@ -12,6 +12,7 @@ NAMES = [
     "OperatorType",
     "__version__",
     "analyze",
+    "bench",
     "load",
     "optimize",
     "optimize_operators",

@@ -18,7 +18,9 @@ def deployment_row(deployment: Deployment) -> DeploymentRow:
         deployment.summary,
     )
     if evidence is None:
-        return row
+        # Times that nobody measured are no part of an analysis; the verdict says what they are.
+        predicted = deployment.predicted
+        return msgspec.structs.replace(row, verdict=predicted.verdict) if predicted else row
     return msgspec.structs.replace(
         row,
         verdict=evidence.verdict,

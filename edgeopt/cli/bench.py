@@ -169,7 +169,7 @@ def measure(
         from edgeopt.measuring.bench import bench
 
         unwritten: list[str] = []
-        report = bench(request, emit if json else _for_people(emit), unwritten)
+        report = bench(request, emit if json else without_info(emit), unwritten)
         code = _exit_code(report) or (EXIT_BUG if unwritten else 0)
         return report
 
@@ -200,7 +200,7 @@ def _suite(folder: Path, request: "Request", markdown: bool, json: bool) -> None
         from edgeopt.measuring.bench import bench_suite
 
         unwritten: list[str] = []
-        found = bench_suite(folder, request, emit if json else _for_people(emit), unwritten)
+        found = bench_suite(folder, request, emit if json else without_info(emit), unwritten)
         worst = found.exit_code or (EXIT_BUG if unwritten else 0)
         return found
 
@@ -209,8 +209,8 @@ def _suite(folder: Path, request: "Request", markdown: bool, json: bool) -> None
         raise typer.Exit(worst)
 
 
-def _for_people(emit: "Emit") -> "Emit":
-    """What this device does not tell is missing in the report, which is enough."""
+def without_info(emit: "Emit") -> "Emit":
+    """For people: what this device does not tell is missing in the report, which is enough."""
 
     def tell(event: "Event") -> None:
         if not isinstance(event, Log) or event.level != "info":

@@ -155,6 +155,7 @@ def show_concurrency(report: "ConcurrencyReport", console: "Console") -> None:
         if position:
             console.print()
         _levels(side, console)
+    _verdicts(console, "As many at once as each does best with", report.comparisons)
     _line(
         console,
         f"{report.rounds} rounds in turns, {report.slice_ms:.0f} ms each; a gain is the median of ratios within "

@@ -19,7 +19,7 @@ def demo(
     out: Annotated[Path, typer.Option("-o", "--out", help="Where to write the bundle.")] = Path("demo.edgeopt"),
     json: JsonFlag = False,
 ) -> None:
-    """Show the whole road on the built-in sample: probe, choose, rewrite, race, bundle, load.
+    """Show the whole road on the built-in sample: probe, choose, rewrite, race, bundle, load, report.
 
     \b
     The sample is a small network that reads handwritten digits, with 256 pictures. It takes
@@ -32,9 +32,14 @@ def demo(
     """
 
     def work(emit: "Emit") -> "Demo":
+        import msgspec
+
+        from edgeopt.report.make import report
         from edgeopt.search.demo import run
 
-        return run(out, emit)
+        found = run(out, emit)
+        page = report(out, out.with_name(f"{out.stem}-report.html"), emit=emit)
+        return msgspec.structs.replace(found, report=str(Path(page.path).absolute()))
 
     execute("demo", work, show, json)
 
@@ -57,6 +62,7 @@ def show(result: "Demo", console: "Console") -> None:
     console.print('  digits = session.run({"image": picture})', markup=False)
     again = shlex.join(["edgeopt", "bench", outcome.bundle, "--against", result.model])
     console.print(f"Measure it again:  {again}", markup=False)
+    console.print(f"The whole story:   {result.report}", markup=False)
 
 
 def _show_gains(result: "Demo", console: "Console") -> None:

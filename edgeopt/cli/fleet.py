@@ -61,9 +61,7 @@ def releases(url: UrlOption = LOCAL, json: JsonFlag = False) -> None:
 
 
 def deploy(
-    bundle: Annotated[
-        Path, typer.Argument(help="A bundle: its folder, or the same as one zip.", show_default=False)
-    ],
+    bundle: Annotated[Path, typer.Argument(help="A bundle: a folder or a single file.", show_default=False)],
     url: UrlOption = LOCAL,
     force: Annotated[
         bool, typer.Option("--force", help="Also when it failed before, or was proved on another device.")

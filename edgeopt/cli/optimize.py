@@ -22,7 +22,7 @@ def optimize(
         typer.Option(
             "-o",
             "--out",
-            help="Where to write the bundle (a folder); an older one is replaced.",
+            help="Where to write the bundle; an older one is replaced.",
             show_default=False,
         ),
     ],
@@ -34,17 +34,84 @@ def optimize(
         ),
     ] = None,
     floor: Annotated[
+        str | None,
+        typer.Option(
+            help="Accuracy floor: 30dB, or exact (80 dB), transparent (30 dB, the default), balanced (20 dB), "
+            "aggressive (12 dB, beside a metric); or the least value of the metric, as in 99%.",
+            show_default=False,
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="What accuracy means, instead of the ratio in dB: cosine, max-error, top1, top5, top1-labels, "
+            "or a function of yours, file.py:function(outputs, reference, labels).",
+        ),
+    ] = None,
+    max_drop: Annotated[
+        str | None,
+        typer.Option(help="So much worse than the source the metric may be, as in 0.5%.", show_default=False),
+    ] = None,
+    labels: Annotated[
+        str, typer.Option(metavar="NAME", help="The array of labels in the data, where it is not called label.")
+    ] = "",
+    objective: Annotated[
         str,
-        typer.Option(help="Accuracy floor: 30dB, or exact (80 dB), transparent (30 dB), balanced (20 dB)."),
-    ] = "transparent",
+        typer.Option(
+            help="What is to be least: latency, p99, memory, size, first-answer; of those but latency, without "
+            "being slower."
+        ),
+    ] = "latency",
+    max_memory_mib: Annotated[
+        float | None, typer.Option(help="What the process may take at its peak.", show_default=False)
+    ] = None,
+    max_size_mib: Annotated[
+        float | None, typer.Option(help="What the model's files may take.", show_default=False)
+    ] = None,
+    max_latency_ms: Annotated[
+        float | None,
+        typer.Option(help="What a run may take; for another objective also slower than now.", show_default=False),
+    ] = None,
+    target_speedup: Annotated[
+        float | None,
+        typer.Option(help="End as soon as something is surely so many times as fast.", show_default=False),
+    ] = None,
     time_limit: Annotated[
         float | None,
-        typer.Option(help="Seconds for the search (default 60, more above 10 MB); the proof comes on top.", min=5),
+        typer.Option(help="Seconds for the search (default 60, more above 10 MB).", min=5),
     ] = None,
     target: Annotated[str | None, typer.Option(help="A target by name instead of the one that fits best.")] = None,
     profile: Annotated[
         Path | None,
         typer.Option(help="A profile: a file of your own (TOML), or the name of a shipped one, such as realtime."),
+    ] = None,
+    single_file: Annotated[
+        bool, typer.Option("--single-file", help="Write the bundle as one file instead of a folder.")
+    ] = False,
+    pick: Annotated[
+        str,
+        typer.Option(
+            metavar="NUMBER",
+            help="Deliver this candidate of the same search, done before, instead of its winner: its number in "
+            "the table, or its name in the record.",
+        ),
+    ] = "",
+    fresh: Annotated[
+        bool,
+        typer.Option(
+            "--fresh/--resume",
+            help="Take nothing from the cache, or go on from what an earlier search left there (the default).",
+            show_default=False,
+        ),
+    ] = False,
+    device: Annotated[
+        Path | None,
+        typer.Option(
+            "--device",
+            metavar="RECORD",
+            help="Plan for a device that is not here: a file that `edgeopt probe --deep --json` wrote there, or a "
+            "recorded machine. Nothing is measured; the bundle says so.",
+        ),
     ] = None,
     json: JsonFlag = False,
 ) -> None:
@@ -59,10 +126,43 @@ def optimize(
     Examples:
       edgeopt optimize model.onnx --data data.npz -o model.edgeopt
       edgeopt optimize model.onnx --data data.npz -o model.edgeopt --floor 20dB
+      edgeopt optimize m.onnx --data d.npz -o m.edgeopt --metric top1-labels --max-drop 0.5%
+      edgeopt optimize model.onnx --data data.npz -o model.edgeopt --objective memory
+      edgeopt optimize m.onnx --data d.npz -o m.edgeopt --max-memory-mib 64 --target-speedup 2
       edgeopt optimize model.onnx --data data.npz -o model.edgeopt --profile realtime
+      edgeopt optimize model.onnx --data data.npz -o other.edgeopt --pick 3    the third of its table
+      edgeopt optimize model.onnx --data data.npz -o model.edgeopt --single-file
       edgeopt optimize model.onnx -o model.edgeopt              exact rewrites only, without data
+      edgeopt optimize m.onnx --data d.npz -o m.edgeopt --device pi5.json     predicted, not measured
       edgeopt optimize model.onnx --data d.npz -o m.edgeopt --json | tail -1 | jq .data.proof
     """
+    if device is not None:
+        from edgeopt.cli.optimize_ahead import optimize_ahead
+
+        optimize_ahead(
+            *(model, out, device),
+            data=data,
+            floor=floor or "transparent",
+            target=target,
+            profile=profile,
+            single_file=single_file,
+            measuring={
+                "--time-limit": time_limit is not None,
+                "--fresh": fresh,
+                "--pick": bool(pick),
+                "--metric": metric is not None,
+                "--max-drop": max_drop is not None,
+                "--labels": bool(labels),
+                "--objective": objective != "latency",
+                "--max-memory-mib": max_memory_mib is not None,
+                "--max-size-mib": max_size_mib is not None,
+                "--max-latency-ms": max_latency_ms is not None,
+                "--target-speedup": target_speedup is not None,
+            },
+            json=json,
+        )
+        return
+    from edgeopt.search.limits import limits_from
     from edgeopt.search.optimize import optimize as search
 
     execute(
@@ -72,9 +172,18 @@ def optimize(
             out,
             data=data,
             floor=floor,
+            metric=metric,
+            max_drop=max_drop,
+            labels=labels,
+            objective=objective,
+            limits=limits_from(max_memory_mib, max_size_mib, max_latency_ms),
+            target_speedup=target_speedup,
             time_limit_s=time_limit,
             target=target,
             profile=profile,
+            single_file=single_file,
+            pick=pick,
+            fresh=fresh,
             emit=emit,
         ),
         show,
@@ -90,15 +199,18 @@ def show(outcome: "Outcome", console: "Console") -> None:
     from rich.table import Table
 
     from edgeopt.graph.accuracy import decibels
+    from edgeopt.search.outcome import in_order
 
     table = Table(box=None, pad_edge=False)
+    table.add_column("#", justify="right", style="dim")
     table.add_column("candidate", overflow="fold")
     table.add_column("speed", justify="right", no_wrap=True)
     table.add_column("accuracy", justify="right", no_wrap=True)
     table.add_column("verdict", overflow="fold")
-    for report in sorted(outcome.candidates, key=_order):
+    for number, report in enumerate(in_order(outcome), start=1):
         chosen = report.candidate == outcome.winner
         table.add_row(
+            str(number),
             " · ".join(part for part in _parts(report.candidate) if part),
             _speed(report, chosen),
             decibels(report.accuracy_db) if report.accuracy_db is not None else "",
@@ -112,12 +224,14 @@ def show(outcome: "Outcome", console: "Console") -> None:
     console.print()
     proof = outcome.proof
     console.print(outcome.summary, style="bold", markup=False)
-    said = "Proved" if outcome.verdict == "faster" else "Measured"
+    said = "Measured" if outcome.verdict == "keep what you have" else "Proved"
+    if outcome.from_cache:
+        said = f"From the cache, {said.lower()} at {outcome.from_cache}"
     console.print(
         f"{said} from the written bundle over {proof.speedup.rounds} rounds in turns: {proof.speedup} "
         f"({proof.speedup.confidence:.1%} interval), {decibels(proof.accuracy_db)} on {proof.samples} samples"
         f"{' set aside' if proof.set_aside else ''}; "
-        f"floor {outcome.floor_db:g} dB; target {outcome.target}; {outcome.seconds:.0f} s.",
+        f"{outcome.goal or f'floor {outcome.floor_db:g} dB'}; target {outcome.target}; {outcome.seconds:.0f} s.",
         markup=False,
     )
     console.print(f"Bundle: {outcome.bundle}", markup=False)
@@ -149,8 +263,3 @@ def _verdict(report: "CandidateReport", outcome: "Outcome") -> str:
     if report.status == "failed":
         return report.reason.split(": ", 1)[-1][:160]
     return "slower" if _SHARE in report.reason else report.reason
-
-
-def _order(report: "CandidateReport") -> tuple[int, float]:
-    ranks = {"winner": 0, "lost": 1, "below the floor": 2, "failed": 3}
-    return ranks.get(report.status, 4), -(report.speedup.median if report.speedup else 0.0)

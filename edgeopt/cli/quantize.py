@@ -31,6 +31,9 @@ def quantize(
             show_default=False,
         ),
     ] = None,
+    single_file: Annotated[
+        bool, typer.Option("--single-file", help="Write the bundle as one file instead of a folder.")
+    ] = False,
     data: Annotated[
         Path | None,
         typer.Option(metavar="DATA", help="Samples: an .npz or a folder; 12 or more, half of them calibrate."),
@@ -158,6 +161,7 @@ def quantize(
             max_drop=max_drop,
             augment=augment or None,
             options=read_options(option or []),
+            single_file=single_file,
             data=data,
             method=method,
             labels=labels,

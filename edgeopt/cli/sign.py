@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def sign(
     bundle: Annotated[
-        Path | None, typer.Argument(help="A bundle, as written by `edgeopt optimize`.", show_default=False)
+        Path | None, typer.Argument(help="A bundle: a folder or a single file.", show_default=False)
     ] = None,
     key: Annotated[Path | None, typer.Option(metavar="K", help="The private key to sign with.")] = None,
     new_key: Annotated[
@@ -31,7 +31,8 @@ def sign(
     """Sign a bundle with an ed25519 key, so that devices that trust the key take it.
 
     \b
-    The signature is manifest.sig.json in the bundle; an older one is replaced. The private key
+    The signature is manifest.sig.json in the bundle; an older one is replaced. A bundle that is a
+    single file is written anew and takes the old one's place in one step. The private key
     stays with you; devices get the public one: edgeopt-agent trust add PATH.pub
 
     \b

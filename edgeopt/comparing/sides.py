@@ -9,7 +9,7 @@ from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Backend, Options, TensorInfo
 from edgeopt.bench.apart import Apart
 from edgeopt.bundle.deployment import SUFFIX
-from edgeopt.bundle.read import is_bundle, read_bundle
+from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.comparing.records import Side
 from edgeopt.errors import EdgeoptError, InputError, MissingError, UsageError
 from edgeopt.hw.device import Unavailable
@@ -32,6 +32,8 @@ class Named:
     options: "Options | None" = None
     model: "Model | None" = None
     """The graph of an ONNX model."""
+    bundle: Bundle | None = None
+    """Held, because what was one file lies unpacked as long as it is."""
 
 
 def named(path: Path, backend: str | None) -> Named:
@@ -42,7 +44,7 @@ def named(path: Path, backend: str | None) -> Named:
         run = bundle.deployment.run
         own = wanted or backend_named(run.backend)
         options = run.options if own.name == run.backend else {}
-        return Named(path, bundle.model, "bundle", own, options, _graph(bundle.model))
+        return Named(path, bundle.model, "bundle", own, options, _graph(bundle.model), bundle)
     if path.suffix == ".xml":
         if not path.exists():
             raise InputError(f"There is no file '{path}'.", "Check the path.")

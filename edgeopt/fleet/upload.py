@@ -6,9 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from edgeopt.bundle.archive import is_archive, pack
-from edgeopt.bundle.manifest import check_manifest
-from edgeopt.bundle.read import is_bundle
+from edgeopt.bundle.archive import pack
+from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.errors import BundleError
 from edgeopt.events import Emit, Progress
 
@@ -18,16 +17,16 @@ _PIECE_BYTES = 1 << 20
 @contextmanager
 def ready_to_send(bundle: Path, emit: Emit) -> Iterator[tuple[BinaryIO, int]]:
     """A bundle as one open file, and its size: a folder is packed into a file that leaves nothing behind."""
-    if is_archive(bundle):
-        with bundle.open("rb") as file:
-            yield file, bundle.stat().st_size
-        return
     if not bundle.exists():
         raise BundleError(f"There is no bundle at '{bundle}'.", "Check the path.")
     if not is_bundle(bundle):
         raise BundleError(f"'{bundle}' is no bundle.", "Make one with: edgeopt optimize MODEL -o BUNDLE")
     emit(Progress("checking digests", bundle.name))
-    check_manifest(bundle)
+    read_bundle(bundle)
+    if bundle.is_file():
+        with bundle.open("rb") as file:
+            yield file, bundle.stat().st_size
+        return
     with tempfile.TemporaryFile(prefix="edgeopt-deploy-") as file:
         emit(Progress("packing", bundle.name))
         pack(bundle, file)

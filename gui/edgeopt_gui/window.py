@@ -118,6 +118,9 @@ class Window(QMainWindow):
     def choose_bundle(self) -> None:
         self._open_chosen(dialogs.choose_folder(self, "Open a bundle folder", "bundle"))
 
+    def choose_bundle_file(self) -> None:
+        self._open_chosen(dialogs.choose_file(self, "Open a bundle that is one file", dialogs.BUNDLES, "bundle"))
+
     def open_sample(self) -> None:
         from edgeopt.samples import DATA, MODEL
 

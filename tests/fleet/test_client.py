@@ -4,7 +4,7 @@ import threading
 import pytest
 
 from edgeopt import errors
-from edgeopt.bundle.archive import pack
+from edgeopt.bundle.archive import pack_into
 from edgeopt.bundle.manifest import write_manifest
 from edgeopt.events import Progress, ignore
 from edgeopt.fleet import follow
@@ -65,11 +65,10 @@ def test_a_bundle_goes_into_service_and_back(start_agent, conv_bundle, bundle, c
     assert agent.events(journal.next).events == ()
 
 
-def test_one_zip_is_sent_as_it_is(start_agent, conv_bundle, tmp_path, told):
-    with (tmp_path / "conv.zip").open("wb") as file:
-        pack(conv_bundle, file)
-    assert start_agent().agent.deploy(tmp_path / "conv.zip", told).state == "COMMITTED"
-    assert told.phases()[0] == "sending"
+def test_one_file_is_checked_and_sent_as_it_is(start_agent, conv_bundle, tmp_path, told):
+    pack_into(conv_bundle, tmp_path / "one file.edgeopt")
+    assert start_agent().agent.deploy(tmp_path / "one file.edgeopt", told).state == "COMMITTED"
+    assert told.phases()[:2] == ["checking digests", "sending"]
 
 
 def test_what_the_agent_refuses_is_an_error_with_its_reason(start_agent, bundle, change_deployment):

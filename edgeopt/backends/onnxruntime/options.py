@@ -130,26 +130,40 @@ def session_options(options: OrtOptions, backend: str = "ONNX Runtime") -> "Sess
     made.use_deterministic_compute = options.deterministic
     for name, size in dimensions(options.free_dimensions, backend).items():
         made.add_free_dimension_override_by_name(name, size)
-    for key, value in (_entries(options, cores, backend) | read_entries(options.entries, backend)).items():
+    for key, value in config_entries(options, backend).items():
         made.add_session_config_entry(key, value)
     return made
 
 
+def config_entries(options: OrtOptions, backend: str = "ONNX Runtime") -> dict[str, str]:
+    """The session config entries that the options come to."""
+    return _entries(options, core_list(options.cores, backend), backend) | read_entries(options.entries, backend)
+
+
 def run_options(options: OrtOptions, gpu: int | None = None) -> "RunOptions | None":
     """None where a run needs nothing special; `gpu` is the one whose memory the provider keeps in an arena."""
-    if not options.arena_shrink:
+    entries = run_entries(options, gpu)
+    if not entries:
         return None
+    import onnxruntime
+
+    made = onnxruntime.RunOptions()
+    for key, value in entries.items():
+        made.add_run_config_entry(key, value)
+    return made
+
+
+def run_entries(options: OrtOptions, gpu: int | None = None) -> dict[str, str]:
+    """The run config entries that the options come to."""
+    if not options.arena_shrink:
+        return {}
     # The runtime refuses the name of an arena that it does not have.
     arenas = [*(["cpu:0"] if options.arena else []), *([] if gpu is None else [f"gpu:{gpu}"])]
     if not arenas:
         raise UsageError(
             "The option 'arena_shrink' shrinks an arena that 'arena' turns off.", "Leave out one of the two."
         )
-    import onnxruntime
-
-    made = onnxruntime.RunOptions()
-    made.add_run_config_entry("memory.enable_memory_arena_shrinkage", ";".join(arenas))
-    return made
+    return {"memory.enable_memory_arena_shrinkage": ";".join(arenas)}
 
 
 def _check_cores(options: OrtOptions, cores: tuple[int, ...], backend: str) -> None:

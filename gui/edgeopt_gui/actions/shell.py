@@ -17,6 +17,13 @@ SHELL: tuple[Action, ...] = (
         shortcut="Ctrl+Shift+O",
         icon="bundle",
     ),
+    Action(
+        "app.open-bundle-file",
+        "Open a bundle that is one file…",
+        FILE,
+        lambda w: w.choose_bundle_file(),
+        icon="bundle",
+    ),
     Action("app.open-sample", "Open the built-in sample", FILE, lambda w: w.open_sample(), icon="sample"),
     Action(
         "app.close",

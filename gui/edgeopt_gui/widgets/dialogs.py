@@ -6,7 +6,8 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 
 from edgeopt_gui.settings import Settings
 
-MODELS = "Models (*.onnx *.ort *.pb);;All files (*)"
+MODELS = "Models (*.onnx *.ort *.pb);;Bundles (*.edgeopt);;All files (*)"
+BUNDLES = "Bundles (*.edgeopt);;All files (*)"
 TABLES = "Comma-separated values (*.csv)"
 DATA = "Data (*.npz);;All files (*)"
 

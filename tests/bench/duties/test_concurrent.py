@@ -38,6 +38,15 @@ def test_threads_and_processes_against_one_alone(bench):
     assert len(bench.metrics("process_memory_bytes")) > 8 * found.seconds / 3
 
 
+def test_two_sides_are_compared_by_their_throughput(bench):
+    sides = [bench.side("fast", latency_ms=2), bench.side("slow", latency_ms=10)]
+    found = run_concurrent(bench.host, sides, ConcurrentRules((1,), rounds=7), bench.emit)
+    (comparison,) = found.comparisons
+    assert (comparison.first, comparison.second, comparison.verdict) == ("fast", "slow", "faster")
+    fast, slow = (side.levels[0].throughput_per_s for side in found.sides)
+    assert comparison.speedup.low <= fast / slow <= comparison.speedup.high
+
+
 def test_a_level_whose_process_dies_is_left_out_and_the_others_go_on(bench):
     bench.when("throughput_per_s", "model · 2 processes", lambda: bench.kill(2, signal.SIGKILL))
     side = bench.side("model", latency_ms=5)

@@ -1,0 +1,119 @@
+"""`edgeopt cache`: what earlier searches left, and clearing it."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from edgeopt.cli import program
+from edgeopt.cli.console import JsonFlag, execute
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from edgeopt.cache.user import Cleared, Listing
+
+
+def _cache(context: typer.Context) -> None:
+    """What searches keep to be quick the next time: list it, clear it. Both speak --json.
+
+    \b
+    A bundle is found again by the digests of the model, the data, the device, the versions and
+    the settings; a variant by what it is made of. EDGEOPT_CACHE names another folder, and
+    EDGEOPT_CACHE_LIMIT how much is kept (500MB; 0 keeps nothing).
+
+    \b
+    Examples:
+      edgeopt cache list
+      edgeopt cache clear --older-than 30
+    """
+    program.help_without_command(context)
+
+
+def list_(json: JsonFlag = False) -> None:
+    """List what is kept, the last used first, with sizes, ages and the limit.
+
+    \b
+    Examples:
+      edgeopt cache list
+      edgeopt cache list --json | jq .data.size_bytes
+    """
+    from edgeopt.cache.user import listing
+
+    execute("cache", lambda _emit: listing(), show_listing, json)
+
+
+def clear(
+    older_than: Annotated[
+        float | None,
+        typer.Option("--older-than", metavar="DAYS", help="Only what was not used for so many days.", min=0),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also what other commands keep: peaks, operators, compiled engines.")
+    ] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Drop what searches kept; the next one makes it again.
+
+    \b
+    Examples:
+      edgeopt cache clear
+      edgeopt cache clear --older-than 30
+      edgeopt cache clear --all
+    """
+    from edgeopt.cache.user import clear as drop
+
+    execute("cache-clear", lambda _emit: drop(older_than, everything), show_cleared, json)
+
+
+def show_listing(found: "Listing", console: "Console") -> None:
+    from datetime import UTC, datetime
+
+    from rich.table import Table
+
+    from edgeopt.cli.peak_rows import ago
+
+    now = datetime.now(UTC)
+    if found.entries or found.others:
+        table = Table("kind", "what", "made", "last used", box=None, pad_edge=False)
+        table.add_column("size", justify="right", no_wrap=True)
+        for entry in found.entries:
+            made, used = (ago((now - at).total_seconds()) for at in (entry.made_at, entry.used_at))
+            table.add_row(entry.kind, entry.title, made, used, size(entry.size_bytes))
+        for other in found.others:
+            table.add_row("other", other.title, "", "", size(other.size_bytes))
+        console.print(table)
+        console.print()
+    console.print(
+        f"{_count(len(found.entries))} of searches in {found.folder}: {size(found.size_bytes)}"
+        + (
+            f" of {size(found.limit_bytes)} at most."
+            if found.limit_bytes
+            else "; nothing is kept (the limit is 0)."
+        ),
+        markup=False,
+    )
+
+
+def show_cleared(done: "Cleared", console: "Console") -> None:
+    also = "".join(f", {other.title}" for other in done.others)
+    console.print(
+        f"Dropped {_count(len(done.entries))} of searches{also}: {size(done.freed_bytes)} are free again.",
+        markup=False,
+    )
+
+
+def size(size_bytes: int) -> str:
+    """`12 kB`, `3.4 MB`: the units in which the limit is given."""
+    for unit, name in ((10**9, "GB"), (10**6, "MB")):
+        if size_bytes >= unit:
+            return f"{size_bytes / unit:.1f} {name}"
+    return f"{size_bytes / 1e3:.0f} kB" if size_bytes >= 1000 else f"{size_bytes} B"
+
+
+def _count(number: int) -> str:
+    return f"{number} entr{'y' if number == 1 else 'ies'}"
+
+
+cache = program.application(_cache)
+for name, command in (("list", list_), ("clear", clear)):
+    program.add(cache, name, command)

@@ -1,0 +1,99 @@
+"""How `edgeopt optimize --device` shows a plan: what is predicted, and that none of it was measured."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgeopt.cli.console import execute
+from edgeopt.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from edgeopt.events import Emit
+    from edgeopt.predicting.records import Ahead, Planned
+
+
+def optimize_ahead(
+    model: Path,
+    out: Path,
+    device: Path,
+    *,
+    data: Path | None,
+    floor: str,
+    target: str | None,
+    profile: Path | None,
+    single_file: bool,
+    measuring: dict[str, bool],
+    json: bool,
+) -> None:
+    """`measuring`: options that only make sense where something is measured, and whether they were given."""
+
+    def work(emit: "Emit") -> "Ahead":
+        unfit = [option for option, given in measuring.items() if given]
+        if unfit:
+            raise UsageError(
+                f"{' and '.join(unfit)} cannot be used with --device: a plan for a device that is not here "
+                "measures nothing, and holds to --floor alone.",
+                "Leave it out here, and use it when the search is finished on the device.",
+            )
+        from edgeopt.predicting.plan import optimize_for
+
+        return optimize_for(
+            *(model, out, device),
+            data=data,
+            floor=floor,
+            target=target,
+            profile=profile,
+            single_file=single_file,
+            emit=emit,
+        )
+
+    execute("optimize-device", work, show, json)
+
+
+def show(plan: "Ahead", console: "Console") -> None:
+    """The candidates as predicted, the verdict, what it stands on, and how to finish."""
+    from rich.table import Table
+
+    from edgeopt.graph.accuracy import decibels
+
+    table = Table(box=None, pad_edge=False)
+    table.add_column("candidate", overflow="fold")
+    table.add_column("predicted", justify="right", no_wrap=True)
+    table.add_column("accuracy", justify="right", no_wrap=True)
+    table.add_column("why", overflow="fold")
+    for row in plan.candidates:
+        chosen = row.status == "chosen"
+        table.add_row(
+            _named(row),
+            f"{row.latency.predicted_ms:.3g} ms" if row.latency else "",
+            decibels(row.accuracy_db) if row.accuracy_db is not None else "",
+            _why(row),
+            style="bold" if chosen else "",
+        )
+    console.print(table)
+    console.print()
+    console.print(plan.summary, style="bold", markup=False)
+    console.print(plan.basis, markup=False)
+    console.print(
+        f"Accuracy is real: {decibels(plan.accuracy_db)} on {plan.samples} samples"
+        f"{' set aside' if plan.set_aside else ''}, run here on {plan.judged_with}; floor {plan.floor_db:g} dB; "
+        f"target {plan.target}; {plan.seconds:.0f} s.",
+        markup=False,
+    )
+    console.print(f"Bundle: {plan.bundle}", markup=False)
+    for step in plan.finish:
+        console.print(step, markup=False)
+
+
+def _named(row: "Planned") -> str:
+    candidate = row.candidate
+    if row.status == "not planned":
+        return candidate.variant
+    options = [f"{k}={v}" for k, v in candidate.options.items() if not isinstance(v, dict)]
+    return " · ".join([candidate.variant, candidate.backend, *([" ".join(options)] if options else [])])
+
+
+def _why(row: "Planned") -> str:
+    said = {"chosen": "chosen: ", "baseline": "the baseline: ", "below the floor": "below the floor: "}
+    return f"{said.get(row.status, '')}{row.reason}"
