@@ -7,9 +7,6 @@ from edgeopt.predicting.latency import Latency
 from edgeopt.predicting.variants import Made
 from edgeopt.quantizing.planning.entry import WEIGHTS_ALONE
 
-# A form that reaches less of the work can gain little, and converts all the same.
-_WORTH_IT = 0.25
-
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -45,15 +42,15 @@ def ranked(
     def preference(place: Place) -> tuple[float, ...]:
         candidate = place.made.candidate
         time_ms = place.predicted_ms if by_time else None
-        on_ladder = _on_ladder(candidate.variant, place.made.work_share, ladder)
+        on_ladder = _on_ladder(candidate.variant, bool(place.made.doubt), ladder)
         return (time_ms or 0.0, backends.index(candidate.backend), *on_ladder)
 
     return Ranked((*sorted(alive, key=preference), *out), by_time)
 
 
-def _on_ladder(variant: str, work_share: float, ladder: Sequence[str]) -> tuple[int, int]:
-    """Fewer bits in the order of the ladder, then exact rewrites, what saves memory alone, and last the source."""
+def _on_ladder(variant: str, doubtful: bool, ladder: Sequence[str]) -> tuple[int, int]:
+    """Fewer bits in the order of the ladder, then exact rewrites, what may gain nothing, and last the source."""
     place = ladder.index(variant) if variant in ladder else len(ladder)
-    if variant in WEIGHTS_ALONE or work_share < _WORTH_IT:
+    if variant in WEIGHTS_ALONE or doubtful:
         return 2, place
     return {"cleaned": (1, 0), "source": (3, 0)}.get(variant, (0, place))

@@ -59,7 +59,7 @@ def _rows(plan: Plan, found: Ranked, best: Place, baseline: Candidate) -> Iterat
         yield Planned(
             made.candidate,
             status,
-            "; ".join([reason, *made.notes]),
+            "; ".join(filter(None, [reason, "" if made.failure or found.by_time else made.doubt, *made.notes])),
             place.latency if isinstance(place.latency, Latency) else None,
             made.accuracy_db,
             made.accuracy_low_db,

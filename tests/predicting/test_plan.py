@@ -16,12 +16,13 @@ from edgeopt.bundle.read import read_bundle
 from edgeopt.cli.main import run
 from edgeopt.cli.optimize_ahead import show
 from edgeopt.errors import UsageError
-from edgeopt.events import Result
+from edgeopt.events import Result, ignore
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.predicting.plan import optimize_for
 from edgeopt.predicting.records import Ahead
 from edgeopt.profiles import shipped_profiles
 from edgeopt.quant.inventory import inventory_of
+from edgeopt.runtime.check import check
 from edgeopt.runtime.golden import answer_golden
 from edgeopt.runtime.session import load
 from tests.predicting.conftest import ORIN, PI_5
@@ -84,6 +85,7 @@ def test_its_eight_bits_are_those_of_the_target(folder, pi_5_plan):
     wanted = next(p for p in shipped_profiles() if p.name == "arm-dotprod").quantization
     assert last.recipe == pi_5_plan.winner.variant == "int8"
     assert last.parameters["activation_type"] == wanted.activation_type
+    assert bundle.deployment.quantization is not None  # so that the device can make and measure it again
     assert set(inventory_of(load_model(bundle.model).ir).activation_types) == {wanted.activation_type}
 
 
@@ -103,6 +105,12 @@ def test_its_bundle_says_what_it_is_and_runs(folder, pi_5_plan):
     assert answer.floor_db > 20
     assert compare_outputs(bundle.golden("reference"), bundle.golden("outputs")).snr_db > 25
     assert json.loads((folder / "pi5.edgeopt" / "prediction.json").read_text())["verdict"] == "predicted"
+
+
+def test_verifying_it_does_not_say_proved(folder, pi_5_plan):
+    found = check(folder / "pi5.edgeopt", ignore)
+    assert found.predicted
+    assert "not measured" in found.evidence
 
 
 def test_a_plan_for_an_orin_follows_its_profile_and_predicts_no_time(folder, orin_plan):

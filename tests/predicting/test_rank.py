@@ -37,6 +37,13 @@ def test_without_predictions_the_ladder_decides():
     assert order(found) == ["int8-groups", "int8", "cleaned", "w8", "source"]
 
 
+def test_fewer_bits_that_may_gain_nothing_are_not_risked_unmeasured():
+    some = made("cleaned", "int8")
+    some[1].doubt = "this processor has no instruction for products of bytes"
+    assert order(ranked(some, (CPU,), LADDER, dict.fromkeys(range(2), "no peaks"))) == ["cleaned", "int8"]
+    assert order(ranked(some, (CPU,), LADDER, {0: taking(2), 1: taking(1)})) == ["int8", "cleaned"]
+
+
 def test_one_time_that_is_not_known_leaves_it_to_the_order_of_the_profile():
     some = [*made("cleaned"), *made("cleaned", backend=GPU)]
     found = ranked(some, (GPU, CPU), LADDER, {0: taking(1), 1: "not the processor"})
