@@ -45,7 +45,7 @@ class Chooser:
         self._scores: dict[frozenset[tuple[str, str]], Score] = {}
 
     def entries(self) -> list[Entry]:
-        """The plan, and what may be quicker where forms are not quick side by side: one form alone."""
+        """The plan, and what may be quicker though times of single layers do not tell it: see `_uniform`."""
         with self.work.study.phase("choosing", self.track.course.name):
             best = self._chosen(self.sensitivities)
             main = self._entry(best)
@@ -55,6 +55,10 @@ class Chooser:
                 leading = max(dict.fromkeys(forms), key=forms.count)
                 alone = self._chosen(tuple(each for each in self.sensitivities if each.form == leading))
                 found.append(self._entry(alone))
+            weighted = self._weighted()
+            if not weighted.issuperset(main.choices):
+                rest = self._chosen(tuple(each for each in self.sensitivities if each.layer in weighted))
+                found.append(self._entry(rest))
             for form in self.track.timed.form_ms:
                 found += self._uniform(form, main)
         return found
@@ -104,11 +108,11 @@ class Chooser:
     def _uniform(self, form: str, main: Entry) -> list[Entry]:
         """One form alone, where that meets the goal: no conversions are left within the model.
 
-        On all layers that take it, and on those with weights: the products of attention change what runs around
-        them, which no time of a single layer tells.
+        On all layers that take it, and on those with weights alone: the products of attention change what runs
+        around them. For that, the plan has a rival without these too.
         """
         alone = {gain.layer: gain for gain in self.track.timed.gains if gain.form == form}
-        weighted = {layer.name for layer in self.work.study.layers if layer.weight}
+        weighted = self._weighted()
         those = {name: gain for name, gain in alone.items() if name in weighted}
         several = [alone, those] if len(those) < len(alone) else [alone]
         return [entry for gains in several if (entry := self._alone(form, gains, main)) is not None]
@@ -136,6 +140,9 @@ class Chooser:
         entry.plan = self._plan(entry, point, tuple(frontier), verdicts)
         entry.points = [main.plan.chosen, *main.points]
         return entry
+
+    def _weighted(self) -> set[str]:
+        return {layer.name for layer in self.work.study.layers if layer.weight}
 
     def _mixes_well(self) -> bool:
         """Whether a conversion between forms costs nothing there."""
