@@ -72,6 +72,10 @@ def optimize(
         float | None,
         typer.Option(help="What a run may take; for another objective also slower than now.", show_default=False),
     ] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(help="The bundle that runs today: the winner must be faster than that too, or it is kept."),
+    ] = None,
     target_speedup: Annotated[
         float | None,
         typer.Option(help="End as soon as something is surely so many times as fast.", show_default=False),
@@ -127,6 +131,7 @@ def optimize(
       edgeopt optimize model.onnx --data data.npz -o model.edgeopt
       edgeopt optimize model.onnx --data data.npz -o model.edgeopt --floor 20dB
       edgeopt optimize m.onnx --data d.npz -o m.edgeopt --metric top1-labels --max-drop 0.5%
+      edgeopt optimize model.onnx --data data.npz -o new.edgeopt --baseline model.edgeopt
       edgeopt optimize model.onnx --data data.npz -o model.edgeopt --objective memory
       edgeopt optimize m.onnx --data d.npz -o m.edgeopt --max-memory-mib 64 --target-speedup 2
       edgeopt optimize model.onnx --data data.npz -o model.edgeopt --profile realtime
@@ -157,6 +162,7 @@ def optimize(
                 "--max-memory-mib": max_memory_mib is not None,
                 "--max-size-mib": max_size_mib is not None,
                 "--max-latency-ms": max_latency_ms is not None,
+                "--baseline": baseline is not None,
                 "--target-speedup": target_speedup is not None,
             },
             json=json,
@@ -177,6 +183,7 @@ def optimize(
             labels=labels,
             objective=objective,
             limits=limits_from(max_memory_mib, max_size_mib, max_latency_ms),
+            baseline=baseline,
             target_speedup=target_speedup,
             time_limit_s=time_limit,
             target=target,

@@ -14,15 +14,18 @@ _CLEARLY_LESS = 0.97
 def wins(search: Search, proof: Proof) -> bool:
     """Faster; or, where something else is to be least, clearly less of that, and not slower where that counts."""
     if search.objective.figure is None:
-        return proof.verdict == "faster"
+        return proof.verdict == "faster" and proof.current_verdict in {"", "faster"}
     if proof.figure is None or proof.baseline_figure is None:
         return False
     slow_allowed = search.settings.limits.latency_ms is not None
-    return proof.figure < _CLEARLY_LESS * proof.baseline_figure and (proof.verdict != "slower" or slow_allowed)
+    slower = "slower" in {proof.verdict, proof.current_verdict}
+    return proof.figure < _CLEARLY_LESS * proof.baseline_figure and (slow_allowed or not slower)
 
 
 def told(search: Search, proof: Proof) -> str:
     speed = f"{proof.verdict} ({proof.speedup})"
+    if proof.current is not None:
+        speed += f"; than what runs today: {proof.current_verdict} ({proof.current})"
     if proof.figure is None or proof.baseline_figure is None:
         return speed
     shown = search.objective.shown

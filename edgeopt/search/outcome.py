@@ -14,6 +14,8 @@ from edgeopt.hw.device import Device
 
 SCHEMA = 1
 Status = Literal["winner", "lost", "below the floor", "over a limit", "failed", "not tried"]
+CURRENT = "current"
+"""In place of a variant: the bundle that runs today."""
 RuntimeOptions = dict[str, str | int | float | bool | dict[str, list[int]]]
 
 
@@ -83,6 +85,9 @@ class Proof(msgspec.Struct, frozen=True):
     """What the device did meanwhile, as a sentence."""
     judged: str = ""
     """What the user's own metric says of them; empty where the floor is in dB alone."""
+    current: Interval | None = None
+    """How many times as fast as what runs today, where that was given."""
+    current_verdict: str = ""
     figure: float | None = None
     """Of the objective, where that is not latency: of the bundle, and of the baseline."""
     baseline_figure: float | None = None

@@ -11,10 +11,11 @@ from edgeopt.bundle import write
 from edgeopt.errors import UsageError, VerificationError
 from edgeopt.events import Emit
 from edgeopt.graph.accuracy import decibels
-from edgeopt.search.deliver import prove, publish
+from edgeopt.search.deliver import publish
 from edgeopt.search.field import Field
 from edgeopt.search.outcome import Candidate, CandidateReport, Outcome, Proof, in_order
 from edgeopt.search.prepare import prepare
+from edgeopt.search.proving import prove
 from edgeopt.search.remembered import Memory
 from edgeopt.search.report import outcome_of
 from edgeopt.search.settings import Settings

@@ -13,9 +13,10 @@ from edgeopt.backends.base import Available
 from edgeopt.bench.contender import Contender, enter
 from edgeopt.bench.host import LocalHost
 from edgeopt.bench.messages import Load
+from edgeopt.bundle.read import Bundle, read_bundle
 from edgeopt.data import Samples, load_data, open_samples, save_samples
 from edgeopt.data.split import split
-from edgeopt.errors import DataError, MissingError, MissingExtraError, ModelError, TrialError
+from edgeopt.errors import DataError, MissingError, MissingExtraError, ModelError, TrialError, UsageError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.graph.verify import compare_outputs
@@ -59,6 +60,8 @@ class Search:
     baseline_contender: Contender
     maker: Maker
     warnings: list[str]
+    current: Bundle | None = None
+    """What runs today."""
     memory: Memory | None = None
     """What earlier searches made, and where this one's variants go."""
 
@@ -112,6 +115,8 @@ def prepare(settings: Settings, folder: Path, stack: ExitStack, emit: Emit) -> S
         settings, emit, folder, begin, limit, device, profile, facts, samples, given, course, candidate, contender,
         maker, [],
     )  # fmt: skip
+    if settings.baseline is not None:
+        found.current = _same_model(settings.baseline, facts)
     if planned_names(asked):
         found.warn(f"Left out, as this version of edgeopt has them not yet: {', '.join(planned_names(asked))}.")
     for name, reason in absent.items():
@@ -128,6 +133,18 @@ def _labels(settings: Settings, samples: Samples) -> Labels | None:
             f"The metric '{settings.goal.metric}' needs labels.", "Give data that has them, with --data."
         )
     return None
+
+
+def _same_model(path: Path, facts: Inspected) -> Bundle:
+    """The bundle that runs today; UsageError where it is of another model."""
+    found = read_bundle(path)
+    takes, wanted = ([each.name for each in those] for those in (found.deployment.inputs, facts.inputs))
+    if sorted(takes) != sorted(wanted):
+        raise UsageError(
+            f"'{path.name}' takes {', '.join(takes)}, and the model takes {', '.join(wanted)}.",
+            "Give the bundle of this model that runs today.",
+        )
+    return found
 
 
 def _with_what_is_here(profile: TargetProfile, settings: Settings) -> tuple[TargetProfile, dict[str, str]]:

@@ -9,7 +9,7 @@ from edgeopt.graph.accuracy import decibels
 from edgeopt.graph.ledger import Ledger
 from edgeopt.hw.device import device_for_evidence, fingerprint
 from edgeopt.search.field import Field
-from edgeopt.search.outcome import Candidate, CandidateReport, Outcome, Proof
+from edgeopt.search.outcome import CURRENT, Candidate, CandidateReport, Outcome, Proof
 from edgeopt.search.prepare import Search
 from edgeopt.search.recipes import recipe_named
 from edgeopt.search.screen import Entry
@@ -18,7 +18,7 @@ from edgeopt.version import __version__
 
 
 def outcome_of(search: Search, field: Field, winner: Candidate, proof: Proof, seconds: float) -> Outcome:
-    kept = winner == search.baseline
+    kept = winner == search.baseline or winner.variant == CURRENT
     return Outcome(
         model=search.settings.model.name,
         model_digest=search.facts.digest,
@@ -98,16 +98,18 @@ def ledger_of(field: Field, candidate: Candidate) -> Ledger:
 
 
 def _summary(search: Search, winner: Candidate, proof: Proof) -> str:
-    if winner == search.baseline:
-        nothing = f"nothing was proved {_better(search)} than {search.baseline.name}"
+    if winner == search.baseline or winner.variant == CURRENT:
+        name = search.settings.baseline.name if search.settings.baseline is not None else search.baseline.name
+        nothing = f"nothing was proved {_better(search)} than {name}"
         return f"Keep what you have: {nothing} inside {_floor(search)}."
     objective = search.objective
     if proof.figure is not None and proof.baseline_figure is not None:
         least = f"{objective.shown(proof.figure)} instead of {objective.shown(proof.baseline_figure)}"
         speed = f"{proof.speedup.median:.2f}x the speed of {search.baseline.name}"
         return f"{objective.title[:1].upper()}{objective.title[1:]} {least}, at {speed}, {_accuracy(proof)}."
+    today = f", and {proof.current.median:.2f}x faster than what runs today" if proof.current is not None else ""
     return (
-        f"{proof.speedup.median:.2f}x faster than {search.baseline.name} "
+        f"{proof.speedup.median:.2f}x faster than {search.baseline.name}{today} "
         f"({proof.latency_ms:.3g} ms instead of {proof.baseline_ms:.3g} ms), {_accuracy(proof)}."
     )
 

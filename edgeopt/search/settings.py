@@ -21,6 +21,8 @@ class Settings(msgspec.Struct, frozen=True):
     """The array of labels in the data, where it is not called so."""
     objective: str = LATENCY
     limits: Limits = Limits()
+    baseline: Path | None = None
+    """The bundle that runs today: the winner must be faster than that too."""
     target_speedup: float | None = None
     """The search ends as soon as a candidate is surely so many times as fast as the baseline."""
     time_limit_s: float | None = None
