@@ -115,7 +115,7 @@ def test_loading_has_as_long_as_its_backend_and_size_may_take(tmp_path, backend,
 
 def test_a_bundle_has_as_long_as_the_backend_in_it(tmp_path):
     assert load_patience_s(Load("bundle", str(tmp_path), {}, "")) == 60
-    made = Deployment("n", "", "", "", "", Source("m", "", 1), Run("onnxruntime-cuda", "m.onnx"), [], [])
+    made = Deployment("n", "now", "1", "t", "s", Source("m", "0", 1), Run("onnxruntime-cuda", "m.onnx"), [], [])
     (tmp_path / FILE).write_text(to_toml(made))
     assert load_patience_s(Load("bundle", str(tmp_path), {}, "")) == 900
 

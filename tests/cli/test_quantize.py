@@ -1,10 +1,13 @@
 """`edgeopt quantize` as its users run it; the bad data and the wrong words before any long work."""
 
 import json
+import sys
 
 import numpy as np
 import onnx
 import pytest
+
+from tests.conftest import seeded, write_onnx
 
 pytest.importorskip("onnxruntime", reason="the source model runs first")
 
@@ -158,6 +161,29 @@ def test_what_gains_nothing_stays_float_with_exit_4(edgeopt_here, relu_model, tm
     code, output, _ = edgeopt_here("quantize", relu_model, "-o", "out.onnx", "--data", "d.npz")
     assert code == 4
     assert output.startswith("Keep float: ")
+    assert not (tmp_path / "out.onnx").exists()
+
+
+def test_a_backend_that_is_not_here_is_exit_5(edgeopt_here, conv_model, conv_data):
+    """No machine has both of them."""
+    absent = "onnxruntime-coreml" if sys.platform != "darwin" else "onnxruntime-directml"
+    code, _, errors = edgeopt_here(
+        "quantize", conv_model, "--sensitivity", "--data", conv_data, "--backend", absent
+    )
+    assert code == 5
+    assert f"The backend {absent} cannot be used here" in errors
+
+
+def test_a_model_that_never_answers_twice_alike_is_exit_6(edgeopt_here, tmp_path):
+    nodes = [
+        ("RandomNormalLike", ["x"], ["n"], {}),
+        ("Add", ["x", "n"], ["s"], {}),
+        ("MatMul", ["s", "w"], ["y"], {}),
+    ]
+    model = write_onnx(tmp_path / "m.onnx", nodes, {"w": seeded(4, 4)}, {"x": [1, 4]}, {"y": [1, 4]})
+    np.savez(tmp_path / "d.npz", x=np.random.default_rng(0).standard_normal((32, 1, 4)).astype(np.float32))
+    code, _, errors = edgeopt_here("quantize", model, "-o", "out.onnx", "--data", "d.npz")
+    assert code == 6, errors
     assert not (tmp_path / "out.onnx").exists()
 
 

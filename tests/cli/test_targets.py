@@ -147,9 +147,10 @@ def test_a_file_that_is_not_there_is_not_taken_for_a_name(told, tmp_path, monkey
 def test_what_a_valid_profile_leaves_out(seen, tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(
-        'name = "mine"\ntitle = "M"\nextends = "mobile-cpu"\n[precision]\nladder = ["source", "fp16"]\n'
+        'name = "mine"\ntitle = "M"\nextends = "mobile-cpu"\n'
+        '[backends]\norder = ["onnxruntime-cpu", "onnxruntime-webgpu"]\n'
     )
-    assert "leaves out what it does not have yet: fp16" in seen(show_validated, check(path))
+    assert "leaves out what it does not have yet: onnxruntime-webgpu" in seen(show_validated, check(path))
 
 
 def test_options_before_the_command_are_not_lost_in_silence(capsys):

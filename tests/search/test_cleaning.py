@@ -15,7 +15,7 @@ from edgeopt.search.recipes import Kitchen
 def kitchen(tmp_path):
     def lay_out(model, shape, passes=None):
         samples = Samples({"x": np.random.default_rng(0).random((3, *shape), np.float32)}, {"x": len(shape) + 1})
-        return Kitchen(model, model, tmp_path / "clean.onnx", samples, None, QuantSettings(), False, passes)
+        return Kitchen(model, model, tmp_path / "clean.onnx", samples, None, QuantSettings(), passes)
 
     return lay_out
 

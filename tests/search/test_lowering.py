@@ -36,7 +36,7 @@ def kitchen(tmp_path):
     def lay_out(model, feeds, *lowerings):
         samples = Samples({k: v[None] for k, v in feeds.items()}, {k: v.ndim for k, v in feeds.items()})
         return Kitchen(
-            model, model, tmp_path / "out.onnx", samples, None, QuantSettings(), False,
+            model, model, tmp_path / "out.onnx", samples, None, QuantSettings(),
             backends=("onnxruntime-cpu",), lowerings=lowerings,
         )  # fmt: skip
 
