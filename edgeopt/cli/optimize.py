@@ -74,7 +74,7 @@ def optimize(
     ] = None,
     baseline: Annotated[
         Path | None,
-        typer.Option(help="The bundle that runs today: the winner must be faster than that too, or it is kept."),
+        typer.Option(help="The bundle that runs today: the winner must be faster than that, or it is kept."),
     ] = None,
     target_speedup: Annotated[
         float | None,

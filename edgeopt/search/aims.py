@@ -13,7 +13,7 @@ from edgeopt.search.standings import final
 _LOOK = (Heat(6, 0.0),)
 _ENDS = 0.68
 # So much slower than the baseline may be chance.
-_AS_FAST = 0.97
+AS_FAST = 0.97
 
 
 def fast_enough(search: Search, field: Field) -> list[Entry]:
@@ -41,7 +41,7 @@ def least(search: Search, field: Field) -> list[Entry]:
     for entry in ranked_by_speed(search, field):
         figure = figure_of(search, entry)
         entry.measured(baseline)
-        slow = allowed is None and entry.speedup is not None and entry.speedup.high < _AS_FAST
+        slow = allowed is None and entry.speedup is not None and entry.speedup.high < AS_FAST
         if figure is None or slow:
             why = "slower than the baseline, and no --max-latency-ms allows that"
             entry.leave("lost", why if slow else f"its {search.objective.title} is not known here")

@@ -13,8 +13,11 @@ _CLEARLY_LESS = 0.97
 
 def wins(search: Search, proof: Proof) -> bool:
     """Faster; or, where something else is to be least, clearly less of that, and not slower where that counts."""
+    if search.objective.figure is None and proof.current is not None:
+        # What runs today is what counts; the source in plain defaults may be as fast, and must not be faster.
+        return proof.current_verdict == "faster" and proof.verdict != "slower"
     if search.objective.figure is None:
-        return proof.verdict == "faster" and proof.current_verdict in {"", "faster"}
+        return proof.verdict == "faster"
     if proof.figure is None or proof.baseline_figure is None:
         return False
     slow_allowed = search.settings.limits.latency_ms is not None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from edgeopt.bundle import write
 from edgeopt.errors import TrialError, VerificationError
-from edgeopt.search.aims import figure_of
+from edgeopt.search.aims import AS_FAST, figure_of
 from edgeopt.search.conditions import check_limits, over, told, wins
 from edgeopt.search.current import keep_current
 from edgeopt.search.field import Field
@@ -83,7 +83,10 @@ def _in_line(search: Search, field: Field, best: list[Entry]) -> list[Entry]:
         return [e for e in best[:own] if e.speedup]
     others = [e for e in field.entries if e not in best and e.status == "lost" and e.speedup]
     others.sort(key=lambda e: e.speedup.median if e.speedup else 0.0, reverse=True)
-    return [e for e in [*best, *others] if e.candidate != search.baseline and e.speedup and e.speedup.median > 1.0]
+    # Against what runs today, the source itself may win.
+    least = 1.0 if search.current is None else AS_FAST
+    rivals = [e for e in [*best, *others] if search.current is not None or e.candidate != search.baseline]
+    return [e for e in rivals if e.speedup and e.speedup.median > least]
 
 
 def _leave_the_track(search: Search, best: list[Entry]) -> None:

@@ -18,7 +18,7 @@ from edgeopt.version import __version__
 
 
 def outcome_of(search: Search, field: Field, winner: Candidate, proof: Proof, seconds: float) -> Outcome:
-    kept = winner == search.baseline or winner.variant == CURRENT
+    kept = _is_kept(search, winner)
     return Outcome(
         model=search.settings.model.name,
         model_digest=search.facts.digest,
@@ -98,7 +98,7 @@ def ledger_of(field: Field, candidate: Candidate) -> Ledger:
 
 
 def _summary(search: Search, winner: Candidate, proof: Proof) -> str:
-    if winner == search.baseline or winner.variant == CURRENT:
+    if _is_kept(search, winner):
         name = search.settings.baseline.name if search.settings.baseline is not None else search.baseline.name
         nothing = f"nothing was proved {_better(search)} than {name}"
         return f"Keep what you have: {nothing} inside {_floor(search)}."
@@ -107,11 +107,16 @@ def _summary(search: Search, winner: Candidate, proof: Proof) -> str:
         least = f"{objective.shown(proof.figure)} instead of {objective.shown(proof.baseline_figure)}"
         speed = f"{proof.speedup.median:.2f}x the speed of {search.baseline.name}"
         return f"{objective.title[:1].upper()}{objective.title[1:]} {least}, at {speed}, {_accuracy(proof)}."
-    today = f", and {proof.current.median:.2f}x faster than what runs today" if proof.current is not None else ""
-    return (
-        f"{proof.speedup.median:.2f}x faster than {search.baseline.name}{today} "
-        f"({proof.latency_ms:.3g} ms instead of {proof.baseline_ms:.3g} ms), {_accuracy(proof)}."
-    )
+    times = f"({proof.latency_ms:.3g} ms instead of {proof.baseline_ms:.3g} ms), {_accuracy(proof)}."
+    if proof.current is not None:
+        speed = f"{proof.speedup.median:.2f}x the speed of {search.baseline.name}"
+        return f"{proof.current.median:.2f}x faster than what runs today, and {speed} {times}"
+    return f"{proof.speedup.median:.2f}x faster than {search.baseline.name} {times}"
+
+
+def _is_kept(search: Search, winner: Candidate) -> bool:
+    """Where a bundle runs today, that is what is kept, and the source itself may win against it."""
+    return winner.variant == CURRENT or (winner == search.baseline and search.current is None)
 
 
 def _better(search: Search) -> str:
