@@ -41,7 +41,8 @@ def main() -> None:
 
 def _row(model: Path, floor: str, folder: Path) -> str:
     begin = time.monotonic()
-    command = ["-m", "edgeopt", "optimize", str(model), "--data", str(model.with_suffix(".npz")), "--json"]
+    data = str(model.with_suffix(".npz"))
+    command = ["-m", "edgeopt", "optimize", str(model), "--data", data, "--json", "--fresh"]
     out = folder / f"{model.stem}-{floor}.edgeopt"
     done = subprocess.run(
         [sys.executable, *command, "--floor", floor, "-o", str(out)], capture_output=True, check=False

@@ -21,6 +21,8 @@ _NOWHERE = Path(os.devnull)
 _PART, _GONE = ".part-", ".gone-"
 """Begin the names of what is not there yet, and not any more; the owner's process follows."""
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+# So often an entry is read again of which something was gone: others may replace it while it is read.
+_REPLACED_MEANWHILE = 5
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -71,7 +73,19 @@ class Store:
         if not self.on:
             return None
         place = self.folder / f"{kind}-{key}"
+        for _ in range(_REPLACED_MEANWHILE):
+            try:
+                return self._taken(place, into)
+            except FileNotFoundError:
+                if not (place / FILE).exists():  # dropped by another process meanwhile, or never there
+                    return None
+        self._drop_damaged(place, "a file of it is not there")
+        return None
+
+    def _taken(self, place: Path, into: Path) -> Record | None:
+        """FileNotFoundError where something is not there: it is damaged, or was replaced while it was read."""
         copied: list[Path] = []
+        complete = False
         found: Record | None = None
         try:
             found = record.read(place)
@@ -85,18 +99,20 @@ class Store:
                     raise DamagedError(f"{name} is not what was written")
             with contextlib.suppress(OSError):
                 os.utime(place / FILE)
+            complete = True
             return found
         except DamagedError as error:
             if not _is_another(place, found):
                 self._drop_damaged(place, str(error))
+        except FileNotFoundError:
+            raise
         except OSError as error:
             if error.errno in _FULL:
                 raise
-            # Dropped by another process meanwhile, or never there: that is no damage.
-            if (place / FILE).exists():
-                self._drop_damaged(place, error.strerror or str(error))
-        for target in copied:
-            target.unlink(missing_ok=True)
+            self._drop_damaged(place, error.strerror or str(error))
+        finally:
+            for target in () if complete else copied:
+                target.unlink(missing_ok=True)
         return None
 
     def put(self, kind: str, key: str, kept: Record, files: Mapping[str, Path]) -> None:

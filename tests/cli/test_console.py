@@ -52,7 +52,8 @@ def test_a_program_gets_records_and_the_last_one_is_the_result(edgeopt, null_mod
     assert (code, err) == (0, "")
     assert isinstance(told[-1], events.Result)
     assert told[-1].kind == "bench"
-    assert told[-1].data["comparisons"][0]["speedup"]["rounds"] == 6
+    # Rounds that others on the machine spoil do not count.
+    assert 1 <= told[-1].data["comparisons"][0]["speedup"]["rounds"] <= 6
     assert {type(event) for event in told[:-1]} == {events.Progress, events.Metric, events.Log}
 
 

@@ -12,7 +12,12 @@ def test_every_value_fits(highest, shown):
     assert from_zero(highest, shown) >= highest
 
 
-@given(st.floats(-1e3, 1e3), st.floats(0, 1e3), st.none() | st.tuples(st.floats(-1e3, 0), st.floats(1, 1e3)))
+# Runtimes that other tests load let the processor take subnormal numbers for zero.
+@given(
+    st.floats(-1e3, 1e3, allow_subnormal=False),
+    st.floats(0, 1e3, allow_subnormal=False),
+    st.none() | st.tuples(st.floats(-1e3, 0), st.floats(1, 1e3)),
+)
 def test_both_ends_fit(lowest, more, shown):
     low, high = around(lowest, lowest + more, shown, 5.0)
     assert low <= lowest
