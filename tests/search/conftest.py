@@ -70,7 +70,7 @@ def with_data(tmp_path_factory, conv_model, conv_data, quick_profile):
 
 @pytest.fixture(scope="session")
 def without_data(tmp_path_factory, conv_model, quick_profile):
-    return search(conv_model, tmp_path_factory.mktemp("without-data"), profile=quick_profile, time_limit_s=2)
+    return search(conv_model, tmp_path_factory.mktemp("without-data"), profile=quick_profile, time_limit_s=5)
 
 
 @pytest.fixture(scope="session")
@@ -79,4 +79,4 @@ def nothing_wins(tmp_path_factory, relu_model, quick_profile, conv_bundle):
     folder = tmp_path_factory.mktemp("nothing")
     profile = folder / "still.toml"
     profile.write_text(quick_profile.read_text() + "[runtime.onnxruntime-cpu]\nthreads = [0]\n")
-    return search(relu_model, folder, older=conv_bundle, profile=profile, time_limit_s=2)
+    return search(relu_model, folder, older=conv_bundle, profile=profile, time_limit_s=6)
