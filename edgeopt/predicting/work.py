@@ -16,6 +16,7 @@ from edgeopt.predicting.backends import PROCESSOR, OnDevice, on_device, stand_in
 from edgeopt.predicting.record import Record, read_record
 from edgeopt.predicting.variants import EXACT_DB, Bench
 from edgeopt.profiles import TargetProfile
+from edgeopt.quant.recorded import raised
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.quantizing.given import Given, read_given
 from edgeopt.quantizing.records import QuantizeRequest
@@ -26,7 +27,6 @@ from edgeopt.targets import profile_for, without_planned
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-_OPSET = 17
 _MOST_TO_COMPARE = 4
 
 
@@ -89,15 +89,11 @@ def prepared(wishes: Wishes, folder: Path, runs: Runs, emit: Emit) -> Plan:
 
 def _cleaned(source: Model, profile: TargetProfile) -> "tuple[ir.Model, Ledger]":
     """After the exact passes of the profile, in an opset that forms can be written in."""
-    from edgeopt.graph.passes import PassContext
-    from edgeopt.graph.passes.cleaning import raise_opset
     from edgeopt.graph.pipeline import run_pipeline
 
     listed = profile.graph.passes
     found = run_pipeline(source, only=() if isinstance(listed, str) else listed)
-    model = found.model_ir
-    if model.opset_imports.get("", _OPSET) < _OPSET:
-        model = raise_opset.PASS.apply(model, PassContext(target_opset=_OPSET)).model
+    model = raised(found.model_ir)
     applied = tuple(entry for entry in found.ledger if entry.applied)
     return model, applied
 

@@ -19,7 +19,7 @@ from edgeopt.graph.files.sniff import check_file
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
 from edgeopt.profiles import TargetProfile
-from edgeopt.quant.forms import form_named
+from edgeopt.quant.forms import Form, form_named
 from edgeopt.quant.records import Layer
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.quantizing.given import Given, read_given
@@ -220,6 +220,13 @@ def _warn_of_the_data(work: Work) -> None:
                 f"The output '{output.name}' is as good as zero on all samples, so nothing can be judged by it. "
                 "Check the model and the data."
             )
+
+
+def why_none(study: Study, form: Form, backend: str, **changes: int) -> str:
+    """Why no layer takes a form there, as the end of a sentence; `changes` are of the settings."""
+    context = study.context(backend, **changes)
+    said = dict.fromkeys(layer.reason or form.fits(layer, context) for layer in study.layers)
+    return "; ".join([each for each in said if each][:3]) or unfit(study.layers)
 
 
 def unfit(layers: tuple[Layer, ...]) -> str:

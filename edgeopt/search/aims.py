@@ -39,7 +39,7 @@ def least(search: Search, field: Field) -> list[Entry]:
     figures: dict[int, float] = {}
     kept = []
     for entry in ranked_by_speed(search, field):
-        figure = figure_of(search, entry)
+        figure = figure_of(search, entry.contender, entry.size_bytes)
         entry.measured(baseline)
         slow = allowed is None and entry.speedup is not None and entry.speedup.high < AS_FAST
         if figure is None or slow:
@@ -52,15 +52,7 @@ def least(search: Search, field: Field) -> list[Entry]:
     return sorted(kept, key=lambda entry: figures[id(entry)])
 
 
-def figure_of(search: Search, entry: Entry) -> float | None:
-    """Of the objective, of one that is still in."""
+def figure_of(search: Search, contender: Contender | None, size_bytes: int | None) -> float | None:
+    """Of the objective, of one that runs; None where contests decide."""
     figure = search.objective.figure
-    if figure is None or entry.contender is None:
-        return None
-    return figure(entry.contender, entry.size_bytes or 0)
-
-
-def proved_figure(search: Search, contender: Contender, size_bytes: int) -> float | None:
-    """Of the objective, of one side of the proof."""
-    figure = search.objective.figure
-    return None if figure is None else figure(contender, size_bytes)
+    return None if figure is None or contender is None else figure(contender, size_bytes or 0)

@@ -96,7 +96,7 @@ def _leave_the_track(search: Search, best: list[Entry]) -> None:
         entry.measured(search.baseline_contender)
         share = speeds[id(entry)] / max(speeds[id(best[0])], 1e-9)
         reason = f"{share:.2f} of the speed of {best[0].candidate.name}"
-        figure, shown = figure_of(search, entry), search.objective.shown
+        figure, shown = figure_of(search, entry.contender, entry.size_bytes), search.objective.shown
         if figure is not None:
             least = figure if place == 0 else least
             reason = f"{search.objective.title} {shown(figure)}, where {best[0].candidate.name} has {shown(least)}"

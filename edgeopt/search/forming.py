@@ -9,7 +9,7 @@ from edgeopt.quant.settings import QuantSettings
 from edgeopt.quantizing.planning.entry import GROUPED, WEIGHTS_ALONE
 from edgeopt.quantizing.study import Study
 from edgeopt.quantizing.timing.courses import GROUP_SIZES, GROUPS, OPENVINO, OptionValue
-from edgeopt.quantizing.work import unfit
+from edgeopt.quantizing.work import why_none
 from edgeopt.search.kitchen import Kitchen
 from edgeopt.search.plans import Planned, Plans
 from edgeopt.search.studying import put, studied
@@ -27,7 +27,7 @@ def form_all(kitchen: Kitchen, name: str) -> Plans:
     for backend in kitchen.backends:
         fitting = study.forms(backend, (form,), **_changes(form))
         if not fitting:
-            reasons[_why_none(study, form, backend)] = None
+            reasons[why_none(study, form, backend, **_changes(form))] = None
             continue
         try:
             found.append(_written(kitchen, study, form, backend, tuple(fitting), begun))
@@ -76,9 +76,3 @@ def _changes(form: Form) -> dict[str, int]:
 def _options(form: Form, backend: str) -> dict[str, OptionValue]:
     """OpenVINO takes compressed weights for an invitation to quantize activations, unless it is told not to."""
     return {GROUPS: 0} if form.name in WEIGHTS_ALONE and backend == OPENVINO else {}
-
-
-def _why_none(study: Study, form: Form, backend: str) -> str:
-    context = study.context(backend)
-    said = dict.fromkeys(layer.reason or form.fits(layer, context) for layer in study.layers)
-    return "; ".join([each for each in said if each][:3]) or unfit(study.layers)

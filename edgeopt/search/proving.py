@@ -21,7 +21,7 @@ from edgeopt.bundle import write
 from edgeopt.errors import TrialError
 from edgeopt.events import Progress
 from edgeopt.graph.verify import compare_outputs
-from edgeopt.search.aims import proved_figure
+from edgeopt.search.aims import figure_of
 from edgeopt.search.field import Field
 from edgeopt.search.outcome import Candidate, Proof
 from edgeopt.search.prepare import Search
@@ -105,8 +105,8 @@ def measured(search: Search, folder: Path, size_bytes: int, looks: int, current:
             taken_by(bundle),
             taken_by(old),
             sentence(states),
-            figure=proved_figure(search, bundle, size_bytes),
-            baseline_figure=proved_figure(search, old, search.facts.size_bytes),
+            figure=figure_of(search, bundle, size_bytes),
+            baseline_figure=figure_of(search, old, search.facts.size_bytes),
             current=today,
             current_verdict="" if today is None else verdict(today),
             met=goal.score(judged)[0] >= goal.needed,

@@ -16,12 +16,13 @@ from edgeopt.cache.record import Record
 from edgeopt.cache.store import Store
 from edgeopt.cache.user import user_store
 from edgeopt.errors import BundleError
-from edgeopt.events import Emit, Log, Progress, Standing
+from edgeopt.events import Emit, Log, Progress
 from edgeopt.hw.probe import probe
 from edgeopt.search.keys import Keys
 from edgeopt.search.messages import Made, Make
-from edgeopt.search.outcome import CandidateReport, Outcome
+from edgeopt.search.outcome import Outcome
 from edgeopt.search.settings import Settings
+from edgeopt.search.standings import final
 
 BUNDLE, VARIANT = "bundle", "variant"
 
@@ -120,7 +121,7 @@ class Memory:
 
     def _tell(self, outcome: Outcome, made_at: datetime) -> None:
         for one in outcome.candidates:
-            self.emit(_standing(one))
+            self.emit(final(one))
         for warning in outcome.warnings:
             self.emit(Log("warning", warning))
         self.emit(Log("info", f"{said_of(made_at)}: nothing was measured now. --fresh searches again."))
@@ -135,17 +136,3 @@ def _with_paths(made: Made, place: Callable[[Path], Path]) -> Made:
         return made
     moved = (msgspec.structs.replace(one, path=str(place(Path(one.path)))) for one in made.plans.variants)
     return msgspec.structs.replace(made, plans=msgspec.structs.replace(made.plans, variants=tuple(moved)))
-
-
-def _standing(report: CandidateReport) -> Standing:
-    ratio = report.speedup
-    return Standing(
-        report.candidate.name,
-        report.status,
-        report.reason,
-        latency_ms=report.latency_ms,
-        speedup=ratio.median if ratio else None,
-        speedup_low=ratio.low if ratio else None,
-        speedup_high=ratio.high if ratio else None,
-        accuracy_db=report.accuracy_db,
-    )

@@ -12,6 +12,7 @@ import numpy as np
 from edgeopt.bench.contender import Contender
 from edgeopt.bench.rounds import speedup
 from edgeopt.events import Emit, Standing
+from edgeopt.search.outcome import CandidateReport
 from edgeopt.search.screen import Entry
 
 # Each interval takes a millisecond: often enough to watch, seldom enough not to lengthen the race.
@@ -53,7 +54,7 @@ def racing(entry: Entry, baseline: Contender | None = None) -> Standing:
     )
 
 
-def final(entry: Entry) -> Standing:
+def final(entry: Entry | CandidateReport) -> Standing:
     """A candidate that is out, or has won, as the outcome will say it."""
     ratio = entry.speedup
     return Standing(

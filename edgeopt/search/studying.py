@@ -11,6 +11,7 @@ from edgeopt.backends.base import Array
 from edgeopt.data import Samples
 from edgeopt.errors import ModelError
 from edgeopt.judging.metrics import Labels
+from edgeopt.quant.recorded import raised
 from edgeopt.quantizing.given import Given
 from edgeopt.quantizing.records import SampleUse
 from edgeopt.quantizing.study import Study, begin
@@ -20,7 +21,6 @@ from edgeopt.search.kitchen import Kitchen
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-_OPSET = 17
 # With fewer to check, the plan and its proof share them.
 _FEWEST_TO_PART = 6
 
@@ -28,12 +28,8 @@ _FEWEST_TO_PART = 6
 def studied(kitchen: Kitchen, reference: Mapping[int, Mapping[str, Array]]) -> Study:
     """`reference`: what the source answers to those samples on which something is judged."""
     from edgeopt.graph.model import load
-    from edgeopt.graph.passes import PassContext
-    from edgeopt.graph.passes.cleaning import raise_opset
 
-    model = load(kitchen.base).ir
-    if model.opset_imports.get("", _OPSET) < _OPSET:
-        model = raise_opset.PASS.apply(model, PassContext(target_opset=_OPSET)).model
+    model = raised(load(kitchen.base).ir)
     folder = folder_of(kitchen) / "study"
     return begin(model, given_by(kitchen), reference, kitchen.settings, folder)
 

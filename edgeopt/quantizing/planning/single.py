@@ -8,7 +8,7 @@ from edgeopt.quantizing.planning.entry import GROUPED, Entry, settings_for, writ
 from edgeopt.quantizing.proving.finish import fastest, finish
 from edgeopt.quantizing.records import Quantized
 from edgeopt.quantizing.timing.courses import GROUPS, OPENVINO, Course
-from edgeopt.quantizing.work import Work, unfit
+from edgeopt.quantizing.work import Work, why_none
 
 
 def single(work: Work) -> Quantized:
@@ -26,7 +26,7 @@ def single(work: Work) -> Quantized:
     for number, course in enumerate(_courses(work, form)):
         choices = _choices(work, form, course)
         if not choices:
-            reasons.append(f"{course.name}: {_why_none(work, form, course)}")
+            reasons.append(f"{course.name}: {why_none(work.study, form, course.backend, **settings_for(course))}")
             continue
         work.emit(Progress("writing", f"{form.name} for {course.name}"))
         try:
@@ -72,12 +72,6 @@ def _courses(work: Work, form: Form) -> tuple[Course, ...]:
 def _choices(work: Work, form: Form, course: Course) -> dict[str, str]:
     fitting = work.study.forms(course.backend, (form,), **settings_for(course))
     return dict.fromkeys(fitting, form.name)
-
-
-def _why_none(work: Work, form: Form, course: Course) -> str:
-    context = work.study.context(course.backend, **settings_for(course))
-    said = dict.fromkeys(layer.reason or form.fits(layer, context) for layer in work.study.layers)
-    return "; ".join([each for each in said if each][:3]) or unfit(work.study.layers)
 
 
 def _as_plan(work: Work, form: Form, entry: Entry) -> Plan:
