@@ -54,6 +54,7 @@ PASSES = (
     "operator-forms",
     "equal-subexpressions",
     "identities",
+    "skip-padding",
     "dead-nodes",
     "deduplicate-weights",
     "memory-order",

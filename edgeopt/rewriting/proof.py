@@ -58,11 +58,18 @@ class SourceCheck:
 
     @classmethod
     def of(
-        cls, model: "Model", data: Path | None, context: "PassContext | None" = None, floor_db: float = FLOOR_DB
+        cls,
+        model: "Model",
+        data: Path | None,
+        context: "PassContext | None" = None,
+        floor_db: float = FLOOR_DB,
+        *,
+        padded: bool = False,
     ) -> "SourceCheck":
         """Runs the source, on the user's data or on made-up samples; raises where that cannot be.
 
-        In a process apart: a runtime that crashes at a model is a reason, and Ctrl-C need not wait for it.
+        `padded`: also on samples that show whether padding matters. In a process apart: a runtime that crashes at
+        a model is a reason, and Ctrl-C need not wait for it.
         """
         from edgeopt.bench.apart import Apart
 
@@ -71,7 +78,7 @@ class SourceCheck:
             apart = undone.enter_context(closing(Apart()))
             folder = tempfile.TemporaryDirectory(prefix="edgeopt-proof-")
             undone.enter_context(folder)
-            check = cls._of(model, data, context, floor_db, apart, folder)
+            check = cls._of(model, data, context, floor_db, apart, folder, padded=padded)
             undone.pop_all()
         return check
 
@@ -84,6 +91,8 @@ class SourceCheck:
         floor_db: float,
         apart: "Apart",
         folder: "tempfile.TemporaryDirectory[str]",
+        *,
+        padded: bool,
     ) -> "SourceCheck":
         backends = tuple(apart.of(backend) for backend in _backends())
         path = model.path
@@ -95,6 +104,10 @@ class SourceCheck:
             inputs = tuple(frame_of(info, context.resize) for info in inputs)
         factors = factors_of(model, context) if context else None
         feeds = _samples(model, inputs, data)
+        if padded:
+            from edgeopt.rewriting.padded_cases import padded_cases
+
+            feeds += padded_cases(model.ir, feeds[0])
         given = [_prepared(sample, context, factors) for sample in feeds] if context else feeds
         what = "the samples in --data" if data is not None else "made-up samples"
         try:

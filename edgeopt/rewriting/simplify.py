@@ -56,7 +56,7 @@ def simplify(order: Order, emit: events.Emit = events.ignore) -> Simplified:
     from edgeopt.rewriting.frames import factors_of
 
     context, passes = context_of(order), all_passes(order.rules)
-    select(passes, order.only, order.skip, requested(order))
+    chosen = select(passes, order.only, order.skip, requested(order))
     _check_place(order.output)
     if order.output.exists() and not order.output.is_file():
         raise UsageError(f"The output '{order.output}' is no plain file.", "Give the name of a file.")
@@ -69,7 +69,7 @@ def simplify(order: Order, emit: events.Emit = events.ignore) -> Simplified:
         emit(events.Log("info", f"While reading '{order.model.name}': {repair}."))
     _check_shapes(model, order)
     factors_of(model, context)  # raises where there are none
-    check, reason = _source_check(model, order, context, emit)
+    check, reason = _source_check(model, order, context, chosen, emit)
     try:
         result = _rewritten(model, order, context, passes, check, emit)
         done = _proved(result, check, emit)
@@ -105,16 +105,18 @@ def all_passes(rules: Sequence[Path] = ()) -> "tuple[Pass, ...]":
 
 
 def _source_check(
-    model: "Model", order: Order, context: "PassContext", emit: events.Emit
+    model: "Model", order: Order, context: "PassContext", chosen: "Sequence[Pass]", emit: events.Emit
 ) -> "tuple[SourceCheck | None, str | None]":
     """What proves the result, or why nothing can; wrong data of the user's is an error, no data is not."""
+    from edgeopt.graph.passes.cleaning import skip_padding
     from edgeopt.rewriting.proof import SourceCheck
 
     if not order.verify:
         return None, "--no-verify was given."
     emit(events.Progress("source", "running the source model"))
     try:
-        return SourceCheck.of(model, order.data, context), None
+        padded = any(one.name == skip_padding.PASS.name for one in chosen)
+        return SourceCheck.of(model, order.data, context, padded=padded), None
     except EdgeoptError as error:
         if order.data is not None:
             raise

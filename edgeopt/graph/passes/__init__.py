@@ -32,6 +32,7 @@ from edgeopt.graph.passes.cleaning import (
     inline_functions,
     name_nodes,
     raise_opset,
+    skip_padding,
     strip_metadata,
     weights_out_of_inputs,
 )
@@ -95,6 +96,7 @@ PASSES: tuple[Pass, ...] = (
     operator_forms.PASS,
     equal_subexpressions.PASS,
     identities.PASS,
+    skip_padding.PASS,
     dead_nodes.PASS,
     deduplicate_weights.PASS,
     memory_order.PASS,
