@@ -7,8 +7,10 @@ from edgeopt.errors import ModelError
 from edgeopt.graph.ledger import Ledger
 from edgeopt.graph.model import load, save
 from edgeopt.graph.passes import PASSES, Pass
+from edgeopt.graph.passes.cleaning import skip_padding
 from edgeopt.graph.pipeline import ROUNDS, run_pipeline
 from edgeopt.rewriting.failing_case import keep_case
+from edgeopt.rewriting.padded_cases import padded_cases
 from edgeopt.rewriting.proof import FLOOR_DB, SourceCheck, first_answer
 from edgeopt.search.kitchen import Kitchen
 
@@ -35,6 +37,8 @@ def proved(
     """What these passes did to a model, held against it; where they changed it, the result is written."""
     model = load(source)
     feeds = [kitchen.check_samples.feeds(k) for k in range(min(len(kitchen.check_samples), _MOST_CHECKED))]
+    if skip_padding.PASS.name in only:
+        feeds += padded_cases(model.ir, feeds[0])
     try:
         backend, reference = first_answer(source, feeds)
     except ModelError as error:

@@ -19,6 +19,7 @@ from edgeopt.search.limits import OVER, excess
 from edgeopt.search.lowering import NONE_LISTED, Lowered, lowered_variants
 from edgeopt.search.messages import Made, Make
 from edgeopt.search.outcome import Candidate, VariantReport
+from edgeopt.search.padding import graph_passes, kept, said_of, skips_padding
 from edgeopt.search.plans import Planned, Planning, Plans
 from edgeopt.search.prepare import Search
 from edgeopt.search.recipes import PLANNED, Recipe, recipe_named
@@ -72,6 +73,8 @@ class Field:
             waiting.remove("cleaned")
             for job, made in self._made([self.search.maker], [self._job("cleaned")], self._deadline()):
                 self._ready(job, made)
+                if isinstance(made, Made) and skips_padding(made.ledger):
+                    self.search.warn(said_of(kept(self.search)))
         if PLANNED in waiting and not self.search.objective.of_time:
             waiting.remove(PLANNED)
             title = recipe_named(PLANNED).title
@@ -219,7 +222,6 @@ class Field:
         out = (folder / lowered.backends[0] if lowered else folder) / recipe.file
         out.parent.mkdir(parents=True)
         quantization = msgspec.convert(msgspec.to_builtins(search.profile.quantization), QuantSettings)
-        passes = search.profile.graph.passes
         return Make(
             recipe=name,
             source_path=str(search.settings.model.absolute()),
@@ -230,7 +232,7 @@ class Field:
             check_count=split.check_count,
             calibration_count=split.calibration_count,
             settings=quantization,
-            passes=None if isinstance(passes, str) else passes,
+            passes=graph_passes(search) if name == "cleaned" else None,
             backends=lowered.backends if lowered else _backends(recipe, search) if recipe.uniform else (),
             lowerings=lowered.lowerings if lowered else (),
             planning=planning,

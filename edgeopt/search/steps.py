@@ -3,11 +3,10 @@
 import msgspec
 
 from edgeopt.bundle.deployment import Step
-from edgeopt.graph.passes import PASSES
-from edgeopt.graph.pipeline import select
 from edgeopt.search.field import Field
 from edgeopt.search.lowering import NAME as LOWERED
 from edgeopt.search.outcome import Candidate
+from edgeopt.search.padding import graph_passes
 from edgeopt.search.prepare import Search
 
 CLEANED = "cleaned"
@@ -43,9 +42,7 @@ def _cleaning(search: Search, field: Field) -> list[Step]:
     """Nothing where no exact rewrite applied: then all starts from the source itself."""
     if (CLEANED, "") not in field.paths:
         return []
-    listed = search.profile.graph.passes
-    names = [one.name for one in select(PASSES, () if isinstance(listed, str) else listed)]
-    return [Step(CLEANED, {"passes": _kept(names, field, CLEANED, "")})]
+    return [Step(CLEANED, {"passes": _kept(list(graph_passes(search)), field, CLEANED, "")})]
 
 
 def _lowerings(search: Search, field: Field, candidate: Candidate) -> list[str]:

@@ -1,0 +1,41 @@
+"""How much of the data is padding that a mask leaves out, and whether that is worth skipping."""
+
+from edgeopt.graph.ledger import Ledger
+from edgeopt.graph.passes import PASSES
+from edgeopt.graph.passes.cleaning.skip_padding import PASS
+from edgeopt.graph.passes.knowledge.masks import is_mask, kept_share
+from edgeopt.graph.pipeline import select
+from edgeopt.search.prepare import Search
+
+# Above this share of the places, what is saved would hardly pay for a length that is not known before.
+_WORTH_IT = 0.75
+_MOST_LOOKED_AT = 256
+
+
+def graph_passes(search: Search) -> tuple[str, ...]:
+    """The exact rewrites that the profile lists, and the one that skips padding where there is enough."""
+    listed = search.profile.graph.passes
+    also = (PASS.name,) if kept(search) <= _WORTH_IT else ()
+    return tuple(one.name for one in select(PASSES, () if isinstance(listed, str) else listed, also=also))
+
+
+def kept(search: Search) -> float:
+    """The share of all places that must be computed; 1 where nothing says what is padding."""
+    masks = [info.name for info in search.facts.inputs if is_mask(info.name, len(info.shape))]
+    if len(masks) != 1 or not search.given:
+        return 1.0
+    count = min(len(search.samples), _MOST_LOOKED_AT)
+    return kept_share([search.samples.feeds(index)[masks[0]] for index in range(count)])
+
+
+def skips_padding(ledger: Ledger) -> bool:
+    """It was proved that padding does not matter."""
+    return any(entry.pass_name == PASS.name and entry.applied and not entry.rolled_back for entry in ledger)
+
+
+def said_of(share: float) -> str:
+    """What a user must know of latencies that were measured so."""
+    return (
+        f"{1 - share:.0%} of the data is padding, which the cleaned model does not compute: it is as much faster "
+        "as your inputs are shorter, and no faster on those that fill all places."
+    )
