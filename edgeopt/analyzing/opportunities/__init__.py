@@ -9,6 +9,7 @@ from edgeopt.analyzing.opportunities import (
     layout,
     memory_bound,
     metadata,
+    padding,
     precision,
     quantization,
     rewrites,
@@ -18,6 +19,7 @@ from edgeopt.analyzing.opportunities.view import View
 from edgeopt.graph.analysis import Opportunity
 
 FINDERS = (
+    padding.find,
     rewrites.find,
     memory_bound.find,
     quantization.find,
