@@ -17,6 +17,11 @@ PATIENCE_MS = 3000
 _DETAILS_BYTES = 8192
 
 
+def can_stop() -> bool:
+    """Whether a command can be told to end early: elsewhere, such a signal would end it at once."""
+    return os.name == "posix"
+
+
 class Job(QObject):
     """Started once, ends once; `ended` is the last thing that it tells."""
 
@@ -29,6 +34,8 @@ class Job(QObject):
         super().__init__(parent)
         self.command = command
         self.cancelled = False
+        self.stopping = False
+        """Asked to end early with what it has."""
         self.ending: Ending | None = None
         self.progress: events.Progress | None = None
         self._lines = EventLines()
@@ -69,6 +76,13 @@ class Job(QObject):
         self._process.terminate()
         QTimer.singleShot(PATIENCE_MS, self, self.kill)
 
+    def stop(self) -> None:
+        """Asks the command to end early with what it has so far, which may take it some seconds more."""
+        if self.running and not self.cancelled and not self.stopping and can_stop() and self._group > 1:
+            self.stopping = True
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._group, signal.SIGINT)
+
     def kill(self) -> None:
         """Ends the process and all that it started, now."""
         if self.running:
@@ -97,10 +111,12 @@ class Job(QObject):
         self._read_complaints()
         self._end_group()
         crashed = status == QProcess.ExitStatus.CrashExit
+        # Asked to stop before it had anything, a command ends as if it had been cancelled.
+        nothing = self.stopping and isinstance(self._last, events.Error) and self._last.code == "cancelled"
         self._end(
             ending_of(
                 self._last,
-                cancelled=self.cancelled,
+                cancelled=self.cancelled or nothing,
                 exit_code=exit_code,
                 crashed=crashed,
                 details=self._details(exit_code),

@@ -1,5 +1,6 @@
 """How each page comes into each of its states, by what a user could do as well."""
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 
@@ -50,6 +51,8 @@ def model(stage: Stage) -> Scene:
 
 
 def optimize(stage: Stage) -> Scene:
+    # What an earlier search left would be shown instead of one at work.
+    os.environ["EDGEOPT_CACHE"] = str(stage.folder / "cache")
     stage.settings.keep("optimize.time-limit-s", _SEARCH_LIMIT_S)
     page = stage.page("optimize")
     stage.wait_for_jobs()
@@ -59,6 +62,10 @@ def optimize(stage: Stage) -> Scene:
     stage.wait_for_jobs()
     stage.wait(0.3)
     yield "ready"
+    stage.settings.keep("optimize.unfolded", True)
+    stage.wait(0.2)
+    yield "ready, with more settings"
+    stage.settings.keep("optimize.unfolded", False)
     stage.do("optimize.start")
     stage.wait(0.2)
     job = stage.context.jobs.jobs[-1]
@@ -77,6 +84,7 @@ def optimize(stage: Stage) -> Scene:
     stage.wait_until(lambda: page.state == "error")
     stage.wait(0.2)
     yield "error"
+    del os.environ["EDGEOPT_CACHE"]
 
 
 def live(stage: Stage) -> Scene:

@@ -5,6 +5,7 @@ from string import Template
 
 from PySide6.QtGui import QFontMetrics, QPalette
 
+from edgeopt_gui.theme import colours
 from edgeopt_gui.theme.icons import icon
 
 _Role = QPalette.ColorRole
@@ -25,6 +26,12 @@ QToolTip { color: $tip_text; background: $tip; border: 1px solid $line; padding:
 #header #subject { color: $muted; }
 QLabel#sentence { font-size: ${large_pt}pt; }
 QLabel#next-step, QLabel[role="muted"] { color: $muted; }
+QLabel[role="muted"]:disabled, QLabel[role="problem"]:disabled { color: $disabled; }
+QLabel[role="problem"] { color: $bad; }
+QToolButton[role="fold"] { border: 1px solid transparent; border-radius: ${round}px; font-weight: bold;
+  padding: ${thin}px 0; text-align: left; }
+QToolButton[role="fold"]:hover { background: $soft; }
+QToolButton[role="fold"]:focus { border-color: $accent; }
 QLabel[role="heading"] { font-weight: bold; }
 QPushButton { padding: ${quarter}px ${half}px; min-height: ${line_height}px; border: 1px solid $line;
   border-radius: ${round}px; background: $button; }
@@ -122,6 +129,7 @@ def stylesheet(palette: QPalette, metrics: QFontMetrics, point_size: float, pict
         accent=accent.name(),
         accent_hover=(accent.darker(112) if veil.lightness() > 128 else accent.lighter(108)).name(),
         on_accent=palette.color(_Role.HighlightedText).name(),
+        bad=colours.bad().name(),
         tip=palette.color(_Role.ToolTipBase).name(),
         tip_text=palette.color(_Role.ToolTipText).name(),
         veil=f"rgba({veil.red()}, {veil.green()}, {veil.blue()}, {veil.alpha()})",

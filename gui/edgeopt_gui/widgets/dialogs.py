@@ -9,6 +9,8 @@ from edgeopt_gui.settings import Settings
 MODELS = "Models (*.onnx *.ort *.pb);;Bundles (*.edgeopt);;All files (*)"
 BUNDLES = "Bundles (*.edgeopt);;All files (*)"
 TABLES = "Comma-separated values (*.csv)"
+RECORDS = "Records of devices (*.json *.jsonl);;All files (*)"
+DEPLOYED = "Bundles and models (*.edgeopt *.onnx);;All files (*)"
 DATA = "Data (*.npz);;All files (*)"
 
 

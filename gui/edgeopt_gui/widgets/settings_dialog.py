@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from edgeopt.fleet.address import DEFAULT_URL
-from edgeopt_gui.pages.optimize.choices import BUDGETS, LONGEST_LIMIT_S, OWN, SHORTEST_LIMIT_S, Choices
+from edgeopt_gui.pages.optimize.choices import BUDGETS, LONGEST_LIMIT_S, METRIC, OWN, SHORTEST_LIMIT_S, Choices
 from edgeopt_gui.settings import Settings
 from edgeopt_gui.theme.apply import CHOICES, SETTING
 
@@ -41,8 +41,8 @@ class SettingsDialog(QDialog):
         self._settings = settings
         self.theme = self._choice(SETTING, [(name.title(), name) for name in CHOICES], CHOICES[0])
         kept = settings.text(BUDGET, Choices().budget)
-        # An own floor has its number on the page Optimize, and is not chosen here.
-        budgets = [(budget.title, budget.key) for budget in BUDGETS if budget.key != OWN or kept == OWN]
+        # An own floor or metric has its figures on the page Optimize, and is not chosen here.
+        budgets = [(b.title, b.key) for b in BUDGETS if b.key not in {OWN, METRIC} or b.key == kept]
         self.budget = self._choice(BUDGET, budgets, Choices().budget)
         self.limit = QSpinBox(minimum=_BY_SIZE_S, maximum=LONGEST_LIMIT_S, singleStep=5, suffix=" s")
         self.limit.setSpecialValueText("Automatic")

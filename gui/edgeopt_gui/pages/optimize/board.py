@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from edgeopt import events
+from edgeopt_gui.pages.optimize.in_the_app import in_the_app
 from edgeopt_gui.pages.optimize.phases import place_of
+from edgeopt_gui.pages.optimize.trade import trade_of
 
 if TYPE_CHECKING:
     from edgeopt_gui.pages.optimize.result import Report, Result
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 Status = Literal[
     "racing",
     "winner",
+    "picked",
     "baseline",
     "kept",
     "lost",
@@ -28,6 +31,7 @@ _SHARE = " of the speed of "
 _MARKS = {
     "racing": "▸ racing",
     "winner": "★ winner",
+    "picked": "★ picked",
     "kept": "★ your model, kept",
     "baseline": "your model",
     "lost": "slower",
@@ -52,6 +56,10 @@ class Row:
     low: float | None = None
     high: float | None = None
     accuracy_db: float | None = None
+    trade: str = ""
+    """What is given up and won if it is delivered instead of the winner; "" where it cannot be."""
+    front: bool = False
+    """No other one beats it in all that counts."""
 
     @property
     def outcome(self) -> str:
@@ -65,13 +73,13 @@ class Row:
         share, of_speed, _ = self.reason.partition(_SHARE)
         if of_speed:
             return f"{100 * float(share):.0f} % of the best"
-        if self.status == "below the floor":
+        if self.status in {"below the floor", "over a limit"}:
             return _MARKS[self.status]
         return self.outcome.partition(";")[0]
 
     @property
     def leads(self) -> bool:
-        return self.status in {"winner", "kept"}
+        return self.status in {"winner", "picked", "kept"}
 
     @property
     def out(self) -> bool:
@@ -105,7 +113,7 @@ class Board:
     def finish(self, result: "Result") -> None:
         """Puts what was found in the place of what was told on the way."""
         rows = [_reported(report, result) for report in result.candidates]
-        rows += [Row(v.name, "not made", _in_the_app(v.failure)) for v in result.variants if v.failure]
+        rows += [Row(v.name, "not made", in_the_app(v.failure)) for v in result.variants if v.failure]
         self.rows = {row.name: row for row in rows}
         self.warnings = list(result.warnings)
 
@@ -143,7 +151,7 @@ def _row_of(standing: events.Standing, before: Row | None) -> Row:
     return replace(
         row,
         status=standing.status,
-        reason=_in_the_app(standing.reason),
+        reason=in_the_app(standing.reason),
         latency_ms=_known(standing.latency_ms, row.latency_ms),
         speedup=_known(standing.speedup, row.speedup),
         low=standing.speedup_low if measured else row.low,
@@ -155,25 +163,22 @@ def _row_of(standing: events.Standing, before: Row | None) -> Row:
 def _reported(report: "Report", result: "Result") -> Row:
     status: Status = report.status
     if report.candidate == result.baseline:
-        status = "baseline" if result.faster else "kept"
+        status = "kept" if report.candidate == result.winner else "baseline"
     elif report.candidate == result.winner:
-        status = "winner"
+        status = "picked" if result.verdict == "picked" else "winner"
     speedup = report.speedup
     return Row(
         report.candidate.name,
         status,
-        "" if status in {"baseline", "kept", "winner"} else _in_the_app(report.reason),
+        "" if status in {"baseline", "kept", "picked", "winner"} else in_the_app(report.reason),
         report.latency_ms,
         speedup.median if speedup else None,
         speedup.low if speedup else None,
         speedup.high if speedup else None,
         report.accuracy_db,
+        trade_of(report, result),
+        report.candidate.name in result.front,
     )
-
-
-def _in_the_app(reason: str) -> str:
-    """The search speaks of the option of its command line, which is a field here."""
-    return reason.replace("--time-limit", "time limit")
 
 
 def _known(new: float | None, old: float | None) -> float | None:

@@ -1,13 +1,14 @@
 """The table of candidates: the fastest first, each with its interval and what became of it."""
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QFont, QFontMetrics, QResizeEvent
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from edgeopt_gui import theme
 from edgeopt_gui.pages.optimize.board import Board, Row, axis
 from edgeopt_gui.pages.optimize.interval_bar import IntervalBar, MiddleElided
 from edgeopt_gui.pages.optimize.words import NOTHING, accuracy, milliseconds, short_name, times
+from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.records import Column, Look, RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
 
@@ -74,6 +75,9 @@ class _Table(RecordsTable):
 
 
 class Candidates(QWidget):
+    picked = Signal()
+    """Another row, or none."""
+
     def __init__(self) -> None:
         super().__init__()
         self.records: RecordsModel[Row] = RecordsModel(COLUMNS, lambda row: row.name, _look, self)
@@ -90,11 +94,19 @@ class Candidates(QWidget):
             Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )
         self._details.hide()
+        self.only_front = QCheckBox()
+        self.only_front.setToolTip("Those that no other beats in latency, accuracy, memory and size together")
+        self.only_front.toggled.connect(self._filter)
+        self._deliver = ActionButton("optimize.pick", text="Deliver this one")
+        self._deliver.hide()
         self.table.picked.connect(self._tell)
+        below = QHBoxLayout()
+        below.addWidget(self._details, 1)
+        below.addWidget(self._deliver, 0, Qt.AlignmentFlag.AlignTop)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.table, 1)
-        layout.addWidget(self._details)
+        layout.addLayout(below)
         theme.scheme_changed.connect(self.table.viewport().update)
 
     def show_board(self, board: Board) -> None:
@@ -102,6 +114,13 @@ class Candidates(QWidget):
         self.records.set_rows(board.rows.values())
         self._bar.span = axis(self.records.rows)
         self.table.fit()
+        front = sum(row.front for row in self.records.rows)
+        self.only_front.setText(f"Only the Pareto front ({front})")
+        self.only_front.setVisible(front > 1)
+        self._filter(self.only_front.isChecked() and front > 1)
+
+    def _filter(self, front: bool) -> None:
+        self.records.accept((lambda row: row.front) if front else None)
 
     def put(self, rows: list[Row]) -> None:
         """Some rows have changed."""
@@ -119,4 +138,7 @@ class Candidates(QWidget):
     def _tell(self, row: Row | None) -> None:
         """The whole of what a column may have to cut off."""
         self._details.setVisible(row is not None)
-        self._details.setText(f"{row.name}: {row.outcome}" if row is not None else "")
+        told = (short_name(f"{row.name}: {row.outcome}"), row.trade) if row is not None else ()
+        self._details.setText("\n".join(part for part in told if part))
+        self._deliver.setVisible(row is not None and bool(row.trade))
+        self.picked.emit()

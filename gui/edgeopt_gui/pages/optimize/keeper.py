@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 from PySide6.QtCore import QObject, Signal
 
 from edgeopt.errors import EdgeoptError
 from edgeopt_gui.background import Background
 from edgeopt_gui.context import Context
+from edgeopt_gui.pages.optimize import slow
 from edgeopt_gui.pages.optimize.run import Run
 
 
@@ -22,15 +22,15 @@ class Keeper(QObject):
         self._background = Background(self)
         self.busy = False
 
-    def save(self, run: Run, target: Path) -> None:
-        bundle = run.bundle
+    def save(self, run: Run, target: Path, single_file: bool = False) -> None:
+        bundle = run.folder
         if bundle is not None:
-            self._do(run, lambda: _saving().save_bundle(bundle, target), self._saved)
+            self._do(run, lambda: slow.saving().save_bundle(bundle, target, single_file), self._saved)
 
     def export(self, run: Run, target: Path) -> None:
-        bundle = run.bundle
+        bundle = run.folder
         if bundle is not None:
-            self._do(run, lambda: _saving().export_deployment(bundle, target), self._exported)
+            self._do(run, lambda: slow.saving().export_deployment(bundle, target), self._exported)
 
     def _do(self, run: Run, work: Callable[[], Path], then: Callable[[Run, Path], None]) -> None:
         self.busy = True
@@ -58,10 +58,3 @@ class Keeper(QObject):
     def _say(self, run: Run, sentence: str) -> None:
         run.note = sentence
         self.told.emit(run)
-
-
-def _saving() -> ModuleType:
-    """Imported beside the GUI's thread, by whoever saves first."""
-    from edgeopt_gui.pages.optimize import saving
-
-    return saving

@@ -1,5 +1,6 @@
 """The page itself: settings on the left, the search and what it found on the right."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -15,16 +16,20 @@ from edgeopt_gui.background import Background
 from edgeopt_gui.context import Context
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
+from edgeopt_gui.jobs.job import can_stop
 from edgeopt_gui.pages.base import Page
+from edgeopt_gui.pages.optimize import slow
 from edgeopt_gui.pages.optimize.board import Row
-from edgeopt_gui.pages.optimize.keeper import Keeper
+from edgeopt_gui.pages.optimize.delivery import Delivery
+from edgeopt_gui.pages.optimize.in_the_app import in_the_app
 from edgeopt_gui.pages.optimize.places import fresh_place, give_back, sweep
-from edgeopt_gui.pages.optimize.run import Run
+from edgeopt_gui.pages.optimize.planner import Planner
+from edgeopt_gui.pages.optimize.run import Order, Run
 from edgeopt_gui.pages.optimize.run_view import RunView
 from edgeopt_gui.pages.optimize.settings_panel import SettingsPanel
 from edgeopt_gui.pages.optimize.welcome import Welcome
 from edgeopt_gui.widgets.command_line import CommandLine
-from edgeopt_gui.widgets.dialogs import DATA, choose_file, choose_folder, choose_save
+from edgeopt_gui.widgets.dialogs import DATA, choose_file, choose_folder
 from edgeopt_gui.widgets.states import ErrorState
 
 _REDRAW_MS = 100
@@ -38,20 +43,27 @@ class OptimizePage(Page):
         self._run: Run | None = None
         """The one that is shown."""
         self._shown: Command | None = None
-        self._keeper = Keeper(context, self)
-        self._keeper.told.connect(self._kept)
+        self._asked_about: Path | None = None
         self._targets_asked = False
         self._background = Background(self)
         self._told: dict[str, Row] = {}
         self._redraw = QTimer(self, singleShot=True, interval=_REDRAW_MS)
         self._redraw.timeout.connect(self._show_progress)
         self.panel = SettingsPanel(context)
+        self.delivery = Delivery(context, self, lambda: self._run, lambda: self.panel.choices.single_file)
+        for teller in (self.delivery.keeper, self.delivery.handing):
+            teller.told.connect(self._kept)
         self.welcome = Welcome()
         self.view = RunView()
+        self.planner = Planner(context, self)
+        self.planner.begun.connect(self._plan_begun)
+        self.planner.failed.connect(self._plan_failed)
+        self.planner.view.left.connect(self._show_run)
         self.failure = ErrorState()
         self.command_line = CommandLine()
         self.set_content(self._laid_out())
         self.panel.changed.connect(self._chosen)
+        self.view.candidates.picked.connect(context.changed)
         context.subject_changed.connect(self._subject_changed)
         context.data_changed.connect(self._chosen)
         self._subject_changed()
@@ -59,19 +71,45 @@ class OptimizePage(Page):
     # What the user can do.
 
     def start(self) -> None:
-        model = self._model
-        if model is None:
-            return
-        choices, data = self.panel.choices, self.context.data
+        order = self._order
+        if order is not None:
+            self._launch(order)
+
+    def measure_again(self) -> None:
+        """The same search, and nothing of it from the cache."""
+        if self._run is not None and self._run.order is not None:
+            self._launch(self._run.order, fresh=True)
+
+    def why_not_measure_again(self) -> str:
+        return "A search is running; cancel it first." if self._searching else self.delivery.why_not_watch()
+
+    def pick(self) -> None:
+        """Delivers the candidate under the cursor, of the search that is shown."""
+        row, run = self.view.candidates.table.current, self._run
+        if row is not None and run is not None and run.order is not None:
+            self._launch(run.order, pick=row.name)
+
+    def why_not_pick(self) -> str:
+        row = self.view.candidates.table.current
+        if why := self.why_not_measure_again():
+            return why
+        if row is None:
+            return "Choose a candidate in the table first."
+        return "" if row.trade else f"It cannot be delivered instead: {row.outcome}."
+
+    def _launch(self, order: Order, *, fresh: bool = False, pick: str = "") -> None:
+        model = order.model
         try:
             place = fresh_place(_root(), model)
         except EdgeoptError as error:
             self._show_failure(Ending("failed", {}, error.message, error.hint))
             return
-        job = self.context.jobs.run(choices.command(model, data, place))
+        job = self.context.jobs.run(order.worked(place, fresh=fresh, pick=pick))
         last = self._runs.get(model)
         before = last if last is None or last.result is not None else last.before
-        run = Run(model, place, self._command(), job, before=before)
+        run = Run(model, place, order.shown(fresh=fresh, pick=pick), job, before=before, order=order, picked=pick)
+        if pick and before is not None:
+            run.board.rows = dict(before.board.rows)
         job.told.connect(lambda event: self._hear(run, event))
         job.ended.connect(lambda ending: self._ended(run, ending))
         self._runs[model] = self._run = run
@@ -88,16 +126,15 @@ class OptimizePage(Page):
             return "Open a model first."
         if self._model is None:
             return "A bundle is optimized already: open the model that it was made from."
-        if self.panel.data.problem:
-            return f"The data cannot be used: {self.panel.data.problem}"
-        return ""
+        return self.panel.problem
 
     def face_of_start(self) -> Face | None:
         run = self._run
         return Face("Search again") if run is not None and not run.running and not run.cancelled else None
 
     def command_of_start(self) -> Command | None:
-        return self._command() if self._model is not None else None
+        order = self._order
+        return order.shown() if order is not None else None
 
     def cancel(self) -> None:
         if self._run is not None and self._run.running:
@@ -109,6 +146,22 @@ class OptimizePage(Page):
         if not self._searching:
             return "No search is running."
         return "The search is stopping already." if self._run and self._run.job.cancelled else ""
+
+    def stop(self) -> None:
+        """Ends the search early; what is best so far is still proved, and handed out."""
+        if self._run is not None and self._run.running:
+            self._run.job.stop()
+            self._show_progress()
+            self.context.changed.emit()
+
+    def why_not_stop(self) -> str:
+        if why := self.why_not_cancel():
+            return why
+        if not can_stop():
+            return "On this system a search can only be cancelled."
+        if self._run is not None and self._run.picked:
+            return "Nothing is searched: another candidate is delivered."
+        return "The best so far is being proved." if self._run is not None and self._run.job.stopping else ""
 
     def choose_data(self) -> None:
         path = choose_file(self, "Choose data", DATA, "data")
@@ -132,40 +185,17 @@ class OptimizePage(Page):
     def why_not_clear(self) -> str:
         return "No data is chosen." if self.context.data is None else self.why_not_data()
 
-    def save(self) -> None:
-        if self._run is not None:
-            path = choose_save(
-                self, "Save the bundle as", "Bundles (*.edgeopt)", "bundle", f"{self._run.model.stem}.edgeopt"
-            )
-            if path is not None:
-                self.save_to(path)
+    def plan(self) -> None:
+        """For a device that is not here."""
+        self.planner.choose(self._order)
 
-    def save_to(self, path: Path) -> None:
-        """Copies the bundle there, in the background: it may be large."""
-        if self._run is not None:
-            self._keeper.save(self._run, path)
+    def why_not_plan(self) -> str:
+        return self.why_not_start() or self.planner.why_not(self._order)
 
-    def export(self) -> None:
-        path = choose_save(
-            self, "Export the deployment profile", "Deployment profiles (*.toml)", "deployment", "deployment.toml"
-        )
-        if path is not None:
-            self.export_to(path)
-
-    def export_to(self, path: Path) -> None:
-        if self._run is not None:
-            self._keeper.export(self._run, path)
-
-    def watch_live(self) -> None:
-        if self._run is not None and self._run.bundle is not None:
-            self.context.use_bundle(self._run.bundle)
-            self.context.watch(self._run.bundle)
-
-    def why_not_watch(self) -> str:
-        return "" if self._run is not None and self._run.result is not None else "There is no bundle yet."
-
-    def why_not_save(self) -> str:
-        return self.why_not_watch() or ("The bundle is being saved." if self._keeper.busy else "")
+    def offer_forms(self) -> None:
+        """A menu of what the bundle can be exported as, below its button."""
+        button = self.view.verdict.buttons["optimize.export-as"]
+        self.delivery.menu(self).popup(button.mapToGlobal(button.rect().bottomLeft()))
 
     # What the window asks.
 
@@ -184,7 +214,9 @@ class OptimizePage(Page):
 
     def entered(self) -> None:
         # Beside this thread, long before a search has an outcome.
-        self._background.do(_result, lambda _: None)
+        self._background.do(slow.result, lambda _: None)
+        if not self.delivery.forms:
+            self._background.do(slow.core, self._core_read)
         if not self._targets_asked:
             self._targets_asked = True
             job = self.context.jobs.run(Command("Listing the targets", ("targets",)))
@@ -205,14 +237,14 @@ class OptimizePage(Page):
             ending = self._read(run, ending)
         if ending.good:
             self.context.use_bundle(run.place)
-            self.context.say(f"{run.model.name}: {_result().headline(run.result)}." if run.result else "")
+            self.context.say(f"{run.model.name}: {slow.result().headline(run.result)}." if run.result else "")
         else:
             run.failure = ending
             self._background.do(lambda: give_back(run.place), lambda _: None)
         shown = run is self._run
-        if run.cancelled and run.before is not None:
+        if run.before is not None and (run.cancelled or (run.picked and run.failure is not None)):
             self._runs[run.model] = run.before
-            run.before.note = "The new search was cancelled; this is what the one before found."
+            run.before.note = _why_the_one_before(run)
             self._run = run.before if shown else self._run
         if run.result is not None:
             run.before = None
@@ -222,12 +254,29 @@ class OptimizePage(Page):
 
     def _read(self, run: Run, ending: Ending) -> Ending:
         try:
-            run.result = _result().read_result(ending.data)
+            run.result = slow.result().read_result(ending.data)
         except msgspec.ValidationError as error:
             what = "The result of the search cannot be read."
             return Ending("failed", {}, what, "Install one version of edgeopt.", f"{ending.details}\n{error}")
         run.board.finish(run.result)
         return ending
+
+    def _core_read(self, core: ModuleType) -> None:
+        words = core.vocabulary()
+        self.delivery.forms = words.forms
+        self.panel.set_core(words, core.problems)
+
+    def _plan_begun(self, command: Command) -> None:
+        self._right.setCurrentWidget(self.planner.view)
+        self._show_command(command)
+
+    def _plan_failed(self, ending: Ending) -> None:
+        if self._right.currentWidget() is not self.planner.view:
+            return  # another model is open, or a search was started
+        if ending.how == "cancelled":
+            self._show_run()
+        else:
+            self._show_failure(ending)
 
     def _targets_told(self, ending: Ending) -> None:
         if ending.good:
@@ -251,9 +300,14 @@ class OptimizePage(Page):
     def _searching(self) -> bool:
         return self._run is not None and self._run.running
 
-    def _command(self) -> Command:
-        model = self._model or Path("model.onnx")
-        return self.panel.choices.command(model, self.context.data, Path(f"{model.stem}.edgeopt"))
+    @property
+    def _order(self) -> Order | None:
+        """What would be searched now."""
+        model = self._model
+        if model is None:
+            return None
+        panel = self.panel
+        return Order(model, self.context.data, panel.today.path, panel.choices, panel.shape)
 
     def _chosen(self) -> None:
         if not self._searching:
@@ -262,6 +316,9 @@ class OptimizePage(Page):
 
     def _subject_changed(self) -> None:
         model = self._model
+        if model != self._asked_about:
+            self._asked_about = model
+            self.panel.forget_model()
         if not self._searching:
             self._run = self._runs.get(model) if model is not None else None
         self._show_run()
@@ -279,7 +336,7 @@ class OptimizePage(Page):
             )
             return
         self.show_content()
-        self.panel.setEnabled(not self._searching)
+        self.panel.set_enabled(not self._searching)
         self._show_command(run.shown if run is not None else self.command_of_start())
         if run is None or run.cancelled:
             self.welcome.set(model.name if model else "", run.failure.what if run and run.failure else "")
@@ -300,7 +357,8 @@ class OptimizePage(Page):
         self.command_line.set(command)
 
     def _show_failure(self, ending: Ending) -> None:
-        self.failure.set(ending, "optimize.start")
+        said = replace(ending, what=in_the_app(ending.what), next_step=in_the_app(ending.next_step))
+        self.failure.set(said, "optimize.start")
         self._right.setCurrentWidget(self.failure)
 
     def _show_progress(self) -> None:
@@ -312,7 +370,7 @@ class OptimizePage(Page):
     def _laid_out(self) -> QWidget:
         content = QWidget()
         self._right = QStackedWidget()
-        for widget in (self.welcome, self.view, self.failure):
+        for widget in (self.welcome, self.view, self.planner.view, self.failure):
             self._right.addWidget(widget)
         height = self.fontMetrics().height()
         columns = QHBoxLayout()
@@ -332,8 +390,11 @@ def _root() -> Path:
     return Path(cache) / "edgeopt" / "searches"
 
 
-def _result() -> ModuleType:
-    """The slow part of the page: with it come numpy and the search, which the first window does not wait for."""
-    from edgeopt_gui.pages.optimize import result
-
-    return result
+def _why_the_one_before(run: Run) -> str:
+    """Why what an earlier search found is shown again."""
+    if run.cancelled:
+        what = "Delivering another candidate" if run.picked else "The new search"
+        return f"{what} was cancelled; this is what the search before found."
+    failure = run.failure
+    told = f"{in_the_app(failure.what)} {in_the_app(failure.next_step)}" if failure is not None else ""
+    return f"The other candidate was not delivered. {told}".strip()

@@ -72,7 +72,8 @@ def told(progress: events.Progress | None) -> str:
     if progress is None:
         return "Starting"
     place = place_of(progress.phase)
-    parts = [PHASES[place].sentence if place is not None else progress.phase.capitalize()]
+    known = PHASES[place].sentence if place is not None else ""
+    parts = [known or ": ".join(part for part in (progress.phase.capitalize(), progress.message) if part)]
     if progress.total:
         parts.append(f"round {progress.done or 0} of {progress.total}")
     elif progress.message and progress.phase == "screening":

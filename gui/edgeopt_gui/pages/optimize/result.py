@@ -1,14 +1,17 @@
 """The outcome of a search as the command line tells it, and what the page says about it."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
 
 from edgeopt.graph.accuracy import EQUAL_DB
 from edgeopt.graph.ledger import LedgerEntry
-from edgeopt.search.outcome import Candidate
-from edgeopt_gui.pages.optimize.words import accuracy, change, memory, milliseconds, short_name, times
+from edgeopt.search.objectives import OBJECTIVES
+from edgeopt.search.outcome import CURRENT, Candidate
+from edgeopt_gui.pages.optimize.choices import LATENCY
+from edgeopt_gui.pages.optimize.words import accuracy, ago, change, memory, milliseconds, short_name, times
 from edgeopt_gui.units import count
 
 
@@ -42,6 +45,13 @@ class Report(msgspec.Struct, frozen=True):
     speedup: Interval | None = None
     latency_ms: float | None = None
     accuracy_db: float | None = None
+    memory: Memory | None = None
+    size_bytes: int | None = None
+
+    @property
+    def can_be_delivered(self) -> bool:
+        """Instead of the winner: it ran, and is inside all that was asked for."""
+        return self.status == "lost" and self.candidate.variant != CURRENT
 
 
 class Proof(msgspec.Struct, frozen=True):
@@ -54,6 +64,11 @@ class Proof(msgspec.Struct, frozen=True):
     accuracy_db: float | None = None
     memory: Memory | None = None
     baseline_memory: Memory | None = None
+    judged: str = ""
+    """What the user's own metric says."""
+    figure: float | None = None
+    """Of the objective, where that is not latency: of the bundle, and of the source model."""
+    baseline_figure: float | None = None
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -62,7 +77,8 @@ class Result(msgspec.Struct, frozen=True):
     model: str
     bundle: str
     target: str
-    verdict: Literal["faster", "better", "picked", "keep what you have"]
+    verdict: str
+    """`faster`, `better`, `picked` or `keep what you have`."""
     summary: str
     floor_db: float
     winner: Candidate
@@ -72,10 +88,23 @@ class Result(msgspec.Struct, frozen=True):
     candidates: tuple[Report, ...]
     warnings: tuple[str, ...] = ()
     seconds: float = 0.0
+    objective: str = "latency"
+    goal: str = ""
+    """What the accuracy must be, where that is more than the floor in dB."""
+    front: tuple[str, ...] = ()
+    """The names of the candidates that no other one beats in latency, accuracy, memory and size together."""
+    cut_short: str = ""
+    """When the search was stopped early, as a sentence."""
+    from_cache: str = ""
+    """When it was measured, where nothing was measured now."""
 
     @property
-    def faster(self) -> bool:
-        return self.verdict == "faster"
+    def kept(self) -> bool:
+        return self.verdict == "keep what you have"
+
+    @property
+    def budget(self) -> str:
+        return self.goal or f"{self.floor_db:g} dB"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +123,35 @@ def read_result(data: dict[str, Any]) -> Result:
 
 
 def headline(result: Result) -> str:
-    return f"{times(result.proof.speedup.median)} faster" if result.faster else "Keep what you have"
+    speed = times(result.proof.speedup.median)
+    figures = _figures(result)
+    match result.verdict:
+        case "keep what you have":
+            return "Keep what you have"
+        case "better" | "faster" if figures is not None:
+            return f"{figures[1]} instead of {figures[0]}"
+        case "picked":
+            return f"{speed} the speed, as picked"
+    return f"{speed} faster"
 
 
 def explanation(result: Result) -> str:
     """The verdict in one sentence, or two where it is to keep the model."""
     proof = result.proof
-    if not result.faster:
+    if result.kept and result.winner.variant == CURRENT:
+        return (
+            f"Nothing was proved better than what runs today inside {result.budget}. The bundle is a copy of that."
+        )
+    if result.kept and result.objective == LATENCY:
         return (
             "Your model is already as fast on this device as anything that could be proved inside "
-            f"{result.floor_db:g} dB. The bundle holds it unchanged, with what was measured."
+            f"{result.budget}. The bundle holds it unchanged, with what was measured."
         )
+    if result.kept:  # the headline says so
+        reason = result.summary.partition(": ")[2] or result.summary
+        return reason[:1].upper() + reason[1:]
+    if result.verdict != "faster" or result.objective != LATENCY:
+        return result.summary.removeprefix("Picked: ")
     return (
         f"{short_name(result.winner.name)} takes {milliseconds(proof.latency_ms)} where "
         f"{short_name(result.baseline.name)} takes {milliseconds(proof.baseline_ms)}."
@@ -114,12 +161,32 @@ def explanation(result: Result) -> str:
 def proof_line(result: Result) -> str:
     """What the verdict rests on."""
     proof, speedup = result.proof, result.proof.speedup
-    said = "Proved" if result.faster else "Measured"
+    said = "Measured" if result.kept else "Proved"
     how = f"{said} from the written bundle over {speedup.rounds} rounds in turns: {_interval(speedup)}"
     samples = f"checked on {count(proof.samples, 'sample')}{' set aside until then' if proof.set_aside else ''}"
     sure = f"{speedup.confidence:.1%} confidence"
-    parts = [f"{how}, {sure}", samples, f"target {result.target}", f"{result.seconds:.0f} s"]
-    return " · ".join(parts)
+    parts = [f"{how}, {sure}", samples, proof.judged, f"target {result.target}", f"{result.seconds:.0f} s"]
+    return " · ".join(part for part in parts if part)
+
+
+def condition(result: Result, now: datetime) -> str:
+    """Why measuring again may be worth it: it was measured before, or cut short; "" for a whole search of now."""
+    if not result.from_cache:
+        return f"{result.cut_short} Search again goes on with what was made." if result.cut_short else ""
+    try:
+        then = datetime.fromisoformat(result.from_cache)
+    except ValueError:
+        return f"Measured at {result.from_cache}; nothing was measured now."
+    return f"Measured {ago((now - then).total_seconds())}; nothing was measured now."
+
+
+def _figures(result: Result) -> tuple[str, str] | None:
+    """Of the objective, in its unit: of the source model and of the bundle; None where the race decides."""
+    objective = next((each for each in OBJECTIVES if each.name == result.objective), None)
+    before, after = result.proof.baseline_figure, result.proof.figure
+    if objective is None or before is None or after is None:
+        return None
+    return objective.shown(before), objective.shown(after)
 
 
 def comparison(result: Result) -> tuple[Compared, ...]:
@@ -139,7 +206,7 @@ def comparison(result: Result) -> tuple[Compared, ...]:
             "Accuracy",
             "reference",
             "the same outputs" if near else accuracy(proof.accuracy_db),
-            f"floor {result.floor_db:g} dB",
+            f"floor {result.floor_db:g} dB" if result.floor_db else "no floor in dB",
         ),
     )
 

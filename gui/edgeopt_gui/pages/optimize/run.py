@@ -1,6 +1,6 @@
 """One search of this session: what was asked, what it told, how it ended."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,9 +8,35 @@ from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.jobs.job import Job
 from edgeopt_gui.pages.optimize.board import Board
+from edgeopt_gui.pages.optimize.choices import Choices
 
 if TYPE_CHECKING:
     from edgeopt_gui.pages.optimize.result import Result
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One search as the user wanted it."""
+
+    model: Path
+    data: Path | None
+    today: Path | None
+    choices: Choices
+    shape: tuple[str, ...] = ()
+
+    def command(self, out: Path, *, fresh: bool = False, pick: str = "") -> Command:
+        return self.choices.command(
+            self.model, self.data, out, today=self.today, shape=self.shape, fresh=fresh, pick=pick
+        )
+
+    def shown(self, *, fresh: bool = False, pick: str = "") -> Command:
+        """What to type in a shell, with a plain name for the bundle."""
+        return self.command(Path(f"{self.model.stem}.edgeopt"), fresh=fresh, pick=pick)
+
+    def worked(self, out: Path, *, fresh: bool = False, pick: str = "") -> Command:
+        """What the app itself runs: the bundle comes as a folder, and becomes one file when it is saved."""
+        plain = replace(self, choices=replace(self.choices, single_file=False))
+        return plain.command(out, fresh=fresh, pick=pick)
 
 
 @dataclass(slots=True)
@@ -24,6 +50,10 @@ class Run:
     board: Board = field(default_factory=Board)
     result: "Result | None" = None
     failure: Ending | None = None
+    order: Order | None = None
+    """What was asked for, so that it can be asked again."""
+    picked: str = ""
+    """The candidate that is delivered instead of a winner; "" where there is a search."""
     saved: Path | None = None
     note: str = ""
     """What came of saving it."""
@@ -42,3 +72,8 @@ class Run:
     def bundle(self) -> Path | None:
         """Where the bundle lies now: where the user saved it, or where the search wrote it."""
         return None if self.result is None else self.saved or self.place
+
+    @property
+    def folder(self) -> Path | None:
+        """The bundle as a folder: what the user saved may be one file, or be gone."""
+        return None if self.result is None else self.place if self.place.is_dir() else self.saved

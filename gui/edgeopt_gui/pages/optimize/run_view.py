@@ -28,6 +28,7 @@ class RunView(QWidget):
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
         self.tabs.tabBar().setAccessibleName("Candidates, ledger and warnings")
+        self.tabs.setCornerWidget(self.candidates.only_front)
         for page, title in ((self.candidates, "Candidates"), (self.ledger, "Ledger"), (self.warnings, "Warnings")):
             self.tabs.addTab(page, title)
         layout = QVBoxLayout(self)
@@ -56,7 +57,8 @@ class RunView(QWidget):
     def show_progress(self, run: Run, rows: list[Row]) -> None:
         """What is new since the last time."""
         if run.running:
-            self.standing.set(run.board, run.job.cancelled)
+            job = run.job
+            self.standing.set(run.board, job.cancelled, stopping=job.stopping, picked=run.picked)
         if rows:
             self.candidates.put(rows)
         count = len(run.board.rows)

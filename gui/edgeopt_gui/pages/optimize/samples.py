@@ -6,6 +6,7 @@ from typing import IO, Any
 from zipfile import BadZipFile, ZipFile
 
 from edgeopt.errors import DataError, said_by
+from edgeopt_gui.pages.optimize.slow import slow
 
 NO_DATA = (
     "Without data only exact rewrites and float precisions are tried, on generated inputs. "
@@ -15,20 +16,19 @@ NO_DATA = (
 
 def count_samples(path: Path) -> int:
     """How many samples an .npz or a folder of .npy holds; raises DataError where it holds none."""
-    from edgeopt.data import HOW  # with it comes numpy, after the first window
-
+    how: str = slow("edgeopt.data").HOW
     if not path.exists():
         raise DataError(f"There is no data at '{path}'.", "Choose it again, or another file.")
     try:
         shapes = list(_shapes_in_folder(path) if path.is_dir() else _shapes_in_archive(path))
     except BadZipFile as error:
-        raise DataError(f"'{path.name}' is no .npz archive.", HOW) from error
+        raise DataError(f"'{path.name}' is no .npz archive.", how) from error
     except (OSError, ValueError, EOFError, NotImplementedError) as error:
-        raise DataError(f"'{path.name}' cannot be read as data: {said_by(error)}.", HOW) from error
+        raise DataError(f"'{path.name}' cannot be read as data: {said_by(error)}.", how) from error
     # Labels and the like lie beside the inputs, one for each sample too.
     counts = [shape[0] for shape in shapes if shape]
     if not counts or not min(counts):
-        raise DataError(f"'{path.name}' holds no sample.", HOW)
+        raise DataError(f"'{path.name}' holds no sample.", how)
     return int(min(counts))
 
 

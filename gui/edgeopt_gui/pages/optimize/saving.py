@@ -13,7 +13,7 @@ from edgeopt.errors import EdgeoptError, UsageError
 _DISK_FULL = 28
 
 
-def save_bundle(bundle: Path, target: Path) -> Path:
+def save_bundle(bundle: Path, target: Path, single_file: bool = False) -> Path:
     """Copies a bundle and checks the copy before it takes its place; raises EdgeoptError."""
     place = Path(os.path.abspath(target))  # noqa: PTH100 - `resolve` would follow a link at the end too
     if place == bundle:
@@ -23,7 +23,7 @@ def save_bundle(bundle: Path, target: Path) -> Path:
         with write.draft(place) as folder:
             shutil.copytree(bundle, folder, dirs_exist_ok=True, copy_function=shutil.copyfile)
             check_manifest(folder)
-            write.publish(folder, place)
+            write.publish(folder, place, single_file=single_file)
     except (OSError, shutil.Error) as error:
         raise _not_saved(place, error) from error
     except UsageError as error:

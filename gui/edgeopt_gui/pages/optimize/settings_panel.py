@@ -1,35 +1,36 @@
-"""What the user chooses before a search: data, accuracy, target, time."""
+"""What the user chooses before a search: data, goal, time; limits and the rest are folded away."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import (
-    QComboBox,
-    QDoubleSpinBox,
-    QFrame,
-    QLabel,
-    QRadioButton,
-    QScrollArea,
-    QSpinBox,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QCheckBox, QFrame, QLabel, QLineEdit, QScrollArea, QSpinBox, QVBoxLayout, QWidget
 
 from edgeopt.targets import Verdict as TargetVerdict
 from edgeopt_gui.context import Context
+from edgeopt_gui.pages.optimize.accuracy_field import AccuracyField
 from edgeopt_gui.pages.optimize.choices import (
-    BUDGETS,
+    LATENCY,
     LONGEST_LIMIT_S,
-    OWN,
     SHORTEST_LIMIT_S,
     Choices,
     remember,
     remembered,
 )
 from edgeopt_gui.pages.optimize.data_field import DataField
-from edgeopt_gui.pages.optimize.texts import large, quiet, selectable
+from edgeopt_gui.pages.optimize.limits_field import LimitsField
+from edgeopt_gui.pages.optimize.rows import narrow_combo
+from edgeopt_gui.pages.optimize.texts import SELECTABLE, large, quiet, selectable
+from edgeopt_gui.pages.optimize.today_field import TodayField
+from edgeopt_gui.widgets.fold import Fold
+from edgeopt_gui.widgets.scrolled import Scrolled
+
+if TYPE_CHECKING:
+    from edgeopt_gui.pages.optimize.core import Problems, Vocabulary
 
 _WIDE_LETTERS = 44
+_OPEN = "optimize.unfolded"
 
 
 class SettingsPanel(QScrollArea):
@@ -44,33 +45,68 @@ class SettingsPanel(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setFixedWidth(self.fontMetrics().averageCharWidth() * _WIDE_LETTERS)
         self._reasons: dict[str, str] = {}
-        self._busy = False
+        self._check: Callable[[Choices], Problems] | None = None
+        """Comes from the core, which is not read before the first window."""
+        self._busy = True
+        self.problem = ""
+        """The first thing that is wrong with the choices, as a sentence."""
         choices = remembered(context.settings)
-        self.data = DataField(context)
-        self.data.counted.connect(self.changed)
-        inside = QWidget()
-        self._column = QVBoxLayout(inside)
+        self.fields = Scrolled()
+        """All of them: a scroll area that is disabled could not be scrolled any more."""
         height = self.fontMetrics().height()
-        self._column.setContentsMargins(0, 0, height, 0)
-        self._column.setSpacing(height // 4)
-        self._group("Data", self.data)
-        self._budget(choices)
-        self._target(choices)
-        self._limit(choices)
-        self._column.addStretch()
-        self.setWidget(inside)
+        self.fields.column.setContentsMargins(0, 0, height, 0)
+        self.fields.column.setSpacing(height // 4)
+        self.data, self.today = DataField(context), TodayField()
+        self.accuracy, self.limits = AccuracyField(choices), LimitsField(choices)
+        self._group(self.fields.column, "Data", self.data)
+        self._group(self.fields.column, "Accuracy", self.accuracy)
+        self._group(self.fields.column, "Objective", *self._objective(choices))
+        self._group(self.fields.column, "Time limit", *self._limit(choices))
+        self.fields.column.addSpacing(height // 2)
+        self.fold = Fold("More limits and settings", self._folded(choices))
+        self.fold.set_open(context.settings.flag(_OPEN))
+        self.fields.column.addWidget(self.fold)
+        self.fields.column.addStretch()
+        self.setWidget(self.fields)
+        self._busy = False
         self._said()
+        for signal in (self.data.counted, self.today.changed):
+            signal.connect(self._said)
+        for signal in (self.accuracy.changed, self.limits.changed):
+            signal.connect(self._said)
+        self.fold.toggled.connect(lambda on: context.settings.keep(_OPEN, on))
         context.settings.changed.connect(self._reread)
 
     @property
     def choices(self) -> Choices:
         limit_s = self.limit.value()
         return Choices(
-            budget=next(key for key, button in self.budgets.items() if button.isChecked()),
-            own_db=self.own_db.value(),
+            budget=self.accuracy.budget,
+            own_db=self.accuracy.own_db.value(),
             target=str(self.target.currentData() or ""),
             time_limit_s=limit_s if limit_s >= SHORTEST_LIMIT_S else None,
+            metric=str(self.accuracy.which.currentData()),
+            function=self.accuracy.function.text().strip(),
+            value=self.accuracy.value.text().strip(),
+            max_drop=self.accuracy.drop.text().strip(),
+            labels=self.accuracy.labels.text().strip(),
+            objective=str(self.objective.currentData()),
+            max_memory_mib=self.limits.memory.text().strip(),
+            max_size_mib=self.limits.files.text().strip(),
+            max_latency_ms=self.limits.latency.text().strip(),
+            target_speedup=self.limits.speedup.text().strip(),
+            single_file=self.single_file.isChecked(),
         )
+
+    @property
+    def shape(self) -> tuple[str, ...]:
+        """The sizes of open dimensions, as `--shape` takes them."""
+        return tuple(re.split(r"[;\s]+", self.sizes.text().strip())) if self.sizes.text().strip() else ()
+
+    def forget_model(self) -> None:
+        """Another model is open: what was said of the one before does not hold for it."""
+        self.today.set(None)
+        self.sizes.clear()
 
     def set_targets(self, verdicts: Sequence[TargetVerdict]) -> None:
         """What `edgeopt targets` says; the one chosen before stays chosen."""
@@ -86,66 +122,94 @@ class SettingsPanel(QScrollArea):
         self.target.blockSignals(False)
         self._said()
 
-    def _group(self, title: str, *widgets: QWidget) -> None:
-        heading = large(QLabel(title), 1.0)
-        if self._column.count():
-            self._column.addSpacing(self.fontMetrics().height())
-        self._column.addWidget(heading)
+    def set_core(self, words: "Vocabulary", check: Callable[[Choices], "Problems"]) -> None:
+        """What there is to choose from, and what says what is wrong; what was chosen stays."""
+        chosen = str(self.objective.currentData())
+        self.objective.blockSignals(True)
+        self.objective.clear()
+        for each in words.objectives:
+            self.objective.addItem(each.title, each.name)
+        self.objective.setCurrentIndex(max(0, self.objective.findData(chosen)))
+        self.objective.blockSignals(False)
+        self._check = check
+        self.accuracy.set_metrics(words.metrics)
+        self._said()
+
+    def set_enabled(self, on: bool) -> None:
+        """Whether the fields can be changed; they can be looked through in any case."""
+        self.fields.setEnabled(on)
+        for label in self.fields.findChildren(QLabel):
+            if label.property("role") == "muted":  # Qt draws text that can be selected as if it were not disabled
+                label.setTextInteractionFlags(SELECTABLE if on else Qt.TextInteractionFlag.NoTextInteraction)
+
+    def _group(self, column: QVBoxLayout, title: str, *widgets: QWidget) -> None:
+        if column.count():
+            column.addSpacing(self.fontMetrics().height() * 2 // 3)
+        column.addWidget(large(QLabel(title), 1.0))
         for widget in widgets:
-            self._column.addWidget(widget)
+            column.addWidget(widget)
 
-    def _budget(self, choices: Choices) -> None:
-        self.budgets: dict[str, QRadioButton] = {}
-        self._group("Accuracy floor")
-        for budget in BUDGETS:
-            button = QRadioButton(budget.title)
-            button.setToolTip(budget.sentence)
-            button.setAccessibleDescription(budget.sentence)
-            button.setChecked(budget.key == choices.budget)
-            self.budgets[budget.key] = button
-            self._column.addWidget(button)
-        self.sentence = quiet(selectable(QLabel()))
-        self.own_db = QDoubleSpinBox(minimum=1, maximum=150, decimals=0, suffix=" dB")
-        self.own_db.setValue(choices.own_db)
-        self.own_db.setAccessibleName("Your own accuracy floor")
-        self.own_db.valueChanged.connect(self._said)
-        self._column.addWidget(self.own_db)
-        self._column.addWidget(self.sentence)
-        for button in self.budgets.values():
-            button.toggled.connect(self._said)
+    def _objective(self, choices: Choices) -> tuple[QWidget, ...]:
+        self.objective = narrow_combo()
+        self.objective.setAccessibleName("Objective: what is to be best")
+        for name in dict.fromkeys((LATENCY, choices.objective)):
+            self.objective.addItem(name.capitalize(), name)
+        self.objective.setCurrentIndex(self.objective.findData(choices.objective))
+        self.objective.currentIndexChanged.connect(self._said)
+        return (self.objective,)
 
-    def _target(self, choices: Choices) -> None:
-        self.target = QComboBox()
+    def _limit(self, choices: Choices) -> tuple[QWidget, ...]:
+        # One below the shortest stands for "automatic", which is how Qt has it.
+        self.limit = QSpinBox(minimum=SHORTEST_LIMIT_S - 1, maximum=LONGEST_LIMIT_S, suffix=" s")
+        self.limit.setSpecialValueText("Automatic")
+        self.limit.setValue(choices.time_limit_s or self.limit.minimum())
+        self.limit.setAccessibleName("Time limit in seconds")
+        self.limit.setToolTip("Automatic is a minute, and more above 10 MB")
+        self.limit.valueChanged.connect(self._said)
+        return (self.limit,)
+
+    def _folded(self, choices: Choices) -> QWidget:
+        inside = QWidget()
+        column = QVBoxLayout(inside)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(self.fontMetrics().height() // 4)
+        self.target = narrow_combo()
         self.target.setAccessibleName("Target")
-        self.target.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.target.addItem("Automatic", "")
         if choices.target:
             self.target.addItem(choices.target, choices.target)
             self.target.setCurrentIndex(1)
         self.target.currentIndexChanged.connect(self._said)
         self.reason = quiet(selectable(QLabel()))
-        self._group("Target", self.target, self.reason)
-
-    def _limit(self, choices: Choices) -> None:
-        # One below the shortest stands for "automatic", which is how Qt has it.
-        self.limit = QSpinBox(minimum=SHORTEST_LIMIT_S - 1, maximum=LONGEST_LIMIT_S, suffix=" s")
-        self.limit.setSpecialValueText("Automatic")
-        self.limit.setValue(choices.time_limit_s or self.limit.minimum())
-        self.limit.setAccessibleName("Time limit in seconds")
-        self.limit.valueChanged.connect(self._said)
-        about = quiet(selectable(QLabel("Automatic is a minute, and more above 10 MB.")))
-        self._group("Time limit", self.limit, about)
+        self.single_file = QCheckBox("Save bundles as one file")
+        self.single_file.setToolTip("Instead of as a folder; either can be deployed")
+        self.single_file.setChecked(choices.single_file)
+        self.single_file.toggled.connect(self._said)
+        self.sizes = QLineEdit(placeholderText="seq=16:32:128 batch=1,4")
+        self.sizes.setAccessibleName("Sizes of the model's open dimensions")
+        self.sizes.textChanged.connect(self._said)
+        sizes_use = "Least, usual and largest, or a list: a program is prepared for each where that is faster."
+        column.addWidget(self.limits)
+        self._group(column, "What runs today", self.today)
+        self._group(column, "Sizes of open dimensions", self.sizes, quiet(selectable(QLabel(sizes_use))))
+        self._group(column, "Target", self.target, self.reason)
+        column.addSpacing(self.fontMetrics().height() // 2)
+        column.addWidget(self.single_file)
+        return inside
 
     def _reread(self) -> None:
-        """The same settings stand in the app's dialog, and can be reset."""
+        """Some settings stand in the app's dialog too, and all can be reset."""
+        self.fold.set_open(self._context.settings.flag(_OPEN))
         choices = remembered(self._context.settings)
         if self._busy or choices == self.choices:
             return
         self._busy = True
-        self.budgets[choices.budget].setChecked(True)
-        self.own_db.setValue(choices.own_db)
+        self.accuracy.set(choices)
+        self.limits.set(choices)
+        self.objective.setCurrentIndex(max(0, self.objective.findData(choices.objective)))
         self.target.setCurrentIndex(max(0, self.target.findData(choices.target)))
         self.limit.setValue(choices.time_limit_s or self.limit.minimum())
+        self.single_file.setChecked(choices.single_file)
         self._busy = False
         self._said()
 
@@ -153,11 +217,20 @@ class SettingsPanel(QScrollArea):
         if self._busy:
             return
         choices = self.choices
-        self.sentence.setText(next(b.sentence for b in BUDGETS if b.key == choices.budget))
-        self.own_db.setVisible(choices.budget == OWN)
         fallback = "The target that fits this device best." if not choices.target else ""
         self.reason.setText(self._reasons.get(choices.target, fallback))
         self.reason.setVisible(bool(self.reason.text()))
+        today = f"today {self.today.path.name}" if self.today.path is not None else ""
+        found = self._check(choices) if self._check is not None else None
+        hidden = (found.limits or found.speedup) if found is not None else ""
+        hidden = hidden or self.today.problem
+        told = "; ".join(part for part in (choices.folded(), " ".join(self.shape), today) if part)
+        self.fold.say(hidden or told[:1].upper() + told[1:])
+        self.accuracy.say(found.accuracy if found is not None else "")
+        self.limits.say(found.limits if found is not None else "", found.speedup if found is not None else "")
+        self.problem = self.data.problem and f"The data cannot be used: {self.data.problem}"
+        self.problem = self.problem or (found.first if found is not None else "")
+        self.problem = self.problem or (f"What runs today: {self.today.problem}" if self.today.problem else "")
         self._busy = True
         remember(self._context.settings, choices)
         self._busy = False

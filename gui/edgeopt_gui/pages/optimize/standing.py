@@ -27,9 +27,16 @@ class Standing(QWidget):
         layout.addWidget(self.best)
         layout.addWidget(self.detail)
 
-    def set(self, board: Board, cancelling: bool) -> None:
+    def set(self, board: Board, cancelling: bool, *, stopping: bool = False, picked: str = "") -> None:
+        """`stopping`: it ends early; `picked`: the candidate that is delivered, where nothing is searched."""
         self.stepper.set(board.place, share_done(board.progress))
-        self.line.setText("Stopping; the search puts its things away" if cancelling else told(board.progress))
+        where = told(board.progress)
+        early = f"Ending early with the best so far · {where}" if stopping else where
+        self.line.setText("Stopping; the search puts its things away" if cancelling else early)
+        if picked:
+            self.best.setText("Delivering another candidate")
+            self.detail.setText(f"{short_name(picked)} is made again, written, and proved from there.")
+            return
         best = board.best
         self.best.setText(f"{times(best.speedup)} faster so far" if best else "Nothing faster yet")
         self.detail.setText(_about(best) if best else "Your model is the yardstick: it is never changed.")

@@ -4,6 +4,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QLabel
 
+SELECTABLE = Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
+
 
 def large(label: QLabel, factor: float) -> QLabel:
     font = QFont(label.font())
@@ -21,7 +23,15 @@ def quiet(label: QLabel) -> QLabel:
 
 def selectable(label: QLabel) -> QLabel:
     label.setWordWrap(True)
-    label.setTextInteractionFlags(
-        Qt.TextInteractionFlag.TextSelectableByMouse | Qt.TextInteractionFlag.TextSelectableByKeyboard
-    )
+    label.setTextInteractionFlags(SELECTABLE)
+    return label
+
+
+def problem_label() -> QLabel:
+    """What is wrong with a field, below it; hidden while nothing is."""
+    label = selectable(QLabel())
+    label.setProperty("role", "problem")
+    label.setAccessibleName("What is wrong")
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.hide()
     return label

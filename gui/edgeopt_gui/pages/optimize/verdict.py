@@ -1,5 +1,6 @@
 """The head of a finished search: the verdict, what it rests on, before and after."""
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
@@ -29,13 +30,25 @@ class Verdict(QWidget):
             tiles.addLayout(tile)
         tiles.addStretch()
         buttons = QHBoxLayout()
+        self.buttons: dict[str, ActionButton] = {}
         for key, text in (
             ("optimize.save", "Save as…"),
-            ("optimize.export", "Export deployment.toml…"),
+            ("optimize.report", "Report…"),
+            ("optimize.export-as", "Export…"),
             ("optimize.live", "Watch live"),
         ):
-            buttons.addWidget(ActionButton(key, text=text))
+            self.buttons[key] = ActionButton(key, text=text)
+            buttons.addWidget(self.buttons[key])
         buttons.addStretch()
+        self.condition = QLabel()
+        self.condition.setObjectName("condition")
+        self._again = QWidget()
+        again = QHBoxLayout(self._again)
+        again.setContentsMargins(0, 0, 0, 0)
+        again.addWidget(self.condition)
+        self._fresh = ActionButton("optimize.fresh")
+        again.addWidget(self._fresh)
+        again.addStretch()
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(height // 2)
@@ -43,16 +56,20 @@ class Verdict(QWidget):
         layout.addWidget(self.explanation)
         layout.addLayout(tiles)
         layout.addWidget(self.proof)
+        layout.addWidget(self._again)
         layout.addLayout(buttons)
         layout.addWidget(self.note)
         self.say("")
 
     def set(self, result: "Result") -> None:
-        from edgeopt_gui.pages.optimize.result import comparison, explanation, headline, proof_line
+        from edgeopt_gui.pages.optimize.result import comparison, condition, explanation, headline, proof_line
 
         self.headline.setText(headline(result))
         self.explanation.setText(explanation(result))
         self.proof.setText(proof_line(result))
+        self.condition.setText(condition(result, datetime.now(UTC)))
+        self._fresh.setVisible(bool(result.from_cache))
+        self._again.setVisible(bool(self.condition.text()))
         for tile, compared in zip(self._tiles, comparison(result), strict=True):
             tile.set(compared)
 

@@ -1,6 +1,8 @@
 """Numbers as people read them: sensible digits, a unit, a dash for what is not known."""
 
-from edgeopt_gui.units import size
+import re
+
+from edgeopt_gui.units import count, size
 
 NOTHING = "–"  # noqa: RUF001 - the dash of a table's empty cell
 
@@ -48,6 +50,19 @@ def seconds_left(value: float | None) -> str:
         return ""
     minutes, seconds = divmod(round(value), 60)
     return f"at most {minutes} min {seconds:02} s left" if minutes else f"at most {seconds} s left"
+
+
+def ago(seconds: float) -> str:
+    """`12 minutes ago`; the clock may have been set meanwhile."""
+    for unit, length_s in (("day", 86_400), ("hour", 3600), ("minute", 60)):
+        if seconds >= length_s:
+            return f"{count(int(seconds // length_s), unit)} ago"
+    return "less than a minute ago"
+
+
+def short_title(title: str) -> str:
+    """The first words of a long one."""
+    return re.split("[:;,]", title, maxsplit=1)[0]
 
 
 def short_name(candidate: str) -> str:

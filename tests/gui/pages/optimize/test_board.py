@@ -1,5 +1,6 @@
 """The board: a real search's events in, the story that its outcome tells out."""
 
+import msgspec
 import pytest
 
 from edgeopt import events
@@ -29,6 +30,20 @@ def test_one_row_leads_in_the_end(result):
     board.finish(result)
     leaders = [row.name for row in board.rows.values() if row.leads]
     assert leaders == [result.winner.name]
+
+
+def test_the_one_that_was_picked_leads(result):
+    board = Board()
+    board.finish(msgspec.structs.replace(result, verdict="picked"))
+    row = board.rows[result.winner.name]
+    assert row.outcome == ("★ your model, kept" if result.kept else "★ picked")
+    assert row.leads
+
+
+def test_over_a_limit_is_said_in_short_and_in_full():
+    row = Board().hear(events.Standing("a", "over a limit", "it takes 90 MiB of memory, and may take 70"))
+    assert row.short == "▲ over a limit"
+    assert row.outcome == "▲ over a limit: it takes 90 MiB of memory, and may take 70"
 
 
 def test_a_variant_that_could_not_be_made_says_why(result):

@@ -51,6 +51,27 @@ def test_the_row_under_the_cursor_is_told_in_full(shown):
     assert "winner" in shown._details.text()
 
 
+def test_what_can_be_delivered_instead_says_what_is_traded(qtbot, shown):
+    shown.put([Row("a", "winner"), Row("b", "lost", trade="Instead of the winner: 0.90x the speed.")])
+    shown.table.pick("a")
+    assert not shown._deliver.isVisible()
+    with qtbot.waitSignal(shown.picked):
+        shown.table.pick("b")
+    assert "0.90x the speed" in shown._details.text()
+    assert shown._deliver.isVisible()
+
+
+def test_the_front_can_be_shown_alone(shown):
+    board = Board()
+    board.rows = {name: Row(name, "lost", front=name != "b") for name in "abc"}
+    shown.show_board(board)
+    assert shown.only_front.text() == "Only the Pareto front (2)"
+    shown.only_front.click()
+    assert names(shown) == ["a", "c"]
+    shown.show_board(Board())
+    assert not shown.only_front.isVisible()
+
+
 def test_another_board_replaces_the_rows(shown):
     shown.put([Row("old", "racing")])
     board = Board()

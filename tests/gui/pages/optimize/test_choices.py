@@ -1,12 +1,15 @@
 """Settings of a search: the command line that they come to, and that they are remembered."""
 
 import shlex
+from dataclasses import fields
+from inspect import signature
 from pathlib import Path
 
 import pytest
 
+from edgeopt.cli.optimize import optimize
 from edgeopt.judging.budgets import floor_from
-from edgeopt_gui.pages.optimize.choices import BUDGETS, OWN, Choices, remember, remembered
+from edgeopt_gui.pages.optimize.choices import BUDGETS, METRIC, OWN, Choices, remember, remembered
 
 MODEL, OUT = Path("/models/a model.onnx"), Path("a model.edgeopt")
 
@@ -32,17 +35,58 @@ def test_what_is_left_to_edgeopt_is_not_in_the_command_line():
     assert "--time-limit" not in line
 
 
-@pytest.mark.parametrize("budget", [budget.key for budget in BUDGETS])
+@pytest.mark.parametrize("budget", [budget.key for budget in BUDGETS if budget.key != METRIC])
 def test_the_command_line_takes_every_floor(budget):
     assert floor_from(Choices(budget, own_db=45).floor) == {"exact": 80, "transparent": 30, "balanced": 20}.get(
         budget, 45
     )
 
 
+def test_every_setting_is_an_option_of_the_command_line():
+    choices = Choices(
+        METRIC, metric="top1-labels", value="90%", max_drop="0.5%", labels="y", objective="memory",
+        max_memory_mib="64", max_size_mib="8", max_latency_ms="2.5", target_speedup="2", single_file=True,
+    )  # fmt: skip
+    words = shlex.split(choices.command(MODEL, None, OUT, today=Path("/t.edgeopt"), fresh=True, pick="a · b").line)
+    given = dict(zip(words[5:-2:2], words[6:-2:2], strict=True))
+    assert given == {
+        "--metric": "top1-labels",
+        "--floor": "90%",
+        "--max-drop": "0.5%",
+        "--labels": "y",
+        "--objective": "memory",
+        "--max-memory-mib": "64",
+        "--max-size-mib": "8",
+        "--max-latency-ms": "2.5",
+        "--baseline": "/t.edgeopt",
+        "--target-speedup": "2",
+        "--pick": "a · b",
+    }
+    assert words[-2:] == ["--single-file", "--fresh"]
+    known = {f"--{name.replace('_', '-')}" for name in signature(optimize).parameters}
+    assert set(given) <= known
+
+
+def test_what_is_set_of_a_metric_is_not_given_without_it():
+    line = Choices("exact", metric="top1", value="99%", max_drop="1%", labels="y").command(MODEL, None, OUT).line
+    assert "--floor exact" in line
+    assert not any(option in line for option in ("--metric", "--max-drop", "--labels"))
+
+
 def test_choices_are_remembered(settings):
-    choices = Choices(OWN, 55, "cpu-avx2", 120)
+    choices = Choices(
+        OWN, 55, "cpu-avx2", 120, "cosine", "m.py:f", "0.99", "1%", "y", "size", "64", "8", "2.5", "2", True
+    )  # fmt: skip
     remember(settings, choices)
     assert remembered(settings) == choices
+    assert all(getattr(choices, f.name) != getattr(Choices(), f.name) for f in fields(Choices))
+
+
+def test_what_is_folded_away_is_told_in_few_words():
+    assert Choices().folded() == ""
+    assert Choices(max_memory_mib="64", target_speedup="2").folded() == (
+        "memory at most 64 MiB, ends at 2 times the speed"
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,13 +12,16 @@ import numpy as np
 import psutil
 import pytest
 
+from edgeopt.bundle.export import FORMATS
 from edgeopt.bundle.read import read_bundle
 from edgeopt.errors import signal_name
 from edgeopt.samples import DATA, MODEL
 from edgeopt_gui.jobs.ending import Ending
+from edgeopt_gui.pages.optimize.board import Row
+from edgeopt_gui.pages.optimize.choices import Choices
 from edgeopt_gui.pages.optimize.page import ENTRY
 from edgeopt_gui.pages.optimize.result import headline
-from edgeopt_gui.pages.optimize.run import Run
+from edgeopt_gui.pages.optimize.run import Order, Run
 from edgeopt_gui.subject import Subject
 
 SEARCH_MS = 60_000
@@ -71,7 +74,7 @@ def test_a_bundle_is_not_optimized_again(page, context, bundle):
 
 def test_the_command_line_follows_the_settings(ready, context):
     assert f"--data {shlex.quote(str(DATA))}" in ready.command_line.text()
-    ready.panel.budgets["balanced"].click()
+    ready.panel.accuracy.budgets["balanced"].click()
     assert "--floor balanced" in ready.command_line.text()
     assert ready.command().line == ready.command_line.text()
     ready.clear_data()
@@ -88,7 +91,7 @@ def test_a_search_from_start_to_the_saved_bundle(qtbot, ready, context, tmp_path
     start(ready, context, qtbot)
     assert ready.state == "busy"
     assert "running" in why_not(ready, "optimize.start")
-    assert not ready.panel.isEnabled()
+    assert not ready.panel.fields.isEnabled()
     assert why_not(ready, "optimize.save") == "There is no bundle yet."
     qtbot.waitUntil(lambda: ready.view.candidates.records.rowCount() > 2, timeout=SEARCH_MS)
     assert ready.view.standing.line.text() != "Starting"
@@ -108,20 +111,20 @@ def test_a_search_from_start_to_the_saved_bundle(qtbot, ready, context, tmp_path
     assert {report.candidate.name for report in result.candidates} <= names
     # Saved, exported, watched.
     with qtbot.waitSignal(context.bundle_changed):
-        ready.save_to(tmp_path / "mine.edgeopt")
+        ready.delivery.save_to(tmp_path / "mine.edgeopt")
     assert context.bundle == tmp_path / "mine.edgeopt"
     assert read_bundle(context.bundle).deployment.source.name == MODEL.name
     qtbot.waitUntil(lambda: "Saved as" in ready.view.verdict.note.text())
-    ready.export_to(tmp_path / "deployment.toml")
+    ready.delivery.export_to(tmp_path / "deployment.toml")
     qtbot.waitUntil(lambda: "Exported" in ready.view.verdict.note.text())
     assert (tmp_path / "deployment.toml").read_bytes() == (context.bundle / "deployment.toml").read_bytes()
     with qtbot.waitSignal(context.page_wanted) as wanted:
-        ready.watch_live()
+        ready.delivery.watch_live()
     assert wanted.args == ["live"]
     # A save that cannot be is said beside the buttons, and the bundle stays.
     (tmp_path / "papers").mkdir()
     (tmp_path / "papers" / "thesis.txt").write_text("precious")
-    ready.save_to(tmp_path / "papers")
+    ready.delivery.save_to(tmp_path / "papers")
     qtbot.waitUntil(lambda: "is not a bundle" in ready.view.verdict.note.text())
     assert context.bundle == tmp_path / "mine.edgeopt"
 
@@ -138,7 +141,7 @@ def test_a_cancelled_search_leaves_no_process_and_no_file(qtbot, ready, context,
     assert ready.state == "content"
     assert ready.welcome.notice.text() == "Cancelled; nothing was changed."
     assert why_not(ready, "optimize.start") == ""
-    assert ready.panel.isEnabled()
+    assert ready.panel.fields.isEnabled()
     ready._background.wait()
     assert list((cache / "edgeopt" / "searches").iterdir()) == []
 
@@ -219,6 +222,102 @@ def test_a_search_that_is_cancelled_does_not_take_the_result_before_away(qtbot, 
     assert ready.state == "content"
     assert ready.view.verdict.isVisible()
     assert "cancelled" in ready.view.verdict.note.text()
+
+
+@pytest.fixture
+def searched(ready, context, result, tmp_path):
+    """The page with the result of an earlier search of this session, in which one candidate did not win."""
+    order = Order(MODEL, DATA, None, Choices("balanced", time_limit_s=5))
+    run = Run(MODEL, tmp_path / "before.edgeopt", order.shown(), job=None, result=result, order=order)
+    run.board.finish(result)
+    run.board.rows["other"] = Row("other", "lost", trade="Instead of the winner: 0.90x the speed.")
+    ready._runs[MODEL] = run
+    context.open(Subject(MODEL, "model"))
+    return ready
+
+
+def test_another_candidate_is_delivered_with_the_settings_of_its_search(qtbot, searched, context):
+    assert why_not(searched, "optimize.pick") == "Choose a candidate in the table first."
+    winner = next(row.name for row in searched.view.candidates.records.shown if row.leads)
+    searched.view.candidates.table.pick(winner)
+    assert "cannot be delivered instead" in why_not(searched, "optimize.pick")
+    searched.view.candidates.table.pick("other")
+    assert why_not(searched, "optimize.pick") == ""
+    with qtbot.waitSignal(context.jobs.started) as started:
+        searched.pick()
+    (job,) = started.args
+    assert "--pick other" in job.command.line
+    assert "--floor balanced" in job.command.line
+    assert "other" in searched.view.standing.detail.text()
+    # No such search is kept: that is said beside what was found, which stays.
+    with qtbot.waitSignal(job.ended, timeout=SEARCH_MS):
+        pass
+    assert searched.view.verdict.isVisible()
+    assert "The other candidate was not delivered. No search" in searched.view.verdict.note.text()
+    assert "Search again first" in searched.view.verdict.note.text()
+
+
+def test_to_measure_again_takes_nothing_from_the_cache(qtbot, searched, context):
+    with qtbot.waitSignal(context.jobs.started) as started:
+        searched.measure_again()
+    (job,) = started.args
+    assert job.command.line.endswith("--fresh")
+    assert "--floor balanced" in job.command.line
+    with qtbot.waitSignal(job.ended, timeout=10_000):
+        searched.cancel()
+
+
+def test_a_search_stopped_before_it_has_anything_ends_as_if_cancelled(qtbot, ready, context):
+    assert why_not(ready, "optimize.stop") == "No search is running."
+    job = start(ready, context, qtbot)
+    assert why_not(ready, "optimize.stop") == ""
+    with qtbot.waitSignal(job.told, timeout=SEARCH_MS):
+        pass
+    with qtbot.waitSignal(job.ended, timeout=SEARCH_MS) as ended:
+        ready.stop()
+        assert "being proved" in why_not(ready, "optimize.stop")
+    assert ended.args[0].how == "cancelled"
+    assert ready.state == "content"
+
+
+def test_a_wrong_field_is_said_before_anything_runs(qtbot, ready):
+    qtbot.waitUntil(lambda: bool(ready.delivery.forms), timeout=SEARCH_MS)
+    ready.panel.limits.memory.setText("-1")
+    assert "nothing that a model could keep to" in why_not(ready, "optimize.start")
+    ready.panel.limits.memory.clear()
+    assert why_not(ready, "optimize.start") == ""
+
+
+def test_what_runs_today_and_the_sizes_are_of_one_model(ready, context, tmp_path, conv_bundle):
+    ready.panel.today.set(conv_bundle)
+    assert f"--baseline {conv_bundle}" in ready.command_line.text()
+    assert why_not(ready, "optimize.clear-today") == ""
+    ready.panel.sizes.setText("seq=16:32:128; batch=1,4")
+    assert "--shape seq=16:32:128 --shape batch=1,4" in ready.command_line.text()
+    context.open(Subject(tmp_path / "other.onnx", "model"))
+    assert ready.panel.today.path is None
+    assert "--baseline" not in ready.command_line.text()
+    assert "--shape" not in ready.command_line.text()
+
+
+def test_a_plan_for_another_device_stands_beside_the_search(qtbot, ready, context, tmp_path):
+    assert why_not(ready, "optimize.plan") == ""
+    ready.planner.start(ready._order, tmp_path / "no-record.json", tmp_path / "out.edgeopt")
+    assert ready.planner.view.isVisible()
+    assert "--device" in ready.command_line.text()
+    ready.planner.view.left.emit()
+    assert ready.welcome.isVisible()
+    # That it failed disturbs nobody who looks at something else.
+    qtbot.waitUntil(lambda: why_not(ready, "optimize.plan") == "", timeout=SEARCH_MS)
+    assert ready.welcome.isVisible()
+
+
+def test_the_forms_of_an_export_are_offered_by_their_titles(qtbot, searched):
+    qtbot.waitUntil(lambda: bool(searched.delivery.forms), timeout=SEARCH_MS)
+    menu = searched.delivery.menu(searched)
+    texts = [action.text() for action in menu.actions() if action.text()]
+    assert texts[0] == "The model alone as ONNX…"
+    assert len(texts) == len(FORMATS) + 1
 
 
 def test_neither_numpy_nor_the_search_is_imported_before_the_first_window():

@@ -1,9 +1,11 @@
 """What is said of a search's outcome."""
 
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
 
-from edgeopt_gui.pages.optimize.result import comparison, explanation, headline, proof_line, read_result
+from edgeopt_gui.pages.optimize.result import comparison, condition, explanation, headline, proof_line, read_result
 
 
 @pytest.fixture
@@ -39,6 +41,50 @@ def test_to_keep_the_model_is_explained_and_no_error(found):
     assert headline(kept) == "Keep what you have"
     assert "unchanged" in explanation(kept)
     assert proof_line(kept).startswith("Measured")
+
+
+def test_another_objective_is_told_by_its_figures(faster):
+    proof = {**faster["proof"], "figure": 45.2 * 2**20, "baseline_figure": 66.5 * 2**20}
+    result = read_result({**faster, "verdict": "better", "objective": "memory", "proof": proof})
+    assert headline(result) == "45.2 MiB instead of 66.5 MiB"
+    assert explanation(result) == faster["summary"]
+
+
+def test_what_was_picked_is_called_so(faster):
+    picked = read_result({**faster, "verdict": "picked"})
+    assert headline(picked) == "3.19x the speed, as picked"
+    assert not explanation(picked).startswith("Picked")
+    assert proof_line(picked).startswith("Proved")
+
+
+def test_a_metric_stands_where_the_floor_would(faster):
+    proof = {**faster["proof"], "judged": "top-1 with labels 98 %"}
+    goal = {"floor_db": 0.0, "goal": "top-1 with labels at least 97 %"}
+    kept = read_result({**faster, **goal, "proof": proof, "verdict": "keep what you have"})
+    assert "inside top-1 with labels at least 97 %" in explanation(kept)
+    assert "top-1 with labels 98 %" in proof_line(kept)
+    assert comparison(kept)[2].change == "no floor in dB"
+
+
+def test_what_runs_today_is_kept_as_such(faster):
+    today = {**faster["winner"], "variant": "current"}
+    kept = read_result({**faster, "winner": today, "verdict": "keep what you have"})
+    assert "what runs today" in explanation(kept)
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        ({}, ""),
+        ({"from_cache": "2026-05-01T11:48:00+00:00"}, "Measured 12 minutes ago; nothing was measured now."),
+        ({"from_cache": "2026-04-29T12:00:00+00:00"}, "Measured 2 days ago; nothing was measured now."),
+        ({"from_cache": "long ago"}, "Measured at long ago; nothing was measured now."),
+        ({"cut_short": "It was stopped."}, "It was stopped. Search again goes on with what was made."),
+    ],
+)
+def test_what_was_not_measured_now_or_not_to_the_end_says_so(faster, told, said):
+    now = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    assert condition(read_result({**faster, "from_cache": "", "cut_short": "", **told}), now) == said
 
 
 def test_an_interval_without_ends_is_said_so(faster):

@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from edgeopt.bundle.manifest import check_manifest
+from edgeopt.bundle.read import read_bundle
 from edgeopt.errors import BundleError, EdgeoptError, UsageError
 from edgeopt_gui.pages.optimize.saving import export_deployment, save_bundle
 
@@ -17,6 +18,12 @@ def test_the_copy_is_a_sound_bundle_and_the_first_one_stays(bundle, tmp_path):
     check_manifest(target)
     check_manifest(bundle)
     assert [p.name for p in target.parent.iterdir()] == ["mine.edgeopt"]
+
+
+def test_it_can_be_saved_as_one_file(bundle, tmp_path):
+    target = save_bundle(bundle, tmp_path / "mine.edgeopt", single_file=True)
+    assert target.is_file()
+    assert read_bundle(target).deployment.source.name == "conv.onnx"
 
 
 def test_an_older_bundle_is_replaced(bundle, tmp_path):

@@ -1,12 +1,17 @@
 """The settings of a search: by keyboard, remembered, and the same as in the app's dialog."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QAbstractSpinBox, QWidget
 
 from edgeopt.targets import Verdict
 from edgeopt_gui.pages.optimize.choices import Choices
+from edgeopt_gui.pages.optimize.core import problems, vocabulary
 from edgeopt_gui.pages.optimize.settings_panel import SettingsPanel
+from edgeopt_gui.widgets.action_button import ActionButton
 
 TARGETS = (
     Verdict("cpu-avx2", "x86 CPU with AVX2", True, True, "x86_64 with avx2", used=True),
@@ -24,17 +29,17 @@ def panel(qtbot, context):
 
 
 def test_a_floor_is_chosen_by_keyboard_and_explained(qtbot, panel):
-    panel.budgets["transparent"].setFocus()
-    qtbot.keyClick(panel.budgets["transparent"], Qt.Key.Key_Down)
+    panel.accuracy.budgets["transparent"].setFocus()
+    qtbot.keyClick(panel.accuracy.budgets["transparent"], Qt.Key.Key_Down)
     assert panel.choices.budget == "balanced"
-    assert "more speed" in panel.sentence.text()
-    assert not panel.own_db.isVisible()
+    assert "more speed" in panel.accuracy.sentence.text()
+    assert not panel.accuracy.own_db.isVisible()
 
 
 def test_an_own_floor_shows_its_field(qtbot, panel):
-    panel.budgets["own"].click()
-    assert panel.own_db.isVisible()
-    panel.own_db.setValue(55)
+    panel.accuracy.budgets["own"].click()
+    assert panel.accuracy.own_db.isVisible()
+    panel.accuracy.own_db.setValue(55)
     assert panel.choices.floor == "55dB"
 
 
@@ -56,8 +61,8 @@ def test_a_remembered_target_is_kept_when_the_list_comes(qtbot, context):
 
 
 def test_everything_is_remembered_for_the_next_start(qtbot, context, panel):
-    panel.budgets["own"].click()
-    panel.own_db.setValue(62)
+    panel.accuracy.budgets["own"].click()
+    panel.accuracy.own_db.setValue(62)
     panel.limit.setValue(90)
     again = SettingsPanel(context)
     qtbot.addWidget(again)
@@ -78,6 +83,63 @@ def test_it_follows_the_apps_settings_and_their_reset(panel, context):
     assert panel.choices == Choices()
 
 
+def test_the_core_gives_objectives_and_metrics_and_keeps_what_was_chosen(qtbot, context):
+    context.settings.keep("optimize.objective", "memory")
+    context.settings.keep("optimize.metric", "cosine")
+    panel = SettingsPanel(context)
+    qtbot.addWidget(panel)
+    assert panel.choices.objective == "memory"
+    panel.set_core(vocabulary(), problems)
+    assert (panel.choices.objective, panel.choices.metric) == ("memory", "cosine")
+    titles = [panel.objective.itemText(k) for k in range(panel.objective.count())]
+    assert titles == [each.title for each in vocabulary().objectives]
+
+
+def test_a_metric_shows_its_fields_and_says_what_it_lacks(panel):
+    panel.set_core(vocabulary(), problems)
+    accuracy = panel.accuracy
+    accuracy.budgets["metric"].click()
+    accuracy.which.setCurrentIndex(accuracy.which.findData("max-error"))
+    assert accuracy.value.isVisible()
+    assert not accuracy.labels.isVisible()
+    assert "needs a value" in accuracy.problem.text()
+    assert panel.problem == accuracy.problem.text()
+    accuracy.value.setText("0.01")
+    assert not accuracy.problem.isVisible()
+    assert panel.problem == ""
+    accuracy.which.setCurrentIndex(accuracy.which.findData("top1-labels"))
+    assert accuracy.labels.isVisible()
+    assert accuracy.drop.isVisible()
+
+
+def test_a_limit_that_is_none_is_said_below_it_and_in_the_folded_head(panel):
+    panel.set_core(vocabulary(), problems)
+    panel.limits.memory.setText("64")
+    assert panel.fold.summary.text() == "Memory at most 64 MiB"
+    panel.limits.memory.setText("0")
+    assert "nothing that a model could keep to" in panel.fold.summary.text()
+    panel.fold.head.click()
+    assert panel.limits.limits_problem.isVisible()
+    panel.limits.memory.clear()
+    assert not panel.limits.limits_problem.isVisible()
+    assert panel.problem == ""
+
+
+def test_every_field_is_reached_by_tab_from_top_to_bottom(panel, context):
+    panel.fold.set_open(True)
+    fields = [w for w in panel.fields.findChildren(QWidget) if w.focusPolicy() & Qt.FocusPolicy.TabFocus]
+    fields = [w for w in fields if w.isVisible() and not isinstance(w.parentWidget(), QAbstractSpinBox)]
+    chain, widget = [], panel
+    while (widget := widget.nextInFocusChain()) is not panel:
+        chain += [widget] if widget in fields else []
+    assert set(chain) == set(fields)
+    heights = [widget.mapTo(panel.fields, QPoint()).y() for widget in chain]
+    # Buttons beside each other may lie a pixel apart.
+    assert all(below >= above - 2 for above, below in pairwise(heights))
+    # Buttons of actions are named by the window.
+    assert all(isinstance(w, ActionButton) or w.accessibleName() or w.text() for w in fields)
+
+
 def test_the_samples_are_counted(qtbot, panel, context, tmp_path):
     np.savez(tmp_path / "d.npz", x=np.zeros((32, 3)))
     with qtbot.waitSignal(panel.data.counted):
@@ -93,4 +155,5 @@ def test_bad_data_is_said_at_once(qtbot, panel, context, tmp_path):
     with qtbot.waitSignal(panel.data.counted):
         context.use_data(tmp_path / "d.npz")
     assert panel.data.problem == "'d.npz' is no .npz archive."
+    assert panel.problem.endswith(panel.data.problem)
     assert "samples along the first axis" in panel.data.use.text()

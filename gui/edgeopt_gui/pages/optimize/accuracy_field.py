@@ -1,0 +1,108 @@
+"""How good the answers must be: a ratio in dB by name or number, or a metric with a value or a drop."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QDoubleSpinBox, QLabel, QLineEdit, QRadioButton, QVBoxLayout, QWidget
+
+from edgeopt_gui.pages.optimize.choices import BUDGETS, METRIC, OWN, OWN_FUNCTION, Choices
+from edgeopt_gui.pages.optimize.rows import Rows, narrow_combo
+from edgeopt_gui.pages.optimize.texts import problem_label, quiet, selectable
+
+if TYPE_CHECKING:
+    from edgeopt_gui.pages.optimize.core import MetricChoice
+
+_FUNCTION_TITLE = "A function of yours"
+
+
+class AccuracyField(QWidget):
+    changed = Signal()
+
+    def __init__(self, choices: Choices) -> None:
+        super().__init__()
+        self._metrics: dict[str, MetricChoice] = {}
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(self.fontMetrics().height() // 4)
+        self.budgets: dict[str, QRadioButton] = {}
+        for budget in BUDGETS:
+            button = QRadioButton(budget.title)
+            button.setToolTip(budget.sentence)
+            button.setAccessibleDescription(budget.sentence)
+            self.budgets[budget.key] = button
+            column.addWidget(button)
+        self.own_db = QDoubleSpinBox(minimum=1, maximum=150, decimals=0, suffix=" dB")
+        self.own_db.setAccessibleName("Your own accuracy floor")
+        self.sentence = quiet(selectable(QLabel()))
+        self.which = narrow_combo()
+        self.which.addItem(_FUNCTION_TITLE, OWN_FUNCTION)
+        self.function = QLineEdit(placeholderText="file.py:function")
+        self.value = QLineEdit(placeholderText="none")
+        self.drop = QLineEdit(placeholderText="none, as in 0.5%")
+        self.labels = QLineEdit(placeholderText="label")
+        self.rows = Rows()
+        self.rows.add("Metric", self.which)
+        self.rows.add("Function", self.function)
+        self.rows.add("At least", self.value, "Value that the metric must reach")
+        self.rows.add("Drop at most", self.drop, "How much worse than the source model's the metric may be")
+        self.rows.add("Labels in", self.labels, "Array of labels in the data")
+        self.labels.setToolTip("The array of labels in the data, where it is not called label or labels")
+        self.problem = problem_label()
+        for widget in (self.own_db, self.sentence, self.rows, self.problem):
+            column.addWidget(widget)
+        self.set(choices)
+        for button in self.budgets.values():
+            button.toggled.connect(self._look)
+        self.own_db.valueChanged.connect(self.changed)
+        self.which.currentIndexChanged.connect(self._look)
+        for line in (self.function, self.value, self.drop, self.labels):
+            line.textChanged.connect(self.changed)
+
+    @property
+    def budget(self) -> str:
+        return next((key for key, button in self.budgets.items() if button.isChecked()), Choices().budget)
+
+    def set(self, choices: Choices) -> None:
+        self.budgets[choices.budget].setChecked(True)
+        self.own_db.setValue(choices.own_db)
+        if self.which.findData(choices.metric) < 0:  # the list has not come yet
+            self.which.insertItem(0, choices.metric, choices.metric)
+        self.which.setCurrentIndex(self.which.findData(choices.metric))
+        self.function.setText(choices.function)
+        self.value.setText(choices.value)
+        self.drop.setText(choices.max_drop)
+        self.labels.setText(choices.labels)
+        self._look()
+
+    def set_metrics(self, metrics: Sequence["MetricChoice"]) -> None:
+        """What the core knows; the one chosen before stays chosen where it is still there."""
+        chosen = str(self.which.currentData())
+        self._metrics = {metric.name: metric for metric in metrics}
+        self.which.blockSignals(True)
+        self.which.clear()
+        for metric in metrics:
+            self.which.addItem(metric.title, metric.name)
+        self.which.addItem(_FUNCTION_TITLE, OWN_FUNCTION)
+        self.which.setCurrentIndex(max(0, self.which.findData(chosen)))
+        self.which.blockSignals(False)
+        self._look()
+
+    def say(self, problem: str) -> None:
+        self.problem.setText(problem)
+        self.problem.setVisible(bool(problem))
+
+    def _look(self) -> None:
+        """Shows the fields that the choice has."""
+        budget, name = self.budget, str(self.which.currentData())
+        metric, own = self._metrics.get(name), name == OWN_FUNCTION
+        self.sentence.setText(next(b.sentence for b in BUDGETS if b.key == budget))
+        self.own_db.setVisible(budget == OWN)
+        self.rows.setVisible(budget == METRIC)
+        self.rows.show_row(self.function, own)
+        self.rows.show_row(self.drop, own or metric is None or metric.takes_drop)
+        self.rows.show_row(self.labels, own or metric is None or metric.needs_labels)
+        less = metric is not None and metric.smaller_is_better
+        self.rows.call(self.value, "At most" if less else "At least")
+        self.value.setPlaceholderText(f"none, as in {metric.example}" if metric is not None else "none")
+        self.changed.emit()

@@ -1,0 +1,130 @@
+"""What the core knows of a search's settings: the words to choose from, and what is wrong with those chosen.
+
+With it come numpy and the search, so it is imported beside the GUI's thread, after the first window.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from edgeopt.bundle.export import FORMATS
+from edgeopt.errors import EdgeoptError, UsageError
+from edgeopt.judging.goals import goal_from
+from edgeopt.judging.metrics import METRICS
+from edgeopt.search.limits import limits_from
+from edgeopt.search.objectives import OBJECTIVES
+from edgeopt.search.settings import checked_target
+from edgeopt_gui.pages.optimize.choices import METRIC, OWN_FUNCTION, Choices
+from edgeopt_gui.pages.optimize.in_the_app import in_the_app
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Something to choose, and how it is called on the screen."""
+
+    name: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class MetricChoice:
+    name: str
+    title: str
+    smaller_is_better: bool
+    needs_labels: bool
+    takes_drop: bool
+    example: str
+    """Of its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    objectives: tuple[Named, ...]
+    metrics: tuple[MetricChoice, ...]
+    """Without the ratio in dB, which the budgets are about."""
+    forms: tuple[Named, ...]
+    """Of `edgeopt export`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problems:
+    """A sentence for each group of fields; "" where all is well."""
+
+    accuracy: str = ""
+    limits: str = ""
+    speedup: str = ""
+
+    @property
+    def first(self) -> str:
+        return self.accuracy or self.limits or self.speedup
+
+
+def vocabulary() -> Vocabulary:
+    return Vocabulary(
+        tuple(Named(each.name, _capital(each.title)) for each in OBJECTIVES),
+        tuple(
+            MetricChoice(
+                each.name,
+                _capital(each.title),
+                each.smaller_is_better,
+                each.needs_labels,
+                each.has_source or each.unit == "%",
+                "99%" if each.unit == "%" else "0.01" if each.smaller_is_better else "0.99",
+            )
+            for each in METRICS
+            if each.name != "snr"
+        ),
+        tuple(Named(each.name, each.title) for each in FORMATS),
+    )
+
+
+def problems(choices: Choices) -> Problems:
+    return Problems(
+        _said(lambda: _check_accuracy(choices)),
+        _said(lambda: _check_limits(choices)),
+        _said(lambda: checked_target(_number(choices.target_speedup, "2"))),
+    )
+
+
+def _check_accuracy(choices: Choices) -> None:
+    if choices.budget != METRIC:
+        return
+    if choices.metric != OWN_FUNCTION:
+        goal_from(choices.metric, choices.value or None, choices.max_drop or None)
+    elif not all(part.strip() for part in choices.function.partition(":")):
+        raise UsageError("The function is not named yet.", "Write file.py:function, or module:function.")
+    elif not choices.value and not choices.max_drop:
+        # The function itself is read by the search alone: nobody knows what it does when it is imported.
+        raise UsageError("The metric needs a value to be reached.", "Give one, or a drop.")
+
+
+def _check_limits(choices: Choices) -> None:
+    limits_from(
+        _number(choices.max_memory_mib, "64"),
+        _number(choices.max_size_mib, "8"),
+        _number(choices.max_latency_ms, "2.5"),
+    )
+
+
+def _number(text: str, example: str) -> float | None:
+    if not text.strip():
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise UsageError(f"'{text}' is no number.", f"Write one as in {example}, or nothing.")
+    return value
+
+
+def _said(check: Callable[[], object]) -> str:
+    try:
+        check()
+    except EdgeoptError as error:
+        return f"{in_the_app(error.message)} {in_the_app(error.hint)}".strip()
+    return ""
+
+
+def _capital(title: str) -> str:
+    return title[:1].upper() + title[1:]

@@ -1,0 +1,105 @@
+"""What the user can do with the bundle of a finished search: save it, report on it, hand it to other programs."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QMenu, QWidget
+
+from edgeopt_gui.context import Context
+from edgeopt_gui.pages.optimize.handing import Handing
+from edgeopt_gui.pages.optimize.keeper import Keeper
+from edgeopt_gui.pages.optimize.run import Run
+from edgeopt_gui.pages.optimize.words import short_title
+from edgeopt_gui.widgets.dialogs import choose_folder, choose_save
+
+if TYPE_CHECKING:
+    from edgeopt_gui.pages.optimize.core import Named
+
+_BUNDLES = "Bundles (*.edgeopt)"
+
+
+class Delivery(QObject):
+    """`shown` gives the search that the page shows; `single_file`, whether bundles are saved as one file."""
+
+    def __init__(
+        self, context: Context, page: QWidget, shown: Callable[[], Run | None], single_file: Callable[[], bool]
+    ) -> None:
+        super().__init__(page)
+        self._page, self._shown, self._single_file = page, shown, single_file
+        self._context = context
+        self.forms: Sequence[Named] = ()
+        """Of `edgeopt export`, once the core has told them."""
+        self.keeper, self.handing = Keeper(context, self), Handing(context, self)
+
+    @property
+    def _run(self) -> Run:
+        run = self._shown()
+        assert run is not None  # noqa: S101 - no action that comes here can be done without one
+        return run
+
+    def save(self) -> None:
+        name = f"{self._run.model.stem}.edgeopt"
+        path = choose_save(self._page, "Save the bundle as", _BUNDLES, "bundle", name)
+        if path is not None:
+            self.save_to(path)
+
+    def save_to(self, path: Path) -> None:
+        """Copies the bundle there, in the background: it may be large."""
+        self.keeper.save(self._run, path, self._single_file())
+
+    def export(self) -> None:
+        title, pattern = "Export the deployment profile", "Deployment profiles (*.toml)"
+        path = choose_save(self._page, title, pattern, "deployment", "deployment.toml")
+        if path is not None:
+            self.export_to(path)
+
+    def export_to(self, path: Path) -> None:
+        self.keeper.export(self._run, path)
+
+    def report(self) -> None:
+        name, pattern = f"{self._run.model.stem}.html", "Reports (*.html *.md *.json)"
+        path = choose_save(self._page, "Save the report as", pattern, "report", name)
+        if path is not None:
+            self.handing.report(self._run, path)
+
+    def menu(self, parent: QWidget) -> QMenu:
+        """What the bundle can be exported as."""
+        menu = QMenu(parent)
+        menu.aboutToHide.connect(menu.deleteLater)
+        for form in self.forms:
+            menu.addAction(f"{short_title(form.title)}…", partial(self.export_as, form.name))
+        menu.addSeparator()
+        menu.addAction("Its deployment profile alone (deployment.toml)…", self.export)
+        return menu
+
+    def export_as(self, form: str) -> None:
+        title = f"Choose where a folder for the export ({form}) is made"
+        folder = choose_folder(self._page, title, "export")
+        if folder is not None:
+            self.handing.export(self._run, form, folder / f"{self._run.model.stem}-{form}")
+
+    def replay(self) -> None:
+        name = f"{self._run.model.stem}-again.edgeopt"
+        path = choose_save(self._page, "Rebuild the bundle as", _BUNDLES, "bundle", name)
+        if path is not None:
+            self.handing.replay(self._run, path)
+
+    def watch_live(self) -> None:
+        bundle = self._run.bundle
+        if bundle is not None:
+            self._context.use_bundle(bundle)
+            self._context.watch(bundle)
+
+    def why_not_watch(self) -> str:
+        run = self._shown()
+        return "" if run is not None and run.result is not None else "There is no bundle yet."
+
+    def why_not_save(self) -> str:
+        return self.why_not_watch() or ("The bundle is being saved." if self.keeper.busy else "")
+
+    def why_not_hand(self) -> str:
+        busy = "A report or an export is being made; the status bar can cancel it."
+        return self.why_not_watch() or (busy if self.handing.busy else "")

@@ -1,0 +1,86 @@
+"""What is made of a finished search's bundle by other commands: a report, an export, the same bundle once more."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QObject, QUrl, Signal
+from PySide6.QtGui import QDesktopServices
+
+from edgeopt_gui.context import Context
+from edgeopt_gui.jobs.command import Command
+from edgeopt_gui.jobs.ending import Ending
+from edgeopt_gui.jobs.job import Job
+from edgeopt_gui.pages.optimize.in_the_app import in_the_app
+from edgeopt_gui.pages.optimize.run import Run
+from edgeopt_gui.pages.optimize.words import accuracy
+
+
+class Handing(QObject):
+    told = Signal(object)
+    """The `Run` whose note is another one now."""
+
+    def __init__(self, context: Context, parent: QObject) -> None:
+        super().__init__(parent)
+        self._context = context
+        self._job: Job | None = None
+
+    @property
+    def busy(self) -> bool:
+        return self._job is not None
+
+    def report(self, run: Run, file: Path) -> None:
+        """Writes it, and shows it in whatever reads such files."""
+        arguments = ("report", str(run.bundle), "-o", str(file), "--model", str(run.model))
+        self._do(run, Command(f"Reporting on {run.model.name}", arguments), lambda _: _opened(file))
+
+    def export(self, run: Run, form: str, folder: Path) -> None:
+        """Into a new folder."""
+        arguments = ("export", str(run.bundle), "--to", form, "-o", str(folder))
+        self._do(run, Command(f"Exporting {run.model.name}", arguments), _exported)
+
+    def replay(self, run: Run, bundle: Path) -> None:
+        """Rebuilds it from its profile and the source model, without searching."""
+        arguments = ("replay", str(run.bundle), str(run.model), "-o", str(bundle))
+        self._do(run, Command(f"Rebuilding {run.model.name}", arguments), _rebuilt)
+
+    def _do(self, run: Run, command: Command, said: Callable[[dict[str, Any]], str]) -> None:
+        self._job = self._context.jobs.run(command)
+        self._job.ended.connect(lambda ending: self._ended(run, ending, said))
+        self._say(run, f"{command.title}…")
+
+    def _ended(self, run: Run, ending: Ending, said: Callable[[dict[str, Any]], str]) -> None:
+        self._job = None
+        if ending.good:
+            self._say(run, said(ending.data))
+            self._context.say(run.note)
+        else:
+            self._say(run, f"{in_the_app(ending.what)} {in_the_app(ending.next_step)}".strip())
+
+    def _say(self, run: Run, sentence: str) -> None:
+        run.note = sentence
+        self.told.emit(run)
+
+
+def _opened(file: Path) -> str:
+    if QDesktopServices.openUrl(QUrl.fromLocalFile(str(file))):
+        return f"The report is {file}."
+    return f"The report is {file}; no program here opens it by itself."
+
+
+def _exported(data: dict[str, Any]) -> str:
+    told = [f"Exported to {data['out']}."]
+    if data.get("not_checked"):
+        told.append(f"Not checked: {data['not_checked']}")
+    elif data.get("samples"):
+        told.append(f"Checked on the golden samples: {accuracy(data.get('accuracy_db'))}.")
+    return " ".join([*told, "Its README.md says how to use it."])
+
+
+def _rebuilt(data: dict[str, Any]) -> str:
+    told = [f"Rebuilt as {data['bundle']}, without searching."]
+    if data.get("same_files"):
+        told.append("The model's files are the same, byte for byte.")
+    elif data.get("alike_db") is not None:
+        told.append(f"Its golden outputs against the first ones: {accuracy(data['alike_db'])}.")
+    return " ".join(told)

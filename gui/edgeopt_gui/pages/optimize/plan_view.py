@@ -1,0 +1,74 @@
+"""A plan for a device that is not here: what is expected there, and how it is proved there."""
+
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
+
+from edgeopt_gui.pages.optimize.slow import slow
+from edgeopt_gui.pages.optimize.texts import large, quiet, selectable
+from edgeopt_gui.pages.optimize.words import accuracy, milliseconds, short_name
+from edgeopt_gui.widgets.records import Column, Look, RecordsModel
+from edgeopt_gui.widgets.records_table import RecordsTable
+
+if TYPE_CHECKING:
+    from edgeopt_gui.pages.optimize.plan import Plan, Planned
+
+_MARKS = {"chosen": "★ chosen", "baseline": "your model", "below the floor": "▼ below the floor"}
+
+
+def _why(row: "Planned") -> str:
+    mark = _MARKS.get(row.status, "")
+    return ": ".join(part for part in (mark, row.reason) if part)
+
+
+def _look(row: "Planned") -> Look:
+    return "strong" if row.status == "chosen" else "plain" if row.status == "baseline" else "quiet"
+
+
+class PlanView(QWidget):
+    left = Signal()
+    """The user has seen enough of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.headline = large(QLabel(), 2.0)
+        self.headline.setObjectName("plan")
+        self.headline.setWordWrap(True)
+        self.summary = selectable(QLabel())
+        self.story = quiet(selectable(QLabel()))
+        columns: tuple[Column[Planned], ...] = (
+            Column("Candidate", lambda r: r.candidate.name, lambda r: short_name(r.candidate.name)),
+            Column("Predicted", lambda r: r.predicted_ms, lambda r: milliseconds(r.predicted_ms), "right"),
+            Column("Accuracy", lambda r: r.accuracy_db, lambda r: accuracy(r.accuracy_db), "right"),
+            Column("Why", _why, tip=_why, stretch=True),
+        )
+        self.records: RecordsModel[Planned] = RecordsModel(columns, lambda r: r.candidate.name, _look, self)
+        self.table = RecordsTable(self.records, "Planned candidates")
+        height = self.fontMetrics().height()
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(height // 2)
+        for widget in (self.headline, self.summary, self.story):
+            column.addWidget(widget)
+        column.addWidget(self.table, 1)
+        back = QPushButton("Back to the search")
+        back.clicked.connect(self.left)
+        column.addWidget(back, 0, Qt.AlignmentFlag.AlignLeft)
+
+    def wait(self, record: str) -> None:
+        """It is being made."""
+        self.headline.setText("Planning for another device")
+        self.summary.setText(f"{record} tells what it has. Nothing is measured here.")
+        self._fill(None)
+
+    def set(self, plan: "Plan") -> None:
+        self.headline.setText(f"Planned for {plan.device}")
+        self.summary.setText(plan.summary)
+        self._fill(plan)
+
+    def _fill(self, plan: "Plan | None") -> None:
+        self.story.setText(slow("edgeopt_gui.pages.optimize.plan").story(plan) if plan is not None else "")
+        self.records.set_rows(plan.candidates if plan is not None else ())
+        self.table.setVisible(plan is not None)
+        self.table.fit()

@@ -1,0 +1,39 @@
+"""What is given up, and what is won, if another candidate is delivered instead of the winner."""
+
+from typing import TYPE_CHECKING
+
+from edgeopt_gui.pages.optimize.words import accuracy, times
+from edgeopt_gui.units import size
+
+if TYPE_CHECKING:
+    from edgeopt_gui.pages.optimize.result import Report, Result
+
+_NOTED_BYTES = 0.02
+"""Smaller differences, as a share, are not told."""
+
+
+def trade_of(report: "Report", result: "Result") -> str:
+    """As a sentence; "" where it cannot be delivered."""
+    winner = next((each for each in result.candidates if each.candidate == result.winner), None)
+    if report is winner or not report.can_be_delivered or result.cut_short:  # that is not kept to pick from
+        return ""
+    if winner is None:  # what runs today was kept, which did not race
+        return f"It had {times(report.speedup.median if report.speedup else None)} the speed of your model."
+    parts = []
+    if report.speedup and winner.speedup and winner.speedup.median > 0:
+        parts.append(f"{times(report.speedup.median / winner.speedup.median)} the speed")
+    if report.accuracy_db is not None and winner.accuracy_db is not None:
+        mine, others = accuracy(report.accuracy_db), accuracy(winner.accuracy_db)
+        parts.append(f"accuracy {mine}" if mine == others else f"accuracy {mine} instead of {others}")
+    mine_peak, peak = (each.memory.peak_bytes if each.memory else None for each in (report, winner))
+    parts.append(_bytes("memory", mine_peak, peak))
+    parts.append(_bytes("files", report.size_bytes, winner.size_bytes))
+    told = ", ".join(part for part in parts if part)
+    against = "the one picked" if result.verdict == "picked" else "the winner"
+    return f"Instead of {against}: {told}." if told else f"Nothing was measured of it beside {against}."
+
+
+def _bytes(what: str, mine: int | None, others: int | None) -> str:
+    if mine is None or others is None or abs(mine - others) <= _NOTED_BYTES * others:
+        return ""
+    return f"{what} {size(mine)} instead of {size(others)}"
