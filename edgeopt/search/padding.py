@@ -24,6 +24,8 @@ def kept(search: Search) -> float:
     masks = [info.name for info in search.facts.inputs if is_mask(info.name, len(info.shape))]
     if len(masks) != 1 or not search.given:
         return 1.0
+    if search.shaped is not None and search.shaped.mask:
+        return 1.0  # what is left out is cut off before the run, down to a size that a program was prepared for
     count = min(len(search.samples), _MOST_LOOKED_AT)
     return kept_share([search.samples.feeds(index)[masks[0]] for index in range(count)])
 

@@ -11,12 +11,13 @@ from edgeopt.search.padding import graph_passes, kept, said_of, skips_padding
 LENGTH = 64
 
 
-def search_of(kept_places, given=True, mask="attention_mask", passes="all"):
+def search_of(kept_places, given=True, mask="attention_mask", passes="all", shaped=None):
     masks = np.stack([(np.arange(LENGTH) < n).astype(np.int64) for n in kept_places])[:, None]
     samples = Samples({"ids": masks, mask: masks}, {"ids": 2, mask: 2})
     inputs = tuple(TensorInfo(name, "int64", ("b", "n")) for name in samples.arrays)
     profile = SimpleNamespace(graph=SimpleNamespace(passes=passes))
-    return SimpleNamespace(facts=SimpleNamespace(inputs=inputs), given=given, samples=samples, profile=profile)
+    facts = SimpleNamespace(inputs=inputs)
+    return SimpleNamespace(facts=facts, given=given, samples=samples, profile=profile, shaped=shaped)
 
 
 @pytest.mark.parametrize(
@@ -27,8 +28,10 @@ def search_of(kept_places, given=True, mask="attention_mask", passes="all"):
         (search_of([40, 50]), 0.875, False),
         (search_of([10, 20], given=False), 1.0, False),  # made up: they tell nothing of the user's lengths
         (search_of([10, 20], mask="weights"), 1.0, False),
+        (search_of([10, 20], shaped=SimpleNamespace(mask="attention_mask")), 1.0, False),  # buckets do it
+        (search_of([10, 20], shaped=SimpleNamespace(mask="")), 0.375, True),
     ],
-    ids=["padded", "full", "hardly", "made-up", "no-mask"],
+    ids=["padded", "full", "hardly", "made-up", "no-mask", "cut-by-buckets", "buckets-without-it"],
 )
 def test_padding_is_skipped_where_the_data_has_enough(search, share, skips):
     assert kept(search) == share

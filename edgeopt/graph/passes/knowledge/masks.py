@@ -21,11 +21,11 @@ def kept_length(mask: NDArray[Any]) -> int:
 
     A row of nothing but zeros tells nothing, and all of it is kept.
     """
-    held = mask.astype(bool)
+    held, whole = mask.astype(bool), int(mask.shape[1])
     if not held.size or not held.any(axis=1).all():
-        return int(mask.shape[1])
-    last = held.shape[1] - 1 - int(held[:, ::-1].argmax(axis=1).min())
-    return min(int(mask.shape[1]), (last + STEP) // STEP * STEP)
+        return whole
+    last = whole - 1 - int(held[:, ::-1].argmax(axis=1).min())
+    return min(whole, (last + STEP) // STEP * STEP)
 
 
 def kept_share(masks: Sequence[NDArray[Any]]) -> float:
