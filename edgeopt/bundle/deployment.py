@@ -8,6 +8,8 @@ import msgspec
 from edgeopt.bundle.commented import to_commented_toml
 from edgeopt.bundle.toml import read_toml
 from edgeopt.errors import BundleError
+from edgeopt.processing.records import Pictures
+from edgeopt.processing.records import Step as Declared
 
 SCHEMA = 2
 READABLE = (1, 2)
@@ -50,6 +52,19 @@ class Step(_Strict, frozen=True):
     """The precision of each layer: form, the layers that have it; all others are as they were."""
 
 
+class UnderLoad(_Strict, frozen=True):
+    """What was measured where throughput was to be most; the speed-up is that of the throughput."""
+
+    callers: int
+    """Threads that call the one session, each waiting for its answer before it calls again."""
+    batch: int
+    """Samples in one run."""
+    samples_per_s: float
+    baseline_samples_per_s: float
+    baseline_callers: int
+    baseline_batch: int
+
+
 class Evidence(_Strict, frozen=True):
     verdict: str
     baseline: str
@@ -64,6 +79,7 @@ class Evidence(_Strict, frozen=True):
     samples: int
     measured_while: str = ""
     """What the device did meanwhile, as a sentence."""
+    load: UnderLoad | None = None
 
 
 class Predicted(_Strict, frozen=True):
@@ -121,6 +137,52 @@ class Replayed(_Strict, frozen=True):
     """The golden samples are made up, and held against the rebuilt model's own answers."""
 
 
+class Part(_Strict, frozen=True):
+    """What is done before or after the model: an ONNX file, pictures made into an input, or declared steps."""
+
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+    file: str = ""
+    """Within the bundle."""
+    sha256: str = ""
+    embedded: str = ""
+    """The file in an exported profile, which is one file: compressed by zlib, as base64."""
+    pictures: Pictures | None = None
+    steps: list[Declared] = []
+
+    def __post_init__(self) -> None:
+        kinds = (self.is_file, self.pictures is not None, bool(self.steps))
+        if sum(kinds) != 1 or (self.pictures is not None and (len(self.inputs), len(self.outputs)) != (1, 1)):
+            raise ValueError("it must be a file, pictures made into one input, or steps")
+
+    @property
+    def is_file(self) -> bool:
+        return bool(self.file or self.embedded)
+
+
+class Times(_Strict, frozen=True):
+    """Medians over runs of one process that did one after the other."""
+
+    inference_ms: float
+    runs: int
+    pre_ms: float | None = None
+    post_ms: float | None = None
+
+
+class Processing(_Strict, frozen=True):
+    """What `Session.process` does around the model; `Session.run` is the model alone."""
+
+    pre: Part | None = None
+    """Makes inputs of the model; those that it does not make are taken as they are given."""
+    post: Part | None = None
+    """Takes outputs of the model; those that it does not take are handed on."""
+    times: Times | None = None
+
+    def __post_init__(self) -> None:
+        if (self.pre is not None and self.pre.steps) or (self.post is not None and self.post.pictures is not None):
+            raise ValueError("steps stand after a model, pictures before it")
+
+
 class Deployment(_Strict, frozen=True):
     name: str
     created: str
@@ -135,6 +197,7 @@ class Deployment(_Strict, frozen=True):
     files: dict[str, str] = {}
     """The digests of the model's files, within the bundle."""
     quantization: Record | None = None
+    processing: Processing | None = None
     budget: Budget | None = None
     device: dict[str, str] = {}
     """The fingerprint of the device that it was proved on, by named parts."""
@@ -157,6 +220,7 @@ _COMMENTS = {
     "steps": "How the model was made from the source, in this order.",
     "files": "The digests (SHA-256) of the model's files: a replay is the same when these are.",
     "quantization": "What calibration found, so that a replay needs no data.",
+    "processing": "What is done before and after the model, and is no part of its inference.",
     "budget": "What was asked for.",
     "device": "The device that it was proved on: a digest for each part, so that a change can be named.",
     "machine": "The same in words, for people.",

@@ -13,6 +13,7 @@ from edgeopt.bundle.deployment import FILE, SUFFIX, Deployment, read_deployment
 from edgeopt.bundle.opened import Opened, opened
 from edgeopt.bundle.places import place_named
 from edgeopt.errors import BundleError
+from edgeopt.processing.records import FOLDER
 
 _HINT = "Copy the bundle again from where it came."
 _MOST_READS = 20
@@ -45,6 +46,11 @@ class Bundle:
             )
         count = min((len(array) for array in arrays.values()), default=0)
         return [{key: np.asarray(array[k]) for key, array in arrays.items()} for k in range(count)]
+
+    def has_golden(self, name: str) -> bool:
+        """Whether there are such arrays: those of processing are not in every bundle."""
+        place = self.folder / "golden" / name
+        return place.is_dir() or place.with_name(f"{name}.npz").is_file()
 
     def _arrays(self, file: Path) -> dict[str, Array]:
         try:
@@ -124,7 +130,44 @@ def _read(path: Path) -> Bundle:
             f"The bundle '{path.name}' has the option '{place}' for its runtime, which names a place outside it.",
             "What a bundle uses must be all in it: make it again without that option.",
         )
+    _check_processing(path, deployment, listed)
     return Bundle(path, deployment)
+
+
+def _check_processing(path: Path, deployment: Deployment, listed: manifest.Manifest) -> None:
+    """Its files must be in their folder, whole, and the ones that the deployment profile means."""
+    processing = deployment.processing
+    _check_names(path, deployment)
+    for part in (processing.pre, processing.post) if processing is not None else ():
+        if part is None or not part.is_file:
+            continue
+        entry = listed.files.get(part.file)
+        if part.embedded or entry is None or not part.file.startswith(f"{FOLDER}/"):
+            raise BundleError(
+                f"The bundle '{path.name}' is to process with '{part.file or 'an embedded file'}', which is no "
+                f"file of its folder {FOLDER}/ that its manifest lists.",
+                _HINT,
+            )
+        if entry.sha256 != part.sha256:
+            raise BundleError(
+                f"The bundle '{path.name}' is to process with '{part.file}', whose digest is another than "
+                f"{FILE} says.",
+                _HINT,
+            )
+
+
+def _check_names(path: Path, deployment: Deployment) -> None:
+    """What stands before makes inputs of the model, what stands after takes its outputs."""
+    told = deployment.processing
+    made = [each.name for each in told.pre.outputs] if told is not None and told.pre is not None else []
+    taken = [each.name for each in told.post.inputs] if told is not None and told.post is not None else []
+    inputs, outputs = {each.name for each in deployment.inputs}, {each.name for each in deployment.outputs}
+    odd = next((name for name in made if name not in inputs), None)
+    odd = odd or next((name for name in taken if name not in outputs), None)
+    if odd is not None:
+        raise BundleError(
+            f"The processing of the bundle '{path.name}' is about '{odd}', which is no tensor of its model.", _HINT
+        )
 
 
 def _identity(path: Path) -> tuple[int, int]:

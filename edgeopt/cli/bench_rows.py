@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from edgeopt.bench.figures import RUNS_FOR_P99
 from edgeopt.bench.memory import net_bytes
+from edgeopt.bench.messages import StageTimes
 from edgeopt.bench.report import Comparison, ContestReport, SideReport
 
 _MIB = 2**20
@@ -114,12 +115,29 @@ def circumstance_lines(report: ContestReport) -> list[str]:
     lines.append(" ".join(part for part in (data, f"All sides with {shared}." if shared else "") if part))
     if report.measured_while:
         lines.append(f"{report.measured_while[0].upper()}{report.measured_while[1:].rstrip('.')}.")
+    lines += _stage_lines(report)
     lines += _loading_lines(report)
     reasons = {s.energy.reason for s in report.sides if s.energy and s.energy.reason}
     lines += [f"Energy is not measurable here: {reason.rstrip('.')}." for reason in sorted(reasons)]
     lines += [_energy_line(side) for side in report.sides if side.energy and side.energy.source][:1]
     lines += _counter_lines(report)
     return [line for line in lines if line]
+
+
+def _stage_lines(report: ContestReport) -> list[str]:
+    """What bundles do before and after their model, which is in no other figure."""
+    return [f"{side.name}: {stages_said(side.stages)}." for side in report.sides if side.stages is not None]
+
+
+def stages_said(times: StageTimes) -> str:
+    """In one process, one after the other."""
+    parts = [
+        ("pre-processing", times.pre_ms),
+        ("inference", times.inference_ms),
+        ("post-processing", times.post_ms),
+    ]
+    known = [f"{name} {number(value)} ms" for name, value in parts if value is not None]
+    return f"{', '.join(known)}, medians of {times.runs} runs one after the other; the table is inference alone"
 
 
 def _loading_lines(report: ContestReport) -> list[str]:

@@ -103,6 +103,8 @@ def show_exported(result: "Exported", console: "Console") -> None:
 def show_imported(result: "Imported", console: "Console") -> None:
     console.print(f"{result.name} on {result.backend}, for the target {result.target}", markup=False)
     _show_steps(result.steps, console)
+    for line in result.processing:
+        console.print(f"  {line}", markup=False)
     console.print(f"Proved then: {result.summary}", markup=False)
     checked = "which is the model given" if result.source_checked else "not looked at here"
     console.print(f"Source model: {result.source} ({result.source_digest[:12]}...), {checked}.", markup=False)

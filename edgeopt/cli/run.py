@@ -22,6 +22,12 @@ def run(
         list[str] | None,
         typer.Option(metavar="LIB", help="A library of custom operators; repeatable.", show_default=False),
     ] = None,
+    process: Annotated[
+        bool,
+        typer.Option(
+            "--process", help="With what the bundle does before and after its model; the data is raw then."
+        ),
+    ] = False,
     json: JsonFlag = False,
 ) -> None:
     """Run a bundle or model over data and write its outputs.
@@ -33,6 +39,7 @@ def run(
     \b
     Examples:
       edgeopt run model.edgeopt --data data.npz -o results
+      edgeopt run model.edgeopt --data raw.npz -o results --process
       edgeopt run model.onnx --data folder-of-npy -o results --json
     """
     from edgeopt.runtime.offline import run_offline
@@ -40,7 +47,7 @@ def run(
     libraries = tuple(custom_ops or ())
     execute(
         "run",
-        lambda emit: run_offline(subject, data, out, emit, strict=strict, custom_ops=libraries),
+        lambda emit: run_offline(subject, data, out, emit, strict=strict, custom_ops=libraries, process=process),
         show,
         json,
     )

@@ -60,6 +60,8 @@ def show(result: "Check", console: "Console") -> None:
         f"(at least {result.floor_db:.1f} dB is needed).",
         markup=False,
     )
+    if result.processing:
+        console.print(result.processing, markup=False)
     if result.evidence:
         console.print(result.evidence, markup=False)
     if result.predicted:

@@ -26,9 +26,8 @@ def evenly(there: int, most: int) -> list[int]:
 
 def prepare_one(pixels: Array, preparation: Data, where: str) -> Array:
     """One picture; `where` names it in an error."""
-    values: _Floats = pixels.astype(np.float32)
-    values = values[:, :, None] if values.ndim == 2 else values[:, :, :3]
-    values = _cropped(_resized(values, preparation.resize), preparation.crop, where)
+    channels = pixels[:, :, None] if pixels.ndim == 2 else pixels[:, :, :3]
+    values = _cropped(_resized(channels, preparation.resize), preparation.crop, where)
     values = _coloured(values, preparation.colour_order)
     mean, std = (
         np.asarray(numbers, np.float32) for numbers in (preparation.mean or (0,), preparation.std or (1,))
@@ -53,10 +52,10 @@ def together(prepared: list[tuple[Array, str]]) -> Array:
     return np.stack([picture for picture, _ in prepared])
 
 
-def _resized(values: _Floats, sizes: tuple[int, ...]) -> _Floats:
-    height, width = values.shape[:2]
+def _resized(pixels: Array, sizes: tuple[int, ...]) -> _Floats:
+    height, width = pixels.shape[:2]
     if not sizes:
-        return values
+        return pixels.astype(np.float32)
     if len(sizes) == 2:
         to_height, to_width = sizes
     else:
@@ -64,10 +63,22 @@ def _resized(values: _Floats, sizes: tuple[int, ...]) -> _Floats:
         # Halves go up, as in the common libraries; Python's own rounding takes the even neighbour.
         to_height, to_width = (max(1, int(side * sizes[0] / shorter + 0.5)) for side in (height, width))
     if (to_height, to_width) == (height, width):
-        return values
-    rows, columns = _weights(height, to_height), _weights(width, to_width)
-    resized: _Floats = np.einsum("yh,hwc,xw->yxc", rows, values, columns, optimize=True)
-    return resized
+        return pixels.astype(np.float32)
+    return _along(_along(pixels, to_height, 0), to_width, 1)
+
+
+def _along(values: Array, size: int, axis: int) -> _Floats:
+    """Each new line as the sum of the few old ones that are worth something in it."""
+    weights = _weights(values.shape[axis], size)
+    count = int((weights != 0).sum(axis=1).max())
+    first = np.minimum((weights != 0).argmax(axis=1), values.shape[axis] - count)
+    shape = (-1, 1, 1) if axis == 0 else (1, -1, 1)
+    total = np.zeros([size if k == axis else side for k, side in enumerate(values.shape)], np.float32)
+    for place in range(count):
+        lines = first + place
+        worth = weights[np.arange(size), lines].reshape(shape)
+        total += np.take(values, lines, axis=axis) * worth
+    return total
 
 
 def _weights(source: int, target: int) -> _Floats:

@@ -2,23 +2,28 @@
 
 import zlib
 from pathlib import Path
+from typing import TYPE_CHECKING
 from zipfile import BadZipFile
 
 import numpy as np
 
 from edgeopt.backends.base import Array, TensorInfo
-from edgeopt.data.pictures import picture_files, read_pictures
-from edgeopt.data.preparation import prepare
 from edgeopt.data.samples import HOW, Samples, check_samples
 from edgeopt.errors import DataError, said_by
-from edgeopt.profiles.schema import Data
+
+if TYPE_CHECKING:
+    from edgeopt.profiles.schema import Data
 
 
-def load_data(path: Path, inputs: tuple[TensorInfo, ...], preparation: Data | None = None) -> Samples:
+def load_data(path: Path, inputs: tuple[TensorInfo, ...], preparation: "Data | None" = None) -> Samples:
     """The data in a file or folder, checked against the model's inputs; raises DataError.
 
     Pictures, and arrays of bytes that hold pictures, are prepared as the profile's [data] table says.
     """
+    # Trials, which read what was checked before, do without what these two need.
+    from edgeopt.data.pictures import picture_files, read_pictures
+    from edgeopt.data.preparation import prepare
+
     pictures = picture_files(path)
     if pictures:
         if preparation is None:
@@ -37,7 +42,7 @@ def load_data(path: Path, inputs: tuple[TensorInfo, ...], preparation: Data | No
     return check_samples(arrays, inputs, path.name)
 
 
-def _target(inputs: tuple[TensorInfo, ...], preparation: Data) -> str:
+def _target(inputs: tuple[TensorInfo, ...], preparation: "Data") -> str:
     """The input that takes the pictures."""
     names = [info.name for info in inputs]
     if preparation.input in names:

@@ -43,6 +43,7 @@ from edgeopt.measuring.places import with_times
 from edgeopt.measuring.request import Request, check, levels, sides_of
 from edgeopt.measuring.saved import check_place, save
 from edgeopt.measuring.sides import Prepared, prepare
+from edgeopt.measuring.stages import with_stages
 from edgeopt.measuring.strict import refuse_fallback
 from edgeopt.measuring.suite import SuiteReport, suite
 from edgeopt.measuring.sweep import Sweep, sweep
@@ -135,7 +136,8 @@ def _measured(request: Request, prepared: Prepared, folder: Path, emit: Emit) ->
         with _metered(sides, emit) as meter:
             return run_sustained(host, sides, lasting, emit, meter)
     report = _contest(request, prepared, host, emit)
-    return msgspec.structs.replace(report, sides=with_times(report.sides, sides, folder, emit))
+    timed = with_times(report.sides, sides, folder, emit)
+    return msgspec.structs.replace(report, sides=with_stages(timed, sides, folder, emit))
 
 
 def _sweep(request: Request, prepared: Prepared, host: LocalHost, emit: Emit) -> SweepReport:

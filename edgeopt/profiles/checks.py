@@ -12,6 +12,12 @@ from edgeopt.profiles import words
 from edgeopt.profiles.schema import SCHEMA, TABLES, Data, Match, TargetProfile
 
 Tables = dict[str, Any]
+
+
+class _WithData(msgspec.Struct):
+    data: Data
+
+
 SHIPPED_HINT = "The profiles that come with edgeopt show every key, each with a comment."
 
 
@@ -51,17 +57,33 @@ def converted(tables: Tables, path: Path) -> TargetProfile:
     if profile.schema != SCHEMA:
         message = f"{path}: schema {profile.schema} is not known; this edgeopt reads schema {SCHEMA}."
         raise ProfileError(message, "Install the edgeopt that the profile was written for.")
-    for where, names, known in _words(profile):
-        for name in names:
-            if name not in known:
-                hint = nearest(name, known) if known else "There is none for this backend: leave the line out."
-                raise ProfileError(f"{path}: {where} does not know '{name}'.", hint)
+    _check_words(_words(profile), path)
     if isinstance(profile.graph.passes, str) and profile.graph.passes != "default":
         message = f"{path}: passes in [graph] must be \"default\" or a list, not '{profile.graph.passes}'."
         raise ProfileError(message, 'Write a single pass as a list: passes = ["name"].')
     if profile.data is not None:
         _check_data(profile.data, path)
     return profile
+
+
+def checked_data(table: Tables, path: Path) -> Data:
+    """The table [data] by itself, as files that say how to prepare pictures hold it."""
+    _known_keys(table, Data, path, "data")
+    try:
+        data = msgspec.convert({"data": table}, _WithData).data
+    except msgspec.ValidationError as error:
+        raise ProfileError(f"{path}: {_sentence(str(error))}", SHIPPED_HINT) from error
+    _check_words(_data_words(data), path)
+    _check_data(data, path)
+    return data
+
+
+def _check_words(found: Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]], path: Path) -> None:
+    for where, names, known in found:
+        for name in names:
+            if name not in known:
+                hint = nearest(name, known) if known else "There is none for this backend: leave the line out."
+                raise ProfileError(f"{path}: {where} does not know '{name}'.", hint)
 
 
 def _words(profile: TargetProfile) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
@@ -84,9 +106,13 @@ def _words(profile: TargetProfile) -> Iterator[tuple[str, tuple[str, ...], tuple
     for value, simd in profile.needs.items():
         yield f"{value} in [needs]", simd, words.SIMD_NAMES
     if profile.data is not None:
-        yield "colour_order in [data]", (profile.data.colour_order,), words.COLOUR_ORDERS
-        yield "layout in [data]", (profile.data.layout,), words.PICTURE_LAYOUTS
-        yield "dtype in [data]", (profile.data.dtype,), words.PICTURE_TYPES
+        yield from _data_words(profile.data)
+
+
+def _data_words(data: Data) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+    yield "colour_order in [data]", (data.colour_order,), words.COLOUR_ORDERS
+    yield "layout in [data]", (data.layout,), words.PICTURE_LAYOUTS
+    yield "dtype in [data]", (data.dtype,), words.PICTURE_TYPES
 
 
 def _match_words(match: Match) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.bundle.deployment import Deployment, Step, Tensor
+from edgeopt.processing.words import said_of
 from edgeopt.quant.records import FLOAT
 from edgeopt.replaying.profile import Profile, read_profile
 
@@ -47,6 +48,7 @@ def _rows(first: Profile, second: Profile) -> Iterator[Row]:
     yield from _table("run", _options(one), _options(two))
     yield from _table("inputs", _tensors(one.inputs), _tensors(two.inputs))
     yield from _table("outputs", _tensors(one.outputs), _tensors(two.outputs))
+    yield from _table("processing", _processing(one), _processing(two))
     yield from _steps(one.steps, two.steps)
     yield from _layers(one.steps, two.steps)
     yield from _record(first, second)
@@ -74,6 +76,12 @@ def _options(deployment: Deployment) -> dict[str, str]:
 
 def _tensors(tensors: list[Tensor]) -> dict[str, str]:
     return {each.name: f"{each.dtype} [{', '.join(map(str, each.shape))}]" for each in tensors}
+
+
+def _processing(deployment: Deployment) -> dict[str, str]:
+    told = deployment.processing
+    parts = {} if told is None else {"before": told.pre, "after": told.post}
+    return {name: said_of(part) for name, part in parts.items() if part is not None}
 
 
 def _fields(record: msgspec.Struct | None) -> dict[str, object]:

@@ -8,11 +8,14 @@ import msgspec
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Available
-from edgeopt.bundle.deployment import LARGEST_BYTES, Record, read_deployment, to_toml
+from edgeopt.bundle.deployment import LARGEST_BYTES, Deployment, Record, read_deployment, to_toml
 from edgeopt.bundle.durable import publish_file
 from edgeopt.errors import BundleError, EdgeoptError, UsageError
 from edgeopt.hw.probe import probe
-from edgeopt.replaying.profile import Profile, model_place, pack_record, read_profile
+from edgeopt.processing.words import said_of as in_words
+from edgeopt.replaying.embedding import packed
+from edgeopt.replaying.processing import embedded
+from edgeopt.replaying.profile import Profile, model_place, read_profile
 from edgeopt.replaying.steps import check_steps, said_of
 from edgeopt.runtime.staleness import Changed, changes_since
 
@@ -42,6 +45,8 @@ class Imported(msgspec.Struct, frozen=True):
     unavailable: str
     """Why the backend cannot be used here, as a sentence; empty where it can."""
     steps: tuple[str, ...]
+    processing: tuple[str, ...]
+    """What is done before and after the model, a line each."""
     summary: str
     changes: tuple[Changed, ...]
     """What is another device here than where it was proved."""
@@ -55,12 +60,15 @@ def export(bundle: Path, out: Path) -> Exported:
     profile = read_profile(bundle)
     deployment = profile.deployment
     if profile.record is not None and deployment.quantization is not None:
-        embedded = Record(deployment.quantization.sha256, embedded=pack_record(profile.record))
-        deployment = msgspec.structs.replace(deployment, quantization=embedded)
+        record = Record(deployment.quantization.sha256, embedded=packed(profile.record))
+        deployment = msgspec.structs.replace(deployment, quantization=record)
+    if deployment.processing is not None:
+        inside = embedded(deployment.processing, profile.processing)
+        deployment = msgspec.structs.replace(deployment, processing=inside)
     content = to_toml(deployment).encode()
     if len(content) > LARGEST_BYTES:
         raise BundleError(
-            f"What calibration found for '{bundle.name}' is too large for a profile in one file "
+            f"What '{bundle.name}' holds of calibration and processing is too large for a profile in one file "
             f"({len(content) / 1e6:.1f} MB; at most {LARGEST_BYTES / 1e6:.1f} MB are read).",
             "Replay from the bundle itself.",
         )
@@ -98,10 +106,17 @@ def look_at(path: Path, model: Path | None = None) -> Imported:
         backend=deployment.run.backend,
         unavailable=_unavailable(profile),
         steps=tuple(said_of(step) for step in deployment.steps),
+        processing=_processing(deployment),
         summary=deployment.summary,
         changes=changes_since(deployment, probe()),
         command=f"edgeopt replay {path} {given} -o {deployment.name}.edgeopt --measure",
     )
+
+
+def _processing(deployment: Deployment) -> tuple[str, ...]:
+    told = deployment.processing
+    parts = [] if told is None else [("before the model", told.pre), ("after it", told.post)]
+    return tuple(f"{where}: {in_words(part)}" for where, part in parts if part is not None)
 
 
 def _unavailable(profile: Profile) -> str:

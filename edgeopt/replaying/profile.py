@@ -1,10 +1,7 @@
 """A deployment profile with all that a replay needs: from a bundle, its `deployment.toml`, or an exported file."""
 
-import base64
-import binascii
 import hashlib
-import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgeopt.bundle import manifest
@@ -13,9 +10,11 @@ from edgeopt.bundle.places import place_named
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.bundle.write import MODEL_FOLDER, RECORD
 from edgeopt.errors import BundleError
+from edgeopt.replaying.embedding import unpacked
+from edgeopt.replaying.processing import files_of
 
 _LARGEST_BYTES = 2 << 30
-_LARGEST_EMBEDDED_BYTES = 64 << 20
+_WHAT = "What calibration found"
 _HINT = "Get the bundle or the exported profile again from where it came."
 
 
@@ -27,6 +26,8 @@ class Profile:
     """What calibration found; None where nothing was quantized."""
     bundle: Bundle | None
     """What it lies in, checked; it has golden samples and evidence besides."""
+    processing: dict[str, bytes] = field(default_factory=dict)
+    """The files of what is done before and after the model, by their place in a bundle."""
 
 
 def read_profile(path: Path) -> Profile:
@@ -35,7 +36,7 @@ def read_profile(path: Path) -> Profile:
     if inside or is_bundle(path):
         bundle = read_bundle(path.parent if inside else path)
         deployment = bundle.deployment
-        return Profile(path, deployment, _checked(deployment.quantization, bundle.folder, path), bundle)
+        return _profile(path, deployment, bundle)
     if not path.is_file():
         raise BundleError(f"There is no bundle or deployment profile at '{path}'.", "Check the path.")
     if path.suffix != ".toml":
@@ -51,7 +52,13 @@ def read_profile(path: Path) -> Profile:
             "place on some device.",
             "Make the bundle again without that option.",
         )
-    return Profile(path, deployment, _checked(deployment.quantization, path.parent, path), None)
+    return _profile(path, deployment, None)
+
+
+def _profile(path: Path, deployment: Deployment, bundle: Bundle | None) -> Profile:
+    folder = path.parent if bundle is None else bundle.folder
+    record = _checked(deployment.quantization, folder, path)
+    return Profile(path, deployment, record, bundle, files_of(deployment.processing, bundle, path))
 
 
 def model_place(deployment: Deployment) -> Path:
@@ -69,11 +76,6 @@ def model_place(deployment: Deployment) -> Path:
     return Path(*parts)
 
 
-def pack_record(record: bytes) -> str:
-    """For a text: compressed, as base64."""
-    return base64.b64encode(zlib.compress(record, 9)).decode()
-
-
 def _checked(told: Record | None, folder: Path, path: Path) -> bytes | None:
     """The record of the quantization, as its digest says that it was."""
     if told is None:
@@ -82,22 +84,9 @@ def _checked(told: Record | None, folder: Path, path: Path) -> bytes | None:
         raise BundleError(
             f"The deployment profile '{path}' names '{told.file}', and only {RECORD} is read.", _HINT
         )
-    content = _unpacked(told.embedded, path) if told.embedded else _beside(folder / RECORD, path)
+    content = unpacked(told.embedded, _WHAT, path) if told.embedded else _beside(folder / RECORD, path)
     if hashlib.sha256(content).hexdigest() != told.sha256:
-        raise BundleError(
-            f"What calibration found, as '{path}' has it, is not what was written: its digest is another.", _HINT
-        )
-    return content
-
-
-def _unpacked(text: str, path: Path) -> bytes:
-    try:
-        unpacker = zlib.decompressobj()
-        content = unpacker.decompress(base64.b64decode(text, validate=True), _LARGEST_EMBEDDED_BYTES)
-    except (zlib.error, binascii.Error, ValueError) as error:
-        raise BundleError(f"What calibration found, as '{path}' has it, is damaged: {error}.", _HINT) from None
-    if not unpacker.eof:
-        raise BundleError(f"What calibration found, as '{path}' has it, is cut off or too large.", _HINT)
+        raise BundleError(f"{_WHAT}, as '{path}' has it, is not what was written: its digest is another.", _HINT)
     return content
 
 

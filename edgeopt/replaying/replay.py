@@ -8,18 +8,24 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from edgeopt.bench.host import LocalHost
 from edgeopt.bench.processes.workspace import WORK, workspace
 from edgeopt.bundle import manifest, write
 from edgeopt.bundle.deployment import SCHEMA, Deployment, Evidence, Replayed
 from edgeopt.bundle.facts import machine_of
-from edgeopt.errors import ModelError
+from edgeopt.bundle.read import Bundle
+from edgeopt.errors import ModelError, VerificationError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.ledger import Ledger
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
+from edgeopt.measuring.timed import fill_timed
+from edgeopt.processing.golden import FINAL, RAW, problem_with, put_processing_golden
+from edgeopt.processing.run import Processor
 from edgeopt.quantizing.runs import Runs
 from edgeopt.replaying.golden import put_golden
 from edgeopt.replaying.measure import prove, summary_of
+from edgeopt.replaying.processing import outside
 from edgeopt.replaying.profile import read_profile
 from edgeopt.replaying.steps import rebuild, said_of
 from edgeopt.replaying.work import Order, Work
@@ -70,8 +76,12 @@ def replay(order: Order, emit: Emit = ignore) -> Rebuilt:
         same = _is_same(work)
         answered = put_golden(work, same)
         evidence = prove(work) if order.measure else profile.deployment.evidence
-        deployment = _described(work, same, answered.own_answers, evidence)
-        write.fill(folder, {}, deployment, _documents(work, ledger), profile.record)
+        deployment = _with_processing(work, _described(work, same, answered.own_answers, evidence))
+        documents = _documents(work, ledger)
+        if order.measure:
+            fill_timed(LocalHost(rest), folder, deployment, documents, profile.record, emit)
+        else:
+            write.fill(folder, {}, deployment, documents, profile.record)
         write.publish(folder, out, single_file=order.single_file)
     return Rebuilt(
         bundle=str(out),
@@ -143,6 +153,30 @@ def _described(work: Work, same: bool, own_answers: bool, evidence: Evidence | N
         machine=machine_of(device),
         runtimes={runtime.name: runtime.version for runtime in device.runtimes},
     )
+
+
+def _with_processing(work: Work, deployment: Deployment) -> Deployment:
+    """Writes its files; what was timed of it stays that of the first bundle, as the evidence does."""
+    told = deployment.processing
+    if told is None:
+        return deployment
+    for place, content in work.profile.processing.items():
+        (work.folder / place).parent.mkdir(exist_ok=True)
+        (work.folder / place).write_bytes(content)
+    processing = outside(told) if not work.order.measure else msgspec.structs.replace(outside(told), times=None)
+    described = msgspec.structs.replace(deployment, processing=processing)
+    rebuilt = Bundle(work.folder, described)
+    if not rebuilt.has_golden(RAW) and not rebuilt.has_golden(FINAL):
+        unchecked = put_processing_golden(work.folder, processing, (), rebuilt.golden("outputs"))
+        if unchecked:
+            work.warn(unchecked)
+        return described
+    processor = Processor(processing, work.folder, deployment.inputs)
+    wrong = problem_with(rebuilt, processor)
+    processor.close()
+    if wrong:
+        raise VerificationError(wrong, "Run `edgeopt optimize` again with the same --pre and --post.")
+    return described
 
 
 def _documents(work: Work, ledger: Ledger) -> dict[str, object]:

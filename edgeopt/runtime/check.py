@@ -13,6 +13,7 @@ from edgeopt.bundle.sign import PublicKey, claimed_key, verify_signature
 from edgeopt.errors import VerificationError
 from edgeopt.events import Emit, Progress
 from edgeopt.hw.probe import probe
+from edgeopt.processing.golden import checked_words, problem_with
 from edgeopt.runtime.golden import answer_golden
 from edgeopt.runtime.session import load
 from edgeopt.runtime.staleness import SOURCE, Changed, changes_since, how_to_refresh
@@ -41,6 +42,8 @@ class Check(msgspec.Struct, frozen=True):
     """It was planned for a device that was not there, so there is no proof that could be valid or stale."""
     evidence: str = ""
     """Where the evidence is from, where it was not taken of these very files."""
+    processing: str = ""
+    """That what stands before and after the model was checked too, as a sentence; empty where nothing does."""
 
 
 def check(path: Path, emit: Emit, keys: Sequence[PublicKey] = (), model: Path | None = None) -> Check:
@@ -55,12 +58,15 @@ def check(path: Path, emit: Emit, keys: Sequence[PublicKey] = (), model: Path | 
     emit(Progress("running golden samples", bundle.deployment.run.backend))
     with load(path) as session:
         found = answer_golden(bundle, session)
+        unlike = problem_with(bundle, session.processor, session.process)
     changes = changes_since(bundle.deployment, probe())
     wrong = found.sentence(f"The bundle '{path.name}'")
     if wrong:
         parts = ", ".join(each.part for each in changes)
         since = f" Since it was proved, this changed: {parts}." if parts else ""
         raise VerificationError(wrong, f"Run `edgeopt optimize` again on this device.{since}")
+    if unlike:
+        raise VerificationError(unlike, "Run `edgeopt optimize` again with the same --pre and --post.")
     stale = tuple(each.part for each in changes)
     if model is not None:
         changes = (*changes, *_source_changes(bundle.deployment, model))
@@ -78,6 +84,7 @@ def check(path: Path, emit: Emit, keys: Sequence[PublicKey] = (), model: Path | 
         held_against=_held_against(bundle.deployment),
         predicted=bundle.deployment.predicted is not None,
         evidence=_evidence(bundle.deployment),
+        processing=checked_words(bundle),
     )
 
 

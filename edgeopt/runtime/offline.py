@@ -10,6 +10,7 @@ from edgeopt.backends.strictness import fallback
 from edgeopt.data import load_data, write_archive
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Log, Progress
+from edgeopt.processing.data import samples_for
 from edgeopt.runtime.session import load
 
 FILE = "outputs.npz"
@@ -24,22 +25,32 @@ class Ran(msgspec.Struct, frozen=True):
 
 
 def run_offline(
-    subject: Path, data: Path, out: Path, emit: Emit, *, strict: bool = False, custom_ops: tuple[str, ...] = ()
+    subject: Path,
+    data: Path,
+    out: Path,
+    emit: Emit,
+    *,
+    strict: bool = False,
+    custom_ops: tuple[str, ...] = (),
+    process: bool = False,
 ) -> Ran:
-    """Writes `outputs.npz` into the folder `out`: one array for each output, samples along the first axis."""
+    """Writes `outputs.npz` into the folder `out`: one array for each output, samples along the first axis.
+
+    `process`: with what a bundle does before and after its model.
+    """
     if out.exists() and not out.is_dir():
         raise UsageError(f"'{out}' is a file; the outputs go into a folder.", "Choose another place for -o.")
     with load(subject, strict=strict, custom_ops=custom_ops) as session:
         said = fallback(session.placement)
         if said is not None:
             emit(Log("warning", f"{said}."))
-        samples = load_data(data, session.inputs)
+        samples, answer = samples_for(data, session) if process else (load_data(data, session.inputs), session.run)
         count = len(samples)
         runs = []
         for index in range(count):
             if index % max(count // 100, 1) == 0:
                 emit(Progress("running", subject.name, index, count))
-            runs.append(session.run(samples.feeds(index)))
+            runs.append(answer(samples.feeds(index)))
     shapes = {name: {run[name].shape for run in runs} for name in runs[0]}
     uneven = next((name for name, found in shapes.items() if len(found) > 1), None)
     if uneven is None:

@@ -8,10 +8,11 @@ from pathlib import Path
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Array, Available, Backend, Feeds, Options, Placement, TensorInfo
 from edgeopt.backends.strictness import fallback
-from edgeopt.bundle.deployment import Deployment
+from edgeopt.bundle.deployment import Deployment, Processing
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.errors import BundleError, EdgeoptError, MissingError, ModelError, UsageError
 from edgeopt.graph.files.sniff import check_file
+from edgeopt.processing.run import Processor
 
 _log = logging.getLogger(__name__)
 
@@ -19,10 +20,11 @@ _log = logging.getLogger(__name__)
 class Session:
     """A loaded deployment. `run(feeds)` takes arrays by input name and returns arrays by output name.
 
-    Results stay valid after the next run. `run` is the backend's own, so nothing is added to its time.
+    Results stay valid after the next run. `run` is the backend's own, so nothing is added to its time; it is the
+    model alone. `process(raw)` also does what the bundle has for before and after it.
     """
 
-    __slots__ = ("_close", "_held", "_loaded", "backend", "deployment", "inputs", "outputs", "run")
+    __slots__ = ("_close", "_held", "_loaded", "backend", "deployment", "inputs", "outputs", "processor", "run")
 
     def __init__(
         self,
@@ -45,6 +47,19 @@ class Session:
         self._close = loaded.close
         self._loaded = loaded
         self._held = held
+        self.processor = Processor(
+            self.processing, held.folder if held else model.parent, deployment.inputs if deployment else []
+        )
+
+    @property
+    def processing(self) -> Processing | None:
+        """What `process` does around the model; None where that is nothing."""
+        return self.deployment.processing if self.deployment is not None else None
+
+    def process(self, raw: Feeds) -> dict[str, Array]:
+        """Pre-processing, the model, post-processing; without these the same as `run`."""
+        processor = self.processor
+        return processor.after(self.run(processor.before(raw)))
 
     @property
     def placement(self) -> Placement | None:
@@ -54,6 +69,7 @@ class Session:
     def close(self) -> None:
         """Gives the runtime's memory back; `run` refuses afterwards."""
         self._close()
+        self.processor.close()
         self._held = None
 
     def __enter__(self) -> "Session":

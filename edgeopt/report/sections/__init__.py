@@ -11,6 +11,7 @@ from edgeopt.report.sections import (
     memory,
     nodes,
     operators,
+    processing,
     reproduce,
     speed,
     stages,
@@ -20,6 +21,7 @@ from edgeopt.report.sections import (
 SECTIONS = (
     verdict.section,
     speed.section,
+    processing.section,
     stages.section,
     memory.section,
     accuracy.section,
