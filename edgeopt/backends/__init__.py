@@ -1,7 +1,5 @@
 """What runs models; a new backend is one file, one line here, one test file."""
 
-from difflib import get_close_matches
-
 from edgeopt.backends.base import Backend
 from edgeopt.backends.null import BACKEND as NULL
 from edgeopt.backends.onnxruntime.coreml import BACKEND as ONNXRUNTIME_COREML
@@ -43,6 +41,8 @@ def backend_named(name: str) -> Backend:
     names = [backend.name for backend in BACKENDS]
     # What was not written to the end comes before what looks alike.
     begun = [known for known in names if known.startswith(name)]
+    from difflib import get_close_matches
+
     near = begun or get_close_matches(name, names, 1, 0.5)
     hint = f"Did you mean '{near[0]}'?" if near else f"The backends are: {', '.join(names)}."
     raise UsageError(f"There is no backend '{name}'.", hint)

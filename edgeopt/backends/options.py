@@ -1,6 +1,5 @@
 """Options as written by a user or a search, checked against a backend's own struct, and what they mean."""
 
-from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Annotated, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -64,6 +63,8 @@ def read_options(kind: type[_Struct], options: Options, backend: str) -> _Struct
 
 
 def nearest(word: str, words: tuple[str, ...]) -> str:
+    from difflib import get_close_matches
+
     near = get_close_matches(word, words, 1, 0.5)
     return f"Did you mean '{near[0]}'?" if near else f"It takes: {', '.join(words)}."
 

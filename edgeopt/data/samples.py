@@ -1,7 +1,7 @@
 """Samples: arrays by input name, checked against the model's inputs; written and read back for trials."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from zipfile import ZipFile, ZipInfo
 
@@ -9,6 +9,8 @@ import numpy as np
 
 from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.errors import DataError, said_by
+
+_SIZES = ".sizes.npy"
 
 HOW = (
     "Data is an .npz file (or a folder of .npy files) with one array per model input, "
@@ -24,6 +26,8 @@ class Samples:
     ranks: Mapping[str, int]
     ignored: tuple[str, ...] = ()
     """Arrays in the data that are no input of the model (labels, say)."""
+    sizes: Mapping[str, Array] = field(default_factory=dict)
+    """Of inputs whose samples differ in size, the shape of each sample: that corner of its array is the sample."""
 
     def __len__(self) -> int:
         return len(next(iter(self.arrays.values()))) if self.arrays else 1  # a run without inputs
@@ -35,17 +39,21 @@ class Samples:
     def _one(self, name: str, index: int) -> Array:
         array = self.arrays[name]
         one = array[index]
+        if name in self.sizes:
+            corner = tuple(slice(size) for size in self.sizes[name][index].tolist())
+            return np.ascontiguousarray(one[corner])
         # array[index] of a 1-d array is a numpy scalar, which runtimes reject.
         return np.asarray(one[None] if array.ndim == self.ranks[name] else one)
 
     def shapes(self) -> dict[str, list[int]]:
-        """The shape of each input in every run."""
+        """The shape of each input in every run; in the first, where samples differ."""
         return {name: list(array.shape) for name, array in self.feeds(0).items()}
 
     def __getitem__(self, indices: range) -> "Samples":
         """Some of the samples, without copying them."""
         part = slice(indices.start, indices.stop)
-        return Samples({n: a[part] for n, a in self.arrays.items()}, self.ranks, self.ignored)
+        arrays, sizes = ({n: a[part] for n, a in these.items()} for these in (self.arrays, self.sizes))
+        return Samples(arrays, self.ranks, self.ignored, sizes)
 
 
 def check_samples(arrays: Mapping[str, Array], inputs: tuple[TensorInfo, ...], what: str = "the data") -> Samples:
@@ -122,8 +130,10 @@ def _array(name: str, sample: int, value: object) -> Array:
 def save_samples(samples: Samples, folder: Path) -> None:
     """Writes the samples as plain .npy files, which trials map into memory without copying."""
     folder.mkdir(parents=True, exist_ok=True)
-    for position, array in enumerate(samples.arrays.values()):
+    for position, (name, array) in enumerate(samples.arrays.items()):
         np.save(folder / f"{position}.npy", np.ascontiguousarray(array), allow_pickle=False)
+        if name in samples.sizes:
+            np.save(folder / f"{position}{_SIZES}", samples.sizes[name], allow_pickle=False)
     rows = [f"{samples.ranks[name]} {name}" for name in samples.arrays]
     (folder / "names").write_text("\n".join(rows), encoding="utf-8")
 
@@ -133,7 +143,9 @@ def open_samples(folder: Path) -> Samples:
     text = (folder / "names").read_text(encoding="utf-8")
     rows = [line.split(" ", 1) for line in text.split("\n")] if text else []
     arrays = {name: np.load(folder / f"{k}.npy", mmap_mode="r") for k, (_, name) in enumerate(rows)}
-    return Samples(arrays, {name: int(rank) for rank, name in rows})
+    files = {name: folder / f"{k}{_SIZES}" for k, (_, name) in enumerate(rows)}
+    sizes = {name: np.load(file) for name, file in files.items() if file.is_file()}
+    return Samples(arrays, {name: int(rank) for rank, name in rows}, sizes=sizes)
 
 
 def write_archive(path: Path, arrays: Mapping[str, Array]) -> None:

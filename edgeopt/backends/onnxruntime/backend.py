@@ -4,7 +4,6 @@ from pathlib import Path
 
 from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Kernels, Options, Session
 from edgeopt.backends.onnxruntime.availability import available
-from edgeopt.backends.onnxruntime.op_times import op_times
 from edgeopt.backends.onnxruntime.provider import Provider
 from edgeopt.backends.onnxruntime.session import load_session
 from edgeopt.backends.onnxruntime.times import provider_times
@@ -29,6 +28,8 @@ def backend_of(provider: Provider) -> Backend:
         custom_ops: tuple[str, ...] = (),
         limit_s: float = 5.0,
     ) -> Kernels:
+        from edgeopt.backends.onnxruntime.op_times import op_times
+
         _require(provider)
         return op_times(provider, path, options, feeds, runs, custom_ops, limit_s)
 

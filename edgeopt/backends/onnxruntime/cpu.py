@@ -1,12 +1,10 @@
 """ONNX Runtime on the processor."""
 
-from functools import partial
 from pathlib import Path
 
-from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Options, Session
+from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Kernels, Options, Session
 from edgeopt.backends.onnxruntime.availability import RUNTIMES
 from edgeopt.backends.onnxruntime.coverage import cpu_coverage
-from edgeopt.backends.onnxruntime.op_times import op_times
 from edgeopt.backends.onnxruntime.options import OrtOptions
 from edgeopt.backends.onnxruntime.provider import CPU, Provider
 from edgeopt.backends.onnxruntime.session import load_session
@@ -37,6 +35,19 @@ def times(path: Path, options: Options, feeds: Feeds, custom_ops: tuple[str, ...
     return provider_times(PROVIDER, path, options, feeds, custom_ops)
 
 
+def timed(
+    path: Path,
+    options: Options,
+    feeds: Feeds,
+    runs: int = 20,
+    custom_ops: tuple[str, ...] = (),
+    limit_s: float = 5.0,
+) -> Kernels:
+    from edgeopt.backends.onnxruntime.op_times import op_times
+
+    return op_times(PROVIDER, path, options, feeds, runs, custom_ops, limit_s)
+
+
 BACKEND = Backend(
     name=NAME,
     title=PROVIDER.title,
@@ -46,6 +57,6 @@ BACKEND = Backend(
     load=load,
     options=OrtOptions,
     times=times,
-    op_times=partial(op_times, PROVIDER),
+    op_times=timed,
     package="onnxruntime",
 )

@@ -4,7 +4,6 @@ TensorRT names its engines by the structure of a model, not by its weights, and 
 of itself, another GPU or other options: so each model has a folder of its own for all that an engine depends on.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -50,6 +49,7 @@ def external_files(model: Path) -> tuple[str, ...]:
 
 
 def _digest(model: Path, versions_of: tuple[str, ...], more: Mapping[str, str]) -> str:
+    import hashlib
     from importlib.metadata import distributions
 
     digest = hashlib.sha256()

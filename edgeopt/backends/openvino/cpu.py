@@ -5,7 +5,6 @@ from pathlib import Path
 from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Kernels, Options, Session
 from edgeopt.backends.openvino.coverage import device_coverage
 from edgeopt.backends.openvino.devices import package_available
-from edgeopt.backends.openvino.op_times import op_times
 from edgeopt.backends.openvino.options import OpenVinoOptions, cpu_aim
 from edgeopt.backends.openvino.session import load_session
 from edgeopt.backends.options import read_options
@@ -35,6 +34,8 @@ def timed(
     custom_ops: tuple[str, ...] = (),
     limit_s: float = 5.0,
 ) -> Kernels:
+    from edgeopt.backends.openvino.op_times import op_times
+
     chosen = read_options(OpenVinoOptions, options, NAME)
     return op_times(path, cpu_aim(chosen), chosen, feeds, runs, custom_ops, limit_s)
 

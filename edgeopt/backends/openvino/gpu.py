@@ -8,7 +8,6 @@ import msgspec
 from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Kernels, Options, Session
 from edgeopt.backends.openvino.coverage import device_coverage
 from edgeopt.backends.openvino.devices import device_available
-from edgeopt.backends.openvino.op_times import op_times
 from edgeopt.backends.openvino.options import (
     Aim,
     Count,
@@ -118,6 +117,8 @@ def timed(
     custom_ops: tuple[str, ...] = (),
     limit_s: float = 5.0,
 ) -> Kernels:
+    from edgeopt.backends.openvino.op_times import op_times
+
     chosen = read_options(GpuOptions, options, NAME)
     return op_times(path, gpu_aim(chosen), chosen, feeds, runs, custom_ops, limit_s)
 

@@ -10,6 +10,7 @@ from edgeopt.backends.options import about
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Shapes = dict[str, tuple[Count, ...]]
+Sizes = dict[str, tuple[Count, ...]]
 
 Hint = Literal["latency", "throughput"]
 Priority = Literal["", "low", "medium", "high"]
@@ -38,6 +39,37 @@ class SharedOptions(msgspec.Struct, frozen=True):
 
     shapes: Annotated[
         Shapes, about("Inputs fixed to these shapes for speed; feeds of other shapes still run, only slower")
+    ] = {}
+    buckets: Annotated[
+        Sizes,
+        about(
+            "Sizes of open dimensions, by a name for each: a program for every size is prepared at loading, and "
+            "runs the feeds of that size"
+        ),
+    ] = {}
+    bucket_axes: Annotated[
+        Sizes, about("For `buckets`: the axes of each input that a dimension is, by `DIMENSION:INPUT`")
+    ] = {}
+    bucket_cuts: Annotated[
+        Sizes,
+        about(
+            "For `buckets`: inputs between two sizes are filled up with zeros, and these axes of each output are "
+            "cut back, by `DIMENSION:OUTPUT`; only where that was proved to change nothing"
+        ),
+    ] = {}
+    bucket_fill: Annotated[
+        Sizes,
+        about(
+            "For `buckets`: for each size the least input that is filled up to it; below that, the program with "
+            "open shapes is quicker and runs it"
+        ),
+    ] = {}
+    bucket_mask: Annotated[
+        Sizes,
+        about(
+            "For `buckets`: the input, with its axis, whose zeros leave places out: those at the end are cut off "
+            "down to the next size, and rows of zeros alone are not filled up; only where that was proved, too"
+        ),
     ] = {}
     cache_dir: Annotated[
         str,

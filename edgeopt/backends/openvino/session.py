@@ -125,7 +125,9 @@ class OpenVinoSession:
     def _run_checked(self, feeds: Feeds) -> dict[str, Array]:
         if self._closed:
             raise closed()
-        arrays = prepare(self.inputs, feeds)
+        return self._run_prepared(prepare(self.inputs, feeds))
+
+    def _run_prepared(self, arrays: dict[str, Array]) -> dict[str, Array]:
         program = self._program_for(arrays)
         try:
             lane = program.take()
@@ -179,7 +181,13 @@ def load_session(
     known = None if aim.device == "CPU" else places(runtime, model, aim)
     if strict:
         aim = aim._replace(config={**aim.config, **aim.strict_config})
-    session = OpenVinoSession(runtime, model, aim, dict(options.shapes), known)
+    session: OpenVinoSession
+    if options.buckets:
+        from edgeopt.backends.openvino.bucketed import bucketed
+
+        session = bucketed(runtime, model, aim, options, known)
+    else:
+        session = OpenVinoSession(runtime, model, aim, dict(options.shapes), known)
     if strict:
         refuse_fallback(session.placement, path)
     return session

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,31 +28,42 @@ class Slice:
     """Since the begin; in their order, also where several threads ran."""
     events: tuple[dict[str, int], dict[str, int]]
     """What was counted before and after."""
+    first: int = 0
+    """The place in the rotation of the first run that counts, where one thread ran."""
+    following: int = 0
+    """And that of the run which would have come next."""
 
 
 def time_slice(
-    run: Run, turns: Sequence[Any], slice_ms: float, concurrency: int = 1, count: Count | None = None
+    run: Run,
+    turns: Sequence[Any],
+    slice_ms: float,
+    concurrency: int = 1,
+    count: Count | None = None,
+    place: int = 0,
 ) -> Slice:
     """`run` is given each of `turns` in rotation; every thread has its own place in it.
 
-    Raises what `run` raises.
+    One thread begins at `place`. Raises what `run` raises.
     """
     if concurrency == 1:
-        return _one_thread(run, turns, slice_ms, count)
+        return _one_thread(run, turns, slice_ms, count, place)
     return _threads(run, turns, slice_ms, concurrency, count)
 
 
-def _one_thread(run: Run, turns: Sequence[Any], slice_ms: float, count: Count | None) -> Slice:
+def _one_thread(run: Run, turns: Sequence[Any], slice_ms: float, count: Count | None, place: int) -> Slice:
     begin = time.perf_counter_ns()
     warm_until, end = _limits(begin, slice_ms)
     before = count() if count else {}
-    warm = _laps(run, turns, 0, warm_until)
+    warm = _laps(run, turns, place, warm_until)
+    first = place + len(warm[0])
     if warm[1][-1] >= end:  # a run longer than the slice
-        laps = (warm[0][-1:], warm[1][-1:])
+        laps, first = (warm[0][-1:], warm[1][-1:]), first - 1
     else:
         before = count() if count else {}
-        laps = _laps(run, turns, len(warm[0]), end)
-    return _slice([laps], (before, count() if count else {}))
+        laps = _laps(run, turns, first, end)
+    made = _slice([laps], (before, count() if count else {}))
+    return replace(made, first=first % len(turns), following=(first + len(laps[0])) % len(turns))
 
 
 def _threads(run: Run, turns: Sequence[Any], slice_ms: float, concurrency: int, count: Count | None) -> Slice:

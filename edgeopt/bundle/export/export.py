@@ -21,6 +21,15 @@ from edgeopt.version import __version__
 MARK = "edgeopt-export.json"
 """Says what an exported folder is; only a folder with it is ever replaced."""
 README = "README.md"
+_PROCESSING = (
+    "What the bundle does before and after its model is not in this form, which takes and gives what the model "
+    "does: its files are in the bundle's folder processing/, its steps in deployment.toml."
+)
+
+_BUCKETS = (
+    "The programs for several sizes (buckets) that the bundle holds are not in this form: it is slower on sizes "
+    "other than the usual one, and gives the same answers. edgeopt.load on the bundle itself has them."
+)
 
 
 class Export(msgspec.Struct, frozen=True):
@@ -84,6 +93,10 @@ def export(path: Path, form: str, out: Path, emit: Emit, max_batch_size: int | N
     with draft(target) as folder:
         emit(Progress("writing", chosen.name))
         made = chosen.write(order, folder)
+        if order.bundle.deployment.run.options.get("buckets"):
+            made.notes.append(_BUCKETS)
+        if order.bundle.deployment.processing is not None:
+            made.notes.append(_PROCESSING)
         (folder / README).write_text(readme(order, chosen, made), encoding="utf-8")
         files = _files(folder)
         (folder / MARK).write_bytes(_mark(order, chosen, made, files))

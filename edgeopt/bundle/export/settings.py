@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from edgeopt.backends.buckets import OPTIONS as BUCKETS
 from edgeopt.backends.onnxruntime.cpu import PROVIDER as CPU
 from edgeopt.backends.onnxruntime.cuda import PROVIDER as CUDA
 from edgeopt.backends.onnxruntime.directml import PROVIDER as DIRECTML
@@ -127,12 +128,15 @@ def openvino_settings(order: Order) -> OpenVinoSettings:
 
 def options_text(order: Order) -> str:
     """The options for people: `threads=1, precision=bf16`; or that there are none."""
-    listed = [f"{name}={option_text(value)}" for name, value in order.bundle.deployment.run.options.items()]
+    options = order.bundle.deployment.run.options
+    # Of buckets their sizes say enough.
+    listed = [f"{n}={option_text(v, n)}" for n, v in options.items() if n == "buckets" or n not in BUCKETS]
     return ", ".join(listed) if listed else "no options: the runtime's own choices"
 
 
-def option_text(value: object) -> str:
-    """One value for people."""
+def option_text(value: object, name: str = "") -> str:
+    """One value for people; `name` is that of the option."""
     if isinstance(value, dict):
-        return ", ".join(f"{name}:{'x'.join(map(str, shape))}" for name, shape in value.items())
+        mark = "," if name in BUCKETS else "x"
+        return ", ".join(f"{key}:{mark.join(map(str, sizes))}" for key, sizes in value.items())
     return str(value).lower() if isinstance(value, bool) else str(value)

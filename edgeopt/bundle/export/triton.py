@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgeopt.backends.base import Array, TensorInfo
+from edgeopt.backends.buckets import OPTIONS as BUCKETS
 from edgeopt.bundle.export.base import Format, Made, Order, refuse
 from edgeopt.bundle.export.checking import check_model, ports
 from edgeopt.bundle.export.models import copy_model
@@ -81,7 +82,9 @@ def _openvino(order: Order, place: Path, made: Made) -> dict[str, object]:
             "Use --to runner.",
         )
     batch = order.max_batch_size or 0
-    shapes = _fixed(made, model, settings.shapes, batch)
+    # A bundle with buckets is for other sizes, too.
+    bucketed = "buckets" in order.bundle.deployment.run.options
+    shapes = _fixed(made, model, {} if bucketed else settings.shapes, batch)
     saved = save(order, model, place / "model.xml")
     inputs, outputs = _sayable(order, *ports(order, saved, order.backend))
     scalar = next((port.name for port in inputs if not port.shape), None)
@@ -93,11 +96,13 @@ def _openvino(order: Order, place: Path, made: Made) -> dict[str, object]:
     if batch and (closed := open_axis([*inputs, *outputs])):
         raise refuse(order, NAME, f"it takes no batches: {closed}", "Leave out --max-batch-size.")
     words = openvino_words(order, settings.device)
-    words.carried |= {"shapes"} if shapes or not settings.shapes else set()
+    words.carried |= {"shapes"} if shapes or bucketed or not settings.shapes else set()
+    words.carried |= set(BUCKETS)  # which the notes of every form speak of
     if batch:
         words.parameters["ENABLE_BATCH_PADDING"] = "YES"
     carried = {name: value for name, value in order.bundle.deployment.run.options.items() if name in words.carried}
-    carried.pop("shapes", None)  # in the model itself by now
+    for name in ("shapes", *BUCKETS):
+        carried.pop(name, None)  # in the model itself by now, or left out
     _say_left_out(order, words, made)
     check_model(order, made, saved, order.backend, carried)
     if batch and not made.not_checked:

@@ -1,0 +1,232 @@
+"""Buckets: sizes of open dimensions for which a program is prepared, and which of them takes which feeds.
+
+What lies between two sizes is filled up with zeros to the larger one, but only along dimensions of which the
+options say what to cut off the outputs again: that it does no harm was proved by whoever wrote them there. All
+else runs in the program with open shapes.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+
+from edgeopt.backends.base import Array, Feeds, TensorInfo
+from edgeopt.errors import UsageError
+
+Sizes = Mapping[str, Sequence[int]]
+"""An option: sizes by dimension, or axes by `DIMENSION:TENSOR`."""
+Shapes = dict[str, tuple[int, ...]]
+Region = tuple[slice, ...]
+
+MOST_PROGRAMS = 64
+OPTIONS = ("buckets", "bucket_axes", "bucket_cuts", "bucket_fill", "bucket_mask")
+
+
+class Dimension(NamedTuple):
+    name: str
+    sizes: tuple[int, ...]
+    """From small to large."""
+    axes: dict[str, tuple[int, ...]]
+    """Of the inputs that have it."""
+    cuts: dict[str, tuple[int, ...]] | None
+    """The axes of each output that follow it; None where nothing may be filled up along it."""
+    fill_from: tuple[int, ...] = ()
+    """For each size the least that is filled up to it; below that, open shapes are quicker. Empty: all are."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Every size up to the largest has a program other than that with open shapes."""
+        if self.cuts is None:
+            return len(self.sizes) == self.sizes[-1]
+        before = (0, *self.sizes)
+        return all(least <= low + 1 for least, low in zip(self.fill_from, before, strict=False))
+
+    def size_of(self, shapes: Mapping[str, tuple[int, ...]]) -> int | None:
+        """None where inputs do not agree."""
+        found = {shapes[name][axis] for name, axes in self.axes.items() for axis in axes}
+        return found.pop() if len(found) == 1 else None
+
+    def bucket_for(self, size: int) -> int | None:
+        """The least that holds so much, where filling up is allowed; else the very size."""
+        bucket = self.holding(size)
+        if bucket is None or bucket == size:
+            return bucket
+        if self.cuts is None or (self.fill_from and size < self.fill_from[self.sizes.index(bucket)]):
+            return None
+        return bucket
+
+    def holding(self, size: int) -> int | None:
+        """The least that holds so much; None above the largest, and for nothing at all."""
+        return next((one for one in self.sizes if one >= size > 0), None)
+
+
+class Fit(NamedTuple):
+    """How feeds of some shapes get into a program of others, and its outputs back."""
+
+    shapes: Shapes
+    regions: dict[str, Region]
+    """Of the inputs that are filled up, the part that is theirs; empty where the shapes are the program's own."""
+    cuts: dict[str, Region]
+    """Of the outputs that became too large, the part that is kept."""
+
+
+class Buckets(NamedTuple):
+    shapes: Shapes
+    """Of all inputs; those axes count that no dimension has."""
+    dimensions: tuple[Dimension, ...]
+    mask: str = ""
+    """The input whose zeros leave places out: it was proved that what stands there does not count."""
+
+    @property
+    def masked(self) -> Dimension | None:
+        """The dimension that the mask runs along, in its second axis."""
+        return next((d for d in self.dimensions if 1 in d.axes.get(self.mask, ())), None)
+
+    @property
+    def programs(self) -> tuple[Shapes, ...]:
+        """The shapes of every program, the largest last."""
+        chosen = product(*(d.sizes for d in self.dimensions))
+        return tuple(
+            self._with(dict(zip((d.name for d in self.dimensions), sizes, strict=True))) for sizes in chosen
+        )
+
+    @property
+    def leave_gaps(self) -> bool:
+        """Whether sizes between the least and the largest need the program with open shapes."""
+        return not all(dimension.is_whole for dimension in self.dimensions)
+
+    def fit(self, given: Mapping[str, tuple[int, ...]]) -> Fit | None:
+        """None where no program takes it; inputs and ranks are known to be right."""
+        wanted: dict[str, int] = {}
+        sizes: dict[str, int] = {}
+        for dimension in self.dimensions:
+            size = dimension.size_of(given)
+            bucket = None if size is None else dimension.bucket_for(size)
+            if size is None or bucket is None:
+                return None
+            wanted[dimension.name], sizes[dimension.name] = bucket, size
+        own = self._with(sizes)
+        if any(given[name] != shape for name, shape in own.items()):
+            return None
+        shapes = self._with(wanted)
+        padded = {name: _corner(own[name]) for name, shape in shapes.items() if shape != own[name]}
+        return Fit(shapes, padded, self._cuts(wanted, sizes) if padded else {})
+
+    def _with(self, sizes: Mapping[str, int]) -> Shapes:
+        shapes = {name: list(shape) for name, shape in self.shapes.items()}
+        for dimension in self.dimensions:
+            for name, axes in dimension.axes.items():
+                for axis in axes:
+                    shapes[name][axis] = sizes[dimension.name]
+        return {name: tuple(shape) for name, shape in shapes.items()}
+
+    def _cuts(self, wanted: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, Region]:
+        kept: dict[str, dict[int, int]] = {}
+        for dimension in self.dimensions:
+            size = sizes[dimension.name]
+            for name, axes in (dimension.cuts or {}).items() if size != wanted[dimension.name] else ():
+                for axis in axes:
+                    kept.setdefault(name, {})[axis] = size
+        return {name: tuple(slice(by.get(axis)) for axis in range(max(by) + 1)) for name, by in kept.items()}
+
+
+def read_buckets(
+    shapes: Mapping[str, Sequence[int]],
+    buckets: Sizes,
+    axes: Sizes,
+    cuts: Sizes,
+    inputs: tuple[TensorInfo, ...],
+    masks: Sizes = MappingProxyType({}),
+    fill: Sizes = MappingProxyType({}),
+) -> Buckets:
+    """The options of these names as one thing; UsageError where they do not fit each other or the model."""
+    known = {info.name: tuple(shapes.get(info.name, info.shape)) for info in inputs}
+    unsized = next(
+        (name for name, shape in known.items() if not all(isinstance(size, int) for size in shape)), None
+    )
+    if unsized is not None:
+        raise _wrong(f"need a size for every axis of '{unsized}'", "Give all of its shape in 'shapes'.")
+    found = tuple(_dimension(name, sizes, axes, cuts, known, fill) for name, sizes in buckets.items())
+    count = int(np.prod([len(d.sizes) for d in found], dtype=np.int64))
+    if count > MOST_PROGRAMS:
+        raise _wrong(f"come to {count} programs", f"Name fewer sizes: {MOST_PROGRAMS} programs at most.")
+    # An axis that is open in the model still has its size in `known` by now.
+    sized = {name: tuple(int(size or 0) for size in shape) for name, shape in known.items()}
+    mask = next(iter(masks), "")
+    made = Buckets(sized, found, mask)
+    if mask and (made.masked is None or dict(masks) != {mask: (1,)}):
+        raise _wrong(f"name the mask '{mask}'", "Name one input with its axis 1, along which a dimension runs.")
+    return made
+
+
+class Masked(NamedTuple):
+    """Cuts off what a mask leaves out at the end of all rows, down to the next bucket."""
+
+    mask: str
+    dimension: Dimension
+
+    def shortened(self, feeds: Feeds) -> Feeds | None:
+        """None where a row keeps nothing: then models look at all places alike, and their number counts."""
+        held = feeds[self.mask] != 0
+        if held.ndim != 2 or not held.any(axis=1).all():
+            return None
+        size = held.shape[1]
+        bucket = self.dimension.holding(size - int(held[:, ::-1].argmax(axis=1).min()))
+        # Outputs that follow the dimension have an answer for each place, also for those that are left out.
+        if bucket is None or bucket >= size or any((self.dimension.cuts or {}).values()):
+            return feeds
+        if self.dimension.size_of({name: array.shape for name, array in feeds.items()}) is None:
+            return feeds
+        found = dict(feeds)
+        for name, axes in self.dimension.axes.items():
+            found[name] = feeds[name][tuple(slice(bucket if k in axes else None) for k in range(feeds[name].ndim))]
+        return found
+
+
+def fill_up(array: Array, shape: tuple[int, ...], region: Region) -> Array:
+    """The array in a corner of a larger one, zeros around it."""
+    larger = np.zeros(shape, array.dtype)
+    larger[region] = array
+    return larger
+
+
+def cut_back(results: dict[str, Array], cuts: Mapping[str, Region]) -> None:
+    for name, region in cuts.items():
+        # A copy: what is kept must not hold what is cut off in memory.
+        results[name] = results[name][region].copy()
+
+
+def _dimension(
+    name: str, sizes: Sequence[int], axes: Sizes, cuts: Sizes, known: Mapping[str, tuple[object, ...]], fill: Sizes
+) -> Dimension:
+    if not sizes or min(sizes) < 1:
+        raise _wrong(f"give '{name}' no sizes from 1", "Give some, such as 16, 32, 64.")
+    mine = _of(name, axes)
+    if not mine:
+        raise _wrong(f"name '{name}', of which no input is said to have it", f"Give '{name}:INPUT' its axes.")
+    for tensor, places in mine.items():
+        if tensor not in known:
+            raise _wrong(f"name the input '{tensor}'", f"The inputs are: {', '.join(known)}.")
+        if not places or not all(0 <= place < len(known[tensor]) for place in places):
+            raise _wrong(f"name no axes of '{tensor}'", f"It has {len(known[tensor])}, counted from 0.")
+    ordered, fill_from = tuple(sorted(set(sizes))), tuple(fill.get(name, ()))
+    if fill_from and len(fill_from) != len(ordered):
+        raise _wrong(
+            f"give '{name}' {len(fill_from)} sizes to fill up from", f"Give one for each of {len(ordered)}."
+        )
+    return Dimension(name, ordered, mine, _of(name, cuts) or None, fill_from)
+
+
+def _of(dimension: str, axes: Sizes) -> dict[str, tuple[int, ...]]:
+    begin = f"{dimension}:"
+    return {key.removeprefix(begin): tuple(places) for key, places in axes.items() if key.startswith(begin)}
+
+
+def _corner(shape: tuple[int, ...]) -> Region:
+    return tuple(slice(size) for size in shape)
+
+
+def _wrong(what: str, hint: str) -> UsageError:
+    return UsageError(f"The options for buckets {what}, which does not fit the model.", hint)
