@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 import msgspec
+import numpy as np
 
 from edgeopt.bench.host import Child, TrialHost
 from edgeopt.bench.messages import (
@@ -32,6 +33,7 @@ _ACCELERATORS = ("cuda", "tensorrt", "gpu", "npu", "qnn", "coreml", "directml")
 _LOAD_S_A_BYTE = 0.15 / 2**20
 # Percentiles of the last runs need no more.
 _KEPT_RUNS = 20_000
+_KEPT_SLICES = 200
 
 
 class Side(msgspec.Struct, frozen=True):
@@ -48,7 +50,7 @@ class Side(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Contender:
-    """A loaded trial that takes part, and the median latency of each of its slices."""
+    """A loaded trial that takes part, and what each of its slices comes down to: the median latency, mostly."""
 
     name: str
     child: Child
@@ -61,6 +63,15 @@ class Contender:
     error: TrialError | None = None
     """The failure with its hint and code."""
     concurrency: int = 1
+    batch: int = 1
+    by_sample: bool = False
+    """A slice comes down to the time by sample, the inverse of its throughput, and not to that of a run."""
+    laps: list[tuple[int, tuple[float, ...]]] = field(default_factory=list)
+    """The latencies of each slice, with the place in the rotation of samples at which they begin."""
+    run_ms: float = 0.0
+    """The median latency of a run in the latest slice."""
+    joules: list[float] = field(default_factory=list)
+    """What a run took of the device's energy, in each stretch that was metered."""
 
     def patience_s(self, runs: int) -> float:
         """How long so many runs may take before the trial counts as hung."""
@@ -111,7 +122,7 @@ def enter(
     except BaseException:
         child.close()
         raise
-    return Contender(name, child, answer, memory=answer.memory, concurrency=concurrency)
+    return Contender(name, child, answer, memory=answer.memory, concurrency=concurrency, batch=load.batch)
 
 
 def enter_side(host: TrialHost, side: Side, timeout_s: float | None = None) -> Contender:
@@ -162,13 +173,24 @@ def accept(contender: Contender, answer: Answer) -> Timed | None:
         contender.failure = contender.error.message
         return None
     contender.latencies_ms = [*contender.latencies_ms, *answer.latencies_ms][-_KEPT_RUNS:]
+    contender.laps = [*contender.laps, (answer.first, answer.latencies_ms)][-_KEPT_SLICES:]
     contender.memory = answer.memory
+    contender.run_ms = float(np.median(answer.latencies_ms))
     return answer
 
 
-def save_outputs(contender: Contender, first: int, count: int, out_path: str, timeout_s: float) -> None:
+def figure_ms(contender: Contender, answer: Timed) -> float:
+    """What a slice comes down to; less is better."""
+    if not contender.by_sample:
+        return contender.run_ms
+    return 1e3 * answer.seconds / (len(answer.latencies_ms) * contender.batch)
+
+
+def save_outputs(
+    contender: Contender, first: int, count: int, out_path: str, timeout_s: float, batch: int = 1
+) -> None:
     """Has a contender run samples and save their outputs; raises TrialError with the reason when it cannot."""
-    answer = ask(contender.child, Outputs(first, count, out_path), timeout_s)
+    answer = ask(contender.child, Outputs(first, count, out_path, batch), timeout_s)
     if not isinstance(answer, Saved):
         raise failed(answer)
 

@@ -25,6 +25,8 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     """Count hardware events during slices."""
     patience_s: float = 50.0
     """How long a program may take to say that it is ready: a little less than its answer is waited for."""
+    batch: int = 1
+    """So many samples go into each run."""
 
 
 class Describe(msgspec.Struct, frozen=True, tag="describe"):
@@ -51,6 +53,8 @@ class Outputs(msgspec.Struct, frozen=True, tag="outputs"):
     first: int
     count: int
     out_path: str
+    batch: int = 1
+    """So many go into one run; each has an answer of its own all the same."""
 
 
 class Watch(msgspec.Struct, frozen=True, tag="watch"):
@@ -72,7 +76,14 @@ class Places(msgspec.Struct, frozen=True, tag="places"):
     load: Load
 
 
-Request = Load | Describe | Time | Outputs | Watch | Places
+class TimeStages(msgspec.Struct, frozen=True, tag="time-stages"):
+    """Time what a bundle does before its model, the model, and what it does after it, apart."""
+
+    bundle_path: str
+    seconds: float
+
+
+Request = TimeStages | Load | Describe | Time | Outputs | Watch | Places
 
 
 class DeviceMemory(msgspec.Struct, frozen=True):
@@ -138,6 +149,8 @@ class Timed(msgspec.Struct, frozen=True, tag="timed"):
     """When each of the runs began, since `begin_s`."""
     counters: dict[str, int] = {}
     """Hardware events by name (`instructions`, `cache_misses`, ...), over what is reported."""
+    first: int = 0
+    """The place in the rotation of samples of the first run that is reported, where they differ in size."""
 
 
 class Saved(msgspec.Struct, frozen=True, tag="saved"):
@@ -164,7 +177,21 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     hint: str = ""
 
 
-Answer = Placed | Loaded | Described | Timed | Saved | Watched | Failed
+class StageTimes(msgspec.Struct, frozen=True):
+    """Medians over runs that did one after the other, in one process."""
+
+    inference_ms: float
+    runs: int
+    pre_ms: float | None = None
+    """None where there is none, or no sample of what it takes."""
+    post_ms: float | None = None
+
+
+class Staged(msgspec.Struct, frozen=True, tag="staged"):
+    times: StageTimes
+
+
+Answer = Staged | Placed | Loaded | Described | Timed | Saved | Watched | Failed
 
 decode_request = msgspec.json.Decoder(Request).decode
 decode_answer = msgspec.json.Decoder(Answer).decode

@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 from edgeopt.backends.base import Placement
-from edgeopt.bench.messages import Memory
+from edgeopt.bench.messages import Memory, StageTimes
 from edgeopt.bench.stats import Interval
 
 SCHEMA = 1
@@ -100,6 +100,8 @@ class SideReport(msgspec.Struct, frozen=True):
     energy: Energy | None = None
     counters_per_run: dict[str, float] = {}
     slices: tuple[Slice, ...] = ()
+    stages: StageTimes | None = None
+    """Of a bundle that processes: before, inference, after, apart from all other figures."""
     failure: str | None = None
     """How it ended, where it did not go on to the end: crashed, hung, too much memory."""
     failure_code: str = ""

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from edgeopt.bench.contender import Contender, take_slice
+from edgeopt.bench.contender import Contender, figure_ms, take_slice
 from edgeopt.bench.stats import Interval, bootstrap_median, paired_ratios
 from edgeopt.errors import TrialError
 
@@ -47,7 +47,7 @@ def run_rounds(contenders: list[Contender], rounds: int, span_ms: float, first: 
         for contender in in_turn(running, position):
             answer = take_slice(contender, span_ms)
             if answer is not None:
-                taken[id(contender)] = float(np.median(answer.latencies_ms))
+                taken[id(contender)] = figure_ms(contender, answer)
         for contender in running:
             if contender.failure is None:
                 contender.slices_ms.append(taken[id(contender)])

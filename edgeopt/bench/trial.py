@@ -23,13 +23,16 @@ from edgeopt.bench.messages import (
     Places,
     Request,
     Saved,
+    Staged,
     Time,
     Timed,
+    TimeStages,
     Watch,
     decode_request,
 )
 from edgeopt.bench.processes.serve import serve
 from edgeopt.bench.trials.affinity import keep_to
+from edgeopt.bench.trials.batches import answers, in_batches
 from edgeopt.bench.trials.device_memory import open_gauge
 from edgeopt.bench.trials.laps import time_slice
 from edgeopt.bench.trials.openers import Loads, Opener, describe, opener, times_by_place
@@ -53,6 +56,8 @@ class Trial:
         self.phases = Phases()
         self.counters: Counters | None = None
         self.pace: Pace | None = None
+        self.place = 0
+        """In the rotation, where the next slice begins if samples differ in size."""
 
     def answer(self, request: Request) -> Answer:
         if isinstance(request, Load):
@@ -60,6 +65,10 @@ class Trial:
         if isinstance(request, Describe):
             session = describe(request)
             return Described(session.inputs, session.outputs)
+        if isinstance(request, TimeStages):
+            from edgeopt.processing.timing import time_stages
+
+            return Staged(time_stages(Path(request.bundle_path), request.seconds))
         if isinstance(request, Places):
             return Placed(times_by_place(request.load))
         if self.session is None or self.opener is None:
@@ -83,6 +92,7 @@ class Trial:
         count = rotated(self.samples)
         # Copies, not views of the mapped file: a page fault is not the model's latency.
         rotation = [{n: np.array(a) for n, a in self.samples.feeds(k).items()} for k in range(count)]
+        rotation = in_batches(rotation, request.batch)
         # They count the threads that are started after them.
         warnings = self._open_counters() if request.counters else ()
         phases = Phases()
@@ -131,7 +141,10 @@ class Trial:
         if request.concurrency > 1 and opened.no_threads:
             return Failed("usage", opened.no_threads)
         count = self.counters.read if self.counters else None
-        taken = time_slice(session.run, opened.turns, request.slice_ms, request.concurrency, count)
+        # Slow runs would never come to the last sizes if every slice began with the first.
+        place = self.place if self.samples is not None and self.samples.sizes else 0
+        taken = time_slice(session.run, opened.turns, request.slice_ms, request.concurrency, count, place)
+        self.place = taken.following
         self.phases.slice_ended()
         return Timed(
             taken.latencies_ms,
@@ -140,11 +153,13 @@ class Trial:
             taken.seconds,
             taken.starts_ms,
             difference(*taken.events),
+            taken.first,
         )
 
     def _outputs(self, session: Loads, request: Outputs) -> Answer:
         assert self.samples is not None  # noqa: S101 - a loaded session has samples
-        runs = [session.run(self.samples.feeds(k)) for k in range(request.first, request.first + request.count)]
+        samples = [self.samples.feeds(k) for k in range(request.first, request.first + request.count)]
+        runs = answers(session.run, samples, request.batch)
         arrays = {f"{position}/{name}": array for position, run in enumerate(runs) for name, array in run.items()}
         write_archive(Path(request.out_path), arrays)
         return Saved(request.out_path)

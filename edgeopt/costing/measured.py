@@ -5,8 +5,10 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt.bench.calls import Calls
 from edgeopt.bench.duties.records import ConcurrencyReport, ConcurrencySide, Level, SustainedReport
 from edgeopt.bench.report import Comparison, ContestReport, SideReport
+from edgeopt.bundle.deployment import Evidence as Proof
 from edgeopt.bundle.read import read_bundle
 from edgeopt.costing.records import Evidence, Measured, Span
 from edgeopt.errors import BundleError, InputError
@@ -31,26 +33,31 @@ def of_bundle(path: Path) -> Measured:
             f"The bundle '{path.name}' holds no evidence, so nothing is known of its speed.",
             "Measure it now with --measure, or make it again with edgeopt optimize.",
         )
-    figures = (proof.baseline_ms, proof.latency_ms, proof.speedup)
+    figures = (proof.baseline_ms, proof.latency_ms, proof.speedup, *_throughputs(proof))
     if not all(value > 0 and math.isfinite(1e3 / value) for value in figures):
         raise BundleError(
             f"The evidence of the bundle '{path.name}' makes no sense: a time or speed-up is no number above 0.",
             "Measure it now with --measure, or make it again with edgeopt optimize.",
         )
+    load = proof.load
     return Measured(
         source=str(path),
         evidence="bundle",
         side=f"{path.name} on {deployment.run.backend}",
-        runs_per_s=1e3 / proof.latency_ms,
-        how=_ALONE,
-        counted=False,
+        runs_per_s=1e3 / proof.latency_ms if load is None else load.samples_per_s,
+        how=_ALONE if load is None else str(Calls(load.callers, load.batch)),
+        counted=load is not None,
         baseline=proof.baseline,
-        baseline_runs_per_s=1e3 / proof.baseline_ms,
+        baseline_runs_per_s=1e3 / proof.baseline_ms if load is None else load.baseline_samples_per_s,
         speedup=Span(proof.speedup, proof.speedup_low, proof.speedup_high),
         verdict=proof.verdict,
         device=dict(deployment.device),
         measured_at=deployment.created,
     )
+
+
+def _throughputs(proof: Proof) -> tuple[float, ...]:
+    return () if proof.load is None else (proof.load.samples_per_s, proof.load.baseline_samples_per_s)
 
 
 def of_saved_run(path: Path, against: str | None) -> Measured:

@@ -1,14 +1,9 @@
 """What this process holds on NVIDIA GPUs, as NVML counts it. Tested with a stand-in; not run on hardware."""
 
 import importlib
-import logging
 import os
 from collections.abc import Collection
 from typing import Any
-
-from edgeopt.hw.nvml import sentence
-
-_log = logging.getLogger(__name__)
 
 ON_NVIDIA = ("onnxruntime-cuda", "onnxruntime-tensorrt")
 """The backends that hold memory there; NVML is not even imported for others."""
@@ -29,7 +24,7 @@ class DeviceGauge:
             try:
                 processes = _running(self._nvml)(handle)
             except Exception as error:  # noqa: BLE001 - a foreign library; the reason goes to the trial's log
-                _log.warning("%s", sentence(error))
+                _warn(error)
                 continue
             own += [process.usedGpuMemory for process in processes if process.pid in pids]
         known = [size for size in own if size is not None]  # Windows names the process but not its memory
@@ -45,8 +40,16 @@ def open_gauge(backend: str) -> DeviceGauge | None:
         nvml.nvmlInit()
         return DeviceGauge(nvml)
     except Exception as error:  # noqa: BLE001 - as above
-        _log.warning("%s", sentence(error))
+        _warn(error)
         return None
+
+
+def _warn(error: Exception) -> None:
+    import logging
+
+    from edgeopt.hw.nvml import sentence
+
+    logging.getLogger(__name__).warning("%s", sentence(error))
 
 
 def _running(nvml: Any) -> Any:  # noqa: ANN401 - as above
