@@ -11,7 +11,8 @@ EdgeoptError
 ├── MissingError          exit 5   a runtime or a device is not here
 │   └── MissingExtraError          an optional dependency is not installed
 ├── VerificationError     exit 6   the outcome is not what it must be
-└── TrialError            exit 1   a trial ended in a way that nobody handled
+├── TrialError            exit 1   a trial ended in a way that nobody handled
+└── StoppedError          exit 130 asked to end before there was anything to hand out
 
 Terminated                exit 143 SIGTERM; a BaseException, like KeyboardInterrupt (exit 130)
 """
@@ -95,6 +96,11 @@ class TrialError(EdgeoptError):
         if code:
             self.code = code
             self.exit_code = exit_code_of(code)
+
+
+class StoppedError(EdgeoptError):
+    exit_code = EXIT_CANCELLED
+    code = "cancelled"
 
 
 def exit_code_of(code: str, tree: type[EdgeoptError] = EdgeoptError) -> int:

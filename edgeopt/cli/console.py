@@ -32,14 +32,16 @@ def execute(
     show: "Callable[[Outcome, Console], None]",
     json: bool = False,
     left_behind: str = "nothing was changed",
+    interrupt: Callable[[], bool] | None = None,
 ) -> None:
     """Does a command's work, tells what happens on the way, and leaves with the right exit code.
 
-    `left_behind` says how things stand after it was cancelled.
+    `left_behind` says how things stand after it was cancelled. `interrupt` is asked at the first Ctrl-C: whether
+    the work ends by itself now, with something to show; the second one ends it at once.
     """
     voice = JsonLines() if json else People()
     try:
-        with _signals_as_exceptions():
+        with _signals_as_exceptions(interrupt):
             outcome = work(voice.tell)
             voice.close()
             if json:
@@ -112,10 +114,16 @@ def _unheard(_number: int, _frame: FrameType | None) -> None:
 
 
 @contextmanager
-def _signals_as_exceptions() -> Iterator[None]:
+def _signals_as_exceptions(interrupt: Callable[[], bool] | None = None) -> Iterator[None]:
     """SIGTERM unwinds like Ctrl-C does, so that temporary files and child processes go away on both."""
+    asked = False
 
     def stop(number: int, _frame: FrameType | None) -> None:
+        nonlocal asked
+        if number == signal.SIGINT and interrupt is not None and not asked:
+            asked = True
+            if interrupt():
+                return
         # One is enough: the clean-up, and the way out after it, must not be interrupted. Not SIG_IGN, about
         # which Python complains when a second signal is on its way already.
         for each in before:

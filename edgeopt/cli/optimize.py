@@ -58,10 +58,18 @@ def optimize(
     objective: Annotated[
         str,
         typer.Option(
-            help="What is to be least: latency, p99, memory, size, first-answer; of those but latency, without "
-            "being slower."
+            help="What is to be least: latency, p99, memory, size, first-answer, energy; of those but latency, "
+            "without being slower. Or most: throughput, over callers at once and batches."
         ),
     ] = "latency",
+    shape: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=SIZES",
+            help="Sizes that an open dimension will have: least:usual:largest as in seq=16:32:128, or a list as "
+            "in batch=1,4,8. A program for each may be prepared at loading. Repeatable.",
+        ),
+    ] = None,
     max_memory_mib: Annotated[
         float | None, typer.Option(help="What the process may take at its peak.", show_default=False)
     ] = None,
@@ -74,7 +82,10 @@ def optimize(
     ] = None,
     baseline: Annotated[
         Path | None,
-        typer.Option(help="The bundle that runs today: the winner must be faster than that, or it is kept."),
+        typer.Option(
+            help="What runs today, a bundle, an ONNX model or an OpenVINO .xml: the winner must be faster than "
+            "that, or it is kept."
+        ),
     ] = None,
     target_speedup: Annotated[
         float | None,
@@ -88,6 +99,21 @@ def optimize(
     profile: Annotated[
         Path | None,
         typer.Option(help="A profile: a file of your own (TOML), or the name of a shipped one, such as realtime."),
+    ] = None,
+    pre: Annotated[
+        Path | None,
+        typer.Option(
+            help="What the bundle does before the model: an ONNX file, or a TOML file with a [data] table for "
+            "pictures. Not part of what is measured as inference.",
+            show_default=False,
+        ),
+    ] = None,
+    post: Annotated[
+        Path | None,
+        typer.Option(
+            help="And after it: an ONNX file, or a TOML file with [[steps]]: softmax, argmax, top-k, ...",
+            show_default=False,
+        ),
     ] = None,
     single_file: Annotated[
         bool, typer.Option("--single-file", help="Write the bundle as one file instead of a folder.")
@@ -124,7 +150,8 @@ def optimize(
     \b
     Every candidate is measured against plain ONNX Runtime in turns, and checked on samples
     that calibration never saw. When nothing is proved faster, the bundle holds your model as it
-    is, and the table says why.
+    is, and the table says why. Ctrl-C ends the search and hands out the best so far, where that
+    can be proved in some seconds; a second one leaves at once.
 
     \b
     Examples:
@@ -133,9 +160,12 @@ def optimize(
       edgeopt optimize m.onnx --data d.npz -o m.edgeopt --metric top1-labels --max-drop 0.5%
       edgeopt optimize model.onnx --data data.npz -o new.edgeopt --baseline model.edgeopt
       edgeopt optimize model.onnx --data data.npz -o model.edgeopt --objective memory
+      edgeopt optimize m.onnx --data d.npz -o m.edgeopt --objective throughput --max-latency-ms 20
       edgeopt optimize m.onnx --data d.npz -o m.edgeopt --max-memory-mib 64 --target-speedup 2
       edgeopt optimize model.onnx --data data.npz -o model.edgeopt --profile realtime
+      edgeopt optimize m.onnx --data d.npz -o m.edgeopt --shape seq=16:32:128 --shape batch=1,4
       edgeopt optimize model.onnx --data data.npz -o other.edgeopt --pick 3    the third of its table
+      edgeopt optimize m.onnx --data d.npz -o m.edgeopt --pre resize.onnx --post classes.toml
       edgeopt optimize model.onnx --data data.npz -o model.edgeopt --single-file
       edgeopt optimize model.onnx -o model.edgeopt              exact rewrites only, without data
       edgeopt optimize m.onnx --data d.npz -o m.edgeopt --device pi5.json     predicted, not measured
@@ -159,10 +189,13 @@ def optimize(
                 "--max-drop": max_drop is not None,
                 "--labels": bool(labels),
                 "--objective": objective != "latency",
+                "--shape": bool(shape),
                 "--max-memory-mib": max_memory_mib is not None,
                 "--max-size-mib": max_size_mib is not None,
                 "--max-latency-ms": max_latency_ms is not None,
                 "--baseline": baseline is not None,
+                "--pre": pre is not None,
+                "--post": post is not None,
                 "--target-speedup": target_speedup is not None,
             },
             json=json,
@@ -170,7 +203,9 @@ def optimize(
         return
     from edgeopt.search.limits import limits_from
     from edgeopt.search.optimize import optimize as search
+    from edgeopt.search.stopping import Stop
 
+    stop = Stop()
     execute(
         "optimize",
         lambda emit: search(
@@ -182,23 +217,29 @@ def optimize(
             max_drop=max_drop,
             labels=labels,
             objective=objective,
+            shape=shape or (),
             limits=limits_from(max_memory_mib, max_size_mib, max_latency_ms),
             baseline=baseline,
             target_speedup=target_speedup,
             time_limit_s=time_limit,
             target=target,
             profile=profile,
+            pre=pre,
+            post=post,
             single_file=single_file,
             pick=pick,
             fresh=fresh,
+            stop=stop,
             emit=emit,
         ),
         show,
         json,
+        interrupt=stop.interrupt,
     )
 
 
 _SHARE = " of the speed of "
+_ON_THE_FRONT = "*"
 
 
 def show(outcome: "Outcome", console: "Console") -> None:
@@ -207,24 +248,34 @@ def show(outcome: "Outcome", console: "Console") -> None:
 
     from edgeopt.graph.accuracy import decibels
     from edgeopt.search.outcome import in_order
+    from edgeopt.search.shape_words import shape_lines
 
     table = Table(box=None, pad_edge=False)
     table.add_column("#", justify="right", style="dim")
     table.add_column("candidate", overflow="fold")
     table.add_column("speed", justify="right", no_wrap=True)
     table.add_column("accuracy", justify="right", no_wrap=True)
+    table.add_column("memory", justify="right", no_wrap=True)
+    table.add_column("size", justify="right", no_wrap=True)
     table.add_column("verdict", overflow="fold")
+    top = max(
+        (each.pace for each in outcome.candidates if each.status in {"winner", "lost"} and each.pace), default=0.0
+    )
     for number, report in enumerate(in_order(outcome), start=1):
         chosen = report.candidate == outcome.winner
         table.add_row(
-            str(number),
+            f"{number}{_ON_THE_FRONT if report.candidate.name in outcome.front else ' '}",
             " · ".join(part for part in _parts(report.candidate) if part),
-            _speed(report, chosen),
+            _speed(report, chosen, top),
             decibels(report.accuracy_db) if report.accuracy_db is not None else "",
+            _mebibytes(report.memory.peak_bytes if report.memory else None),
+            _mebibytes(report.size_bytes),
             _verdict(report, outcome),
             style="bold" if chosen else "",
         )
     console.print(table)
+    if len(outcome.front) > 1:
+        console.print(_said_of_front(outcome), markup=False)
     for variant in outcome.variants:
         if variant.failure:
             console.print(f"not raced: {variant.name}: {variant.failure}", markup=False)
@@ -241,21 +292,41 @@ def show(outcome: "Outcome", console: "Console") -> None:
         f"{outcome.goal or f'floor {outcome.floor_db:g} dB'}; target {outcome.target}; {outcome.seconds:.0f} s.",
         markup=False,
     )
+    for line in shape_lines(outcome):
+        console.print(line, markup=False)
+    if outcome.cut_short:
+        console.print("The same command searches to the end, and takes up what the cache kept.", markup=False)
     console.print(f"Bundle: {outcome.bundle}", markup=False)
+
+
+def _said_of_front(outcome: "Outcome") -> str:
+    from edgeopt.search.outcome import in_order
+
+    numbers = [str(n) for n, each in enumerate(in_order(outcome), 1) if each.candidate.name in outcome.front]
+    told = f"{_ON_THE_FRONT} on the front, where no other is as fast, as accurate and as small at once"
+    # What was cut short is not kept to pick from.
+    another = "" if outcome.cut_short else "; deliver another with --pick N"
+    return f"{told}: {', '.join(numbers)}{another}."
+
+
+def _mebibytes(size: int | None) -> str:
+    return "" if size is None else f"{size / 2**20:.3g} MiB"
 
 
 def _parts(candidate: "Candidate") -> tuple[str, ...]:
     """What a candidate is, in few words; the fixed shapes are the data's own and not repeated."""
     short = {"dynamic_quantization_group_size": "group"}
     options = " ".join(f"{short.get(k, k)}={v}" for k, v in candidate.options.items() if not isinstance(v, dict))
-    return candidate.variant, candidate.backend, options
+    calls = candidate.calls
+    called = str(calls) if calls != type(calls)() else ""
+    return candidate.variant, candidate.backend, options, called, *candidate.sizes
 
 
-def _speed(report: "CandidateReport", chosen: bool) -> str:
-    """The winner against the baseline; the others against the best of the rounds that they ran in."""
+def _speed(report: "CandidateReport", chosen: bool, top: float) -> str:
+    """The winner against the baseline; the others against the best, by way of those that they ran with."""
     if chosen:
         return str(report.speedup) if report.speedup else ""
-    return f"{report.reason.split(' of ', 1)[0]} of the best" if _SHARE in report.reason else ""
+    return f"{report.pace / top:.2f} of the best" if _SHARE in report.reason and report.pace and top else ""
 
 
 def _verdict(report: "CandidateReport", outcome: "Outcome") -> str:

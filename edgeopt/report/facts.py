@@ -12,6 +12,7 @@ from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.analysis import OpTimes
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.hw.device import Device
+from edgeopt.search.by_size import SizeTimes
 
 SCHEMA = 1
 Made = Literal["a search", "a plan of precision", "a plan for another device", "unknown"]
@@ -34,6 +35,10 @@ class Speed(msgspec.Struct, frozen=True):
     measured_while: str = ""
     source: str = ""
     """How it was measured, as a sentence."""
+    by_size: tuple[SizeTimes, ...] = ()
+    """Where open dimensions have several sizes."""
+    cost: str = ""
+    """What a program for each of them takes, as a sentence."""
 
 
 class Accuracy(msgspec.Struct, frozen=True):
@@ -84,7 +89,7 @@ class Point(msgspec.Struct, frozen=True):
     peak_bytes: int | None = None
     load_ms: float | None = None
     on_front: bool = False
-    """No other one that may be delivered is at once faster and more accurate."""
+    """No other one that may be delivered is at once as fast, as accurate, and as small; or it is the result."""
     basis: Literal["measured", "expected"] = "measured"
 
 

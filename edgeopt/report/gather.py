@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.backends.base import Array
+from edgeopt.bench.calls import Calls
 from edgeopt.bench.stats import Interval
 from edgeopt.bundle.read import Bundle, read_bundle
 from edgeopt.errors import BundleError
@@ -20,7 +21,9 @@ from edgeopt.quantizing.records import Quantized
 from edgeopt.report import ahead, model, planned, race
 from edgeopt.report.evidence import Found, evidence_in, ledger_in
 from edgeopt.report.facts import Accuracy, Facts, Made, Side, Speed
-from edgeopt.search.outcome import Outcome
+from edgeopt.search.objectives import THROUGHPUT, objective_named
+from edgeopt.search.outcome import Outcome, rival
+from edgeopt.search.shape_words import cost_line
 from edgeopt.version import __version__
 
 
@@ -99,12 +102,14 @@ def _speed(bundle: Bundle, found: Found | str) -> Speed | None:
     if isinstance(found, Outcome):
         proof = found.proof
         return Speed(
-            Side(found.baseline.name, proof.baseline_ms, proof.baseline_taken, proof.baseline_memory),
+            Side(rival(found).name, proof.baseline_ms, proof.baseline_taken, proof.baseline_memory),
             Side(found.winner.name, proof.latency_ms, proof.taken, proof.memory),
             proof.speedup,
             proof.verdict,
             proof.measured_while,
-            "From the written bundle, in fresh processes, both sides in turns.",
+            f"From the written bundle, in fresh processes, both sides in turns. {_load_of(bundle)}".rstrip(),
+            proof.by_size,
+            cost_line(found),
         )
     evidence = deployment.evidence
     if evidence is None:
@@ -124,6 +129,20 @@ def _speed(bundle: Bundle, found: Found | str) -> Speed | None:
         evidence.verdict,
         evidence.measured_while,
         "Both sides in turns, in processes of their own.",
+    )
+
+
+def _load_of(bundle: Bundle) -> str:
+    """Where throughput was to be most: what the speed-up is of, and how both sides were called."""
+    load = bundle.deployment.evidence.load if bundle.deployment.evidence else None
+    if load is None:
+        return ""
+    shown = objective_named(THROUGHPUT).shown
+    result, baseline = Calls(load.callers, load.batch), Calls(load.baseline_callers, load.baseline_batch)
+    return (
+        f"The speed-up is that of the throughput: {shown(load.samples_per_s)} with {result}, instead of "
+        f"{shown(load.baseline_samples_per_s)} with {baseline}. Rounds count the time by sample; times of a run "
+        "are those under this load."
     )
 
 

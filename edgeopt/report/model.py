@@ -87,9 +87,11 @@ def node_times(
     run = bundle.deployment.run
     emit(Progress("timing the nodes", run.backend))
     threads = run.options.get("threads")
+    # Those of a batch would not fit the one golden sample.
+    of_one = {"shapes": {name: list(array.shape) for name, array in feeds.items()}}
     timing = Timing(
         threads=threads if isinstance(threads, int) else None,
-        options=run.options,
+        options={**run.options, **(of_one if "shapes" in run.options else {})},
         device=device,
         runs=_RUNS,
         limit_s=_LIMIT_S,

@@ -5,7 +5,9 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from edgeopt.report.facts import NotMade, Point, Stage
-from edgeopt.report.front import IN_THE_RACE, with_front
+from edgeopt.report.front import with_front
+from edgeopt.search.front import IN_THE_RACE
+from edgeopt.search.objectives import THROUGHPUT
 from edgeopt.search.outcome import Candidate, CandidateReport, Outcome, VariantReport
 
 _EXACT = ("source", "cleaned", "lowered")
@@ -39,7 +41,7 @@ def stages_of(found: Outcome) -> tuple[Stage, ...]:
             "the model as it came, in plain defaults",
             found.baseline.name,
             None,
-            proof.baseline_ms,
+            _baseline_ms(found),
             size,
             peak,
             None,
@@ -59,6 +61,16 @@ def stages_of(found: Outcome) -> tuple[Stage, ...]:
     # It did not race, such as one that was picked later.
     stages.append(_proved(Stage("the result", "picked", winner.name, size_bytes=_size_of(found, winner)), found))
     return tuple(stages)
+
+
+def _baseline_ms(found: Outcome) -> float:
+    """Of a run; by sample where throughput is what counts, as runs of other callers and batches do not compare."""
+    figure = found.proof.baseline_figure
+    return 1e3 / figure if _by_sample(found) and figure else found.proof.baseline_ms
+
+
+def _by_sample(found: Outcome) -> bool:
+    return found.objective == THROUGHPUT
 
 
 def _way(found: Outcome) -> Iterable[CandidateReport]:
@@ -125,7 +137,7 @@ def _proved(stage: Stage, found: Outcome) -> Stage:
         stage,
         name=f"{stage.name}, as delivered",
         ratio=proof.speedup,
-        time_ms=proof.latency_ms,
+        time_ms=1e3 / proof.figure if _by_sample(found) and proof.figure else proof.latency_ms,
         peak_bytes=proof.memory.peak_bytes if proof.memory else None,
         snr_db=proof.accuracy_db,
         proved=True,
@@ -141,7 +153,7 @@ def _point(found: Outcome, report: CandidateReport) -> Point:
         status=report.status,
         # Its own name says nothing in a list of which it is the first.
         reason=report.reason.replace(found.winner.name, "the result"),
-        time_ms=found.proof.baseline_ms / ratio.median if ratio else None,
+        time_ms=_baseline_ms(found) / report.pace if report.pace else None,
         ratio=ratio,
         snr_db=report.accuracy_db,
         low_db=report.accuracy_low_db,

@@ -8,6 +8,8 @@ from edgeopt.graph.accuracy import EQUAL_DB
 
 UNKNOWN = "-"
 """What is not known, in a table."""
+# What says no more to people than `buckets` does.
+_BESIDE = frozenset({"bucket_axes", "bucket_cuts", "bucket_fill", "bucket_mask"})
 _NAMED = 3
 
 
@@ -105,9 +107,14 @@ def options(chosen: dict[str, str | int | float | bool | dict[str, list[int]]]) 
     """`threads=1, shapes: x 1x3x224x224`."""
     said = [f"{key}={_plain(value)}" for key, value in chosen.items() if not isinstance(value, dict)]
     for key, value in chosen.items():
-        if isinstance(value, dict):
-            said.append(f"{key}: " + ", ".join(f"{name} {dimensions(sizes)}" for name, sizes in value.items()))
+        if isinstance(value, dict) and key not in _BESIDE:
+            told = _listed if key == "buckets" else dimensions
+            said.append(f"{key}: " + ", ".join(f"{name} {told(sizes)}" for name, sizes in value.items()))
     return "; ".join(said) or "the runtime's own"
+
+
+def _listed(sizes: Sequence[int]) -> str:
+    return "/".join(map(str, sizes))
 
 
 def dimensions(sizes: Sequence[int | str | None]) -> str:

@@ -3,6 +3,7 @@
 from edgeopt.bench.contender import Contender
 from edgeopt.bench.rounds import speedup
 from edgeopt.search import race
+from edgeopt.search.energy import meter_field
 from edgeopt.search.field import Field
 from edgeopt.search.prepare import Search
 from edgeopt.search.race import Heat
@@ -11,7 +12,9 @@ from edgeopt.search.standings import final
 
 # Enough rounds for an interval; nobody leaves, as what comes later may be slower still.
 _LOOK = (Heat(6, 0.0),)
-_ENDS = 0.68
+_ENDS, _METERED = 0.68, 0.86
+BUCKETED = 2
+"""A program for each size is tried with so many of the best that can have one."""
 # So much slower than the baseline may be chance.
 AS_FAST = 0.97
 
@@ -38,7 +41,14 @@ def least(search: Search, field: Field) -> list[Entry]:
     baseline, allowed = search.baseline_contender, search.settings.limits.latency_ms
     figures: dict[int, float] = {}
     kept = []
-    for entry in ranked_by_speed(search, field):
+    ranked = ranked_by_speed(search, field)
+    if search.objective.of_time and field.add_bucketed(ranked, BUCKETED):
+        ranked = ranked_by_speed(search, field)
+    finalists: frozenset[int] = frozenset()
+    if search.meter is not None:
+        racing = [e.contender for e in ranked if e.contender is not None]
+        finalists = meter_field(search, racing, search.until(_METERED))
+    for entry in ranked:
         figure = figure_of(search, entry.contender, entry.size_bytes)
         entry.measured(baseline)
         slow = allowed is None and entry.speedup is not None and entry.speedup.high < AS_FAST
@@ -49,7 +59,7 @@ def least(search: Search, field: Field) -> list[Entry]:
             continue
         figures[id(entry)] = figure
         kept.append(entry)
-    return sorted(kept, key=lambda entry: figures[id(entry)])
+    return sorted(kept, key=lambda entry: (id(entry.contender) not in finalists, figures[id(entry)]))
 
 
 def figure_of(search: Search, contender: Contender | None, size_bytes: int | None) -> float | None:

@@ -1,6 +1,8 @@
 """When a proof is good enough to hand out what was proved."""
 
+from edgeopt.bench.stats import verdict
 from edgeopt.errors import ConstraintError
+from edgeopt.search.by_size import slower_sizes
 from edgeopt.search.field import Field
 from edgeopt.search.limits import OVER, excess
 from edgeopt.search.outcome import Proof
@@ -13,12 +15,16 @@ _CLEARLY_LESS = 0.97
 
 def wins(search: Search, proof: Proof) -> bool:
     """Faster; or, where something else is to be least, clearly less of that, and not slower where that counts."""
+    if slower_sizes(proof.by_size) and search.settings.limits.latency_ms is None:
+        return False
     if search.objective.figure is None and proof.current is not None:
         # What runs today is what counts; the source in plain defaults may be as fast, and must not be faster.
         return proof.current_verdict == "faster" and proof.verdict != "slower"
     if search.objective.figure is None:
         return proof.verdict == "faster"
     if proof.figure is None or proof.baseline_figure is None:
+        return False
+    if search.meter is not None and (proof.less is None or verdict(proof.less) != "faster"):
         return False
     slow_allowed = search.settings.limits.latency_ms is not None
     slower = "slower" in {proof.verdict, proof.current_verdict}
@@ -27,6 +33,8 @@ def wins(search: Search, proof: Proof) -> bool:
 
 def told(search: Search, proof: Proof) -> str:
     speed = f"{proof.verdict} ({proof.speedup})"
+    if slower := slower_sizes(proof.by_size):
+        speed += f", but {slower}"
     if proof.current is not None:
         speed += f"; than what runs today: {proof.current_verdict} ({proof.current})"
     if proof.figure is None or proof.baseline_figure is None:

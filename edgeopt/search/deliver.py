@@ -5,6 +5,8 @@ from pathlib import Path
 
 from edgeopt.bundle import write
 from edgeopt.errors import TrialError, VerificationError
+from edgeopt.measuring.timed import fill_timed
+from edgeopt.search import stopping
 from edgeopt.search.aims import AS_FAST, figure_of
 from edgeopt.search.conditions import check_limits, over, told, wins
 from edgeopt.search.current import keep_current
@@ -26,7 +28,10 @@ def deliver(search: Search, field: Field, best: list[Entry], begin: float) -> Ou
     field.close()
     # What is said of these may still change.
     open_ends = list(best)
-    for entry, looks in zip(_in_line(search, field, best), LOOKS, strict=False):
+    for place, (entry, usual) in enumerate(zip(_in_line(search, field, best), LOOKS, strict=False)):
+        looks = stopping.looks(search, place, usual)
+        if not looks:
+            break
         open_ends = [e for e in open_ends if e is not entry]
         search.emit(racing(entry))
         with write.draft(search.settings.out) as folder:
@@ -51,6 +56,8 @@ def deliver(search: Search, field: Field, best: list[Entry], begin: float) -> Ou
                 _tell_all(search, [entry, *open_ends])
                 return outcome
             search.emit(final(entry))
+    if search.stop.is_set():
+        raise stopping.nothing_yet(search, "proving")
     if search.current is not None:
         outcome = keep_current(search, field, search.current, begin)
         _tell_all(search, open_ends)
@@ -95,7 +102,7 @@ def _leave_the_track(search: Search, best: list[Entry]) -> None:
     for place, entry in enumerate(best):
         entry.measured(search.baseline_contender)
         share = speeds[id(entry)] / max(speeds[id(best[0])], 1e-9)
-        reason = f"{share:.2f} of the speed of {best[0].candidate.name}"
+        reason = entry.behind(best[0].candidate, share)
         figure, shown = figure_of(search, entry.contender, entry.size_bytes), search.objective.shown
         if figure is not None:
             least = figure if place == 0 else least
@@ -111,6 +118,6 @@ def publish(search: Search, field: Field, candidate: Candidate, outcome: Outcome
     evidence = evidence_of(search, outcome.proof, outcome)
     deployment = deployment_of(search, field, candidate, outcome.summary, evidence)
     documents: dict[str, object] = {"evidence.json": outcome, "ledger.json": ledger_of(field, candidate)}
-    write.fill(folder, {}, deployment, documents, record_of(field, candidate))
+    fill_timed(search.course.host, folder, deployment, documents, record_of(field, candidate), search.emit)
     write.publish(folder, search.settings.out, single_file=search.settings.single_file)
     return outcome

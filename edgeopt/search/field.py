@@ -3,7 +3,7 @@
 import importlib.util
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +15,9 @@ from edgeopt.errors import TrialError
 from edgeopt.events import Progress
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.quantizing.timing.courses import Course, backends_for
+from edgeopt.search.bucketing import NO_BUCKETS, with_buckets
+from edgeopt.search.callers import at_first
+from edgeopt.search.fill_from import settle_filling
 from edgeopt.search.limits import OVER, excess
 from edgeopt.search.lowering import NONE_LISTED, Lowered, lowered_variants
 from edgeopt.search.messages import Made, Make
@@ -26,6 +29,7 @@ from edgeopt.search.recipes import PLANNED, Recipe, recipe_named
 from edgeopt.search.screen import Entry, screen
 from edgeopt.search.space import Settled, Space, first_candidates, neighbours
 from edgeopt.search.standings import final, racing
+from edgeopt.search.stopping import takes_part
 from edgeopt.search.studying import packed
 from edgeopt.search.variants import Maker, make_all
 from edgeopt.targets import runtime_space, settled_options
@@ -93,7 +97,7 @@ class Field:
         """One more candidate of a variant that is already made, screened."""
         path = self.path_of(candidate)
         entry = screen(self.search.course, candidate, path, _LONGEST_LOAD_S)
-        if entry.status == "failed" and "shapes" in candidate.options:
+        if entry.status == "failed" and "shapes" in candidate.options and "buckets" not in candidate.options:
             # Not every model that runs with open shapes can be compiled with the data's own.
             rest = {k: v for k, v in candidate.options.items() if k != "shapes"}
             entry = screen(
@@ -105,8 +109,23 @@ class Field:
             if over:
                 entry.leave(OVER, over)
         self.entries.append(entry)
+        if entry.contender is not None and candidate != self.search.baseline:
+            takes_part(self.search.stop)
         self.search.emit(racing(entry) if entry.contender is not None else final(entry))
         return entry
+
+    def add_bucketed(self, best: Sequence[Entry], most: int) -> list[Entry]:
+        """The first few that can have a program for each size that was asked for, with these."""
+        shaped = self.search.shaped
+        if shaped is None:
+            return []
+        able = next((e.candidate for e in best if "shapes" in e.candidate.options), None)
+        if able is not None:
+            settle_filling(self.search, shaped, able, self.search.course.host.put(self.path_of(able)))
+        found = with_buckets(shaped, [entry.candidate for entry in best], most)
+        if not found:
+            self.search.tell(NO_BUCKETS)
+        return [self.add(one) for one in found if one not in self.candidates]
 
     def _size_bytes(self, candidate: Candidate) -> int | None:
         mine = [v for v in self.variants if v.name == candidate.variant]
@@ -193,7 +212,7 @@ class Field:
                 maker.close()
 
     def _made(self, makers: list[Maker], jobs: list[Make], until: float) -> Iterator[tuple[Make, Made | Failed]]:
-        return make_all(makers, jobs, until, self.search.memory)
+        return make_all(makers, jobs, until, self.search.memory, self.search.stop)
 
     def _deadline(self) -> float:
         return self.search.until(_MAKING_SHARE)
@@ -227,7 +246,7 @@ class Field:
             source_path=str(search.settings.model.absolute()),
             base_path=str(self.paths.get(("cleaned", ""), search.settings.model.absolute())),
             out_path=str(out),
-            samples_path=str(search.course.samples_path),
+            samples_path=str(search.making_path),
             check_first=split.check_first,
             check_count=split.check_count,
             calibration_count=split.calibration_count,
@@ -280,15 +299,18 @@ class Field:
         size = self.search.facts.size_bytes if name == "source" else sum(f.stat().st_size for f in files)
         self.variants.append(VariantReport(name, title, size, made.seconds, ledger=made.ledger, backends=backends))
         order = backends or self.search.profile.backends.order
+        if name == "source" and self.search.room is not None and self.screening:
+            self.add(self.search.baseline)
         for candidate in first_candidates(name, order, self.space, self.shapes, self.threads, self.settled):
             self._screen(candidate)
 
     def _screen(self, candidate: Candidate) -> None:
-        if not self.screening:
+        if not self.screening or self.search.stop.is_set():
             return
+        candidate = at_first(candidate, self.search.room)
         self.search.emit(Progress("screening", candidate.name, time_left_s=self._left()))
         entry = self.add(candidate)
-        if entry.contender is not None and self.small and not self.full:
+        if entry.contender is not None and self.small and not self.full and self.search.room is None:
             for other in neighbours(candidate, self.space, only="threads"):
                 self.add(other)
 

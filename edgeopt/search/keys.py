@@ -96,6 +96,9 @@ def _is_own(metric: str) -> bool:
 
 
 def _content(path: Path) -> str:
+    if path.suffix == ".xml":  # an OpenVINO model, whose weights lie beside it
+        weights = path.with_suffix(".bin")
+        return key_of({file.suffix: file_digest(file) for file in (path, weights) if file.is_file()})
     return model_digest(path) if path.suffix == ".onnx" else tree_digest(path)
 
 

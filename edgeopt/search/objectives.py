@@ -1,4 +1,4 @@
-"""What a search makes least: the latency of a run, or something else without being slower."""
+"""What a search makes least, or most: the latency of a run, throughput, or something else without being slower."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,11 +11,12 @@ from edgeopt.errors import UsageError
 
 _MIB = 2**20
 _TAIL = 0.99
+_MANY = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """One figure of a deployment; less is better."""
+    """One figure of a deployment; less is better, but of throughput."""
 
     name: str
     title: str
@@ -28,10 +29,16 @@ class Objective:
     @property
     def of_time(self) -> bool:
         """Each run takes less where this is less."""
-        return self.name in {LATENCY, "p99"}
+        return self.name in {LATENCY, THROUGHPUT, "p99", ENERGY}
+
+    @property
+    def by_sample(self) -> bool:
+        """Contests compare the time by sample under a load, the inverse of throughput."""
+        return self.name == THROUGHPUT
 
     def shown(self, value: float) -> str:
-        return f"{value / self.scale:.3g} {self.unit}"
+        shown = value / self.scale
+        return f"{shown:,.0f} {self.unit}" if shown >= _MANY else f"{shown:.3g} {self.unit}"
 
 
 def _tail_ms(contender: Contender, _size_bytes: int) -> float | None:
@@ -51,13 +58,19 @@ def _first_answer_ms(contender: Contender, _size_bytes: int) -> float | None:
     return contender.loaded.load_ms + contender.loaded.first_run_ms
 
 
-LATENCY = "latency"
+def _run_joules(contender: Contender, _size_bytes: int) -> float | None:
+    return float(np.median(contender.joules)) if contender.joules else None
+
+
+LATENCY, THROUGHPUT, ENERGY = "latency", "throughput", "energy"
 OBJECTIVES = (
     Objective(LATENCY, "median latency", "ms", 1.0, None),
+    Objective(THROUGHPUT, "throughput", "samples/s", 1.0, None),
     Objective("p99", "latency of 99 in 100 runs", "ms", 1.0, _tail_ms),
     Objective("memory", "peak memory", "MiB", _MIB, _peak_bytes),
     Objective("size", "size of the files", "MiB", _MIB, _size_bytes),
     Objective("first-answer", "time from loading to the first answer", "ms", 1.0, _first_answer_ms),
+    Objective(ENERGY, "energy of a run", "mJ", 1e-3, _run_joules),
 )
 
 

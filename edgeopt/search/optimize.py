@@ -1,7 +1,9 @@
 """`edgeopt.optimize`: from a model and a device to a bundle that was proved, or "keep what you have"."""
 
 import os
+import threading
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -10,26 +12,26 @@ from edgeopt.bundle.write import check_target
 from edgeopt.data.given import Data, as_file
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.judging.goals import goal_from
-from edgeopt.search import race
-from edgeopt.search.aims import fast_enough, least
+from edgeopt.search import race, stopping
+from edgeopt.search.aims import BUCKETED, fast_enough, least
 from edgeopt.search.deliver import deliver
+from edgeopt.search.energy import open_meter
 from edgeopt.search.field import Field
 from edgeopt.search.limits import Limits
+from edgeopt.search.loads import most, settle
 from edgeopt.search.objectives import LATENCY, objective_named
 from edgeopt.search.outcome import Outcome
 from edgeopt.search.pick import pick as deliver_picked
 from edgeopt.search.prepare import Search, prepare
 from edgeopt.search.remembered import Memory
 from edgeopt.search.screen import Entry
-from edgeopt.search.settings import Settings, checked_limit, checked_target
-from edgeopt.search.space import neighbours
+from edgeopt.search.settings import Settings, checked_limit, checked_target, inputs_of
+from edgeopt.search.tuning import tune
 
 # Shares of the time limit at which each phase ends; what is left proves the bundle.
 _OPENING_ENDS = 0.68
-_TUNING_ENDS = 0.8
+_TUNING_ENDS = 0.76
 _FINAL_ENDS = 0.86
-# Runtime options are tuned for so many of the best; the others are too far behind to catch up by options alone.
-_TUNED = 2
 
 
 def optimize(
@@ -42,22 +44,29 @@ def optimize(
     max_drop: str | float | None = None,
     labels: str = "",
     objective: str = LATENCY,
+    shape: Sequence[str] = (),
     limits: Limits | None = None,
     baseline: str | Path | None = None,
     target_speedup: float | None = None,
     time_limit_s: float | None = None,
     target: str | None = None,
     profile: str | Path | None = None,
+    pre: str | Path | None = None,
+    post: str | Path | None = None,
     single_file: bool = False,
     pick: str = "",
     fresh: bool = False,
+    stop: threading.Event | None = None,
     emit: Emit = ignore,
 ) -> Outcome:
     """Finds the fastest deployment of a model on this device inside the accuracy floor, and writes it as a bundle.
 
     `data` is a file, a folder, arrays by input name with samples along the first axis, or any iterable of feeds.
+    `shape` are the sizes that open dimensions will have, such as "seq=16:32:128".
+    `pre` and `post` are files with what the bundle does before and after the model (`Session.process`).
     With `single_file` the bundle is one file instead of a folder. A search that was done before is answered from
-    the cache, unless it is to be `fresh`.
+    the cache, unless it is to be `fresh`. Once another thread sets `stop`, what is best so far is proved shortly
+    and written; StoppedError where nothing can be proved faster yet.
     """
     with workspace(WORK) as folder:
         settings = Settings(
@@ -68,27 +77,30 @@ def optimize(
             goal=goal_from(metric, _text(floor), _text(max_drop)),
             labels=labels,
             objective=objective_named(objective).name,
+            shape=tuple(shape),
             limits=limits or Limits(),
             baseline=Path(baseline) if baseline is not None else None,
             target_speedup=checked_target(target_speedup),
             time_limit_s=checked_limit(time_limit_s),
             target=target,
             profile=Path(profile) if profile is not None else None,
+            pre=Path(pre) if pre is not None else None,
+            post=Path(post) if post is not None else None,
             single_file=single_file,
             pick=pick,
             fresh=fresh,
         )
-        return run(settings, folder, emit)
+        return run(settings, folder, emit, stop or threading.Event())
 
 
 def _text(value: str | float | None) -> str | None:
     return None if value is None else str(value)
 
 
-def run(settings: Settings, folder: Path, emit: Emit) -> Outcome:
+def run(settings: Settings, folder: Path, emit: Emit, stop: threading.Event) -> Outcome:
     """One search, in a folder of its own."""
     begin = time.monotonic()
-    check_target(settings.out, [settings.model, *([settings.data] if settings.data else [])])
+    check_target(settings.out, [*inputs_of(settings)])
     memory = Memory(settings, emit)
     if settings.pick:
         return deliver_picked(settings, folder, memory, emit)
@@ -96,18 +108,24 @@ def run(settings: Settings, folder: Path, emit: Emit) -> Outcome:
         return known
     with ExitStack() as stack:
         search = prepare(settings, folder, stack, emit)
-        search.memory, memory.limit_s = memory, search.limit_s
+        search.memory, memory.limit_s, search.stop = memory, search.limit_s, stop
+        stopping.check(search, "reading the model")
+        open_meter(search, stack)
+        settle(search, stack)
         field = Field(search)
         stack.callback(field.close)
         emit(Progress("making variants"))
         best: list[Entry] = []
         for _ in field.gather():
-            if best := fast_enough(search, field):
+            if stop.is_set() or (best := fast_enough(search, field)):
                 break
         search.maker.close()
+        if stop.is_set() and not best:
+            stopping.cut_short(search, "making variants", sum(e.contender is not None for e in field.entries))
         best = best or _race(search, field)
         outcome = deliver(search, field, best, begin)
-    memory.keep(outcome)
+    if not outcome.cut_short:
+        memory.keep(outcome)
     return outcome
 
 
@@ -116,14 +134,21 @@ def _race(search: Search, field: Field) -> list[Entry]:
     baseline = search.baseline_contender
     if search.objective.figure is not None:
         return least(search, field)
+    if search.room is not None:
+        return most(search, field)
     if best := fast_enough(search, field):
         return best
-    alive = race.race(baseline, field.entries, race.OPENING, search.emit, "racing", search.until(_OPENING_ENDS))
-    search.emit(Progress("tuning", "runtime options of the best candidates"))
-    for entry in alive[:_TUNED]:
-        for candidate in neighbours(entry.candidate, field.space):
-            late = time.monotonic() >= search.until(_TUNING_ENDS)
-            if candidate not in field.candidates and not late and not field.full:
-                alive.append(field.add(candidate))
-    alive = race.race(baseline, alive, race.TUNING, search.emit, "tuning", search.until(_TUNING_ENDS))
-    return race.race(baseline, alive, race.FINAL, search.emit, "final", search.until(_FINAL_ENDS))
+    if search.stop.is_set():
+        soon = time.monotonic() + stopping.LAST_LOOK_S
+        return race.race(baseline, field.entries, race.OPENING, search.emit, stopping.STOPPING, soon)
+    stop = search.stop
+    until = search.until(_OPENING_ENDS)
+    alive = race.race(baseline, field.entries, race.OPENING, search.emit, "racing", until, stop)
+    if not stop.is_set():
+        search.emit(Progress("tuning", "runtime options of the best candidates"))
+        bucketed = field.add_bucketed(alive, BUCKETED)
+        alive = [*tune(search, field, alive, search.until(_TUNING_ENDS)), *bucketed]
+    best = race.race(baseline, alive, race.FINAL, search.emit, "final", search.until(_FINAL_ENDS), stop)
+    if stop.is_set():
+        stopping.cut_short(search, "racing")
+    return best

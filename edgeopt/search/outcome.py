@@ -5,12 +5,14 @@ from typing import Literal
 import msgspec
 
 from edgeopt.backends.base import TensorInfo
+from edgeopt.bench.calls import ONE, Calls
 from edgeopt.bench.messages import Memory
 from edgeopt.bench.stats import Interval
 from edgeopt.bench.taken import Taken
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.hw.device import Device
+from edgeopt.search.by_size import SizeTimes
 
 SCHEMA = 1
 Status = Literal["winner", "lost", "below the floor", "over a limit", "failed", "not tried"]
@@ -20,16 +22,24 @@ RuntimeOptions = dict[str, str | int | float | bool | dict[str, list[int]]]
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A variant, the backend that runs it, and the runtime options."""
+    """A variant, the backend that runs it, the runtime options, and how it is called."""
 
     variant: str
     backend: str
     options: RuntimeOptions = {}
+    calls: Calls = ONE
 
     @property
     def name(self) -> str:
         shown = [f"{k}={v}" for k, v in self.options.items() if not isinstance(v, dict)]
-        return " · ".join([self.variant, self.backend, *shown])
+        called = [] if self.calls == ONE else [str(self.calls)]
+        return " · ".join([self.variant, self.backend, *shown, *called, *self.sizes])
+
+    @property
+    def sizes(self) -> list[str]:
+        """Of its buckets, by dimension."""
+        found = self.options.get("buckets", {})
+        return [f"{n}={','.join(map(str, of))}" for n, of in found.items()] if isinstance(found, dict) else []
 
 
 class VariantReport(msgspec.Struct, frozen=True):
@@ -60,6 +70,18 @@ class CandidateReport(msgspec.Struct, frozen=True):
     load_ms: float | None = None
     memory: Memory | None = None
     size_bytes: int | None = None
+    throughput_per_s: float | None = None
+    """Samples a second, where that is what is to be most."""
+    by_way_of_best: float | None = None
+    """How many times as fast as the baseline, by way of the best of those that it ran with: only what was measured
+    in the same rounds can be compared."""
+
+    @property
+    def pace(self) -> float | None:
+        """How many times as fast as the baseline, as candidates are best compared with each other."""
+        if self.by_way_of_best is not None:
+            return self.by_way_of_best
+        return self.speedup.median if self.speedup else None
 
 
 class Proof(msgspec.Struct, frozen=True):
@@ -91,6 +113,12 @@ class Proof(msgspec.Struct, frozen=True):
     figure: float | None = None
     """Of the objective, where that is not latency: of the bundle, and of the baseline."""
     baseline_figure: float | None = None
+    baseline_calls: Calls = ONE
+    """How the baseline was called that the bundle is held against."""
+    less: Interval | None = None
+    """How many times less of the objective, where that was measured in turns, too."""
+    by_size: tuple[SizeTimes, ...] = ()
+    """Where open dimensions have several sizes."""
     met: bool = True
     """It is inside the accuracy budget on these samples."""
 
@@ -117,6 +145,10 @@ class Outcome(msgspec.Struct, frozen=True):
     objective: str = "latency"
     goal: str = ""
     """What the accuracy must be, as a sentence, where that is more than the floor in dB."""
+    front: tuple[str, ...] = ()
+    """The names of the candidates that no other one beats in latency, accuracy, memory and size together."""
+    cut_short: str = ""
+    """When and where the search was stopped before its time, as a sentence; empty for one that came to its end."""
     from_cache: str = ""
     """When it was measured, where nothing was measured now."""
     device: Device | None = None
@@ -126,13 +158,23 @@ class Outcome(msgspec.Struct, frozen=True):
     schema: int = SCHEMA
 
 
+def rival(outcome: Outcome) -> Candidate:
+    """The baseline, called as it was where the bundle was held against it."""
+    return msgspec.structs.replace(outcome.baseline, calls=outcome.proof.baseline_calls)
+
+
 _RANKS: dict[Status, int] = {"winner": 0, "lost": 1, "below the floor": 2, "over a limit": 3, "failed": 4}
 
 
 def in_order(outcome: Outcome) -> list[CandidateReport]:
-    """The candidates as tables list them: the winner, then those that lost, the fastest first, then the others."""
+    """The candidates as tables list them: the winner, then those that lost, the fastest first, then the others.
+
+    Where one was picked, they stay as the search had them, so that their numbers still hold.
+    """
+    if outcome.verdict == "picked":
+        return list(outcome.candidates)
 
     def place(report: CandidateReport) -> tuple[int, float]:
-        return _RANKS.get(report.status, len(_RANKS)), -(report.speedup.median if report.speedup else 0.0)
+        return _RANKS.get(report.status, len(_RANKS)), -(report.pace or 0.0)
 
     return sorted(outcome.candidates, key=place)

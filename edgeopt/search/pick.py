@@ -12,7 +12,10 @@ from edgeopt.errors import UsageError, VerificationError
 from edgeopt.events import Emit
 from edgeopt.graph.accuracy import decibels
 from edgeopt.search.deliver import publish
+from edgeopt.search.energy import open_meter
 from edgeopt.search.field import Field
+from edgeopt.search.front import EXACT_DB
+from edgeopt.search.objectives import THROUGHPUT, objective_named
 from edgeopt.search.outcome import Candidate, CandidateReport, Outcome, Proof, in_order
 from edgeopt.search.prepare import prepare
 from edgeopt.search.proving import prove
@@ -21,6 +24,8 @@ from edgeopt.search.report import outcome_of
 from edgeopt.search.settings import Settings
 
 _LOOKS = 2
+# A smaller share of the winner's is not worth telling.
+_COUNTS = 0.01
 _MAY_BE_PICKED = frozenset({"winner", "lost"})
 
 
@@ -37,6 +42,8 @@ def pick(settings: Settings, folder: Path, memory: Memory, emit: Emit) -> Outcom
     with ExitStack() as stack:
         search = prepare(settings, folder, stack, emit)
         search.memory, memory.limit_s = memory, search.limit_s
+        open_meter(search, stack)
+        search.baseline, search.course.by_sample = known.baseline, search.objective.by_sample
         field = Field(search)
         field.screening = False
         stack.callback(field.close)
@@ -59,7 +66,8 @@ def pick(settings: Settings, folder: Path, memory: Memory, emit: Emit) -> Outcom
                 verdict="picked",
                 summary=_summary(candidate, proof, known),
                 variants=known.variants,
-                candidates=tuple(_after(report, candidate) for report in known.candidates),
+                candidates=tuple(_after(report, candidate) for report in in_order(known)),
+                front=known.front,
             )
             return publish(search, field, candidate, outcome, draft)
 
@@ -91,9 +99,36 @@ def _after(report: CandidateReport, picked: Candidate) -> CandidateReport:
 
 
 def _summary(picked: Candidate, proof: Proof, known: Outcome) -> str:
-    """What is given up against the winner is in the table of candidates."""
-    return (
-        f"Picked: {picked.name}, {proof.speedup.median:.2f}x the speed of {known.baseline.name} "
-        f"({proof.latency_ms:.3g} ms instead of {proof.baseline_ms:.3g} ms), "
-        f"accuracy {decibels(proof.accuracy_db)}."
+    what, figures = "speed", f"{proof.latency_ms:.3g} ms instead of {proof.baseline_ms:.3g} ms"
+    if known.objective == THROUGHPUT and proof.figure and proof.baseline_figure:
+        shown = objective_named(THROUGHPUT).shown
+        what, figures = "throughput", f"{shown(proof.figure)} instead of {shown(proof.baseline_figure)}"
+    rival = msgspec.structs.replace(known.baseline, calls=proof.baseline_calls)
+    told = (
+        f"Picked: {picked.name}, {proof.speedup.median:.2f}x the {what} of {rival.name} "
+        f"({figures}), accuracy {decibels(proof.accuracy_db)}."
     )
+    traded = _traded(picked, proof, known)
+    return f"{told} Against the winner of the search: {', '.join(traded)}." if traded else told
+
+
+def _traded(picked: Candidate, proof: Proof, known: Outcome) -> list[str]:
+    """What is given for what, as far as it counts; nothing for the winner itself."""
+    if picked == known.winner:
+        return []
+    before = known.proof
+    slower = before.speedup.median / proof.speedup.median - 1
+    found = [f"{abs(slower):.0%} {'slower' if slower > 0 else 'faster'}"] if abs(slower) >= _COUNTS else []
+    more_db = min(EXACT_DB, proof.accuracy_db) - min(EXACT_DB, before.accuracy_db)
+    if abs(more_db) >= 1:
+        found.append(f"{abs(more_db):.0f} dB {'more' if more_db > 0 else 'less'} accurate")
+    sizes = {report.candidate.name: report.size_bytes for report in known.candidates}
+    pairs = [
+        ("memory", proof.memory and proof.memory.peak_bytes, before.memory and before.memory.peak_bytes),
+        ("in files", sizes.get(picked.name), sizes.get(known.winner.name)),
+    ]
+    for what, now, then in pairs:
+        if now and then and abs(now - then) >= _COUNTS * then:
+            size = f"{abs(now - then) / 2**20:.3g} MiB"
+            found.append(f"{size} {'more' if now > then else 'less'} {what}")
+    return found or ["no difference that counts"]

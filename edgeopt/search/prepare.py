@@ -1,9 +1,10 @@
 """Everything that a search needs before its first candidate: model, data, device, target, baseline."""
 
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -12,11 +13,12 @@ from edgeopt.backends import backend_named
 from edgeopt.backends.base import Available
 from edgeopt.bench.contender import Contender, enter
 from edgeopt.bench.host import LocalHost
+from edgeopt.bench.instruments.energy import EnergyMeter
 from edgeopt.bench.messages import Load
-from edgeopt.bundle.read import Bundle, read_bundle
-from edgeopt.data import Samples, load_data, open_samples, save_samples
+from edgeopt.bundle.read import Bundle
+from edgeopt.data import Samples, open_samples, save_samples
 from edgeopt.data.split import split
-from edgeopt.errors import DataError, MissingError, MissingExtraError, ModelError, TrialError, UsageError
+from edgeopt.errors import DataError, MissingError, MissingExtraError, ModelError, TrialError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.graph.verify import compare_outputs
@@ -25,14 +27,20 @@ from edgeopt.hw.probe import probe
 from edgeopt.judging.budgets import BUDGETS_DB
 from edgeopt.judging.labels import labels_for
 from edgeopt.judging.metrics import Labels
+from edgeopt.processing.attach import Attached, attach
+from edgeopt.processing.data import samples_from, try_after
 from edgeopt.profiles import TargetProfile
+from edgeopt.search.bucketing import check_shape, explained, settle_buckets, shaped_samples
+from edgeopt.search.callers import Room
 from edgeopt.search.messages import Inspected
 from edgeopt.search.objectives import Objective, objective_named
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.remembered import Memory
 from edgeopt.search.screen import Course, outputs_of
 from edgeopt.search.settings import Settings, time_limit_for
+from edgeopt.search.sized import Shaped
 from edgeopt.search.space import baseline
+from edgeopt.search.today import running_today
 from edgeopt.search.variants import Maker, inspect
 from edgeopt.targets import DoesNotFit, fit, planned_names, profile_for, without_planned
 
@@ -62,12 +70,38 @@ class Search:
     warnings: list[str]
     current: Bundle | None = None
     """What runs today."""
+    attached: Attached | None = None
+    """What the bundle is to do before and after the model."""
+    raw: Samples | None = None
+    """What the samples were made of by that, where the user gave it."""
     memory: Memory | None = None
     """What earlier searches made, and where this one's variants go."""
+    room: Room | None = None
+    """What may be turned in a search for throughput."""
+    meter: EnergyMeter | None = None
+    """Of a search for the least energy."""
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Once it is set, the search ends with what is best so far."""
+    cut_short: str = ""
+    """When and where it was ended before its time, as a sentence without its full stop."""
+    ends_at: float | None = None
+    """By when somebody is to be proved, once it was told to stop."""
+    shaped: Shaped | None = None
+    """The sizes that were asked for, and what is made of them."""
+
+    @property
+    def making_path(self) -> Path:
+        """The samples that variants are made with; of one size, while those of the course may be of several."""
+        return self.shaped.usual_path if self.shaped is not None else self.course.samples_path
 
     def warn(self, message: str) -> None:
         self.warnings.append(message)
         self.emit(Log("warning", message))
+
+    def tell(self, message: str) -> None:
+        """What belongs into the outcome, and is nothing to worry about."""
+        self.warnings.append(message)
+        self.emit(Log("info", message))
 
     @property
     def objective(self) -> Objective:
@@ -81,6 +115,7 @@ class Search:
 def prepare(settings: Settings, folder: Path, stack: ExitStack, emit: Emit) -> Search:
     """Reads, checks and starts; raises the first thing that is wrong with what was given."""
     begin = time.monotonic()
+    check_shape(settings)
     device = probe()
     asked = profile_for(device, settings.target, settings.profile)
     profile, absent = _with_what_is_here(without_planned(asked), settings)
@@ -91,9 +126,16 @@ def prepare(settings: Settings, folder: Path, stack: ExitStack, emit: Emit) -> S
     generated = folder / "generated"
     facts = inspect(maker, settings.model, generated, _GENERATED_SAMPLES)
     given = settings.data is not None
-    samples = load_data(settings.data, facts.inputs, profile.data) if settings.data else open_samples(generated)
-    samples_path = folder / "samples" if given else generated
-    if given:
+    attached = attach(settings.pre, settings.post, facts.inputs, facts.outputs)
+    samples, raw = (
+        samples_from(settings.data, facts.inputs, profile.data, attached, folder / "attached", emit)
+        if settings.data
+        else (open_samples(generated), None)
+    )
+    shaped = shaped_samples(settings, facts, samples, folder)
+    samples = shaped.samples if shaped else samples
+    samples_path = shaped.path if shaped else folder / "samples" if given else generated
+    if given and not shaped:
         save_samples(samples, samples_path)
     course = Course(
         LocalHost(folder), folder, samples_path, split(len(samples), given), settings.goal, reference=[]
@@ -101,7 +143,9 @@ def prepare(settings: Settings, folder: Path, stack: ExitStack, emit: Emit) -> S
     course.labels = _labels(settings, samples)
     contender, candidate = _baseline(course, settings.model, profile.backends.order)
     stack.callback(contender.close)
-    course.reference = outputs_of(course, contender, course.split.check_first, course.split.check_count)
+    with explained(shaped):
+        course.reference = outputs_of(course, contender, course.split.check_first, course.split.check_count)
+    try_after(attached, course.reference[0], folder / "attached")
     again = outputs_of(course, contender, course.split.check_first, course.split.check_count)
     steady = compare_outputs(course.reference, again)
     if steady.problem or steady.snr_db < (settings.goal.target_db or BUDGETS_DB["transparent"]):
@@ -113,15 +157,16 @@ def prepare(settings: Settings, folder: Path, stack: ExitStack, emit: Emit) -> S
     limit = settings.time_limit_s or time_limit_for(facts.size_bytes, profile.search.time_limit_s)
     found = Search(
         settings, emit, folder, begin, limit, device, profile, facts, samples, given, course, candidate, contender,
-        maker, [],
+        maker, [], attached=attached, raw=raw, shaped=shaped,
     )  # fmt: skip
     if settings.baseline is not None:
-        found.current = _same_model(settings.baseline, facts)
+        found.current = running_today(settings.baseline, facts, course, maker)
     if planned_names(asked):
         found.warn(f"Left out, as this version of edgeopt has them not yet: {', '.join(planned_names(asked))}.")
     for name, reason in absent.items():
         found.warn(f"The backend {name} is left out, as it cannot be used here: {reason}.")
     _warn_of_the_data(found)
+    settle_buckets(found, generated)
     return found
 
 
@@ -133,18 +178,6 @@ def _labels(settings: Settings, samples: Samples) -> Labels | None:
             f"The metric '{settings.goal.metric}' needs labels.", "Give data that has them, with --data."
         )
     return None
-
-
-def _same_model(path: Path, facts: Inspected) -> Bundle:
-    """The bundle that runs today; UsageError where it is of another model."""
-    found = read_bundle(path)
-    takes, wanted = ([each.name for each in those] for those in (found.deployment.inputs, facts.inputs))
-    if sorted(takes) != sorted(wanted):
-        raise UsageError(
-            f"'{path.name}' takes {', '.join(takes)}, and the model takes {', '.join(wanted)}.",
-            "Give the bundle of this model that runs today.",
-        )
-    return found
 
 
 def _with_what_is_here(profile: TargetProfile, settings: Settings) -> tuple[TargetProfile, dict[str, str]]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from edgeopt.backends.base import Array
 from edgeopt.backends.strictness import fallback
+from edgeopt.bench.calls import ONE, Calls
 from edgeopt.bench.contender import Contender, enter
 from edgeopt.bench.instruments.machine_state import StateSampler, sentence
 from edgeopt.bench.messages import Load
@@ -17,11 +18,16 @@ from edgeopt.bench.report import RoundState
 from edgeopt.bench.rounds import run_rounds, slice_ms
 from edgeopt.bench.stats import Interval, paired_ratios, sign_interval, verdict
 from edgeopt.bench.taken import taken_by
+from edgeopt.bench.trial import rotated
 from edgeopt.bundle import write
 from edgeopt.errors import TrialError
 from edgeopt.events import Progress
 from edgeopt.graph.verify import compare_outputs
+from edgeopt.processing.golden import put_processing_golden
+from edgeopt.search import stopping
 from edgeopt.search.aims import figure_of
+from edgeopt.search.by_size import times_by_size
+from edgeopt.search.energy import meter_all
 from edgeopt.search.field import Field
 from edgeopt.search.outcome import Candidate, Proof
 from edgeopt.search.prepare import Search
@@ -52,67 +58,112 @@ def prove(search: Search, field: Field, candidate: Candidate, folder: Path, look
     """Writes the bundle in a hidden folder and measures what was written, with golden samples from that."""
     search.emit(Progress("proving", f"the written bundle: {candidate.name}"))
     files, described = _model_files(search, field, candidate), deployment_of(search, field, candidate)
+    if search.attached is not None:
+        search.attached.put(folder)
     write.fill(folder, files, described, {}, record_of(field, candidate))
     size_bytes = sum(file.stat().st_size for file in files.values())
-    found = measured(search, folder, size_bytes, looks, _current(search))
+    found = measured(search, folder, size_bytes, looks, _current(search), candidate.calls)
+    put_golden(search, folder, found)
+    return found.proof
+
+
+def put_golden(search: Search, folder: Path, found: Proved) -> None:
+    """Writes the first of the samples that proved it, and what was answered to them."""
     first, golden = search.course.split.prove_first, min(search.course.split.prove_count, _GOLDEN_SAMPLES)
     write.write_golden(folder, "inputs", [search.samples.feeds(first + k) for k in range(golden)])
     write.write_golden(folder, "outputs", found.outputs[:golden])
     write.write_golden(folder, "reference", found.reference[:golden])
-    return found.proof
+    if search.attached is not None:
+        raw = [search.raw.feeds(first + k) for k in range(golden)] if search.raw is not None else []
+        unchecked = put_processing_golden(folder, search.attached.processing, raw, found.outputs[:golden])
+        if unchecked and unchecked not in search.warnings:
+            search.warn(unchecked)
 
 
-def measured(search: Search, folder: Path, size_bytes: int, looks: int, current: Path | None = None) -> Proved:
-    """A bundle against the baseline, and against what runs today; TrialError where one of them falls."""
+def measured(
+    search: Search,
+    folder: Path,
+    size_bytes: int,
+    looks: int,
+    current: Path | None = None,
+    calls: Calls | None = None,
+) -> Proved:
+    """A bundle against the baseline, and against what runs today; TrialError where one of them falls.
+
+    All are called alike; the baseline besides as it gives most, where that is in another way.
+    """
+    own = search.baseline.calls
+    calls = own if calls is None else calls
     course, model = search.course, search.settings.model
     samples = course.host.put(course.samples_path)
     with ExitStack() as stack:
 
-        def start(name: str, load: Load) -> Contender:
-            contender = enter(course.host, name, load)
+        def start(name: str, backend: str, path: Path, how: Calls) -> Contender:
+            load = Load(backend, course.host.put(path), {}, samples, batch=how.batch)
+            contender = enter(course.host, name, load, concurrency=how.callers)
+            contender.by_sample = course.by_sample
             stack.callback(contender.close)
             return contender
 
-        bundle = start("bundle", Load("bundle", course.host.put(folder), {}, samples))
-        old = start("baseline", Load(search.baseline.backend, course.host.put(model), {}, samples))
-        others = [start("current", Load("bundle", course.host.put(current), {}, samples))] if current else []
+        bundle = start("bundle", "bundle", folder, calls)
+        ways = dict.fromkeys((calls, own))
+        rivals = [start("baseline", search.baseline.backend, model, how) for how in ways]
+        old = rivals[0]
+        today = (
+            [start("current", "bundle", current, how) for how in _ways_of_today(search, calls)] if current else []
+        )
+        others = [*rivals[1:], *today]
         first, count = course.split.prove_first, course.split.prove_count
-        reference, outputs = outputs_of(course, old, first, count), outputs_of(course, bundle, first, count)
+        reference, outputs = outputs_of(course, old, first, count, 1), outputs_of(course, bundle, first, count)
         accuracy = compare_outputs(reference, outputs)
         goal = course.goal
-        judged = goal.judge(outputs, reference, course.labels_of(first, count))
+        labels = course.labels_of(first, count)
+        judged = goal.judge(outputs, reference, labels)
         # The first round warms all up together and is not counted.
         run_rounds([old, bundle, *others], 1, slice_ms(old.loaded.first_run_ms))
-        span_ms = slice_ms(old.slices_ms[-1]) if old.slices_ms else slice_ms(1.0)
+        span_ms = slice_ms(old.run_ms) if old.slices_ms else slice_ms(1.0)
         for contender in (old, bundle, *others):
             contender.slices_ms.clear()
             contender.latencies_ms.clear()
-        states = _run(bundle, [old, *others], span_ms, looks, search.until(1.0))
-        ratio = _ratio(old, bundle)
-        today = _ratio(others[0], bundle) if others else None
+            contender.laps.clear()
+        states = _run(search, bundle, [old, *others], span_ms, looks)
+        memory, less = bundle.memory, None
+        if search.meter is not None:
+            meter_all(search, [old, bundle], PROOF_ROUNDS)
+            less = _less(old, bundle)
+        # A batch is what was raced; those who send one sample get an answer as good.
+        single = outputs if calls.batch == 1 else outputs_of(course, bundle, first, count, 1)
+        met = all(goal.score(goal.judge(each, reference, labels))[0] >= goal.needed for each in (outputs, single))
+        old, ratio, said = _hardest(rivals, bundle)
+        against_today, verdict_today = _hardest(today, bundle)[1:] if today else (None, "")
         proof = Proof(
-            verdict(ratio),
+            said,
             ratio,
-            float(np.median(old.slices_ms)),
-            float(np.median(bundle.slices_ms)),
+            _run_ms(old),
+            _run_ms(bundle),
             accuracy.snr_db,
             count,
             course.split.calibration_count > 0,
-            bundle.memory,
+            memory,
             old.memory,
             fallback(bundle.loaded.placement) or "",
             tuple(output.without_samples() for output in accuracy.outputs),
             taken_by(bundle),
             taken_by(old),
             sentence(states),
-            figure=figure_of(search, bundle, size_bytes),
-            baseline_figure=figure_of(search, old, search.facts.size_bytes),
-            current=today,
-            current_verdict="" if today is None else verdict(today),
-            met=goal.score(judged)[0] >= goal.needed,
+            figure=_throughput(bundle) if course.by_sample else figure_of(search, bundle, size_bytes),
+            baseline_figure=_throughput(old)
+            if course.by_sample
+            else figure_of(search, old, search.facts.size_bytes),
+            current=against_today,
+            current_verdict=verdict_today,
+            less=less,
+            baseline_calls=Calls(old.concurrency, old.batch),
+            by_size=times_by_size(search.shaped if calls == ONE else None, old, bundle, rotated(search.samples)),
+            met=met,
             judged="" if goal.is_ratio else f"{goal.title} {goal.shown(judged.value)}",
         )
-        return Proved(proof, reference, outputs)
+        return Proved(proof, reference, single)
 
 
 def _current(search: Search) -> Path | None:
@@ -120,7 +171,7 @@ def _current(search: Search) -> Path | None:
 
 
 def _run(
-    new: Contender, others: Sequence[Contender], span_ms: float, looks: int, until: float
+    search: Search, new: Contender, others: Sequence[Contender], span_ms: float, looks: int
 ) -> list[RoundState]:
     """Rounds, and more of them while an answer is not clear and there is time; the device's state in each.
 
@@ -128,8 +179,10 @@ def _run(
     """
     sampler = StateSampler(lambda: ())
     states: list[RoundState] = []
-    for _ in range(looks):
+    for look in range(looks):
         for place in range(PROOF_ROUNDS):
+            if search.stop.is_set():
+                stopping.tell(search)
             sampler.begin_round(len(states))
             run_rounds([*others, new], 1, span_ms, first=place)
             states.append(sampler.end_round())
@@ -137,9 +190,47 @@ def _run(
         if failure:
             raise TrialError(failure)
         clear = all(verdict(_ratio(other, new)) != "no difference seen" for other in others)
-        if clear or time.monotonic() >= until:
+        short = search.stop.is_set() and look + 1 >= stopping.LOOKS[0]
+        if clear or short or time.monotonic() >= search.until(1.0):
             break
     return states
+
+
+def _hardest(rivals: Sequence[Contender], new: Contender) -> tuple[Contender, Interval, str]:
+    """The one that comes nearest, the ratio to it, and the verdict: it must be faster than each."""
+    ratios = [_ratio(each, new) for each in rivals]
+    nearest = min(range(len(rivals)), key=lambda place: ratios[place].median)
+    verdicts = [verdict(ratio) for ratio in ratios]
+    said = verdicts[nearest]
+    if said == "faster":
+        said = next((each for each in verdicts if each != "faster"), said)
+    return rivals[nearest], ratios[nearest], said
+
+
+def _ways_of_today(search: Search, calls: Calls) -> list[Calls]:
+    """As the candidate is called, and as it was proved itself, where that was for throughput."""
+    proved = search.current.deployment.evidence if search.current is not None else None
+    own = (
+        [Calls(proved.load.callers, proved.load.batch)]
+        if search.course.by_sample and proved and proved.load
+        else []
+    )
+    return list(dict.fromkeys([calls, *own]))
+
+
+def _less(old: Contender, new: Contender) -> Interval | None:
+    """How many times less energy; None where the meter gave out."""
+    if not old.joules or len(old.joules) != len(new.joules):
+        return None
+    return sign_interval(paired_ratios(old.joules, new.joules), _CONFIDENCE)
+
+
+def _run_ms(contender: Contender) -> float:
+    return float(np.median(contender.latencies_ms if contender.by_sample else contender.slices_ms))
+
+
+def _throughput(contender: Contender) -> float:
+    return 1e3 / float(np.median(contender.slices_ms))
 
 
 def _ratio(old: Contender, new: Contender) -> Interval:

@@ -1,5 +1,6 @@
 """The race: contests in turns among the candidates that passed the screen, the slow ones leaving early."""
 
+import threading
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -26,14 +27,14 @@ class Heat(NamedTuple):
 # Early heats are short and forgiving: they only tell the hopeless; the last ones tell apart what is close.
 OPENING = (Heat(2, 0.5), Heat(3, 0.75), Heat(4, 0.88))
 TUNING = (Heat(2, 0.75), Heat(4, 0.9), Heat(4, 0.94))
-FINAL = (Heat(8, 0.95), Heat(8, 0.97), Heat(8, 0.98), Heat(8, 0.98))
+FINAL = (Heat(4, 0.9), Heat(6, 0.95), Heat(8, 0.97), Heat(8, 0.98), Heat(8, 0.98))
 # Two candidates this close are equal for every purpose; the more accurate one is then the better choice.
 _SAME_SPEED = 1.01
 # One thread leaves the other cores to others, and does not depend on how the system places several.
 _SPARE_CORES = 1.08
 _FEWEST_ROUNDS = 2
 _ENOUGH_TO_TRIM = 6
-_HINT = "Run the model by itself with `edgeopt bench`; the device may be short of memory."
+HINT = "Run the model by itself with `edgeopt bench`; the device may be short of memory."
 
 
 def race(
@@ -43,10 +44,18 @@ def race(
     emit: Emit,
     phase: str,
     deadline: float,
+    stop: threading.Event | None = None,
 ) -> list[Entry]:
-    """Runs the heats; returns the entries still alive, best first. Those who leave get their reason."""
+    """Runs the heats; returns the entries still alive, best first. Those who leave get their reason.
+
+    `stop` ends it as the deadline does.
+    """
+
+    def is_over() -> bool:
+        return time.monotonic() >= deadline or (stop is not None and stop.is_set())
+
     alive = [e for e in entries if e.contender is not None]
-    if time.monotonic() >= deadline and all(e.contender.slices_ms for e in alive if e.contender):
+    if is_over() and all(e.contender.slices_ms for e in alive if e.contender):
         return ranked(baseline, alive)
     # All who compare must have run the same rounds; what earlier stages measured is not theirs.
     for contender in (baseline, *(e.contender for e in alive if e.contender)):
@@ -62,12 +71,12 @@ def race(
             run_rounds(field, 1, _span_ms(baseline, alive), first=done)
             done += 1
             if baseline.failure:
-                raise TrialError(f"The source model {baseline.failure} while it was measured.", _HINT)
+                raise TrialError(f"The source model {baseline.failure} while it was measured.", HINT)
             alive = _without_the_fallen(alive, emit)
             _tell(emit, phase, done, total, baseline, alive, deadline)
             ticker.tell(baseline, alive)
             # Two rounds are run even when the time is up: without them there would be nothing to choose by.
-            if time.monotonic() >= deadline and done >= _FEWEST_ROUNDS:
+            if is_over() and done >= _FEWEST_ROUNDS:
                 return ranked(baseline, alive)
         alive = _keep(baseline, alive, heat.keep_share, emit)
     return ranked(baseline, alive)
@@ -77,7 +86,7 @@ def ranked(baseline: Contender, entries: Sequence[Entry]) -> list[Entry]:
     """Fastest first; of those as good as equal to the fastest, the most accurate and then the simplest leads."""
     speeds = relative_speeds(baseline, entries)
     order = sorted(entries, key=lambda e: speeds[id(e)], reverse=True)
-    equals = [e for e in order if speeds[id(e)] * _margin(e) >= speeds[id(order[0])]]
+    equals = [e for e in order if speeds[id(e)] * margin(e) >= speeds[id(order[0])]]
     if equals:
         first = min(equals, key=_plainness)
         order.remove(first)
@@ -85,19 +94,20 @@ def ranked(baseline: Contender, entries: Sequence[Entry]) -> list[Entry]:
     return order
 
 
-def _margin(entry: Entry) -> float:
+def margin(entry: Entry) -> float:
     return _SPARE_CORES if _one_thread(entry) else _SAME_SPEED
 
 
-def _plainness(entry: Entry) -> tuple[bool, float, int, int]:
-    """One thread before many, accurate before inaccurate, early recipes before late ones, few options first."""
+def _plainness(entry: Entry) -> tuple[int, bool, float, int, int]:
+    """Few samples under way, one thread, accurate, early recipes, few options: each before its opposite."""
     candidate = entry.candidate
-    several = not _one_thread(entry)
-    return several, -(entry.accuracy_db or 0.0), place_of(candidate.variant), len(candidate.options)
+    under_way, several = candidate.calls.callers * candidate.calls.batch, not _one_thread(entry)
+    place = place_of(candidate.variant)
+    return under_way, several, -(entry.accuracy_db or 0.0), place, len(candidate.options)
 
 
 def _one_thread(entry: Entry) -> bool:
-    return entry.candidate.options.get("threads") == 1
+    return entry.candidate.options.get("threads") == 1 and entry.candidate.calls.callers == 1
 
 
 def relative_speeds(baseline: Contender, entries: Sequence[Entry]) -> dict[int, float]:
@@ -138,7 +148,7 @@ def _keep(baseline: Contender, alive: list[Entry], share: float, emit: Emit) -> 
             kept.append(entry)
         else:
             entry.measured(baseline)
-            entry.leave("lost", f"{part:.2f} of the speed of {best.candidate.name}")
+            entry.leave("lost", entry.behind(best.candidate, part))
             emit(final(entry))
     return kept
 
@@ -153,7 +163,7 @@ def _without_the_fallen(alive: list[Entry], emit: Emit) -> list[Entry]:
 
 def _span_ms(baseline: Contender, alive: Sequence[Entry]) -> float:
     """Slices of one length for all, long enough for the slower half."""
-    known = [c.slices_ms[-1] for c in (baseline, *(e.contender for e in alive if e.contender)) if c.slices_ms]
+    known = [c.run_ms for c in (baseline, *(e.contender for e in alive if e.contender)) if c.slices_ms]
     return slice_ms(float(np.median(known)) if known else baseline.loaded.first_run_ms)
 
 

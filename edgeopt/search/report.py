@@ -1,14 +1,18 @@
 """Puts a search into records: the outcome, the deployment profile, its evidence, the ledger."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from edgeopt.bundle.deployment import Budget, Deployment, Evidence, Run, Source
+import msgspec
+
+from edgeopt.bundle.deployment import Budget, Deployment, Evidence, Run, Source, UnderLoad
 from edgeopt.bundle.facts import four_digits, machine_of, tensor_of
 from edgeopt.bundle.write import MODEL_FOLDER
 from edgeopt.graph.accuracy import decibels
 from edgeopt.graph.ledger import Ledger
 from edgeopt.hw.device import device_for_evidence, fingerprint
 from edgeopt.search.field import Field
+from edgeopt.search.front import front_of
 from edgeopt.search.outcome import CURRENT, Candidate, CandidateReport, Outcome, Proof
 from edgeopt.search.prepare import Search
 from edgeopt.search.recipes import recipe_named
@@ -19,6 +23,7 @@ from edgeopt.version import __version__
 
 def outcome_of(search: Search, field: Field, winner: Candidate, proof: Proof, seconds: float) -> Outcome:
     kept = _is_kept(search, winner)
+    candidates = tuple(_candidate_report(e, field.entries) for e in field.entries)
     return Outcome(
         model=search.settings.model.name,
         model_digest=search.facts.digest,
@@ -26,7 +31,7 @@ def outcome_of(search: Search, field: Field, winner: Candidate, proof: Proof, se
         target=search.profile.name,
         verdict="keep what you have" if kept else "faster" if search.objective.figure is None else "better",
         objective=search.objective.name,
-        summary=_summary(search, winner, proof),
+        summary=_summary(search, winner, proof) + (f" {search.cut_short}." if search.cut_short else ""),
         floor_db=search.settings.goal.target_db or 0.0,
         goal="" if search.settings.goal.is_ratio else str(search.settings.goal),
         winner=winner,
@@ -35,7 +40,9 @@ def outcome_of(search: Search, field: Field, winner: Candidate, proof: Proof, se
         inputs=search.facts.inputs,
         outputs=search.facts.outputs,
         variants=tuple(field.variants),
-        candidates=tuple(_candidate_report(e) for e in field.entries),
+        candidates=candidates,
+        front=front_of(candidates),
+        cut_short=f"{search.cut_short}." if search.cut_short else "",
         warnings=(*search.warnings, *warnings_of(proof)),
         seconds=seconds,
         device=device_for_evidence(search.device),
@@ -67,7 +74,8 @@ def deployment_of(
         inputs=[tensor_of(i) for i in search.facts.inputs],
         outputs=[tensor_of(o) for o in search.facts.outputs],
         steps=steps_of(search, field, candidate),
-        budget=Budget(_floor(search), time_limit_s=round(search.limit_s, 1)),
+        processing=search.attached.processing if search.attached is not None else None,
+        budget=Budget(_floor(search), search.objective.name, round(search.limit_s, 1)),
         device=fingerprint(search.device),
         machine=machine_of(search.device),
         runtimes={r.name: r.version for r in search.device.runtimes},
@@ -78,7 +86,7 @@ def deployment_of(
 def evidence_of(search: Search, proof: Proof, outcome: Outcome) -> Evidence:
     return Evidence(
         verdict=outcome.verdict,
-        baseline=search.baseline.name,
+        baseline=msgspec.structs.replace(search.baseline, calls=proof.baseline_calls).name,
         baseline_ms=four_digits(proof.baseline_ms),
         latency_ms=four_digits(proof.latency_ms),
         speedup=four_digits(proof.speedup.median),
@@ -89,6 +97,20 @@ def evidence_of(search: Search, proof: Proof, outcome: Outcome) -> Evidence:
         floor_db=search.settings.goal.target_db or 0.0,
         samples=proof.samples,
         measured_while=proof.measured_while,
+        load=_load(search, outcome, proof),
+    )
+
+
+def _load(search: Search, outcome: Outcome, proof: Proof) -> UnderLoad | None:
+    if not search.objective.by_sample or proof.figure is None or proof.baseline_figure is None:
+        return None
+    return UnderLoad(
+        outcome.winner.calls.callers,
+        outcome.winner.calls.batch,
+        four_digits(proof.figure),
+        four_digits(proof.baseline_figure),
+        proof.baseline_calls.callers,
+        proof.baseline_calls.batch,
     )
 
 
@@ -103,6 +125,8 @@ def _summary(search: Search, winner: Candidate, proof: Proof) -> str:
         nothing = f"nothing was proved {_better(search)} than {name}"
         return f"Keep what you have: {nothing} inside {_floor(search)}."
     objective = search.objective
+    if objective.by_sample:
+        return _throughput(search, winner, proof)
     if proof.figure is not None and proof.baseline_figure is not None:
         least = f"{objective.shown(proof.figure)} instead of {objective.shown(proof.baseline_figure)}"
         speed = f"{proof.speedup.median:.2f}x the speed of {search.baseline.name}"
@@ -114,6 +138,17 @@ def _summary(search: Search, winner: Candidate, proof: Proof) -> str:
     return f"{proof.speedup.median:.2f}x faster than {search.baseline.name} {times}"
 
 
+def _throughput(search: Search, winner: Candidate, proof: Proof) -> str:
+    today = f"{proof.current.median:.2f}x that of what runs today, and " if proof.current is not None else ""
+    shown = search.objective.shown
+    figures = f"{shown(proof.figure or 0.0)} instead of {shown(proof.baseline_figure or 0.0)}"
+    baseline = msgspec.structs.replace(search.baseline, calls=proof.baseline_calls)
+    return (
+        f"Throughput {today}{proof.speedup.median:.2f}x that of {baseline.name} ({figures}): "
+        f"run it with {winner.calls}, {proof.latency_ms:.3g} ms a run; {_accuracy(proof)}."
+    )
+
+
 def _is_kept(search: Search, winner: Candidate) -> bool:
     """Where a bundle runs today, that is what is kept, and the source itself may win against it."""
     return winner.variant == CURRENT or (winner == search.baseline and search.current is None)
@@ -121,10 +156,20 @@ def _is_kept(search: Search, winner: Candidate) -> bool:
 
 def _better(search: Search) -> str:
     objective = search.objective
+    if objective.by_sample:
+        return "to give more throughput"
     return "faster" if objective.figure is None else f"better ({objective.title}) and not slower"
 
 
-def _candidate_report(entry: Entry) -> CandidateReport:
+def _pace(entry: Entry, entries: Sequence[Entry]) -> float | None:
+    leader = next((e for e in entries if e.candidate == entry.led_by), entry)
+    ahead = _pace(leader, entries) if leader is not entry else None
+    if ahead is not None and entry.share is not None:
+        return ahead * entry.share
+    return entry.speedup.median if entry.speedup else None
+
+
+def _candidate_report(entry: Entry, entries: Sequence[Entry]) -> CandidateReport:
     loaded = entry.loaded
     return CandidateReport(
         entry.candidate,
@@ -137,6 +182,8 @@ def _candidate_report(entry: Entry) -> CandidateReport:
         loaded.load_ms if loaded else None,
         entry.memory,
         entry.size_bytes,
+        entry.throughput_per_s,
+        _pace(entry, entries),
     )
 
 

@@ -33,6 +33,8 @@ class Course:
     """The baseline's outputs on the check samples."""
     labels: Labels | None = None
     """Of all samples."""
+    by_sample: bool = False
+    """The race is for throughput."""
 
     def labels_of(self, first: int, count: int) -> Labels | None:
         return None if self.labels is None else self.labels[first : first + count]
@@ -52,15 +54,27 @@ class Entry:
     speedup: Interval | None = None
     latency_ms: float | None = None
     loaded: Loaded | None = None
+    led_by: Candidate | None = None
+    """The best of those that it ran with last, and its speed as a share of that one's."""
+    share: float | None = None
     size_bytes: int | None = None
     """Of all files of its model."""
     memory: Memory | None = None
+    throughput_per_s: float | None = None
 
     def measured(self, baseline: Contender) -> None:
         """Keeps what the latest rounds say of it."""
         if self.contender is not None and self.contender.slices_ms:
             self.speedup = speedup(baseline, self.contender)
-            self.latency_ms = float(np.median(self.contender.slices_ms))
+            middle_ms = float(np.median(self.contender.slices_ms))
+            by_sample = self.contender.by_sample
+            self.latency_ms = self.contender.run_ms if by_sample else middle_ms
+            self.throughput_per_s = 1e3 / middle_ms if by_sample else None
+
+    def behind(self, best: Candidate, share: float) -> str:
+        """Keeps how far it is behind the best in the rounds that both ran, and says it."""
+        self.led_by, self.share = best, share
+        return f"{share:.2f} of the speed of {best.name}"
 
     def leave(self, status: Status, reason: str) -> None:
         """Out of the race, for this reason."""
@@ -74,9 +88,11 @@ class Entry:
 def screen(course: Course, candidate: Candidate, path: Path, timeout_s: float) -> Entry:
     """Loads a candidate, compares its outputs with the baseline's, and leaves it loaded when it is good enough."""
     entry = Entry(candidate, path)
-    load = Load(candidate.backend, course.host.put(path), candidate.options, course.host.put(course.samples_path))
+    samples, calls = course.host.put(course.samples_path), candidate.calls
+    load = Load(candidate.backend, course.host.put(path), candidate.options, samples, batch=calls.batch)
     try:
-        entry.contender = enter(course.host, candidate.name, load, timeout_s)
+        entry.contender = enter(course.host, candidate.name, load, timeout_s, calls.callers)
+        entry.contender.by_sample = course.by_sample
         entry.loaded = entry.contender.loaded
         judge(
             course, entry, outputs_of(course, entry.contender, course.split.check_first, course.split.check_count)
@@ -89,10 +105,19 @@ def screen(course: Course, candidate: Candidate, path: Path, timeout_s: float) -
     return entry
 
 
-def outputs_of(course: Course, contender: Contender, first: int, count: int) -> list[dict[str, Array]]:
-    """A contender's outputs on some of the samples, one dict a sample."""
+def outputs_of(
+    course: Course, contender: Contender, first: int, count: int, batch: int | None = None
+) -> list[dict[str, Array]]:
+    """A contender's outputs on some of the samples, one dict a sample; in its own batches, or others."""
     file = course.folder / "outputs.npz"
-    save_outputs(contender, first, count, str(file), contender.patience_s(count))
+    save_outputs(
+        contender,
+        first,
+        count,
+        str(file),
+        contender.patience_s(count),
+        contender.batch if batch is None else batch,
+    )
     return read_outputs(file)
 
 

@@ -20,9 +20,11 @@ class Settings(msgspec.Struct, frozen=True):
     labels: str = ""
     """The array of labels in the data, where it is not called so."""
     objective: str = LATENCY
+    shape: tuple[str, ...] = ()
+    """The sizes that open dimensions will have, as written."""
     limits: Limits = Limits()
     baseline: Path | None = None
-    """The bundle that runs today: the winner must be faster than that too."""
+    """What runs today, a bundle or a model: the winner must be faster than that too."""
     target_speedup: float | None = None
     """The search ends as soon as a candidate is surely so many times as fast as the baseline."""
     time_limit_s: float | None = None
@@ -32,8 +34,18 @@ class Settings(msgspec.Struct, frozen=True):
     """A candidate of an earlier search, to be delivered instead of its winner."""
     fresh: bool = False
     """Nothing that earlier searches left in the cache is taken."""
+    pre: Path | None = None
+    """What the bundle is to do before the model: ONNX, or a file with a [data] table."""
+    post: Path | None = None
+    """And after it: ONNX, or a file with [[steps]]."""
     single_file: bool = False
     """The bundle becomes one file instead of a folder."""
+
+
+def inputs_of(settings: Settings) -> list[Path]:
+    """The files that a search reads, so that its bundle must not take their place; but that of a bundle it may."""
+    given = [settings.model, settings.data, settings.pre, settings.post, settings.baseline]
+    return [path for path in given if path is not None and path.resolve() != settings.out.resolve()]
 
 
 def checked_limit(seconds: float | None) -> float | None:

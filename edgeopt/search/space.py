@@ -7,7 +7,7 @@ from edgeopt.search.outcome import Candidate, RuntimeOptions
 from edgeopt.search.recipes import RECIPES, recipe_named
 
 # They are screened for accuracy from the start, each where its recipe says, and not tuned late.
-_NUMERIC = frozenset(r.numeric for r in RECIPES)
+NUMERIC = frozenset(r.numeric for r in RECIPES)
 
 Space = Mapping[str, Mapping[str, Sequence[str | int | float | bool]]]
 """Backend, option, values; the first value is where the search starts."""
@@ -42,7 +42,7 @@ def first_candidates(
         if threads is not None and "threads" in RUNTIME_OPTIONS[backend]:
             fixed["threads"] = threads
         chosen = (settled or {}).get(backend, {})
-        fixed |= {option: value for option, value in chosen.items() if option not in _NUMERIC}
+        fixed |= {option: value for option, value in chosen.items() if option not in NUMERIC}
         numeric = recipe_named(variant).numeric
         values = space.get(backend, {}).get(numeric, ())
         found += [Candidate(variant, backend, {**fixed, numeric: v}) for v in values] or [
@@ -57,7 +57,7 @@ def neighbours(candidate: Candidate, space: Space, only: str | None = None) -> l
     return [
         Candidate(candidate.variant, candidate.backend, {**candidate.options, option: value})
         for option, values in options.items()
-        if option not in _NUMERIC and only in {None, option}
+        if option not in NUMERIC and only in {None, option}
         # The first value is where the search started: every candidate with it is there already.
         for value in values[1:]
         if candidate.options.get(option) != value

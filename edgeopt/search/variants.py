@@ -1,6 +1,7 @@
 """Makes the variants, several at a time, each in a child process that may crash without harm."""
 
 import select
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,6 +18,9 @@ from edgeopt.search.messages import Inspect, Inspected, Made, Make, decode_answe
 
 MAKER_MODULE = "edgeopt.search.maker"
 _ANSWER_READY_S = 5.0
+_LOOK_EVERY_S = 0.2
+_LATE = Failed("late", "not ready within the time limit; a longer --time-limit allows it")
+_STOPPED = Failed("stopped", "not ready when the search was stopped")
 
 
 @dataclass(slots=True)
@@ -83,26 +87,41 @@ class Memory(Protocol):
 
 
 def make_all(
-    makers: list[Maker], jobs: list[Make], deadline: float, memory: Memory | None = None
+    makers: list[Maker],
+    jobs: list[Make],
+    deadline: float,
+    memory: Memory | None = None,
+    stop: threading.Event | None = None,
 ) -> Iterator[tuple[Make, Made | Failed]]:
     """Makes what is asked, as many at a time as there are makers; yields each as it is ready.
 
-    What is not ready by the deadline is given up, with that as its reason.
+    What is not ready by the deadline, or when it is told to stop, is given up, with that as its reason.
     """
+
+    def is_stopped() -> bool:
+        return stop is not None and stop.is_set()
+
+    if is_stopped():
+        yield from _give_up([], jobs, _STOPPED)
+        return
     known = [(job, made) for job in jobs if memory is not None and (made := memory.find(job)) is not None]
     waiting = [job for job in jobs if not any(job is one for one, _ in known)]
     while True:
         for maker in makers:
-            if maker.busy is None and waiting and time.monotonic() < deadline:
+            if maker.busy is None and waiting and time.monotonic() < deadline and not is_stopped():
                 maker.start(waiting.pop(0))
         # Others are made while these are looked at.
         while known:
             yield known.pop(0)
         busy = [m for m in makers if m.busy is not None]
         if not busy:
-            yield from _give_up([], waiting)
+            yield from _give_up([], waiting, _STOPPED if is_stopped() else _LATE)
             return
-        ready = select.select(busy, [], [], max(0.0, deadline - time.monotonic()))[0]
+        ready: list[Maker] = []
+        left = _LOOK_EVERY_S
+        while not ready and left > 0:
+            left = 0.0 if is_stopped() else max(0.0, deadline - time.monotonic())
+            ready = select.select(busy, [], [], min(left, _LOOK_EVERY_S))[0]
         for maker in ready:
             job = maker.busy
             assert job is not None  # noqa: S101 - it was busy
@@ -111,19 +130,18 @@ def make_all(
                 memory.learn(job, answer)
             yield job, answer
         if not ready:
-            yield from _give_up(busy, waiting)
+            yield from _give_up(busy, waiting, _STOPPED if is_stopped() else _LATE)
             return
 
 
-def _give_up(busy: list[Maker], waiting: list[Make]) -> Iterator[tuple[Make, Failed]]:
-    late = Failed("late", "not ready within the time limit; a longer --time-limit allows it")
+def _give_up(busy: list[Maker], waiting: list[Make], why: Failed) -> Iterator[tuple[Make, Failed]]:
     for maker in busy:
         job, maker.busy = maker.busy, None
         maker.close()
         if job is not None:
-            yield job, late
+            yield job, why
     for job in waiting:
-        yield job, late
+        yield job, why
 
 
 def _as_error(failed: Failed) -> EdgeoptError:

@@ -8,7 +8,7 @@ from edgeopt.report.charts import scatter
 from edgeopt.report.charts.axes import scale_for
 from edgeopt.report.charts.scatter import Axes, Dot, Path
 from edgeopt.report.facts import Facts, Point
-from edgeopt.report.front import EXACT_DB
+from edgeopt.search.front import EXACT_DB
 
 _WORTH_DRAWING = 1.05
 _EXPECTED = (
@@ -125,11 +125,13 @@ def _dots(points: Sequence[Point], place: Callable[[Point], tuple[float, float]]
 
 
 def _steps(front: Sequence[Point], axes: Axes) -> tuple[tuple[float, float], ...]:
-    """From each to the next, to the right and then up: what lies under the line is beaten."""
+    """From each to the next, to the right and then up: what lies under the line is beaten in these two."""
     ordered = sorted(front, key=lambda p: p.time_ms or 0.0)
     found: list[tuple[float, float]] = []
     for p in ordered:
         x, y = p.time_ms or 0.0, _height(p)
+        if found and y <= found[-1][1]:
+            continue  # on the front for its memory or its size
         if found:
             found.append((x, found[-1][1]))
         found.append((x, y))
@@ -137,16 +139,19 @@ def _steps(front: Sequence[Point], axes: Axes) -> tuple[tuple[float, float], ...
 
 
 def _front(points: Sequence[Point]) -> Table:
-    front = sorted((p for p in points if p.on_front or p.status == "winner"), key=lambda p: p.time_ms or 0.0)
+    front = sorted((p for p in points if p.on_front), key=lambda p: p.time_ms or 0.0)
     low, sized = any(p.low_db is not None for p in front), any(p.size_bytes is not None for p in front)
+    held = any(p.peak_bytes is not None for p in front)
     titles = ["candidate", ">time", ">accuracy", *((">on other samples",) if low else ())]
-    titles += [">size"] if sized else []
+    titles += [*((">peak memory",) if held else ()), *((">size",) if sized else ())]
     rows = []
     for p in front:
         cells = [p.name, words.milliseconds(p.time_ms), words.decibels(p.snr_db)]
-        cells += [*((words.decibels(p.low_db),) if low else ()), *((words.size(p.size_bytes),) if sized else ())]
+        cells += [words.decibels(p.low_db)] if low else []
+        cells += [words.mebibytes(p.peak_bytes)] if held else []
+        cells += [words.size(p.size_bytes)] if sized else []
         rows.append(Row(tuple(cells), "strong" if p.status == "winner" else ""))
-    caption = "The front: nobody else that may be delivered is at once faster and more exact."
-    if not all(p.on_front for p in front):
-        caption += " By these times the result is not on it; other measurements of it, closer ones, decided."
+    small = [what for what, known in (("memory", held), ("files", sized)) if known]
+    also = f" and as small in {' and '.join(small)}" if small else ""
+    caption = f"The front, with the result: no other that may be delivered is at once as fast, as exact{also}."
     return Table(columns(*titles), tuple(rows), caption)

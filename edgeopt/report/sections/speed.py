@@ -16,6 +16,10 @@ def section(facts: Facts) -> Section | None:
     if speed is None:
         return Section("speed", "Speed", (Words(_not_measured(facts)),))
     blocks: list[Block] = [Words(f"{speed.source} {speed.measured_while}".strip()), _sides(speed)]
+    if speed.by_size:
+        blocks.append(_sizes(speed))
+    if speed.cost:
+        blocks.append(Words(speed.cost))
     if facts.float_ratio is not None:
         ratio = facts.float_ratio
         blocks.append(
@@ -58,6 +62,25 @@ def _sides(speed: Speed) -> Table:
         "rounds in turns."
     )
     return Table(columns(*titles), tuple(rows), caption)
+
+
+def _sizes(speed: Speed) -> Table:
+    """Of the runs of one size each; their ratio says more than a median over all sizes."""
+    made = [
+        Row(
+            (
+                each.name,
+                words.milliseconds(each.baseline_ms),
+                words.milliseconds(each.latency_ms),
+                words.ratio(each.baseline_ms / each.latency_ms if each.latency_ms else None),
+                f"{each.runs:,}",
+            ),
+            "bad" if each.slower else "",
+        )
+        for each in speed.by_size
+    ]
+    titles = columns("size", ">baseline", ">result", ">as fast", ">runs")
+    return Table(titles, tuple(made), "By the size of the input: medians of the runs of each side.")
 
 
 def _cells(side: Side, full: bool) -> tuple[str, ...]:

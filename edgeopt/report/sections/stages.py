@@ -16,12 +16,17 @@ def section(facts: Facts) -> Section | None:
         return Section("stages", "Stages", (Words(said),))
     blocks: list[Block] = []
     if any(stage.time_ms for stage in stages):
-        blocks.append(_chart(stages))
+        blocks.append(_chart(stages, _is_under_load(facts)))
     blocks.append(_table(stages))
     return Section("stages", "Stages", tuple(blocks))
 
 
-def _chart(stages: tuple[Stage, ...]) -> Chart:
+def _is_under_load(facts: Facts) -> bool:
+    evidence = facts.deployment.evidence
+    return evidence is not None and evidence.load is not None
+
+
+def _chart(stages: tuple[Stage, ...], under_load: bool) -> Chart:
     known = [stage for stage in stages if stage.time_ms]
     groups = [Group(stage.name, (_bar(stage),)) for stage in known]
 
@@ -33,7 +38,8 @@ def _chart(stages: tuple[Stage, ...]) -> Chart:
         "The source and the result as they were measured at the end, in turns. The steps between them raced for "
         "a few rounds: their time is the baseline's over the ratio in these rounds, with its interval."
     )
-    return Chart("Time of one run, step by step", f"Time of one run by stage: {said}.", draw, caption)
+    what = "Time by sample, under load" if under_load else "Time of one run"
+    return Chart(f"{what}, step by step", f"{what} by stage: {said}.", draw, caption)
 
 
 def _bar(stage: Stage) -> Bar:
