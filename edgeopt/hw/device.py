@@ -1,6 +1,5 @@
 """The record of a device: what the probe found, with the source of each fact."""
 
-import hashlib
 from typing import Annotated, Literal
 
 import msgspec
@@ -295,6 +294,8 @@ def fingerprint(device: Device) -> dict[str, str]:
             if runtime.name not in TOOLS
         ],
     }
+    import hashlib  # loads a library of ciphers, which most processes do without
+
     return {
         name: hashlib.sha256(msgspec.json.encode(part, order="sorted")).hexdigest() for name, part in parts.items()
     }

@@ -15,7 +15,6 @@ from edgeopt.errors import DataError, EdgeoptError
 from edgeopt.graph.feeds import generate_feeds
 from edgeopt.measuring.naming import Named
 from edgeopt.runtime.session import Place
-from edgeopt.search.variants import Maker, inspect
 
 GENERATED_SAMPLES = 16
 _MOST_BYTES = 256 << 20
@@ -108,6 +107,8 @@ def _generate(
     """With the graph where there is one, which knows what integers make sense; else from types and shapes."""
     model = next((p.model for p in places if p is not None and p.model.suffix == ".onnx"), None)
     if model is not None:
+        from edgeopt.search.variants import Maker, inspect  # brings all passes and forms along
+
         with closing(Maker(folder)) as maker:
             inspect(maker, model, samples, count, narrowed=tensors)
         return

@@ -25,7 +25,6 @@ from edgeopt.measuring import naming
 from edgeopt.measuring.sweep_axes import Axis, axes_hint, find_axis, resized
 from edgeopt.measuring.sweep_report import SweepPoint, SweepReport, Value, best_by_runs, total_ms
 from edgeopt.measuring.threads import chosen_cores
-from edgeopt.search.variants import Maker, inspect
 
 BATCHES = (1, 2, 4, 8)
 _MOST_VALUES = 32
@@ -93,6 +92,8 @@ def _with_names(side: Side, wanted: Sweep) -> tuple[TensorInfo, ...]:
     path = Path(side.load.model_path)
     if path.suffix != ".onnx" or not any(d is None for t in wanted.inputs for d in t.shape):
         return wanted.inputs
+    from edgeopt.search.variants import Maker, inspect  # brings all passes and forms along
+
     with closing(Maker(wanted.folder)) as maker:
         try:
             found = inspect(maker, path, wanted.folder / "named", 1).inputs
