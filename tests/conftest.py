@@ -56,6 +56,28 @@ max_candidates = 3
 time_limit_s = 2
 """
 
+# What these have from generic-cpu, but its runtime options.
+_STILL = """
+[match]
+architectures = []
+simd = []
+rank = 0
+[graph]
+passes = "default"
+[quantization]
+activation_type = "uint8"
+weight_type = "int8"
+reduce_range = true
+per_channel = true
+[runtime]
+"""
+
+
+def still(profile):
+    """The same with no runtime option to turn, so that a search finds what it is given and nothing else."""
+    found = profile.replace('extends = "generic-cpu"\n', "") + _STILL
+    return found if "[search]" in found else found + "[search]\nmax_candidates = 40\ntime_limit_s = 60\n"
+
 
 def write_onnx(path, nodes, weights, inputs, outputs, opset=17):
     """Writes a model of (operator, inputs, outputs, attributes) rows and arrays by name."""

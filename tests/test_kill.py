@@ -162,10 +162,12 @@ def test_killed_at_five_moments_a_wave(start, conv_model, conv_bundle, waves, tm
 
 
 @pytest.mark.slow
-def test_cancelled_while_it_is_proved_the_older_bundle_stays(start, conv_bundle, tmp_path, monkeypatch):
+def test_cancelled_twice_while_it_is_proved_the_older_bundle_stays(start, conv_bundle, tmp_path, monkeypatch):
     monkeypatch.setenv("EDGEOPT_CACHE_LIMIT", "50MB")
     run = start("one", older=conv_bundle)
     run.wait_for("proving")
+    run.process.send_signal(signal.SIGINT)
+    run.wait_for("stopping")
     run.process.send_signal(signal.SIGINT)
     assert run.wait() == 130
     last = json.loads(run.stdout.splitlines()[-1])

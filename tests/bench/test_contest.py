@@ -64,7 +64,6 @@ def garbage(tmp_path, monkeypatch):
     return "garbage_trial"
 
 
-@pytest.mark.alone
 def test_a_clear_answer_ends_the_contest_early_in_fresh_processes(side, ends):
     host, told = Counted(), []
     found = contest(host, [side("quick", latency_ms=2), side("slow", latency_ms=6)], Rules(), told.append)
@@ -113,7 +112,6 @@ def test_of_very_many_runs_a_part_is_kept_and_the_figures_are_of_all(side, monke
     assert sum(kept.runs for kept in quick.slices) == quick.figures.runs
 
 
-@pytest.mark.alone
 def test_equal_sides_are_not_told_apart(side):
     sides = [side("a", latency_ms=3), side("b", latency_ms=3)]
     found = contest(LocalHost(), sides, Rules(rounds_most=12), events.ignore)
@@ -131,7 +129,6 @@ def test_where_fresh_processes_would_take_too_long_only_large_differences_count(
     assert "differences below 4 % may be the luck of one process" in found.warnings[0]
 
 
-@pytest.mark.alone
 def test_the_first_is_compared_with_each_other(side):
     sides = [side("a", latency_ms=2), side("b", latency_ms=8), side("c", latency_ms=0.5)]
     found = contest(LocalHost(), sides, FEW, events.ignore)
@@ -282,7 +279,6 @@ def test_when_nobody_can_run_each_is_named_with_its_reason(side):
     assert caught.value.hint
 
 
-@pytest.mark.alone
 def test_a_round_that_the_device_spoils_is_run_again(side):
     states = States(False, True, True, False)
     found = contest(LocalHost(), [side("a"), side("b")], FEW, events.ignore, states)
@@ -301,7 +297,6 @@ def test_a_device_that_is_never_quiet_is_measured_all_the_same(side):
     assert sum(bool(s.bad) for s in found.states if not s.repeated) == 6
 
 
-@pytest.mark.alone
 def test_latency_and_memory_are_told_while_it_runs(side):
     told = []
     found = contest(LocalHost(), [side("slow", latency_ms=50)], Rules(rounds_most=4), told.append)
@@ -344,7 +339,6 @@ def test_where_energy_is_not_measurable_the_reason_is_told(side):
     assert contest(LocalHost(), [side("b")], FEW, events.ignore).sides[0].energy is None
 
 
-@pytest.mark.alone
 def test_time_is_kept(side):
     sides = [side("a", latency_ms=3), side("b", latency_ms=3)]
     found = contest(LocalHost(), sides, Rules(time_limit_s=2.0, at_most_percent=0.0), events.ignore)

@@ -1,11 +1,14 @@
 import json
 import os
 import signal
+from functools import partial
 
 import psutil
 import pytest
+import typer
 
 from edgeopt import events
+from edgeopt.cli.console import execute
 
 # What a Python program says when an error was not turned into a sentence.
 NOT_FOR_PEOPLE = ("Traceback", "Exception ignored", "BrokenPipeError", "Error:")
@@ -180,6 +183,26 @@ def test_an_impatient_user_changes_nothing(long_bench):
     assert err == ""
     assert psutil.wait_procs(children, timeout=20)[1] == []
     assert list(command.temporary.iterdir()) == []
+
+
+def test_work_that_ends_by_itself_at_the_first_ctrl_c_is_cancelled_by_the_second():
+    asked = []
+
+    def interrupt():
+        asked.append(True)
+        return True
+
+    def work(times, _emit):
+        for _ in range(times):
+            os.kill(os.getpid(), signal.SIGINT)
+        return events.Log("info", "done")
+
+    shown = []
+    execute("test", partial(work, 1), lambda outcome, _: shown.append(outcome.message), interrupt=interrupt)
+    assert (shown, asked) == (["done"], [True])
+    with pytest.raises(typer.Exit) as left:
+        execute("test", partial(work, 2), lambda *_: None, interrupt=interrupt)
+    assert left.value.exit_code == 130
 
 
 def test_people_are_told_that_they_cancelled(start, null_model, null_data):

@@ -1,10 +1,17 @@
 """`edgeopt optimize --json`, stopped from outside as the desktop app stops it."""
 
+import io
 import json
 import time
 
+import msgspec
 import psutil
 import pytest
+from rich.console import Console
+
+from edgeopt.cli.optimize import show
+from edgeopt.search.front import front_of
+from tests.report.evidence import outcome
 
 PHASES = (
     "reading the model",
@@ -52,3 +59,27 @@ def test_standings_are_lines_of_json_and_no_words_for_people(start, conv_model, 
     assert (line["candidate"], line["status"]) == ("source · onnxruntime-cpu", "racing")
     run.process.terminate()
     run.finish()
+
+
+def test_the_table_marks_who_is_on_the_front_and_says_what_to_do_with_it():
+    found = outcome()
+    candidates = tuple(
+        msgspec.structs.replace(each, by_way_of_best=each.speedup.median) if each.speedup else each
+        for each in found.candidates
+    )
+    found = msgspec.structs.replace(found, candidates=candidates, front=front_of(candidates))
+    lines = shown(found)
+    # The winner, and the exact one that is fastest; all take the same memory.
+    assert [line.split()[0] for line in lines if line.lstrip()[:1].isdigit()][:3] == ["1*", "2", "3*"]
+    assert any(line.endswith("at once: 1, 3; deliver another with --pick N.") for line in lines)
+    assert any("0.92 of the best" in line for line in lines)
+    # What was cut short is not kept, so there is nothing to pick from.
+    lines = shown(msgspec.structs.replace(found, cut_short="The search was stopped."))
+    assert not any("--pick" in line for line in lines)
+    assert any("searches to the end" in line for line in lines)
+
+
+def shown(found):
+    text = io.StringIO()
+    show(found, Console(file=text, width=200))
+    return [line.rstrip() for line in text.getvalue().splitlines()]

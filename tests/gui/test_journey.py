@@ -79,7 +79,7 @@ def journey(qtbot, window, context, tmp_path, model, data):
     qtbot.waitUntil(lambda: not context.jobs.jobs, timeout=LONG_MS)
 
     saved = tmp_path / "saved.edgeopt"
-    optimize.save_to(saved)
+    optimize.delivery.save_to(saved)
     qtbot.waitUntil(saved.exists, timeout=LONG_MS)
     qtbot.waitUntil(lambda: context.bundle == saved, timeout=LONG_MS)
     assert read_bundle(saved).deployment.source.name == model.name

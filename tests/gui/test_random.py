@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QDialog, QPushButto
 from edgeopt_gui.pages import PAGES
 from edgeopt_gui.widgets.action_button import ActionButton
 
-STEPS, SWEPT = 60, 200
+STEPS, SWEPT = 30, 200
 SEED = 20_261_120
 KEYS = (
     Qt.Key.Key_Tab,

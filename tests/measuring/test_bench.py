@@ -75,7 +75,6 @@ def test_the_same_model_with_another_backend_and_with_options(conv_model):
     assert found.data == "16 generated samples"
 
 
-@pytest.mark.alone
 def test_a_slower_model_is_seen_as_slower(null_model, data):
     fast, slow = null_model("fast", latency_ms=2), null_model("slow", latency_ms=6)
     found = bench(Request(str(slow), (str(fast),), settings=data, rounds=6), ignore)
@@ -91,7 +90,6 @@ def test_a_side_that_crashes_is_a_result_beside_the_other(null_model, data):
     assert "SIGSEGV" in found.sides[1].failure
 
 
-@pytest.mark.alone
 def test_a_program_by_the_same_rules(null_model, data, tmp_path):
     (tmp_path / "mine.py").write_text(
         "import os, sys, time, numpy as np\n"

@@ -52,7 +52,6 @@ def rows():
     return [{"x": np.full((1, 8), k, np.float32)} for k in range(4)]
 
 
-@pytest.mark.alone
 def test_graph_levels_with_creation_and_totals(swept, conv_model, pictures):
     found = swept(conv_model, "graph_level", "onnxruntime-cpu", pictures, runs=50)
     assert [p.value for p in found.points] == ["none", "basic", "extended", "layout", "all"]
@@ -68,7 +67,6 @@ def test_graph_levels_with_creation_and_totals(swept, conv_model, pictures):
     assert found.best_by_runs[0].from_runs == 1
 
 
-@pytest.mark.alone
 def test_an_option_that_matters(swept, null_model, rows):
     found = swept(null_model("m"), "latency_ms=6,2", "null", rows, rules=Rules(time_limit_s=15))
     slow, fast = found.points
@@ -78,7 +76,6 @@ def test_an_option_that_matters(swept, null_model, rows):
     assert set(fast.totals_ms) == {1, 100, 10_000}
 
 
-@pytest.mark.alone
 def test_batches_by_item(swept, null_model, rows):
     found = swept(null_model("m", latency_ms=3), "batch=1,4", "null", rows)
     one, four = found.points

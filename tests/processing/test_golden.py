@@ -120,7 +120,6 @@ def test_a_profile_in_one_file_holds_the_files_and_says_what_they_are(
         read_profile(out)
 
 
-@pytest.mark.alone
 def test_times_are_taken_apart_and_bench_tells_them(processing_bundle, camera, tmp_path, capsys):
     """Before the model a wait is planted; the model's own time must not have it."""
     bundle = processing_bundle(camera)

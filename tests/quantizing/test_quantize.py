@@ -93,7 +93,7 @@ def test_progress_names_the_phases(planned):
     assert set(found.phases_s) >= {"preparing", "calibrating", "timing the layers", "measuring the speed"}
 
 
-@pytest.mark.alone
+@pytest.mark.slow
 def test_one_form_is_written_whatever_it_costs_unless_a_goal_was_given(stack_model, stack_data, tmp_path):
     out = tmp_path / "stack.onnx"
     wishes = {"method": "int8", "keep_float": ("MatMul_2",), "goal": goal_from(None, "60dB"), "time_limit_s": 1.0}
@@ -112,7 +112,7 @@ def test_one_form_is_written_whatever_it_costs_unless_a_goal_was_given(stack_mod
     assert found.quantized_share == pytest.approx(2 / 3)
 
 
-@pytest.mark.alone
+@pytest.mark.slow
 def test_without_data_forms_that_calibrate_nothing_are_judged_on_made_up_inputs(stack_model, tmp_path):
     out = tmp_path / "stack.onnx"
     found = ask(stack_model, out, method="int8-dynamic", time_limit_s=1.0)

@@ -17,6 +17,7 @@ from edgeopt.judging.goals import Goal
 from edgeopt.search.optimize import optimize
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.screen import Course, Entry, outputs_of, screen
+from tests.conftest import still
 
 
 class Track:
@@ -78,5 +79,5 @@ def nothing_wins(tmp_path_factory, relu_model, quick_profile, conv_bundle):
     """A model of one node, with no runtime option to turn; in the place of an older, damaged bundle."""
     folder = tmp_path_factory.mktemp("nothing")
     profile = folder / "still.toml"
-    profile.write_text(quick_profile.read_text() + "[runtime.onnxruntime-cpu]\nthreads = [0]\n")
+    profile.write_text(still(quick_profile.read_text()))
     return search(relu_model, folder, older=conv_bundle, profile=profile, time_limit_s=6)

@@ -6,7 +6,7 @@ from edgeopt.search.limits import Limits, limits_from
 from tests.conftest import seeded, write_onnx
 from tests.search.conftest import search
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

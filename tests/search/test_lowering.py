@@ -94,7 +94,7 @@ def test_what_the_profile_lists_is_applied_in_its_order(bert, kitchen):
     assert compare_outputs(answers(model, feeds), answers(work.out, feeds)).snr_db > 80
 
 
-@pytest.mark.alone
+@pytest.mark.slow
 def test_a_search_races_it_and_keeps_its_ledger(bert, tmp_path):
     model, _ = bert
     profile = tmp_path / "two.toml"

@@ -3,98 +3,11 @@ import onnx
 import onnx.parser
 import pytest
 
-import edgeopt
 from edgeopt.bundle.read import read_bundle
 from edgeopt.errors import DataError, ModelError, UsageError
 from edgeopt.events import ignore
 from edgeopt.runtime.check import check
 from edgeopt.search.optimize import optimize
-
-
-@pytest.mark.alone
-def test_the_model_is_never_touched_and_nothing_is_left_beside_the_bundle(with_data, without_data, nothing_wins):
-    for found in (with_data, without_data, nothing_wins):
-        assert found.unchanged
-        assert not [p.name for p in found.out.parent.iterdir() if p.name.startswith(".")]
-
-
-@pytest.mark.alone
-def test_every_variant_of_the_ladder_is_accounted_for(with_data, without_data):
-    ladder = ["source", "cleaned", "lowered", "int8", "int8-dynamic"]
-    for found in (with_data, without_data):
-        assert sorted(v.name for v in found.outcome.variants) == sorted(ladder)
-        for variant in found.outcome.variants:
-            raced = [c for c in found.outcome.candidates if c.candidate.variant == variant.name]
-            assert bool(raced) != bool(variant.failure)
-
-
-@pytest.mark.alone
-def test_every_candidate_but_the_winner_says_why_it_lost(with_data):
-    outcome = with_data.outcome
-    winners = [c for c in outcome.candidates if c.status == "winner"]
-    if outcome.verdict == "faster":
-        assert [c.candidate for c in winners] == [outcome.winner]
-    for report in outcome.candidates:
-        assert report.reason or report.status == "winner"
-
-
-@pytest.mark.alone
-def test_the_winner_is_proved_fast_and_good(with_data):
-    outcome = with_data.outcome
-    assert outcome.proof.accuracy_db >= outcome.floor_db == 30
-    assert outcome.proof.samples == 8
-    assert outcome.proof.speedup.rounds >= 11
-    if outcome.verdict == "faster":
-        assert outcome.proof.speedup.low > 1
-        assert outcome.winner != outcome.baseline
-    else:
-        assert outcome.winner == outcome.baseline
-
-
-@pytest.mark.alone
-def test_eight_bits_are_tried_with_data(with_data):
-    static = next(c for c in with_data.outcome.candidates if c.candidate.variant == "int8")
-    assert 20 < static.accuracy_db < 150
-    assert next(v for v in with_data.outcome.variants if v.name == "int8").size_bytes
-
-
-@pytest.mark.alone
-def test_without_data_nothing_with_eight_bits_is_tried_and_it_says_why(without_data):
-    outcome = without_data.outcome
-    assert not [c for c in outcome.candidates if "int8" in c.candidate.variant]
-    reasons = {v.name: v.failure for v in outcome.variants if "int8" in v.name}
-    assert len(reasons) == 2
-    assert all("needs data" in reason for reason in reasons.values())
-    assert any("No data was given" in warning for warning in outcome.warnings)
-
-
-@pytest.mark.alone
-def test_when_nothing_wins_you_keep_what_you_have(nothing_wins):
-    outcome = nothing_wins.outcome
-    assert outcome.verdict == "keep what you have"
-    assert outcome.winner == outcome.baseline
-    assert outcome.summary.startswith("Keep what you have")
-    assert "winner" not in {c.status for c in outcome.candidates}
-    assert "No exact rewrite applies" in next(v.failure for v in outcome.variants if v.name == "cleaned")
-    with edgeopt.load(nothing_wins.out) as session:
-        answer = session.run({"x": np.float32([[-1, 2, -3, 4]])})["y"]
-    assert answer.tolist() == [[0, 2, 0, 4]]
-    assert (nothing_wins.out / "model/relu.onnx").read_bytes() == nothing_wins.model.read_bytes()
-
-
-@pytest.mark.alone
-def test_every_bundle_is_complete_and_holds_here(with_data, without_data, nothing_wins):
-    for found in (with_data, without_data, nothing_wins):
-        assert not check(found.out, ignore).stale
-        assert read_bundle(found.out).deployment.evidence.verdict == found.outcome.verdict
-
-
-@pytest.mark.alone
-def test_it_tells_its_phases(with_data):
-    phases = list(dict.fromkeys(event.phase for event in with_data.said if hasattr(event, "phase")))
-    assert phases[:2] == ["reading the model", "making variants"]
-    assert phases[-1] == "proving"
-    assert "racing" in phases
 
 
 def test_arrays_from_python_under_any_name(tmp_path, models, quick_profile):

@@ -21,7 +21,7 @@ from edgeopt.search.variants import Maker, make_all
 from edgeopt.targets import profile_for
 from tests.conftest import write_onnx
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.slow
 
 ORT = "onnxruntime-cpu"
 # Where eight-bit products are many times quicker, so that a plan must find them.

@@ -1,5 +1,6 @@
 import os
 import signal
+import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -112,6 +113,16 @@ def test_what_is_not_ready_by_the_deadline_is_given_up(makers, job):
     assert all("--time-limit" in reason for reason in found.values())
     again = answers(make_all([maker], [job("cleaned")], deadline))
     assert "--time-limit" in again["cleaned"]
+
+
+def test_what_is_not_ready_when_it_is_told_to_stop_is_given_up(makers, job):
+    (maker,) = makers(1)
+    os.kill(maker.child.pid, signal.SIGSTOP)
+    stop = threading.Event()
+    threading.Timer(0.1, stop.set).start()
+    for _ in range(2):  # while one is made, and before any is
+        found = answers(make_all([maker], [job("int8"), job("cleaned")], soon(), stop=stop))
+        assert found == dict.fromkeys(("int8", "cleaned"), "not ready when the search was stopped")
 
 
 def test_inspecting_says_what_the_model_is_and_makes_samples(makers, conv_model, tmp_path):

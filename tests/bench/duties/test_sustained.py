@@ -52,7 +52,7 @@ def test_stopped_it_keeps_what_there_is(bench, ends, error, how):
 
 
 def test_a_run_that_is_longer_than_the_whole_time_is_no_silent_success(bench):
-    slow = bench.side("slow", latency_ms=3000)
+    slow = bench.side("slow", latency_ms=1200)
     with pytest.raises(TrialError, match=r"'slow' failed: no run ended in 0.6 s") as raised:
         run_sustained(bench.host, [slow], SustainedRules(0.01), bench.emit)
     assert "--minutes" in raised.value.hint
