@@ -13,6 +13,8 @@ SAME = 1.02
 """Two processes of one and the same model differ by up to this much, by where their memory happens to lie; more
 rounds make an interval narrower and not this."""
 
+FASTER, NO_DIFFERENCE = "faster", "no difference seen"
+
 
 class Interval(msgspec.Struct, frozen=True):
     """A median with the interval that holds it with the stated confidence."""
@@ -115,10 +117,10 @@ def verdict(ratio: Interval) -> str:
     if 2 * 0.5**ratio.rounds > 1 - ratio.confidence:
         return "too few rounds to tell"
     if ratio.low > 1.0 and ratio.median > SAME:
-        return "faster"
+        return FASTER
     if ratio.high < 1.0 and ratio.median < 1 / SAME:
         return "slower"
-    return "no difference seen"
+    return NO_DIFFERENCE
 
 
 def paired_ratios(baseline: Sequence[float], other: Sequence[float]) -> list[float]:

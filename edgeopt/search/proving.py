@@ -16,7 +16,7 @@ from edgeopt.bench.instruments.machine_state import StateSampler, sentence
 from edgeopt.bench.messages import Load
 from edgeopt.bench.report import RoundState
 from edgeopt.bench.rounds import run_rounds, slice_ms
-from edgeopt.bench.stats import Interval, paired_ratios, sign_interval, verdict
+from edgeopt.bench.stats import FASTER, NO_DIFFERENCE, Interval, paired_ratios, sign_interval, verdict
 from edgeopt.bench.taken import taken_by
 from edgeopt.bench.trial import rotated
 from edgeopt.bundle import write
@@ -29,6 +29,7 @@ from edgeopt.search.aims import figure_of
 from edgeopt.search.by_size import times_by_size
 from edgeopt.search.energy import meter_all
 from edgeopt.search.field import Field
+from edgeopt.search.legs import Sides, unsteady
 from edgeopt.search.outcome import Candidate, Proof
 from edgeopt.search.prepare import Search
 from edgeopt.search.report import deployment_of
@@ -96,23 +97,29 @@ def measured(
     calls = own if calls is None else calls
     course, model = search.course, search.settings.model
     samples = course.host.put(course.samples_path)
-    with ExitStack() as stack:
 
-        def start(name: str, backend: str, path: Path, how: Calls) -> Contender:
+    def start(stack: ExitStack) -> Sides:
+        def enter_as(name: str, backend: str, path: Path, how: Calls) -> Contender:
             load = Load(backend, course.host.put(path), {}, samples, batch=how.batch)
             contender = enter(course.host, name, load, concurrency=how.callers)
             contender.by_sample = course.by_sample
             stack.callback(contender.close)
             return contender
 
-        bundle = start("bundle", "bundle", folder, calls)
+        bundle = enter_as("bundle", "bundle", folder, calls)
         ways = dict.fromkeys((calls, own))
-        rivals = [start("baseline", search.baseline.backend, model, how) for how in ways]
-        old = rivals[0]
+        rivals = [enter_as("baseline", search.baseline.backend, model, how) for how in ways]
         today = (
-            [start("current", "bundle", current, how) for how in _ways_of_today(search, calls)] if current else []
+            [enter_as("current", "bundle", current, how) for how in _ways_of_today(search, calls)]
+            if current
+            else []
         )
-        others = [*rivals[1:], *today]
+        return Sides(bundle, tuple(rivals), tuple(today))
+
+    with ExitStack() as stack:
+        sides = start(stack)
+        bundle, rivals, today = sides.bundle, sides.rivals, sides.today
+        old = rivals[0]
         first, count = course.split.prove_first, course.split.prove_count
         reference, outputs = outputs_of(course, old, first, count, 1), outputs_of(course, bundle, first, count)
         accuracy = compare_outputs(reference, outputs)
@@ -120,13 +127,12 @@ def measured(
         labels = course.labels_of(first, count)
         judged = goal.judge(outputs, reference, labels)
         # The first round warms all up together and is not counted.
-        run_rounds([old, bundle, *others], 1, slice_ms(old.loaded.first_run_ms))
+        run_rounds(list(sides.every), 1, slice_ms(old.loaded.first_run_ms))
         span_ms = slice_ms(old.run_ms) if old.slices_ms else slice_ms(1.0)
-        for contender in (old, bundle, *others):
-            contender.slices_ms.clear()
-            contender.latencies_ms.clear()
-            contender.laps.clear()
-        states = _run(search, bundle, [old, *others], span_ms, looks)
+        sides.forget()
+        states = _run(search, sides, span_ms, looks)
+        faster = [each for each in sides.others if verdict(_ratio(each, bundle)) == FASTER]
+        doubts = unsteady(search, sides, faster, start, PROOF_ROUNDS, span_ms)
         memory, less = bundle.memory, None
         if search.meter is not None:
             meter_all(search, [old, bundle], PROOF_ROUNDS)
@@ -134,8 +140,8 @@ def measured(
         # A batch is what was raced; those who send one sample get an answer as good.
         single = outputs if calls.batch == 1 else outputs_of(course, bundle, first, count, 1)
         met = all(goal.score(goal.judge(each, reference, labels))[0] >= goal.needed for each in (outputs, single))
-        old, ratio, said = _hardest(rivals, bundle)
-        against_today, verdict_today = _hardest(today, bundle)[1:] if today else (None, "")
+        old, ratio, said = _hardest(rivals, bundle, doubts)
+        against_today, verdict_today = _hardest(today, bundle, doubts)[1:] if today else (None, "")
         proof = Proof(
             said,
             ratio,
@@ -170,9 +176,7 @@ def _current(search: Search) -> Path | None:
     return None if search.current is None else search.current.folder
 
 
-def _run(
-    search: Search, new: Contender, others: Sequence[Contender], span_ms: float, looks: int
-) -> list[RoundState]:
+def _run(search: Search, sides: Sides, span_ms: float, looks: int) -> list[RoundState]:
     """Rounds, and more of them while an answer is not clear and there is time; the device's state in each.
 
     Raises TrialError when one falls.
@@ -184,26 +188,30 @@ def _run(
             if search.stop.is_set():
                 stopping.tell(search)
             sampler.begin_round(len(states))
-            run_rounds([*others, new], 1, span_ms, first=place)
+            run_rounds(list(sides.every), 1, span_ms, first=place)
             states.append(sampler.end_round())
-        failure = next((each.failure for each in (new, *others) if each.failure), None)
-        if failure:
+        if failure := sides.fallen():
             raise TrialError(failure)
-        clear = all(verdict(_ratio(other, new)) != "no difference seen" for other in others)
+        clear = all(verdict(_ratio(other, sides.bundle)) != NO_DIFFERENCE for other in sides.others)
         short = search.stop.is_set() and look + 1 >= stopping.LOOKS[0]
         if clear or short or time.monotonic() >= search.until(1.0):
             break
     return states
 
 
-def _hardest(rivals: Sequence[Contender], new: Contender) -> tuple[Contender, Interval, str]:
+def _hardest(
+    rivals: Sequence[Contender], new: Contender, doubts: Sequence[Contender]
+) -> tuple[Contender, Interval, str]:
     """The one that comes nearest, the ratio to it, and the verdict: it must be faster than each."""
     ratios = [_ratio(each, new) for each in rivals]
     nearest = min(range(len(rivals)), key=lambda place: ratios[place].median)
     verdicts = [verdict(ratio) for ratio in ratios]
+    for place, each in enumerate(rivals):
+        if verdicts[place] == FASTER and any(each is one for one in doubts):
+            verdicts[place] = NO_DIFFERENCE
     said = verdicts[nearest]
-    if said == "faster":
-        said = next((each for each in verdicts if each != "faster"), said)
+    if said == FASTER:
+        said = next((each for each in verdicts if each != FASTER), said)
     return rivals[nearest], ratios[nearest], said
 
 
