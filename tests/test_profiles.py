@@ -91,7 +91,7 @@ def test_every_value_of_a_shipped_profile_says_why():
 def test_the_words_are_those_of_the_other_parts():
     from edgeopt.backends import BACKENDS
     from edgeopt.graph.passes import PASSES
-    from edgeopt.search.recipes import RECIPES
+    from edgeopt.search.making.recipes import RECIPES
 
     assert set(profiles.BACKENDS) == {backend.name for backend in BACKENDS} - {"null"}
     assert set(profiles.VARIANTS) == {recipe.name for recipe in RECIPES}

@@ -11,8 +11,8 @@ from edgeopt.errors import UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from edgeopt.bundle.export.export import Exported, Forms
     from edgeopt.events import Emit
+    from edgeopt.exporting.export import Exported, Forms
 
 
 def export(
@@ -66,7 +66,7 @@ def export(
 def _export(
     bundle: Path | None, to: str, out: Path | None, max_batch_size: int | None, emit: "Emit"
 ) -> "Exported":
-    from edgeopt.bundle.export.export import export, format_named
+    from edgeopt.exporting.export import export, format_named
 
     if to:
         format_named(to)  # a word that is no format is said before what is missing
@@ -79,7 +79,7 @@ def _export(
 
 
 def _formats() -> "Forms":
-    from edgeopt.bundle.export.export import forms
+    from edgeopt.exporting.export import forms
 
     return forms()
 

@@ -248,7 +248,7 @@ def show(outcome: "Outcome", console: "Console") -> None:
 
     from edgeopt.graph.accuracy import decibels
     from edgeopt.search.outcome import in_order
-    from edgeopt.search.shape_words import shape_lines
+    from edgeopt.search.shapes.shape_words import shape_lines
 
     table = Table(box=None, pad_edge=False)
     table.add_column("#", justify="right", style="dim")

@@ -107,7 +107,7 @@ def _generate(
     """With the graph where there is one, which knows what integers make sense; else from types and shapes."""
     model = next((p.model for p in places if p is not None and p.model.suffix == ".onnx"), None)
     if model is not None:
-        from edgeopt.search.variants import Maker, inspect  # brings all passes and forms along
+        from edgeopt.search.making.variants import Maker, inspect  # brings all passes and forms along
 
         with closing(Maker(folder)) as maker:
             inspect(maker, model, samples, count, narrowed=tensors)

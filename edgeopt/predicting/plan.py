@@ -26,7 +26,7 @@ from edgeopt.quantizing.runs import Runs
 from edgeopt.quantizing.timing.courses import GROUPS
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.prepare import baseline_order
-from edgeopt.search.space import baseline, first_candidates
+from edgeopt.search.racing.space import baseline, first_candidates
 from edgeopt.targets import runtime_space, settled_options
 
 CLEANED = "cleaned"

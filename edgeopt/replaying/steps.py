@@ -121,7 +121,7 @@ def _cleaned(bench: _Bench) -> Ledger:
 
 
 def _lowered(bench: _Bench) -> Ledger:
-    from edgeopt.search.lowering import lowerings_of
+    from edgeopt.search.making.lowering import lowerings_of
 
     names = bench.names("lowerings")
     known = {one.name: one for one in lowerings_of(bench.profile.deployment.run.backend)}

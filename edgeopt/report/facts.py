@@ -12,7 +12,7 @@ from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.analysis import OpTimes
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.hw.device import Device
-from edgeopt.search.by_size import SizeTimes
+from edgeopt.search.shapes.by_size import SizeTimes
 
 SCHEMA = 1
 Made = Literal["a search", "a plan of precision", "a plan for another device", "unknown"]

@@ -23,7 +23,7 @@ from edgeopt.report.evidence import Found, evidence_in, ledger_in
 from edgeopt.report.facts import Accuracy, Facts, Made, Side, Speed
 from edgeopt.search.objectives import THROUGHPUT, objective_named
 from edgeopt.search.outcome import Outcome, rival
-from edgeopt.search.shape_words import cost_line
+from edgeopt.search.shapes.shape_words import cost_line
 from edgeopt.version import __version__
 
 

@@ -15,23 +15,23 @@ from edgeopt.errors import TrialError
 from edgeopt.events import Progress
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.quantizing.timing.courses import Course, backends_for
-from edgeopt.search.bucketing import NO_BUCKETS, with_buckets
-from edgeopt.search.callers import at_first
-from edgeopt.search.fill_from import settle_filling
 from edgeopt.search.limits import OVER, excess
-from edgeopt.search.lowering import NONE_LISTED, Lowered, lowered_variants
-from edgeopt.search.messages import Made, Make
+from edgeopt.search.making.lowering import NONE_LISTED, Lowered, lowered_variants
+from edgeopt.search.making.messages import Made, Make
+from edgeopt.search.making.plans import Planned, Planning, Plans
+from edgeopt.search.making.recipes import PLANNED, Recipe, recipe_named
+from edgeopt.search.making.studying import packed
+from edgeopt.search.making.variants import Maker, make_all
 from edgeopt.search.outcome import Candidate, VariantReport
 from edgeopt.search.padding import graph_passes, kept, said_of, skips_padding
-from edgeopt.search.plans import Planned, Planning, Plans
 from edgeopt.search.prepare import Search
-from edgeopt.search.recipes import PLANNED, Recipe, recipe_named
-from edgeopt.search.screen import Entry, screen
-from edgeopt.search.space import Settled, Space, first_candidates, neighbours
-from edgeopt.search.standings import final, racing
+from edgeopt.search.racing.callers import at_first
+from edgeopt.search.racing.screen import Entry, screen
+from edgeopt.search.racing.space import Settled, Space, first_candidates, neighbours
+from edgeopt.search.racing.standings import final, racing
+from edgeopt.search.shapes.bucketing import NO_BUCKETS, with_buckets
+from edgeopt.search.shapes.fill_from import settle_filling
 from edgeopt.search.stopping import takes_part
-from edgeopt.search.studying import packed
-from edgeopt.search.variants import Maker, make_all
 from edgeopt.targets import runtime_space, settled_options
 
 # Making may take this share of the time limit; racing needs the rest.

@@ -9,7 +9,7 @@ import msgspec
 from edgeopt.cache.digests import code_digest, file_digest, key_of, settings_of_libraries, tree_digest, versions
 from edgeopt.errors import EdgeoptError
 from edgeopt.hw.device import Device, fingerprint
-from edgeopt.search.messages import Make
+from edgeopt.search.making.messages import Make
 from edgeopt.search.settings import Settings
 from edgeopt.targets import profile_for
 

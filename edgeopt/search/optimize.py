@@ -12,21 +12,22 @@ from edgeopt.bundle.write import check_target
 from edgeopt.data.given import Data, as_file
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.judging.goals import goal_from
-from edgeopt.search import race, stopping
-from edgeopt.search.aims import BUCKETED, fast_enough, least
-from edgeopt.search.deliver import deliver
-from edgeopt.search.energy import open_meter
+from edgeopt.search import stopping
+from edgeopt.search.delivering.deliver import deliver
+from edgeopt.search.delivering.pick import pick as deliver_picked
 from edgeopt.search.field import Field
 from edgeopt.search.limits import Limits
-from edgeopt.search.loads import most, settle
 from edgeopt.search.objectives import LATENCY, objective_named
 from edgeopt.search.outcome import Outcome
-from edgeopt.search.pick import pick as deliver_picked
 from edgeopt.search.prepare import Search, prepare
+from edgeopt.search.racing import race
+from edgeopt.search.racing.aims import BUCKETED, fast_enough, least
+from edgeopt.search.racing.energy import open_meter
+from edgeopt.search.racing.loads import most, settle
+from edgeopt.search.racing.screen import Entry
+from edgeopt.search.racing.tuning import tune
 from edgeopt.search.remembered import Memory
-from edgeopt.search.screen import Entry
 from edgeopt.search.settings import Settings, checked_limit, checked_target, inputs_of
-from edgeopt.search.tuning import tune
 
 # Shares of the time limit at which each phase ends; what is left proves the bundle.
 _OPENING_ENDS = 0.68

@@ -12,7 +12,7 @@ from edgeopt.bench.taken import Taken
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.hw.device import Device
-from edgeopt.search.by_size import SizeTimes
+from edgeopt.search.shapes.by_size import SizeTimes
 
 SCHEMA = 1
 Status = Literal["winner", "lost", "below the floor", "over a limit", "failed", "not tried"]

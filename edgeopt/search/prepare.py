@@ -30,18 +30,18 @@ from edgeopt.judging.metrics import Labels
 from edgeopt.processing.attach import Attached, attach
 from edgeopt.processing.data import samples_from, try_after
 from edgeopt.profiles import TargetProfile
-from edgeopt.search.bucketing import check_shape, explained, settle_buckets, shaped_samples
-from edgeopt.search.callers import Room
-from edgeopt.search.messages import Inspected
+from edgeopt.search.delivering.today import running_today
+from edgeopt.search.making.messages import Inspected
+from edgeopt.search.making.variants import Maker, inspect
 from edgeopt.search.objectives import Objective, objective_named
 from edgeopt.search.outcome import Candidate
+from edgeopt.search.racing.callers import Room
+from edgeopt.search.racing.screen import Course, outputs_of
+from edgeopt.search.racing.space import baseline
 from edgeopt.search.remembered import Memory
-from edgeopt.search.screen import Course, outputs_of
 from edgeopt.search.settings import Settings, time_limit_for
-from edgeopt.search.sized import Shaped
-from edgeopt.search.space import baseline
-from edgeopt.search.today import running_today
-from edgeopt.search.variants import Maker, inspect
+from edgeopt.search.shapes.bucketing import check_shape, explained, settle_buckets, shaped_samples
+from edgeopt.search.shapes.sized import Shaped
 from edgeopt.targets import DoesNotFit, fit, planned_names, profile_for, without_planned
 
 _GENERATED_SAMPLES = 16

@@ -19,10 +19,10 @@ from edgeopt.errors import BundleError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.hw.probe import probe
 from edgeopt.search.keys import Keys
-from edgeopt.search.messages import Made, Make
+from edgeopt.search.making.messages import Made, Make
 from edgeopt.search.outcome import Outcome
+from edgeopt.search.racing.standings import final
 from edgeopt.search.settings import Settings
-from edgeopt.search.standings import final
 
 BUNDLE, VARIANT = "bundle", "variant"
 

@@ -86,7 +86,7 @@ def nothing_yet(search: Search, phase: str) -> StoppedError:
 
 def _left_s(search: Search, to_race: int) -> float:
     """By the source, which is seldom the faster; most proofs are clear at the first look, some at the second."""
-    from edgeopt.search.proving import PROOF_ROUNDS
+    from edgeopt.search.delivering.proving import PROOF_ROUNDS
 
     contender = search.baseline_contender
     run_ms = contender.slices_ms[-1] if contender.slices_ms else contender.loaded.first_run_ms

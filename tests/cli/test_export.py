@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from edgeopt.bundle.export import FORMATS
+from edgeopt.exporting import FORMATS
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from edgeopt.cli.optimize import show
-from edgeopt.search.front import front_of
+from edgeopt.search.delivering.front import front_of
 from tests.report.evidence import outcome
 
 PHASES = (

@@ -16,7 +16,7 @@ from edgeopt.data.split import split
 from edgeopt.judging.goals import Goal
 from edgeopt.search.optimize import optimize
 from edgeopt.search.outcome import Candidate
-from edgeopt.search.screen import Course, Entry, outputs_of, screen
+from edgeopt.search.racing.screen import Course, Entry, outputs_of, screen
 from tests.conftest import still
 
 

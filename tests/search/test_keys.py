@@ -8,8 +8,8 @@ from edgeopt.judging.goals import Goal
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.quantizing.timing.courses import Course
 from edgeopt.search.keys import Keys
-from edgeopt.search.messages import Make
-from edgeopt.search.plans import Planning
+from edgeopt.search.making.messages import Make
+from edgeopt.search.making.plans import Planning
 from edgeopt.search.settings import Settings
 from edgeopt.targets import profile_for
 

@@ -8,12 +8,12 @@ from edgeopt.bundle.manifest import FILE, file_digest
 from edgeopt.bundle.read import read_bundle
 from edgeopt.cache.user import listing
 from edgeopt.events import Log, Standing, ignore
-from edgeopt.search.messages import Made
+from edgeopt.search.making.messages import Made
+from edgeopt.search.making.plans import Planned, Plans
+from edgeopt.search.making.variants import Maker, make_all
 from edgeopt.search.optimize import optimize
-from edgeopt.search.plans import Planned, Plans
 from edgeopt.search.remembered import Memory
 from edgeopt.search.settings import Settings
-from edgeopt.search.variants import Maker, make_all
 
 SAYS = "From the cache, measured at "
 
@@ -73,7 +73,7 @@ def job(tmp_path, conv_model, conv_data):
 
     from edgeopt.data import Samples, save_samples
     from edgeopt.quant.settings import QuantSettings
-    from edgeopt.search.messages import Make
+    from edgeopt.search.making.messages import Make
 
     with np.load(conv_data) as archive:
         save_samples(Samples({"x": archive["x"]}, {"x": 4}), tmp_path / "samples")

@@ -7,7 +7,7 @@ from edgeopt.bundle.read import read_bundle
 from edgeopt.errors import StoppedError
 from edgeopt.events import Log, Progress, ignore
 from edgeopt.search.optimize import optimize
-from edgeopt.search.race import Heat, race
+from edgeopt.search.racing.race import Heat, race
 from edgeopt.search.stopping import Stop
 from tests.conftest import write_onnx
 

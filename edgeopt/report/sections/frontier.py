@@ -8,7 +8,7 @@ from edgeopt.report.charts import scatter
 from edgeopt.report.charts.axes import scale_for
 from edgeopt.report.charts.scatter import Axes, Dot, Path
 from edgeopt.report.facts import Facts, Point
-from edgeopt.search.front import EXACT_DB
+from edgeopt.search.delivering.front import EXACT_DB
 
 _WORTH_DRAWING = 1.05
 _EXPECTED = (

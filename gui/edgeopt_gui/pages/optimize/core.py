@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from edgeopt.bundle.export import FORMATS
 from edgeopt.errors import EdgeoptError, UsageError
+from edgeopt.exporting import FORMATS
 from edgeopt.judging.goals import goal_from
 from edgeopt.judging.metrics import METRICS
 from edgeopt.search.limits import limits_from

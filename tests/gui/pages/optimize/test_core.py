@@ -2,7 +2,7 @@
 
 import pytest
 
-from edgeopt.bundle.export import FORMATS
+from edgeopt.exporting import FORMATS
 from edgeopt.judging.metrics import METRICS
 from edgeopt.search.objectives import OBJECTIVES
 from edgeopt_gui.pages.optimize.choices import METRIC, OWN_FUNCTION, Choices

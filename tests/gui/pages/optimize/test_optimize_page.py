@@ -12,9 +12,9 @@ import numpy as np
 import psutil
 import pytest
 
-from edgeopt.bundle.export import FORMATS
 from edgeopt.bundle.read import read_bundle
 from edgeopt.errors import signal_name
+from edgeopt.exporting import FORMATS
 from edgeopt.samples import DATA, MODEL
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.optimize.board import Row

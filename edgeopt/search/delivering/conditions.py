@@ -1,0 +1,60 @@
+"""When a proof is good enough to hand out what was proved."""
+
+from edgeopt.bench.stats import verdict
+from edgeopt.errors import ConstraintError
+from edgeopt.search.field import Field
+from edgeopt.search.limits import OVER, excess
+from edgeopt.search.outcome import Proof
+from edgeopt.search.prepare import Search
+from edgeopt.search.racing.screen import Entry
+from edgeopt.search.shapes.by_size import slower_sizes
+
+# Of an objective that no contest decides; memory and first answers differ by a percent or so from run to run.
+_CLEARLY_LESS = 0.97
+
+
+def wins(search: Search, proof: Proof) -> bool:
+    """Faster; or, where something else is to be least, clearly less of that, and not slower where that counts."""
+    if slower_sizes(proof.by_size) and search.settings.limits.latency_ms is None:
+        return False
+    if search.objective.figure is None and proof.current is not None:
+        # What runs today is what counts; the source in plain defaults may be as fast, and must not be faster.
+        return proof.current_verdict == "faster" and proof.verdict != "slower"
+    if search.objective.figure is None:
+        return proof.verdict == "faster"
+    if proof.figure is None or proof.baseline_figure is None:
+        return False
+    if search.meter is not None and (proof.less is None or verdict(proof.less) != "faster"):
+        return False
+    slow_allowed = search.settings.limits.latency_ms is not None
+    slower = "slower" in {proof.verdict, proof.current_verdict}
+    return proof.figure < _CLEARLY_LESS * proof.baseline_figure and (slow_allowed or not slower)
+
+
+def told(search: Search, proof: Proof) -> str:
+    speed = f"{proof.verdict} ({proof.speedup})"
+    if slower := slower_sizes(proof.by_size):
+        speed += f", but {slower}"
+    if proof.current is not None:
+        speed += f"; than what runs today: {proof.current_verdict} ({proof.current})"
+    if proof.figure is None or proof.baseline_figure is None:
+        return speed
+    shown = search.objective.shown
+    return f"{search.objective.title} {shown(proof.figure)} instead of {shown(proof.baseline_figure)}, {speed}"
+
+
+def over(search: Search, entry: Entry, proof: Proof) -> str:
+    return excess(search.settings.limits, proof.memory, entry.size_bytes, proof.latency_ms)
+
+
+def check_limits(search: Search, field: Field, proof: Proof) -> None:
+    """Raises ConstraintError where not even what the user has keeps to them."""
+    too_much = excess(search.settings.limits, proof.memory, search.facts.size_bytes, proof.latency_ms)
+    if not too_much:
+        return
+    reasons = dict.fromkeys(e.reason for e in field.entries if e.status == OVER)
+    others = f" Of the others: {'; '.join(list(reasons)[:3])}." if reasons else ""
+    raise ConstraintError(
+        f"Nothing that could be proved keeps to the limits. The model as it is: {too_much}.{others}",
+        "Allow more, lower the --floor, or give data so that fewer bits can be tried.",
+    )

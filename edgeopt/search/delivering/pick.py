@@ -1,0 +1,134 @@
+"""Another candidate of a search that is over, proved and written without searching again."""
+
+import time
+from contextlib import ExitStack
+from difflib import get_close_matches
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.bundle import write
+from edgeopt.errors import UsageError, VerificationError
+from edgeopt.events import Emit
+from edgeopt.graph.accuracy import decibels
+from edgeopt.search.delivering.deliver import publish
+from edgeopt.search.delivering.front import EXACT_DB
+from edgeopt.search.delivering.proving import prove
+from edgeopt.search.delivering.report import outcome_of
+from edgeopt.search.field import Field
+from edgeopt.search.objectives import THROUGHPUT, objective_named
+from edgeopt.search.outcome import Candidate, CandidateReport, Outcome, Proof, in_order
+from edgeopt.search.prepare import prepare
+from edgeopt.search.racing.energy import open_meter
+from edgeopt.search.remembered import Memory
+from edgeopt.search.settings import Settings
+
+_LOOKS = 2
+# A smaller share of the winner's is not worth telling.
+_COUNTS = 0.01
+_MAY_BE_PICKED = frozenset({"winner", "lost"})
+
+
+def pick(settings: Settings, folder: Path, memory: Memory, emit: Emit) -> Outcome:
+    """Raises UsageError where no such search is kept, or it has no such candidate."""
+    begin = time.monotonic()
+    known = memory.known(folder / "known")
+    if known is None:
+        raise UsageError(
+            "No search of this model with this data and these settings is in the cache to pick from.",
+            "Run the same command without --pick first.",
+        )
+    candidate = _named(known, settings.pick)
+    with ExitStack() as stack:
+        search = prepare(settings, folder, stack, emit)
+        search.memory, memory.limit_s = memory, search.limit_s
+        open_meter(search, stack)
+        search.baseline, search.course.by_sample = known.baseline, search.objective.by_sample
+        field = Field(search)
+        field.screening = False
+        stack.callback(field.close)
+        for _ in field.gather():
+            if _is_made(field, candidate):
+                break
+        if not _is_made(field, candidate):
+            reasons = [v.failure for v in field.variants if v.name == candidate.variant and v.failure]
+            raise VerificationError(
+                f"{candidate.name} cannot be made again: {'; '.join(reasons)}.", "Search again."
+            )
+        with write.draft(settings.out) as draft:
+            proof = prove(search, field, candidate, draft, _LOOKS)
+            if not proof.met:
+                reached = f"{candidate.name} reaches {decibels(proof.accuracy_db)} on samples set aside"
+                raise VerificationError(f"{reached}: below the floor.", "Pick another one, or lower the --floor.")
+            fresh = outcome_of(search, field, candidate, proof, time.monotonic() - begin)
+            outcome = msgspec.structs.replace(
+                fresh,
+                verdict="picked",
+                summary=_summary(candidate, proof, known),
+                variants=known.variants,
+                candidates=tuple(_after(report, candidate) for report in in_order(known)),
+                front=known.front,
+            )
+            return publish(search, field, candidate, outcome, draft)
+
+
+def _named(known: Outcome, name: str) -> Candidate:
+    listed = in_order(known)
+    if name.isdecimal() and 1 <= int(name) <= len(listed):
+        name = listed[int(name) - 1].candidate.name
+    able = {c.candidate.name: c.candidate for c in known.candidates if c.status in _MAY_BE_PICKED}
+    if name in able:
+        return able[name]
+    out = next((c for c in known.candidates if c.candidate.name == name), None)
+    if out is not None:
+        raise UsageError(f"{name} cannot be delivered: {out.status}, {out.reason}.", "Pick another one.")
+    near = get_close_matches(name, able, 3, 0.3) or list(able)[:3]
+    raise UsageError(f"The search had no candidate '{name}'.", f"There are: {'; '.join(near)}.")
+
+
+def _is_made(field: Field, candidate: Candidate) -> bool:
+    return any((candidate.variant, backend) in field.paths for backend in ("", candidate.backend))
+
+
+def _after(report: CandidateReport, picked: Candidate) -> CandidateReport:
+    if report.candidate == picked:
+        return msgspec.structs.replace(report, status="winner", reason="")
+    if report.status == "winner":
+        return msgspec.structs.replace(report, status="lost", reason="it won the search; another one was picked")
+    return report
+
+
+def _summary(picked: Candidate, proof: Proof, known: Outcome) -> str:
+    what, figures = "speed", f"{proof.latency_ms:.3g} ms instead of {proof.baseline_ms:.3g} ms"
+    if known.objective == THROUGHPUT and proof.figure and proof.baseline_figure:
+        shown = objective_named(THROUGHPUT).shown
+        what, figures = "throughput", f"{shown(proof.figure)} instead of {shown(proof.baseline_figure)}"
+    rival = msgspec.structs.replace(known.baseline, calls=proof.baseline_calls)
+    told = (
+        f"Picked: {picked.name}, {proof.speedup.median:.2f}x the {what} of {rival.name} "
+        f"({figures}), accuracy {decibels(proof.accuracy_db)}."
+    )
+    traded = _traded(picked, proof, known)
+    return f"{told} Against the winner of the search: {', '.join(traded)}." if traded else told
+
+
+def _traded(picked: Candidate, proof: Proof, known: Outcome) -> list[str]:
+    """What is given for what, as far as it counts; nothing for the winner itself."""
+    if picked == known.winner:
+        return []
+    before = known.proof
+    slower = before.speedup.median / proof.speedup.median - 1
+    found = [f"{abs(slower):.0%} {'slower' if slower > 0 else 'faster'}"] if abs(slower) >= _COUNTS else []
+    more_db = min(EXACT_DB, proof.accuracy_db) - min(EXACT_DB, before.accuracy_db)
+    if abs(more_db) >= 1:
+        found.append(f"{abs(more_db):.0f} dB {'more' if more_db > 0 else 'less'} accurate")
+    sizes = {report.candidate.name: report.size_bytes for report in known.candidates}
+    pairs = [
+        ("memory", proof.memory and proof.memory.peak_bytes, before.memory and before.memory.peak_bytes),
+        ("in files", sizes.get(picked.name), sizes.get(known.winner.name)),
+    ]
+    for what, now, then in pairs:
+        if now and then and abs(now - then) >= _COUNTS * then:
+            size = f"{abs(now - then) / 2**20:.3g} MiB"
+            found.append(f"{size} {'more' if now > then else 'less'} {what}")
+    return found or ["no difference that counts"]

@@ -1,0 +1,68 @@
+"""The `cleaned` variant: the graph's exact passes, with the numbers checked in a runtime."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from edgeopt.errors import ModelError
+from edgeopt.graph.ledger import Ledger
+from edgeopt.graph.model import load, save
+from edgeopt.graph.passes import PASSES, Pass
+from edgeopt.graph.passes.cleaning import skip_padding
+from edgeopt.graph.pipeline import ROUNDS, run_pipeline
+from edgeopt.rewriting.failing_case import keep_case
+from edgeopt.rewriting.padded_cases import padded_cases
+from edgeopt.rewriting.proof import FLOOR_DB, SourceCheck, first_answer
+from edgeopt.search.making.kitchen import Kitchen
+
+EXACT_DB = FLOOR_DB
+_MOST_CHECKED = 4
+
+
+def clean(kitchen: Kitchen) -> Ledger:
+    """Writes the cleaned model; raises ModelError when no pass changed anything."""
+    ledger = proved(kitchen, kitchen.source, only=kitchen.passes or ())
+    if not changed(ledger):
+        raise ModelError("No exact rewrite applies: the graph is as lean as these passes make it.")
+    return ledger
+
+
+def proved(
+    kitchen: Kitchen,
+    source: Path,
+    *,
+    only: Iterable[str] = (),
+    passes: Sequence[Pass] = PASSES,
+    rounds: int = ROUNDS,
+) -> Ledger:
+    """What these passes did to a model, held against it; where they changed it, the result is written."""
+    model = load(source)
+    feeds = [kitchen.check_samples.feeds(k) for k in range(min(len(kitchen.check_samples), _MOST_CHECKED))]
+    if skip_padding.PASS.name in only:
+        feeds += padded_cases(model.ir, feeds[0])
+    try:
+        backend, reference = first_answer(source, feeds)
+    except ModelError as error:
+        raise ModelError(
+            f"No installed runtime can run the model, so no rewrite can be checked. {error.message}"
+        ) from error
+    # Which runtimes load the result is seen in the race, where each runs it as a candidate of its own.
+    check = SourceCheck(backend, feeds, reference)
+    try:
+        result = run_pipeline(
+            model,
+            only=only,
+            passes=passes,
+            rounds=rounds,
+            check=check.why_wrong,
+            keep=lambda failure: keep_case(failure, check, kitchen.out.parent),
+        )
+    finally:
+        check.close()
+    if changed(result.ledger):
+        save(result.model_ir, kitchen.out)
+    return result.ledger
+
+
+def changed(ledger: Ledger) -> bool:
+    """Something was applied and stayed."""
+    return any(entry.applied and not entry.rolled_back for entry in ledger)

@@ -1,0 +1,78 @@
+"""The variants in one form: every layer that takes it, for each backend that computes it faster."""
+
+import time
+
+from edgeopt.errors import EdgeoptError, ModelError
+from edgeopt.graph.ledger import LedgerEntry, Refusal
+from edgeopt.quant.forms import Form, form_named
+from edgeopt.quant.settings import QuantSettings
+from edgeopt.quantizing.planning.entry import GROUPED, WEIGHTS_ALONE
+from edgeopt.quantizing.study import Study
+from edgeopt.quantizing.timing.courses import GROUP_SIZES, GROUPS, OPENVINO, OptionValue
+from edgeopt.quantizing.work import why_none
+from edgeopt.search.making.kitchen import Kitchen
+from edgeopt.search.making.plans import Planned, Plans
+from edgeopt.search.making.studying import put, studied
+
+
+def form_all(kitchen: Kitchen, name: str) -> Plans:
+    """Writes a model for each backend; raises ModelError where no layer takes the form on any."""
+    begun = time.monotonic()
+    form = form_named(name)
+    study = studied(kitchen, {})
+    if form.needs_ranges:
+        study.calibrated()
+    found: list[Planned] = []
+    reasons: dict[str, None] = {}
+    for backend in kitchen.backends:
+        fitting = study.forms(backend, (form,), **_changes(form))
+        if not fitting:
+            reasons[why_none(study, form, backend, **_changes(form))] = None
+            continue
+        try:
+            found.append(_written(kitchen, study, form, backend, tuple(fitting), begun))
+        except EdgeoptError as error:
+            reasons[f"{backend}: {error.message.rstrip('.')}"] = None
+    if not found:
+        raise ModelError(f"No layer takes this form: {'; '.join(reasons)}.")
+    return Plans(tuple(found), ())
+
+
+def _written(
+    kitchen: Kitchen, study: Study, form: Form, backend: str, layers: tuple[str, ...], begun: float
+) -> Planned:
+    choices = dict.fromkeys(layers, form.name)
+    written = study.written(choices, backend, **_changes(form))
+    out = put(kitchen, written.model, backend)
+    context = study.context(backend)
+    ledger = LedgerEntry(
+        form.name,
+        applied=(*study.known.changes, *written.changes),
+        refused=tuple(
+            Refusal(layer.reason or form.fits(layer, context), layer.nodes)
+            for layer in study.layers
+            if layer.name not in layers
+        ),
+        nodes_before=len(list(study.model.graph)),
+        nodes_after=len(list(written.model.graph)),
+        seconds=time.monotonic() - begun,
+    )
+    return Planned(
+        backend,
+        _options(form, backend),
+        str(out),
+        (ledger,),
+        {form.name: list(layers)},
+        written.trace.context.settings,
+        study.recorded(choices, written.trace),
+    )
+
+
+def _changes(form: Form) -> dict[str, int]:
+    """Blocks into which the groups of every size fit, so that one file serves all of them."""
+    return {"block_size": max(QuantSettings().block_size, *GROUP_SIZES)} if form.name == GROUPED else {}
+
+
+def _options(form: Form, backend: str) -> dict[str, OptionValue]:
+    """OpenVINO takes compressed weights for an invitation to quantize activations, unless it is told not to."""
+    return {GROUPS: 0} if form.name in WEIGHTS_ALONE and backend == OPENVINO else {}

@@ -1,0 +1,64 @@
+"""What the search must know of a model before it starts."""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from edgeopt.backends.base import TensorInfo
+from edgeopt.errors import ModelError
+from edgeopt.graph.model import Model
+from edgeopt.search.making.messages import Inspected
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+def describe(model: Model) -> Inspected:
+    """Inputs, outputs, size and operators; weights that are listed as inputs are weights here."""
+    graph = model.ir.graph
+    inputs = tuple(_tensor(v) for v in graph.inputs if v.name not in graph.initializers)
+    if not inputs:
+        raise ModelError(
+            "The model has no input: all that it computes is a constant.",
+            "There is nothing to optimize here.",
+        )
+    operators = Counter(node.op_type for node in graph.all_nodes())
+    size = model.path.stat().st_size + sum(p.stat().st_size for p in model.external)
+    return Inspected(
+        inputs,
+        tuple(_tensor(v) for v in graph.outputs),
+        model.digest,
+        sum(operators.values()),
+        dict(operators),
+        size,
+        tuple(p.relative_to(model.path.parent).as_posix() for p in model.external),
+    )
+
+
+def _tensor(value: "ir.Value") -> TensorInfo:
+    import onnx_ir as ir
+
+    name = value.name or ""
+    if not isinstance(value.type, ir.TensorType):
+        kind = type(value.type).__name__ if value.type is not None else "unknown"
+        raise ModelError(
+            f"'{name}' is not a plain tensor ({kind}), and edgeopt optimizes models of plain tensors only.",
+            "Export the model with tensors as inputs and outputs.",
+        )
+    dtype = value.type.dtype
+    if dtype is ir.DataType.UNDEFINED or dtype.numpy().isbuiltin != 1:
+        raise ModelError(
+            f"'{name}' is of type {dtype.name.lower()}, which numpy does not know, so nothing can be compared.",
+            "Export the model with inputs and outputs in float32; inside it may use any type.",
+        )
+    return TensorInfo(name, "str" if dtype is ir.DataType.STRING else dtype.numpy().name, _dimensions(value))
+
+
+def _dimensions(value: "ir.Value") -> tuple[int | str | None, ...]:
+    if value.shape is not None:
+        return tuple(d if isinstance(d, int) else d.value for d in value.shape)
+    if value.is_graph_output():
+        return ()  # the runtimes find out; nothing in the search depends on it
+    raise ModelError(
+        f"The model does not say how many dimensions its input '{value.name}' has.",
+        "Export it again with shapes for its inputs.",
+    )

@@ -1,0 +1,89 @@
+"""Makes variants in a process of its own: a crash in a library is a result.
+
+It is started as `python -m edgeopt.search.making.maker`.
+"""
+
+import time
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.backends.base import TensorInfo
+from edgeopt.bench.messages import Failed
+from edgeopt.bench.processes.serve import serve
+from edgeopt.data import Samples, check_samples, from_feeds, open_samples, save_samples
+from edgeopt.errors import EdgeoptError, said_by
+from edgeopt.search.making.kitchen import Kitchen
+from edgeopt.search.making.messages import Answer, Inspect, Inspected, Made, Make, Request, decode_request
+from edgeopt.search.making.plans import Plans
+from edgeopt.search.making.recipes import recipe_named
+
+
+def main() -> None:
+    """Answers requests until the parent ends."""
+    serve(lambda line: msgspec.json.encode(_guarded(line)))
+
+
+def _guarded(line: bytes) -> Answer:
+    try:
+        return answer(decode_request(line))
+    except EdgeoptError as error:
+        return Failed(error.code, error.message, error.hint)
+    except ModuleNotFoundError as error:
+        return Failed("missing-extra", f"the Python package '{error.name}' is not installed")
+    except Exception as error:  # noqa: BLE001 - the process's edge: whatever a library raises is a result
+        return Failed("failed", f"{type(error).__name__}: {said_by(error)}")
+
+
+def answer(request: Request) -> Answer:
+    """Does what was asked."""
+    return _inspect(request) if isinstance(request, Inspect) else _make(request)
+
+
+def _inspect(request: Inspect) -> Inspected:
+    from edgeopt.graph.model import load
+    from edgeopt.graph.verify import generate_feeds
+    from edgeopt.search.making.inspect import describe
+
+    model = load(Path(request.model_path))
+    facts = describe(model)
+    inputs = tuple(_narrowed(info, request.narrowed) for info in facts.inputs)
+    feeds = generate_feeds(inputs, model.ir, request.sample_count, seed=0)
+    save_samples(check_samples(from_feeds(feeds), inputs), Path(request.samples_path))
+    return facts
+
+
+def _narrowed(info: TensorInfo, narrowed: tuple[TensorInfo, ...]) -> TensorInfo:
+    """With the sizes that are fixed elsewhere; its own names of axes say more than those of a runtime."""
+    other = next((n for n in narrowed if n.name == info.name and len(n.shape) == len(info.shape)), info)
+    shape = tuple(fixed if isinstance(fixed, int) else d for d, fixed in zip(info.shape, other.shape, strict=True))
+    return msgspec.structs.replace(info, shape=shape)
+
+
+def _make(request: Make) -> Made:
+    begin = time.perf_counter()
+    samples = open_samples(Path(request.samples_path))
+    kitchen = Kitchen(
+        source=Path(request.source_path),
+        base=Path(request.base_path),
+        out=Path(request.out_path),
+        check_samples=samples[range(request.check_first, request.check_first + request.check_count)],
+        calibration=_calibration(samples, request.calibration_count),
+        settings=request.settings,
+        passes=request.passes,
+        backends=request.backends,
+        lowerings=request.lowerings,
+        samples=samples[range(request.check_first + request.check_count)],
+        planning=request.planning,
+    )
+    made = recipe_named(request.recipe).make(kitchen)
+    seconds = time.perf_counter() - begin
+    return Made((), seconds, made) if isinstance(made, Plans) else Made(tuple(made), seconds)
+
+
+def _calibration(samples: Samples, count: int) -> Samples | None:
+    return samples[range(count)] if count else None
+
+
+if __name__ == "__main__":
+    main()

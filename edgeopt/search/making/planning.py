@@ -1,0 +1,175 @@
+"""The `planned` variants: for each backend, the form of each layer that saves the most time for the least error.
+
+One study serves all backends. It sees the samples that calibrate and those that check candidates; the last part of
+these is kept from the plan and tells whether it holds elsewhere. Those that prove the winner are not even read.
+"""
+
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from edgeopt.errors import EdgeoptError, ModelError
+from edgeopt.graph.ledger import Change, LedgerEntry, Refusal
+from edgeopt.hw.probe import probe
+from edgeopt.quant.records import FLOAT
+from edgeopt.quantizing.planning.choosing import Chooser
+from edgeopt.quantizing.planning.entry import Entry
+from edgeopt.quantizing.planning.planned import hopeful, proven, shared_forms
+from edgeopt.quantizing.proving.finish import fastest
+from edgeopt.quantizing.proving.proof import Judge
+from edgeopt.quantizing.records import QuantizeRequest
+from edgeopt.quantizing.runs import Runs
+from edgeopt.quantizing.timing.clock import Sources
+from edgeopt.quantizing.timing.courses import Course
+from edgeopt.quantizing.timing.tracks import Track, tracks_of
+from edgeopt.quantizing.work import Work, unfit
+from edgeopt.search.making.kitchen import Kitchen
+from edgeopt.search.making.plans import Planned, Plans
+from edgeopt.search.making.recipes import PLANNED
+from edgeopt.search.making.studying import folder_of, given_by, put, samples_of, studied
+
+# Another backend is planned until this share of the time is used up; what is planned is written after.
+_PLANNING_ENDS = 0.6
+# Until this share, combinations of forms are run; those that have not been by then are no choice.
+_CHOOSING_ENDS = 1.0
+
+
+def plan(kitchen: Kitchen) -> Plans:
+    """Writes a model for each backend where a plan saves time; says why where it does not."""
+    begun = time.monotonic()
+    with Runs() as runs:
+        work = _work(kitchen, runs, begun)
+        layers = work.study.layers
+        if all(layer.reason for layer in layers):
+            return Plans((), _backends(work.courses), f"Nothing can be planned: {unfit(layers)}.")
+        work.study.calibrated()
+        tracks = tracks_of(work)
+        able = hopeful(work, tracks)
+        seen = _backends([track.course for track in tracks])
+        if not able:
+            names = " or ".join(track.course.name for track in tracks)
+            said = f"no layer is faster in any form on {names}" if tracks else "no form fits any layer here"
+            return Plans((), seen, _with_warnings(f"Nothing is gained: {said}.", work))
+        entries: list[Entry] = []
+        open_ends: set[str] = set()
+        for track in able:
+            if entries and work.left_s(_PLANNING_ENDS) < 0:
+                open_ends.add(track.course.backend)
+                work.warn(f"{track.course.name} was not planned for want of time; a longer --time-limit does it.")
+                continue
+            mine = _of_track(work, track, able)
+            entries += mine
+            if not mine:
+                open_ends.add(track.course.backend)
+        # A backend with a plan on one of its courses needs no second opinion.
+        open_ends -= set(_backends([entry.course for entry in entries]))
+        return _plans(kitchen, work, entries, tuple(name for name in seen if name not in open_ends))
+
+
+def _of_track(work: Work, track: Track, able: Sequence[Track]) -> list[Entry]:
+    """The proven plans of one course; none where something failed or the time was over, which is said."""
+    until = work.begin_s + _CHOOSING_ENDS * work.limit_s
+    try:
+        chooser = Chooser(work, track, shared_forms(track, able), until)
+        entries = chooser.entries()
+        if chooser.cut_short and all(entry.is_float for entry in entries):
+            work.warn(f"{track.course.name} was not planned to the end for want of time.")
+            return []
+        return [proven(work, entry) for entry in entries]
+    except EdgeoptError as error:
+        work.warn(f"No plan for {track.course.name}: {error.message}")
+        return []
+
+
+def _plans(kitchen: Kitchen, work: Work, entries: Sequence[Entry], seen: tuple[str, ...]) -> Plans:
+    found: list[Planned] = []
+    for backend in _backends([entry.course for entry in entries if not entry.is_float]):
+        mine = [entry for entry in entries if entry.course.backend == backend and not entry.is_float]
+        best = fastest(work, mine) if work.left_s() > 0 else mine[0]
+        found.append(_written(kitchen, work, best))
+    if found:
+        return Plans(tuple(found), seen)
+    ledger = tuple(_ledger_entry(work, entry) for entry in entries[:1] if entry.plan is not None)
+    goal = work.request.goal
+    within = f"within {goal.floor:g} dB" if goal.is_ratio else f"so that the goal is met: {goal}"
+    said = f"No layer can be quantized {within}." if entries else "No plan was found in time."
+    return Plans((), seen, _with_warnings(said, work), ledger)
+
+
+def _written(kitchen: Kitchen, work: Work, entry: Entry) -> Planned:
+    from edgeopt.graph.model import load
+
+    model = load(entry.path).ir
+    out = put(kitchen, model, entry.course.backend)
+    forms: dict[str, list[str]] = {}
+    for layer, form in entry.choices.items():
+        forms.setdefault(form, []).append(layer)
+    ledger = msgspec.structs.replace(_ledger_entry(work, entry), nodes_after=len(list(model.graph)))
+    assert entry.trace is not None  # noqa: S101 - one that is not float was written
+    recorded = work.study.recorded(entry.choices, entry.trace)
+    settings = entry.trace.context.settings
+    return Planned(entry.course.backend, entry.course.options, str(out), (ledger,), forms, settings, recorded)
+
+
+def _ledger_entry(work: Work, entry: Entry) -> LedgerEntry:
+    """What became of each layer, and why."""
+    assert entry.plan is not None  # noqa: S101 - a chooser's entries have one
+    nodes = {layer.name: layer.nodes for layer in work.study.layers}
+    told = entry.plan.verdicts
+    count = len(list(work.study.model.graph))
+    proof = entry.proof
+    return LedgerEntry(
+        PLANNED,
+        applied=tuple(Change(one.reason, nodes[one.layer]) for one in told if one.form != FLOAT),
+        refused=(
+            *(Refusal(one.reason, nodes[one.layer]) for one in told if one.form == FLOAT),
+            *(Refusal(warning) for warning in work.warnings),
+        ),
+        nodes_before=count,
+        nodes_after=count,
+        seconds=time.monotonic() - work.begin_s,
+        snr_db=proof.snr_db if proof is not None else entry.plan.chosen.snr_db,
+        tolerance_db=work.request.goal.target_db,
+    )
+
+
+def _work(kitchen: Kitchen, runs: Runs, begun: float) -> Work:
+    """What the methods of quantization work with, from what the search has prepared."""
+    from edgeopt.data import save_samples
+
+    planning = kitchen.planning
+    if planning is None:
+        raise ModelError("A plan needs a goal.", "That is a fault of edgeopt: please report it.")
+    folder, samples = folder_of(kitchen), samples_of(kitchen)
+    save_samples(samples, folder / "samples")
+    given = given_by(kitchen)
+    wanted = sorted({*given.plan, *given.prove})
+    runs.inputs(kitchen.source)  # and with that, which backend judges
+    answers = runs.source_outputs(kitchen.source, [samples.feeds(k) for k in wanted])
+    study = studied(kitchen, dict(zip(wanted, answers, strict=True)))
+    goal = planning.goal
+    request = QuantizeRequest(kitchen.base, goal=goal, time_limit_s=planning.limit_s)
+    return Work(
+        request=request,
+        folder=folder,
+        runs=runs,
+        device=probe(),
+        profile=planning.profile,
+        courses=planning.courses,
+        study=study,
+        judge=Judge(study, runs, goal),
+        emit=study.emit,
+        begin_s=begun,
+        limit_s=planning.limit_s,
+        source_bytes=kitchen.source.stat().st_size,
+        sources=Sources(folder),
+    )
+
+
+def _backends(courses: Sequence[Course]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(course.backend for course in courses))
+
+
+def _with_warnings(said: str, work: Work) -> str:
+    return " ".join([said, *work.warnings])

@@ -1,0 +1,124 @@
+"""How each variant of a model is made; the target profile's precision ladder names them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from edgeopt.graph.ledger import Ledger
+from edgeopt.profiles import BACKENDS
+from edgeopt.quant.forms import FORMS
+from edgeopt.quantizing.planning.entry import GROUPED
+from edgeopt.quantizing.timing.courses import GROUPS
+from edgeopt.search.making.kitchen import Kitchen
+from edgeopt.search.making.plans import Plans
+
+# Which of them are tried is said by the profile, and by what is installed.
+ORT = tuple(name for name in BACKENDS if name.startswith("onnxruntime-"))
+OPENVINO = tuple(name for name in BACKENDS if name.startswith("openvino-"))
+PLANNED = "planned"
+# They calibrate nothing, and a screen on made-up inputs tells whether a value left their range.
+_FLOATS = frozenset({"fp16", "bf16"})
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """One way to make a variant; `make` writes `kitchen.out` and returns the ledger of what it did.
+
+    One that makes a variant for each backend in one go returns them all.
+    """
+
+    name: str
+    title: str
+    file: str
+    backends: tuple[str, ...]
+    make: Callable[[Kitchen], Ledger | Plans]
+    needs: tuple[str, ...]
+    """Import packages that it works with."""
+    exact: bool = False
+    """It changes the form of the computation, not its precision."""
+    by_backend: bool = False
+    """It is made for each backend apart, by what the profile lists for that."""
+    needs_data: bool = False
+    """It calibrates, or its accuracy can only be judged on real data."""
+    uniform: bool = False
+    """One form for all layers, which a plan looks at too: made only where there is no plan."""
+    numeric: str = "precision"
+    """The runtime option that changes its numbers: every value of it is a candidate of its own."""
+
+
+def _source(_: Kitchen) -> Ledger:
+    """Nothing to make: the backends read the source file itself."""
+    return ()
+
+
+def _cleaned(kitchen: Kitchen) -> Ledger:
+    from edgeopt.search.making.cleaning import clean
+
+    return clean(kitchen)
+
+
+def _lowered(kitchen: Kitchen) -> Ledger:
+    from edgeopt.search.making.lowering import lower
+
+    return lower(kitchen)
+
+
+def _planned(kitchen: Kitchen) -> Plans:
+    from edgeopt.search.making.planning import plan
+
+    return plan(kitchen)
+
+
+def _in_one_form(form: str, kitchen: Kitchen) -> Plans:
+    from edgeopt.search.making.forming import form_all
+
+    return form_all(kitchen, form)
+
+
+# In the order in which they are made: what others start from first, what takes long last.
+RECIPES = (
+    Recipe("source", "the model as it came", "", ORT + OPENVINO, _source, (), exact=True),
+    Recipe("cleaned", "exact graph rewrites", "model.onnx", ORT + OPENVINO, _cleaned, ("onnx_ir",), exact=True),
+    Recipe(
+        "lowered",
+        "forms that only one runtime knows",
+        "model.onnx",
+        ORT + OPENVINO,
+        _lowered,
+        ("onnx_ir",),
+        exact=True,
+        by_backend=True,
+    ),
+    Recipe(
+        PLANNED,
+        "each layer in the precision that pays",
+        "model.onnx",
+        ORT + OPENVINO,
+        _planned,
+        ("onnxruntime", "onnx_ir"),
+        needs_data=True,
+    ),
+    *(
+        Recipe(
+            form.name,
+            form.title,
+            "model.onnx",
+            form.backends,
+            partial(_in_one_form, form.name),
+            ("onnxruntime", "onnx_ir"),
+            needs_data=form.name not in _FLOATS,
+            uniform=True,
+            numeric=GROUPS if form.name == GROUPED else "precision",
+        )
+        for form in FORMS
+    ),
+)
+
+
+def place_of(name: str) -> int:
+    """The place of a recipe in the list: simple ones come first."""
+    return [r.name for r in RECIPES].index(name)
+
+
+def recipe_named(name: str) -> Recipe:
+    return next(r for r in RECIPES if r.name == name)

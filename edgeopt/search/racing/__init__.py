@@ -1,0 +1,1 @@
+"""Who is fast: the screen, the contests, and what of the runtime options is tried."""

@@ -1,0 +1,187 @@
+"""Tunes runtime options: contests in turns against the best so far, at the points of which a model hopes most."""
+
+import dataclasses
+import math
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgeopt.bench.rounds import run_rounds, slice_ms
+from edgeopt.events import Log, Progress
+from edgeopt.search.field import Field
+from edgeopt.search.outcome import Candidate
+from edgeopt.search.prepare import Search
+from edgeopt.search.racing import race
+from edgeopt.search.racing.choices import Choices, candidates_of, choices_on, point_of, subject_of
+from edgeopt.search.racing.effects import Effects, Gain, Point, best_point
+from edgeopt.search.racing.screen import Entry
+from edgeopt.search.racing.standings import final, racing
+
+# Of so many subjects (a variant on a backend) options are tuned; the others are too far behind to catch up.
+_SUBJECTS = 2
+# In logarithms: what a point must promise to be worth its time.
+_WORTH_TRYING = 0.01
+_ROUNDS, _MORE_ROUNDS = 4, 4
+# Of a ratio that is closer than this, a few rounds more are taken.
+_CLOSE = 0.05
+# How far ratios may be off: of those in the race, of those that left it early, and of contests here at least.
+_RACED, _LEFT, _LEAST_SPREAD = 0.02, 0.05, 0.005
+# What did not run is not hoped of in another combination.
+_FAILED = math.log(2.0)
+# A process, a screen: what one more candidate takes beside loading and its turns.
+_ENTERING_S = 1.0
+
+
+@dataclasses.dataclass(slots=True)
+class _Tuning:
+    search: Search
+    field: Field
+    alive: list[Entry]
+    until: float
+    effects: Effects = dataclasses.field(default_factory=Effects)
+    tried: list[Point] = dataclasses.field(default_factory=list)
+    """None of them is tried again, also where it did not even load."""
+    spaces: dict[str, Choices] = dataclasses.field(default_factory=dict)
+    cost_s: float = 0.0
+    """What the dearest point took."""
+
+    def choices(self, backend: str) -> Choices:
+        if backend not in self.spaces:
+            self.spaces[backend] = choices_on(backend, self.field.space, self.search.device)
+        return self.spaces[backend]
+
+    def point(self, candidate: Candidate) -> Point:
+        return point_of(candidate, self.choices(candidate.backend))
+
+    def is_over(self) -> bool:
+        no_more = self.search.stop.is_set() or self.field.full
+        return no_more or time.monotonic() + self.cost_s >= self.until
+
+
+def tune(search: Search, field: Field, alive: list[Entry], until: float) -> list[Entry]:
+    """Those that are still in, and those that were tried here and are as fast; all of them are to race again."""
+    raced = [entry for entry in alive if entry.contender is not None and entry.contender.slices_ms]
+    if not raced:
+        return alive
+    tuning = _Tuning(search, field, list(alive), until)
+    _learn_from_the_race(tuning, raced)
+    open_points = _points(tuning, raced)
+    best = start = raced[0]
+    loaded = best.loaded
+    tuning.cost_s = _ENTERING_S + (2 * (loaded.load_ms + loaded.first_run_ms) / 1e3 if loaded else 0.0)
+    count = 0
+    while not tuning.is_over():
+        left = [point for point, _ in open_points if point not in tuning.tried]
+        found = best_point(left, tuning.effects, tuning.point(best.candidate))
+        if found is None or found[1].hoped < _WORTH_TRYING:
+            break
+        point, gain = found
+        candidate = next(each for other, each in open_points if other == point)
+        tuning.tried.append(point)
+        _tell(tuning, best, candidate, gain, tuning.effects.unknown(point) > 0)
+        begin = time.monotonic()
+        entry = field.add(candidate)
+        count += 1
+        if entry.contender is not None:
+            ratio = _against(tuning, best, entry)
+            if ratio is None:
+                break
+            best = _placed(tuning, best, entry, ratio)
+        if entry.status == "failed":
+            tuning.effects.learn(point, tuning.point(best.candidate), _FAILED, _LEFT)
+        tuning.cost_s = max(tuning.cost_s, time.monotonic() - begin)
+    if count:
+        gained = tuning.effects.gain(tuning.point(best.candidate), tuning.point(start.candidate))
+        what = f"{best.candidate.name}, about {math.exp(gained.expected):.2f}x" if best is not start else "no gain"
+        search.emit(Log("info", f"Tuned: {count} of {len(open_points)} combinations of options tried; {what}."))
+    for entry in tuning.alive:
+        # What was measured here was not measured in the same rounds.
+        if count and entry.contender is not None:
+            entry.contender.slices_ms.clear()
+    return [entry for entry in tuning.alive if entry.contender is not None]
+
+
+def _points(tuning: _Tuning, raced: Sequence[Entry]) -> list[tuple[Point, Candidate]]:
+    """What may be tried, with few changes first."""
+    subjects: list[Candidate] = []
+    for entry in raced:
+        subject = subject_of(entry.candidate, tuning.choices(entry.candidate.backend))
+        if subject not in subjects:
+            subjects.append(subject)
+    tuning.tried += [tuning.point(candidate) for candidate in tuning.field.candidates]
+    found = [
+        (tuning.point(candidate), candidate)
+        for subject in subjects[:_SUBJECTS]
+        for candidate in candidates_of(subject, tuning.choices(subject.backend))
+    ]
+    return sorted(found, key=lambda each: len(each[0].choices))
+
+
+def _learn_from_the_race(tuning: _Tuning, raced: Sequence[Entry]) -> None:
+    """All that ran in the same rounds says something of the options already."""
+    speeds = race.relative_speeds(tuning.search.baseline_contender, raced)
+    best = raced[0]
+    for entry in raced[1:]:
+        if speeds[id(entry)] > 0 and speeds[id(best)] > 0:
+            longer = math.log(speeds[id(best)] / speeds[id(entry)])
+            tuning.effects.learn(tuning.point(entry.candidate), tuning.point(best.candidate), longer, _RACED)
+    for entry in tuning.field.entries:
+        if entry.led_by is not None and entry.share and entry.contender is None:
+            one, other = tuning.point(entry.candidate), tuning.point(entry.led_by)
+            tuning.effects.learn(one, other, -math.log(entry.share), _LEFT)
+
+
+def _against(tuning: _Tuning, best: Entry, entry: Entry) -> float | None:
+    """How many times as fast as the best the entry is, in rounds of the two; None where the best fell."""
+    one, other = entry.contender, best.contender
+    if one is None or other is None:
+        return None
+    span_ms = slice_ms(float(np.median(other.slices_ms)) if other.slices_ms else other.loaded.first_run_ms)
+    one.slices_ms.clear()
+    other.slices_ms.clear()
+    logs: list[float] = []
+    for turn in range(_ROUNDS + _MORE_ROUNDS):
+        run_rounds([other, one], 1, span_ms, first=turn)
+        if one.failure or other.failure:
+            break
+        logs.append(math.log(one.slices_ms[-1] / other.slices_ms[-1]))
+        enough = turn + 1 >= _ROUNDS and abs(float(np.median(logs))) > _CLOSE
+        if enough or (len(logs) > 1 and time.monotonic() >= tuning.until):
+            break
+    if other.failure:
+        best.leave("failed", other.failure)
+        tuning.search.emit(final(best))
+        return None
+    if one.failure:
+        entry.leave("failed", one.failure)
+        tuning.search.emit(final(entry))
+        return 0.0
+    longer = float(np.median(logs))
+    spread = max(_LEAST_SPREAD, 1.25 * float(np.std(logs)) / math.sqrt(len(logs)))
+    tuning.effects.learn(tuning.point(entry.candidate), tuning.point(best.candidate), longer, spread)
+    return math.exp(-longer)
+
+
+def _placed(tuning: _Tuning, best: Entry, entry: Entry, ratio: float) -> Entry:
+    """Who is the best now; the entry stays in where it may be it, or may be preferred for its one thread."""
+    if entry.contender is None:
+        return best
+    if ratio * race.margin(entry) < 1:
+        entry.latency_ms = float(np.median(entry.contender.slices_ms))
+        entry.leave("lost", entry.behind(best.candidate, ratio))
+        tuning.search.emit(final(entry))
+        return best
+    tuning.alive.append(entry)
+    tuning.search.emit(racing(entry))
+    return entry if ratio > 1 else best
+
+
+def _tell(tuning: _Tuning, best: Entry, candidate: Candidate, gain: Gain, is_new: bool) -> None:
+    expected = math.exp(gain.expected) - 1
+    said = (
+        f"{abs(expected):.0%} {'faster' if expected >= 0 else 'slower'} expected, give or take {gain.spread:.0%}"
+    )
+    left_s = max(0.0, tuning.until - time.monotonic())
+    message = f"{candidate.name}: {'never tried before' if is_new else said}"
+    tuning.search.emit(Progress("tuning", message, best=best.candidate.name, time_left_s=left_s))

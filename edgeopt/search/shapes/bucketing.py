@@ -1,0 +1,106 @@
+"""What `--shape` changes in a search: its samples, what is proved before it, and the candidates with buckets."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from edgeopt.data import Samples, open_samples
+from edgeopt.data.split import split
+from edgeopt.errors import ModelError, TrialError, UsageError
+from edgeopt.events import Log, Progress
+from edgeopt.search.making.messages import Inspected
+from edgeopt.search.outcome import Candidate, RuntimeOptions
+from edgeopt.search.settings import Settings
+from edgeopt.search.shapes.filling import prove_filling
+from edgeopt.search.shapes.shaping import read_dimensions
+from edgeopt.search.shapes.sized import Shaped, shape_samples
+
+if TYPE_CHECKING:
+    from edgeopt.search.prepare import Search
+
+SOURCE, CLEANED = "source", "cleaned"
+NO_BUCKETS = (
+    "No program for each size was tried: what is near the best runs in ONNX Runtime, where one for all is as fast."
+)
+
+
+def check_shape(settings: Settings) -> None:
+    """Raises UsageError for what does not go together with `--shape`."""
+    if not settings.shape:
+        return
+    if settings.goal.kind.needs_labels:
+        raise UsageError(
+            f"The metric '{settings.goal.metric}' needs labels, and samples that --shape has cut may have others.",
+            "Leave one of the two out.",
+        )
+    if settings.pre is not None or settings.post is not None:
+        raise UsageError(
+            "--shape does not go together with --pre and --post yet: samples are cut to sizes after --pre.",
+            "Leave them out, and give the data as the model takes it.",
+        )
+    if settings.objective == "throughput":
+        raise UsageError(
+            "--shape does not go together with the objective throughput, which makes batches of its own.",
+            "Leave one of the two out.",
+        )
+
+
+def shaped_samples(settings: Settings, facts: Inspected, samples: Samples, folder: Path) -> Shaped | None:
+    """The samples in the sizes that were asked for, if any; UsageError for sizes that cannot be."""
+    if not settings.shape:
+        return None
+    dimensions, fewer = read_dimensions(settings.shape, facts.inputs)
+    made = shape_samples(samples, dimensions, split(len(samples), settings.data is not None), folder)
+    made.notes += [fewer] if fewer else []
+    return made
+
+
+@contextmanager
+def explained(shaped: Shaped | None) -> Iterator[None]:
+    """A model that leaves a dimension open may take one size of it all the same."""
+    try:
+        yield
+    except TrialError as error:
+        if shaped is None:
+            raise
+        raise ModelError(
+            f"The model does not run at every size that --shape asks for: it {error.message}",
+            "Ask for sizes that it takes, or export it again with dimensions that are open in all of its nodes.",
+        ) from error
+
+
+def settle_buckets(search: "Search", generated: Path) -> None:
+    """Proves along which dimensions inputs may be filled up, and tells all that a user must know of the sizes."""
+    shaped = search.shaped
+    if shaped is None:
+        return
+    for note in shaped.notes:
+        search.warn(note)
+    sizes = "; ".join(f"{d}, the usual one {d.usual}" for d in shaped.dimensions)
+    made = "Your samples were cut, repeated or joined" if search.given else "Made-up inputs were made"
+    search.emit(Log("info", f"{made} to these sizes, half of them to the usual one: {sizes}."))
+    search.emit(Progress("preparing", "whether inputs between two sizes may be filled up"))
+    kinds = [shaped.given, open_samples(generated)] if search.given else [shaped.given]
+    for found in prove_filling(search.course, search.settings.model, search.baseline, shaped.dimensions, kinds):
+        if found.cuts is not None:
+            shaped.cuts[found.dimension] = found.cuts
+            shaped.mask = shaped.mask or found.mask
+        search.tell(str(found))
+
+
+def with_buckets(shaped: Shaped, candidates: Sequence[Candidate], most: int) -> list[Candidate]:
+    """The first few that can have a program for each size, with these."""
+    able = [one for one in candidates if "shapes" in one.options and "buckets" not in one.options][:most]
+    # A model that skips padding by itself has open shapes inside, which buckets cannot fix; the source has not.
+    plain = [
+        msgspec.structs.replace(one, variant=SOURCE) for one in able if shaped.mask and one.variant == CLEANED
+    ]
+    found: list[Candidate] = []
+    for one in (*able, *plain):
+        options: RuntimeOptions = {**one.options, **shaped.options}
+        made = msgspec.structs.replace(one, options=options)
+        found += [] if made in found else [made]
+    return found

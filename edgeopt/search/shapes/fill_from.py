@@ -1,0 +1,135 @@
+"""From which size on it pays to fill an input up: more places than it has take time, open shapes take some, too.
+
+Measured once in a search, with and without buckets in turns, on inputs just above the bucket before and half way.
+"""
+
+import time
+from contextlib import ExitStack, suppress
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from edgeopt.bench.contender import Contender, enter
+from edgeopt.bench.messages import Load
+from edgeopt.bench.rounds import LONGEST_SLICE_MS, run_rounds, slice_ms
+from edgeopt.bench.trial import ROTATION
+from edgeopt.data import save_samples
+from edgeopt.errors import TrialError
+from edgeopt.events import Progress
+from edgeopt.search.outcome import Candidate
+from edgeopt.search.prepare import Search
+from edgeopt.search.racing.screen import Course
+from edgeopt.search.shapes.by_size import by_turn
+from edgeopt.search.shapes.shaping import Dimension
+from edgeopt.search.shapes.sized import Shaped, resized, together
+
+_ROUNDS, _FEWEST_RUNS = 6, 3
+# Compiling for a new size takes open shapes some ten runs, once for each: a little more time each run is no loss.
+_AS_FAST = 1.1
+# So many more places are filled up where nothing was measured.
+_LITTLE = 4 / 3
+# Of the time limit.
+_LATEST = 0.78
+
+
+class Gap(NamedTuple):
+    """An input between two sizes."""
+
+    dimension: str
+    size: int
+    bucket: int
+
+
+def settle_filling(search: Search, shaped: Shaped, candidate: Candidate, path: str) -> None:
+    """Sets from which sizes on inputs are filled up, by this candidate, and tells it; once in a search."""
+    gaps = gaps_of([d for d in shaped.dimensions if d.name in shaped.cuts])[:ROTATION]
+    if not gaps or shaped.fill_from:
+        return
+    search.emit(Progress("tuning", "from which size on it pays to fill up"))
+    ratios: dict[Gap, float] = {}
+    if time.monotonic() < search.until(_LATEST):
+        with suppress(TrialError):  # whoever has buckets says so when it takes part
+            ratios = _measured(search.course, shaped, candidate, path, gaps)
+    # What was not measured is filled up where little is: then it cannot be much slower.
+    pays = {gap for gap in gaps if ratios.get(gap, _guess(gap)) <= _AS_FAST}
+    for dimension in [d for d in shaped.dimensions if d.name in {gap.dimension for gap in gaps}]:
+        least = least_filled(dimension, pays)
+        if least != _all(dimension):
+            shaped.fill_from[dimension.name] = least
+            search.tell(said_of(dimension, least))
+
+
+def _guess(gap: Gap) -> float:
+    return 1.0 if gap.bucket <= _LITTLE * gap.size else float("inf")
+
+
+def gaps_of(dimensions: list[Dimension]) -> list[Gap]:
+    """The worst of each gap first, where most is filled up; then half way."""
+    found: list[Gap] = []
+    for dimension in dimensions:
+        for low, high in pairwise((0, *dimension.sizes)):
+            sizes = {size for size in (low + 1, (low + high) // 2) if low < size < high}
+            found += [Gap(dimension.name, size, high) for size in sorted(sizes)]
+    return found
+
+
+def least_filled(dimension: Dimension, pays: set[Gap]) -> tuple[int, ...]:
+    """For each size the least that is filled up to it; the size itself where none is."""
+    least = []
+    for low, high in pairwise((0, *dimension.sizes)):
+        first, half = (Gap(dimension.name, size, high) for size in (low + 1, (low + high) // 2))
+        paying = [gap.size for gap in (first, half) if gap in pays]
+        # What pays where most is filled up, pays half way too.
+        least.append(low + 1 if first in pays or high - low == 1 else min(paying, default=high))
+    return tuple(least)
+
+
+def said_of(dimension: Dimension, least: tuple[int, ...]) -> str:
+    filled = [f"{low} to {high}" for low, high in zip(least, dimension.sizes, strict=True) if low < high]
+    others = "others run with open shapes, which is quicker for them"
+    told = f"inputs are filled up from {', '.join(filled)}" if filled else "no inputs are filled up"
+    return f"{dimension.name}: with buckets, {told}; {others}."
+
+
+def _all(dimension: Dimension) -> tuple[int, ...]:
+    return tuple(low + 1 for low, _ in pairwise((0, *dimension.sizes)))
+
+
+def _measured(
+    course: Course, shaped: Shaped, candidate: Candidate, path: str, gaps: list[Gap]
+) -> dict[Gap, float]:
+    """The time filled up against that with open shapes, of those that were run often enough."""
+    usual, given = {d.name: d.usual for d in shaped.dimensions}, shaped.given
+    runs = []
+    for place, gap in enumerate(gaps):
+        sizes = {**usual, gap.dimension: gap.size}
+        run = resized(given, place % len(given), range(len(given)), shaped.dimensions, sizes)
+        if shaped.mask:
+            run[shaped.mask] = np.ones_like(run[shaped.mask])  # else less would be computed
+        runs.append(run)
+    folder = course.folder / "gaps"
+    save_samples(together(runs), folder)
+    with ExitStack() as stack:
+
+        def start(name: str, options: dict[str, dict[str, list[int]]]) -> Contender:
+            load = Load(candidate.backend, path, {**candidate.options, **options}, course.host.put(folder))
+            contender = enter(course.host, name, load)
+            stack.callback(contender.close)
+            return contender
+
+        sides = [start("filled up", shaped.options), start("open shapes", {})]
+        run_rounds(sides, 1, slice_ms(sides[1].loaded.first_run_ms))
+        span_ms = min(LONGEST_SLICE_MS, 2.5 * len(gaps) * max(side.run_ms for side in sides))
+        for side in sides:
+            side.laps.clear()
+        run_rounds(sides, _ROUNDS, max(span_ms, slice_ms(sides[1].run_ms)))
+        failure = next((side.failure for side in sides if side.failure), None)
+        if failure:
+            raise TrialError(failure)
+        filled, plain = (by_turn(side, len(gaps)) for side in sides)
+    return {
+        gap: float(np.median(filled[k]) / np.median(plain[k]))
+        for k, gap in enumerate(gaps)
+        if min(len(filled.get(k, ())), len(plain.get(k, ()))) >= _FEWEST_RUNS
+    }

@@ -1,0 +1,86 @@
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from edgeopt.bench.host import LocalHost
+from edgeopt.bundle.deployment import Run
+from edgeopt.bundle.manifest import FILE, file_digest
+from edgeopt.bundle.read import read_bundle
+from edgeopt.data.split import split
+from edgeopt.errors import EdgeoptError
+from edgeopt.events import ignore
+from edgeopt.judging.goals import Goal
+from edgeopt.runtime.check import check
+from edgeopt.search.delivering.today import running_today
+from edgeopt.search.making.variants import Maker, inspect
+from edgeopt.search.optimize import optimize
+from edgeopt.search.racing.screen import Course
+from tests.conftest import still, write_onnx
+from tests.processing.conftest import post_model, pre_model
+
+pytestmark = pytest.mark.slow
+
+__all__ = ["post_model", "pre_model"]  # fixtures of another folder
+
+
+@pytest.fixture
+def nothing_to_turn(tmp_path, quick_profile):
+    """A profile with which a search finds the source as it is, and nothing else."""
+    profile = tmp_path / "still.toml"
+    text = quick_profile.read_text().replace('"source", "cleaned", "lowered", "int8", "int8-dynamic"', '"source"')
+    profile.write_text(still(text + "[search]\nmax_candidates = 40\ntime_limit_s = 2\n"))
+    return profile
+
+
+def test_what_runs_today_is_kept_where_nothing_beats_it(conv_model, conv_bundle, nothing_to_turn, tmp_path):
+    """Its own model again can never be claimed to be faster."""
+    out = tmp_path / "new.edgeopt"
+    found = optimize(conv_model, out, profile=nothing_to_turn, baseline=conv_bundle)
+    assert (found.verdict, found.winner.variant) == ("keep what you have", "current")
+    assert f"than {conv_bundle.name} inside 30 dB" in found.summary
+    assert file_digest(out / FILE) == file_digest(conv_bundle / FILE)
+
+
+def test_a_model_that_runs_today_becomes_a_bundle_where_nothing_beats_it(
+    conv_model, pre_model, post_model, nothing_to_turn, tmp_path
+):
+    """With its evidence and its processing, of data that is pre-processed for the search."""
+    out, data = tmp_path / "new.edgeopt", tmp_path / "raw.npz"
+    raw = np.random.default_rng(0).integers(0, 256, (12, 16, 16, 3), np.uint8)
+    np.savez(data, image=raw)
+    found = optimize(
+        conv_model, out, data=data, profile=nothing_to_turn, baseline=conv_model, pre=pre_model, post=post_model
+    )
+    assert (found.verdict, found.winner.variant) == ("keep what you have", "current")
+    bundle, prepared = read_bundle(out), raw.transpose(0, 3, 1, 2).astype(np.float32) / 255
+    assert bundle.deployment.run == Run("onnxruntime-cpu", f"model/{conv_model.name}")
+    assert bundle.deployment.evidence.verdict == "keep what you have"
+    assert bundle.deployment.processing.times.pre_ms > 0
+    assert np.array_equal(bundle.golden("raw")[0]["image"], raw[-3:-2])
+    assert np.allclose(bundle.golden("inputs")[0]["x"], prepared[-3:-2])
+    assert check(out, ignore, model=conv_model).status == "valid"
+
+
+def test_what_cannot_run_or_is_of_another_model_is_refused(conv_bundle, tmp_path):
+    model = write_onnx(tmp_path / "m.onnx", [("Relu", ["z"], ["y"], {})], {}, {"z": [1, 4]}, {"y": [1, 4]})
+    other = write_onnx(tmp_path / "o.onnx", [("Relu", ["z"], ["p"], {})], {}, {"z": [1, 4]}, {"p": [1, 4]})
+    large = write_onnx(tmp_path / "l.onnx", [("Relu", ["z"], ["y"], {})], {}, {"z": [1, 9]}, {"y": [1, 9]})
+    profile = tmp_path / "today.toml"
+    profile.write_text("")
+    host, samples = LocalHost(tmp_path), tmp_path / "samples"
+    with closing(Maker(tmp_path)) as maker:
+        facts = inspect(maker, model, samples, 1)
+        for given, said in (
+            (conv_bundle, r"'conv\.edgeopt' takes x, and the model takes z"),
+            (other, r"'o\.onnx' gives p, and the model gives y"),
+            (large, r"What runs today, 'l\.onnx', cannot run the samples: .*\[1, 9\]"),
+            (profile, r"'today\.toml' is a deployment profile: .* cannot run itself"),
+            (tmp_path / "no.onnx", r"There is nothing at '.*no\.onnx'"),
+        ):
+            place = tmp_path / given.stem
+            place.mkdir()
+            course = Course(host, place, samples, split(1, True), Goal(), [])
+            with pytest.raises(EdgeoptError, match=said) as caught:
+                running_today(given, facts, course, maker)
+            assert caught.value.exit_code in {2, 3}

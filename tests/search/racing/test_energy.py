@@ -1,0 +1,132 @@
+"""Searches for the least energy, with power readings that are recorded or made up: few machines tell them."""
+
+import time
+from contextlib import ExitStack
+from types import SimpleNamespace
+
+import pytest
+
+from edgeopt.bench.instruments.energy import EnergyMeter
+from edgeopt.bench.stats import sign_interval
+from edgeopt.errors import MissingError
+from edgeopt.events import ignore
+from edgeopt.hw.host import RecordedHost
+from edgeopt.search.delivering.conditions import wins
+from edgeopt.search.objectives import objective_named
+from edgeopt.search.outcome import Proof
+from edgeopt.search.racing.energy import meter_all, open_meter
+from tests.conftest import still
+from tests.search.conftest import search
+
+# As recorded: nothing, counters for root alone (an empty file), a battery that is discharging.
+RAPL = {"intel-rapl:0/name": "package-0", "intel-rapl:0/max_energy_range_uj": "262143328850"}
+BATTERY = {"type": "Battery", "status": "Discharging", "power_now": "9000000"}
+
+
+class Rail:
+    """A source that draws four watts."""
+
+    name = "a rail"
+
+    def __init__(self, resolution_s=0.01):
+        self.resolution_s = resolution_s
+
+    def joules(self):
+        return 4.0 * time.monotonic()
+
+    def close(self):
+        """Nothing to close."""
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch):
+    """Lets a search see the meters of a recorded machine."""
+
+    def record(where, files):
+        for name, text in files.items():
+            file = tmp_path / where / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"{text}\n")
+        seen = EnergyMeter.open(RecordedHost(tmp_path))
+        monkeypatch.setattr("edgeopt.search.racing.energy.EnergyMeter.open", lambda **_: seen)
+
+    return record
+
+
+def asked(name="energy"):
+    backends = SimpleNamespace(order=("onnxruntime-cpu",))
+    return SimpleNamespace(
+        objective=objective_named(name), profile=SimpleNamespace(backends=backends), meter=None, emit=ignore
+    )
+
+
+@pytest.mark.parametrize(
+    ("where", "files", "says"),
+    [
+        ("sys/class/powercap", {}, "no RAPL counters"),
+        ("sys/class/powercap", RAPL, "only root read the RAPL counters"),
+        ("sys/class/power_supply/BAT0", BATTERY, "needs 30 s of one candidate without a break"),
+    ],
+)
+def test_where_the_device_does_not_tell_it_says_what_to_do(machine, where, files, says):
+    machine(where, files)
+    with pytest.raises(MissingError, match=says) as raised, ExitStack() as stack:
+        open_meter(asked(), stack)
+    assert raised.value.exit_code == 5
+    assert "latency" in raised.value.hint
+
+
+def test_other_searches_need_no_meter(machine):
+    machine("sys/class/powercap", {})
+    with ExitStack() as stack:
+        search = asked("latency")
+        open_meter(search, stack)
+    assert search.meter is None
+
+
+def test_counters_that_can_be_read_are_used(machine):
+    machine("sys/class/powercap", {**RAPL, "intel-rapl:0/energy_uj": "1000000"})
+    with ExitStack() as stack:
+        search = asked()
+        open_meter(search, stack)
+        assert search.meter.source.startswith("RAPL")
+
+
+@pytest.mark.alone
+def test_a_run_takes_what_is_drawn_while_it_lasts(track):
+    quick, slow = track.enter("quick", latency_ms=2.0).contender, track.enter("slow", latency_ms=20.0).contender
+    search = asked()
+    search.meter = EnergyMeter((Rail(),))
+    meter_all(search, [quick, slow], rounds=2)
+    assert (len(quick.joules), len(slow.joules)) == (2, 2)
+    # Four watts for 20 ms, or for more where others take the cores.
+    assert all(0.079 < each < 0.3 for each in slow.joules)
+    assert max(quick.joules) < min(slow.joules)
+
+
+@pytest.mark.parametrize(
+    ("figure", "ratios", "won"),
+    [(0.5, [2.0] * 11, True), (0.5, [0.9, 2.0] * 6, False), (0.99, [1.01] * 11, False), (0.5, None, False)],
+)
+def test_less_must_be_clear_round_by_round(figure, ratios, won):
+    less = None if ratios is None else sign_interval(ratios, 0.98)
+    same = sign_interval([1.0] * 11, 0.98)
+    proof = Proof(
+        "no difference seen", same, 1.0, 1.0, 99.0, 8, True, figure=figure, baseline_figure=1.0, less=less
+    )
+    settings = SimpleNamespace(limits=SimpleNamespace(latency_ms=None))
+    search = SimpleNamespace(objective=objective_named("energy"), meter=object(), settings=settings)
+    assert wins(search, proof) is won
+
+
+@pytest.mark.slow
+def test_a_search_says_what_a_run_takes(tmp_path, relu_model, short_profile, monkeypatch):
+    monkeypatch.setattr("edgeopt.search.racing.energy.EnergyMeter.open", lambda **_: EnergyMeter((Rail(),)))
+    profile = tmp_path / "still.toml"
+    profile.write_text(still(short_profile.read_text()))
+    outcome = search(relu_model, tmp_path, profile=profile, objective="energy").outcome
+    proof = outcome.proof
+    # The rail draws the same whatever runs, also while others have the cores.
+    assert 2e-3 * proof.latency_ms < proof.figure < 0.4 * proof.latency_ms
+    assert proof.less.rounds == 11
+    assert (outcome.winner, "better (energy of a run)" in outcome.summary) == (outcome.baseline, True)

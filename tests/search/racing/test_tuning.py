@@ -1,0 +1,70 @@
+import math
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from edgeopt.events import Log, Progress
+from edgeopt.hw.probe import probe
+from edgeopt.search.outcome import Candidate
+from edgeopt.search.racing.race import Heat, race
+from edgeopt.search.racing.screen import screen
+from edgeopt.search.racing.tuning import tune
+from edgeopt.search.stopping import Stop
+
+# How many times as long a run takes by each choice, None: it fails; the first of each is where candidates start.
+LONGER = {"spinning": {True: 1.0, False: 0.6}, "level": {"all": 1.0, "layout": None, "basic": 0.7}}
+
+
+@pytest.fixture
+def tuned(track):
+    """A field of one candidate on the null backend, whose runs take as long as its options say."""
+    said = []
+
+    def add(candidate):
+        longer = [LONGER[option][value] for option, value in candidate.options.items()]
+        how = {"fail": "load"} if None in longer else {"latency_ms": 8.0 * math.prod(longer)}
+        path = track.null_model(f"m{len(field.entries)}", **how)
+        # The null backend knows no such options.
+        entry = screen(track.course, Candidate("source", "null"), path, 20.0)
+        entry.candidate = candidate
+        track.stack.callback(lambda: entry.contender and entry.contender.close())
+        field.entries.append(entry)
+        field.candidates.append(candidate)
+        return entry
+
+    space = {"null": {option: tuple(values) for option, values in LONGER.items()}}
+    field = SimpleNamespace(entries=[], candidates=[], space=space, full=False, add=add)
+    search = SimpleNamespace(baseline_contender=track.baseline, emit=said.append, stop=Stop(), device=probe())
+    start = add(Candidate("source", "null"))
+    alive = race(track.baseline, [start], (Heat(2, 0.0),), said.append, "racing", time.monotonic() + 60)
+    return SimpleNamespace(search=search, field=field, alive=alive, said=said)
+
+
+def test_choices_that_help_are_found_and_combined_without_trying_all(tuned):
+    alive = tune(tuned.search, tuned.field, tuned.alive, time.monotonic() + 60)
+    tried = [candidate.options for candidate in tuned.field.candidates]
+    assert {"spinning": False, "level": "basic"} in tried
+    assert len(tried) <= 5  # of 6
+    assert {"spinning": False, "level": "basic"} in [entry.candidate.options for entry in alive]
+    # What failed once is not tried again in company.
+    assert [entry.candidate.options for entry in tuned.field.entries if entry.status == "failed"] == [
+        {"level": "layout"}
+    ]
+    told = [event.message for event in tuned.said if isinstance(event, Progress) and event.phase == "tuning"]
+    assert any("never tried before" in message for message in told)
+    (log,) = [event.message for event in tuned.said if isinstance(event, Log)]
+    assert log.startswith(f"Tuned: {len(tried) - 1} of 6 combinations")
+    # All are to race again, in the same rounds.
+    assert not any(entry.contender.slices_ms for entry in alive)
+
+
+@pytest.mark.alone
+def test_no_longer_than_its_share_and_not_after_it_was_told_to_stop(tuned):
+    begin = time.monotonic()
+    tune(tuned.search, tuned.field, tuned.alive, begin + 4.0)
+    assert time.monotonic() <= begin + 4.0
+    before = len(tuned.field.entries)
+    tuned.search.stop.set()
+    assert tune(tuned.search, tuned.field, tuned.alive, time.monotonic() + 60)
+    assert len(tuned.field.entries) == before

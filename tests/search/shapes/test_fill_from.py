@@ -1,0 +1,69 @@
+from types import SimpleNamespace
+
+import pytest
+
+from edgeopt.bench.host import LocalHost
+from edgeopt.data import Samples
+from edgeopt.data.split import split
+from edgeopt.events import ignore
+from edgeopt.search.outcome import Candidate
+from edgeopt.search.racing.screen import Course
+from edgeopt.search.shapes.fill_from import gaps_of, least_filled, said_of, settle_filling
+from edgeopt.search.shapes.shaping import Dimension
+from edgeopt.search.shapes.sized import Shaped
+from tests.conftest import seeded, write_onnx
+
+SEQ = Dimension("seq", (1, 8, 9, 32), 8, {"x": (1,)})
+
+
+def test_each_gap_is_tried_where_most_is_filled_up_and_half_way():
+    assert [(gap.size, gap.bucket) for gap in gaps_of([SEQ])] == [(2, 8), (4, 8), (10, 32), (20, 32)]
+
+
+@pytest.mark.parametrize(
+    ("paying", "least"),
+    [
+        ({2, 4, 10, 20}, (1, 2, 9, 10)),
+        ({4, 20}, (1, 4, 9, 20)),
+        ({2, 20}, (1, 2, 9, 20)),  # what pays at two pays at four
+        (set(), (1, 8, 9, 32)),
+    ],
+)
+def test_inputs_are_filled_up_from_where_it_pays(paying, least):
+    assert least_filled(SEQ, {gap for gap in gaps_of([SEQ]) if gap.size in paying}) == least
+
+
+def test_what_is_left_to_open_shapes_is_said():
+    assert "filled up from 4 to 8, 20 to 32; others run with open shapes" in said_of(SEQ, (1, 4, 9, 20))
+    assert "no inputs are filled up" in said_of(SEQ, (1, 8, 9, 32))
+
+
+@pytest.mark.alone
+def test_work_that_grows_with_the_size_is_not_filled_up_to_a_hundredfold(tmp_path):
+    pytest.importorskip("openvino")
+    nodes = [("MatMul", ["x", "w"], ["m"], {}), ("Relu", ["m"], ["y"], {})]
+    shapes = {"x": ["batch", "seq", 64]}, {"y": ["batch", "seq", 512]}
+    model = write_onnx(tmp_path / "wide.onnx", nodes, {"w": seeded(64, 512)}, *shapes)
+    wide = Dimension("seq", (8, 2048), 8, {"x": (1,)})
+    samples = Samples({"x": seeded(4, 1, 8, 64)}, {"x": 3})
+    shaped = Shaped((wide,), samples, samples, tmp_path, tmp_path, cuts={"seq": {"y": (1,)}})
+    told = []
+    course = Course(LocalHost(tmp_path), tmp_path, tmp_path, split(4, True), None, [])
+    search = SimpleNamespace(course=course, emit=ignore, tell=told.append, until=lambda _: 1e12)
+    candidate = Candidate("source", "openvino-cpu", {"shapes": {"x": [1, 8, 64]}, "precision": "f32"})
+    settle_filling(search, shaped, candidate, str(model))
+    assert shaped.fill_from["seq"][1] > 9  # nine places are not filled up to 2048
+    assert "open shapes" in told[0]
+    assert shaped.options["bucket_fill"] == {"seq": list(shaped.fill_from["seq"])}
+
+
+def test_what_was_not_measured_is_filled_up_by_a_third_at_most(tmp_path):
+    samples = Samples({"x": seeded(4, 1, 8, 64)}, {"x": 3})
+    shaped = Shaped((SEQ,), samples, samples, tmp_path, tmp_path, cuts={"seq": {"y": (1,)}})
+    search = SimpleNamespace(course=None, emit=ignore, tell=[].append, until=lambda _: 0.0)
+    settle_filling(search, shaped, Candidate("source", "openvino-cpu"), "")
+    assert shaped.fill_from["seq"] == (1, 8, 9, 32)
+    even = Dimension("seq", (4, 8), 8, {"x": (1,)})
+    shaped = Shaped((even,), samples, samples, tmp_path, tmp_path, cuts={"seq": {"y": (1,)}})
+    settle_filling(search, shaped, Candidate("source", "openvino-cpu"), "")
+    assert shaped.fill_from["seq"] == (4, 6)
