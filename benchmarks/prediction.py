@@ -17,7 +17,6 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from edgeopt.bench.processes.workspace import WORK, workspace
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import ignore
 from edgeopt.predicting.latency import Latency
@@ -26,6 +25,7 @@ from edgeopt.predicting.variants import Made
 from edgeopt.predicting.work import Plan, Wishes, prepared
 from edgeopt.quantizing.runs import Runs
 from edgeopt.runtime.session import load
+from edgeopt.workspace import WORK, workspace
 
 _VARIANTS = ("source", "cleaned", "int8", "int8-groups")
 _SLICE_S = 0.004

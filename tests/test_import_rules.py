@@ -65,14 +65,38 @@ LAYERS = (
             *("edgeopt.profiles", "edgeopt.targets", "edgeopt.quant"),
         ),
     ),
-    (
-        "edgeopt.quantizing",
-        (
-            *("edgeopt.errors", "edgeopt.events", "edgeopt.version", "edgeopt.hw", "edgeopt.backends"),
-            *("edgeopt.data", "edgeopt.graph", "edgeopt.bundle", "edgeopt.profiles", "edgeopt.targets"),
-            *("edgeopt.analyzing", "edgeopt.bench", "edgeopt.judging", "edgeopt.quant", "edgeopt.quantizing"),
-        ),
+)
+
+# The rooms of the core from the ground up: at the level of modules, each imports those before it only. What one asks
+# of a later one, it asks inside functions. `graph` and `backends` stand on one floor: LAYERS says what they share.
+FLOORS = (
+    *(
+        "errors",
+        "events",
+        "version",
+        "samples",
+        "workspace",
+        "hw",
+        "cores",
+        "cache",
+        "profiles",
+        "fitting",
+        "targets",
     ),
+    *(
+        "graph|backends",
+        "data",
+        "bundle",
+        "processing",
+        "runtime",
+        "fleet",
+        "bench",
+        "judging",
+        "quant",
+        "rewriting",
+    ),
+    *("analyzing", "comparing", "ops", "measuring", "exporting", "quantizing", "costing", "search", "predicting"),
+    *("replaying", "report", "cli", "__main__"),
 )
 
 QT = ("PySide6", "PySide2", "PyQt6", "PyQt5", "shiboken6", "qtpy", "pyqtgraph")
@@ -138,6 +162,24 @@ def violations(module: str, source: str, is_package: bool = False) -> list[str]:
     return found
 
 
+def upward(module: str, source: str, is_package: bool = False) -> list[str]:
+    """Every import at the level of a module that goes up in the house, as sentences."""
+    own = _floor(module)
+    found = []
+    for item in imports(module, source, is_package):
+        if item.in_function or item.for_types_only or not item.name.startswith("edgeopt."):
+            continue
+        floor = _floor(item.name)
+        if floor is not None and own is not None and floor > own:
+            found.append(f"{module}:{item.line} imports {item.name}, which stands above it")
+    return found
+
+
+def _floor(module: str) -> int | None:
+    room = module.split(".")[1]
+    return next((place for place, rooms in enumerate(FLOORS) if room in rooms.split("|")), None)
+
+
 def imports(module: str, source: str, is_package: bool = False) -> Iterator[Import]:
     """Every import in a module, those by `importlib.import_module("...")` too."""
     yield from _walk(ast.parse(source), module, is_package, in_function=False, for_types_only=False)
@@ -199,6 +241,21 @@ def test_every_module_keeps_the_rules():
     found = [v for name, path in checked for v in violations(name, path.read_text(), path.stem == "__init__")]
     assert not found, "\n".join(found)
     assert {name.partition(".")[0] for name, _ in checked} == {package for package, _ in SOURCES}
+
+
+def test_rooms_import_those_below_them():
+    checked = [(name, path) for name, path in modules() if name.startswith("edgeopt.")]
+    found = [v for name, path in checked for v in upward(name, path.read_text(), path.stem == "__init__")]
+    assert not found, "\n".join(found)
+    known = {room for floor in FLOORS for room in floor.split("|")}
+    assert {name.split(".")[1] for name, _ in checked} == known, "a room without a floor, or the other way round"
+
+
+def test_an_import_of_a_room_above_is_found():
+    assert upward("edgeopt.bundle.read", "from edgeopt.search.optimize import optimize")
+    assert upward("edgeopt.bench.rounds", "import edgeopt.measuring.bench")
+    assert not upward("edgeopt.bench.rounds", "def run():\n    from edgeopt.measuring import bench")
+    assert not upward("edgeopt.backends.null", "from edgeopt.graph.ledger import Change")
 
 
 PLANTED = (

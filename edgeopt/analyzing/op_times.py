@@ -12,12 +12,12 @@ from edgeopt.analyzing.op_times_source import Source, prepared, source_of_rows
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Available, Backend, Feeds
 from edgeopt.bench.host import LocalHost
-from edgeopt.bench.processes.workspace import WORK, workspace
 from edgeopt.data import Samples, save_samples
 from edgeopt.errors import MissingError, TrialError, UsageError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis import Analysis, OpTimes
 from edgeopt.hw.device import Device
+from edgeopt.workspace import WORK, workspace
 
 CHILD_MODULE = "edgeopt.analyzing.op_times_child"
 _ANSWER_LIMIT_S = 600.0

@@ -66,7 +66,7 @@ class Trial:
             session = describe(request)
             return Described(session.inputs, session.outputs)
         if isinstance(request, TimeStages):
-            from edgeopt.processing.timing import time_stages
+            from edgeopt.bench.trials.stages import time_stages
 
             return Staged(time_stages(Path(request.bundle_path), request.seconds))
         if isinstance(request, Places):

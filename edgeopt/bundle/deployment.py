@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from edgeopt.bundle.commented import to_commented_toml
+from edgeopt.bundle.processing import Pictures
+from edgeopt.bundle.processing import Step as Declared
 from edgeopt.bundle.toml import read_toml
 from edgeopt.errors import BundleError
-from edgeopt.processing.records import Pictures
-from edgeopt.processing.records import Step as Declared
 
 SCHEMA = 2
 READABLE = (1, 2)

@@ -6,9 +6,9 @@ import shutil
 import weakref
 from pathlib import Path
 
-from edgeopt.bench.processes.workspace import BUNDLE, fresh_place
 from edgeopt.bundle.archive import unpack
 from edgeopt.errors import EdgeoptError
+from edgeopt.workspace import BUNDLE, fresh_place
 
 
 class Opened:

@@ -12,8 +12,8 @@ from edgeopt.bundle.archive import holds
 from edgeopt.bundle.deployment import FILE, SUFFIX, Deployment, read_deployment
 from edgeopt.bundle.opened import Opened, opened
 from edgeopt.bundle.places import place_named
+from edgeopt.bundle.processing import FOLDER
 from edgeopt.errors import BundleError
-from edgeopt.processing.records import FOLDER
 
 _HINT = "Copy the bundle again from where it came."
 _MOST_READS = 20

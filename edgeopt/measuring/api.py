@@ -6,7 +6,6 @@ from typing import Literal, TypedDict, Unpack, overload
 
 from edgeopt.backends.base import Options
 from edgeopt.bench.duties.records import ColdReport, ConcurrencyReport, PacedReport, SustainedReport
-from edgeopt.bench.processes.workspace import WORK, workspace
 from edgeopt.bench.report import ContestReport
 from edgeopt.data.given import Data, as_file
 from edgeopt.events import Emit, ignore
@@ -16,6 +15,7 @@ from edgeopt.measuring.naming import as_texts
 from edgeopt.measuring.request import Duty, Request
 from edgeopt.measuring.sides import Settings
 from edgeopt.measuring.sweep_report import SweepReport
+from edgeopt.workspace import WORK, workspace
 
 Against = str | Path | Sequence[str | Path]
 """What a side is, as on the command line: a file, `FILE@BACKEND,option=value`, an address, a backend, options."""

@@ -31,7 +31,6 @@ from edgeopt.bench.duties.sustained import run_sustained
 from edgeopt.bench.host import LocalHost
 from edgeopt.bench.instruments.energy import EnergyMeter
 from edgeopt.bench.instruments.machine_state import StateSampler
-from edgeopt.bench.processes.workspace import workspace
 from edgeopt.bench.report import ContestReport
 from edgeopt.bench.sequential import Rules
 from edgeopt.errors import UsageError
@@ -49,6 +48,7 @@ from edgeopt.measuring.suite import SuiteReport, suite
 from edgeopt.measuring.sweep import Sweep, sweep
 from edgeopt.measuring.sweep_report import SweepReport
 from edgeopt.version import __version__
+from edgeopt.workspace import workspace
 
 _Rules = TypeVar("_Rules", bound=msgspec.Struct)
 Report = ContestReport | ColdReport | PacedReport | SustainedReport | ConcurrencyReport | SweepReport

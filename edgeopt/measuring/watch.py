@@ -1,7 +1,6 @@
 """`edgeopt watch`: one side, run over and over until it is stopped."""
 
 from edgeopt.bench.host import LocalHost
-from edgeopt.bench.processes.workspace import workspace
 from edgeopt.bench.watch import WatchReport
 from edgeopt.bench.watch import watch as watch_side
 from edgeopt.errors import UsageError
@@ -9,6 +8,7 @@ from edgeopt.events import Emit
 from edgeopt.measuring.naming import Named
 from edgeopt.measuring.sides import Settings, prepare
 from edgeopt.measuring.strict import refuse_fallback
+from edgeopt.workspace import workspace
 
 
 def watch(

@@ -5,7 +5,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from edgeopt.bench.processes.workspace import WORK, workspace
 from edgeopt.bundle.write import check_target
 from edgeopt.errors import EdgeoptError, VerificationError
 from edgeopt.events import Emit, Progress, ignore
@@ -28,6 +27,7 @@ from edgeopt.search.outcome import Candidate
 from edgeopt.search.prepare import baseline_order
 from edgeopt.search.racing.space import baseline, first_candidates
 from edgeopt.targets import runtime_space, settled_options
+from edgeopt.workspace import WORK, workspace
 
 CLEANED = "cleaned"
 _FULL = {"", "f32"}

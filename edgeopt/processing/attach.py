@@ -11,11 +11,11 @@ from edgeopt.backends.base import TensorInfo
 from edgeopt.bundle.deployment import Part, Processing, Tensor
 from edgeopt.bundle.facts import tensor_of
 from edgeopt.bundle.manifest import file_digest
+from edgeopt.bundle.processing import FOLDER
 from edgeopt.errors import DataError, ModelError, UsageError
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.processing.declared import read_pictures, read_steps
 from edgeopt.processing.golden import made_up
-from edgeopt.processing.records import FOLDER
 from edgeopt.processing.run import from_pictures, opened
 from edgeopt.processing.steps import described
 

@@ -1,10 +1,9 @@
 """The user's data where a bundle pre-processes: what goes into that, or what the model itself takes."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from edgeopt.backends.base import Array, Feeds, TensorInfo
+from edgeopt.backends.base import Feeds, TensorInfo
 from edgeopt.bundle.deployment import Part
 from edgeopt.data import Samples, check_samples, from_feeds, load_data
 from edgeopt.errors import DataError, EdgeoptError, UsageError
@@ -13,7 +12,6 @@ from edgeopt.processing.attach import Attached
 from edgeopt.processing.golden import info_of
 from edgeopt.processing.run import Processor
 from edgeopt.profiles.schema import Data
-from edgeopt.runtime.session import Session
 
 
 def samples_from(
@@ -30,7 +28,7 @@ def samples_from(
         return load_data(path, inputs, preparation), None
     if part.pictures is not None:
         return load_data(path, inputs, part.pictures), None
-    taken = _taken(part, inputs)
+    taken = taken_by(part, inputs)
     try:
         raw = load_data(path, taken, None)
     except DataError as error:
@@ -53,17 +51,6 @@ def samples_from(
     return replace(samples, ignored=raw.ignored), raw
 
 
-def samples_for(path: Path, session: Session) -> tuple[Samples, Callable[[Feeds], dict[str, Array]]]:
-    """The data as a bundle that processes takes it, and what makes final results of one sample."""
-    told, processor = session.processing, session.processor
-    if told is None:
-        raise UsageError("This does nothing before or after its model.", "Leave --process out.")
-    if told.pre is not None and told.pre.pictures is None:
-        return load_data(path, _taken(told.pre, session.inputs), None), session.process
-    pictures = told.pre.pictures if told.pre is not None else None
-    return load_data(path, session.inputs, pictures), lambda feeds: processor.after(session.run(feeds))
-
-
 def try_after(attached: Attached | None, outputs: Feeds, folder: Path) -> None:
     """Before the long work: UsageError where the post-processing cannot take what the model gives."""
     if attached is None or attached.processing.post is None:
@@ -78,7 +65,7 @@ def try_after(attached: Attached | None, outputs: Feeds, folder: Path) -> None:
         processor.close()
 
 
-def _taken(part: Part, inputs: tuple[TensorInfo, ...]) -> tuple[TensorInfo, ...]:
+def taken_by(part: Part, inputs: tuple[TensorInfo, ...]) -> tuple[TensorInfo, ...]:
     """What the user gives to the whole: the inputs of the pre-processing, and those of the model beside it."""
     own, made = {each.name for each in part.inputs}, {each.name for each in part.outputs}
     rest = (each for each in inputs if each.name not in own and each.name not in made)

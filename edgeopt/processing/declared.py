@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
+from edgeopt.bundle.processing import KINDS, Pictures, Step
 from edgeopt.errors import ProfileError, UsageError
-from edgeopt.processing.records import KINDS, Pictures, Step
 from edgeopt.profiles.checks import checked_data, nearest
 from edgeopt.profiles.schema import TargetProfile
 

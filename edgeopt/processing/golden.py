@@ -12,11 +12,11 @@ import numpy as np
 from edgeopt.backends.base import Array, Feeds, TensorInfo
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Part, Processing, Tensor
+from edgeopt.bundle.processing import Pictures
 from edgeopt.bundle.read import Bundle
 from edgeopt.errors import EdgeoptError, said_by
 from edgeopt.graph.accuracy import compare_outputs, decibels
 from edgeopt.graph.feeds import generate_feeds
-from edgeopt.processing.records import Pictures
 from edgeopt.processing.run import Processor
 
 RAW, PREPARED, FINAL = "raw", "prepared", "final"

@@ -8,9 +8,9 @@ import numpy as np
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array, Available, Feeds, Options, Session
 from edgeopt.bundle.deployment import Part, Processing, Tensor
+from edgeopt.bundle.processing import Pictures
 from edgeopt.data.preparation import prepare_one, together
 from edgeopt.errors import DataError, MissingExtraError
-from edgeopt.processing.records import Pictures
 from edgeopt.processing.steps import apply
 
 # In one thread: threads that wait for work would take the cores from the model. In full precision, which OpenVINO

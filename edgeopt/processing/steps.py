@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from edgeopt.backends.base import Array, TensorInfo
-from edgeopt.errors import DataError
-from edgeopt.processing.records import (
+from edgeopt.bundle.processing import (
     Argmax,
     Dequantize,
     Scale,
@@ -16,6 +15,7 @@ from edgeopt.processing.records import (
     Threshold,
     TopK,
 )
+from edgeopt.errors import DataError
 
 
 def apply(steps: Sequence[Step], tensors: Mapping[str, Array]) -> dict[str, Array]:

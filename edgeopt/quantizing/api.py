@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from edgeopt.backends.options import Value
-from edgeopt.bench.processes.workspace import WORK, workspace
 from edgeopt.data.given import Data, as_file
 from edgeopt.events import Emit, ignore
 from edgeopt.quantizing.records import PLAN, Quantized
 from edgeopt.quantizing.request import request_from
+from edgeopt.workspace import WORK, workspace
 
 
 def quantize(

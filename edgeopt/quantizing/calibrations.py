@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-from edgeopt.bench.processes.workspace import WORK, workspace
 from edgeopt.errors import DataError, ModelError
 from edgeopt.events import Emit, ignore
 from edgeopt.graph.accuracy import decibels
@@ -16,6 +15,7 @@ from edgeopt.quantizing.records import CalibrationTried, Quantized, QuantizeRequ
 from edgeopt.quantizing.runs import Runs
 from edgeopt.quantizing.timing.courses import Course
 from edgeopt.quantizing.work import Work, prepare, unfit
+from edgeopt.workspace import WORK, workspace
 
 _CLOSE_DB = 0.5
 """Samples drawn anew move the ratio by more than this."""

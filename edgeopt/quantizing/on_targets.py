@@ -4,7 +4,6 @@ import time
 
 import msgspec
 
-from edgeopt.bench.processes.workspace import WORK, workspace
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.hw.probe import probe
@@ -12,6 +11,7 @@ from edgeopt.quantizing.given import read_given
 from edgeopt.quantizing.records import Quantized, QuantizeRequest, TargetSaid
 from edgeopt.quantizing.runs import Runs
 from edgeopt.targets import profile_for
+from edgeopt.workspace import WORK, workspace
 
 FINE = "fine"
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.bench.processes.workspace import WORK, workspace
 from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.events import Emit, ignore
 from edgeopt.quantizing.planning.planned import planned
@@ -13,6 +12,7 @@ from edgeopt.quantizing.planning.single import single
 from edgeopt.quantizing.records import PLAN, Quantized, QuantizeRequest, TargetSaid
 from edgeopt.quantizing.runs import Runs
 from edgeopt.quantizing.work import Work, check_request, prepare
+from edgeopt.workspace import WORK, workspace
 
 
 def quantize(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:

@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.bundle.deployment import Part, Processing
+from edgeopt.bundle.processing import FOLDER
 from edgeopt.bundle.read import Bundle
 from edgeopt.errors import BundleError
-from edgeopt.processing.records import FOLDER
 from edgeopt.replaying.embedding import LARGEST_BYTES, packed, unpacked
 
 _HINT = "Get the bundle or the exported profile again from where it came."

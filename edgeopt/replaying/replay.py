@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgeopt.bench.host import LocalHost
-from edgeopt.bench.processes.workspace import WORK, workspace
 from edgeopt.bundle import manifest, write
 from edgeopt.bundle.deployment import SCHEMA, Deployment, Evidence, Replayed
 from edgeopt.bundle.facts import machine_of
@@ -30,6 +29,7 @@ from edgeopt.replaying.profile import read_profile
 from edgeopt.replaying.steps import rebuild, said_of
 from edgeopt.replaying.work import Order, Work
 from edgeopt.version import __version__
+from edgeopt.workspace import WORK, workspace
 
 if TYPE_CHECKING:
     from edgeopt.graph.model import Model

@@ -1,17 +1,19 @@
 """Offline inference: a bundle or model over all samples of some data."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
+from edgeopt.backends.base import Array, Feeds
 from edgeopt.backends.strictness import fallback
-from edgeopt.data import load_data, write_archive
+from edgeopt.data import Samples, load_data, write_archive
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Log, Progress
-from edgeopt.processing.data import samples_for
-from edgeopt.runtime.session import load
+from edgeopt.processing.data import taken_by
+from edgeopt.runtime.session import Session, load
 
 FILE = "outputs.npz"
 
@@ -44,7 +46,9 @@ def run_offline(
         said = fallback(session.placement)
         if said is not None:
             emit(Log("warning", f"{said}."))
-        samples, answer = samples_for(data, session) if process else (load_data(data, session.inputs), session.run)
+        samples, answer = (
+            _raw(data, session) if process else (load_data(data, session.inputs), session.run)
+        )
         count = len(samples)
         runs = []
         for index in range(count):
@@ -66,3 +70,14 @@ def run_offline(
     finally:
         partial.unlink(missing_ok=True)
     return Ran(str(subject), count, str(out / FILE), {name: list(array.shape) for name, array in arrays.items()})
+
+
+def _raw(path: Path, session: Session) -> tuple[Samples, Callable[[Feeds], dict[str, Array]]]:
+    """The data as a bundle that processes takes it, and what makes final results of one sample."""
+    told, processor = session.processing, session.processor
+    if told is None:
+        raise UsageError("This does nothing before or after its model.", "Leave --process out.")
+    if told.pre is not None and told.pre.pictures is None:
+        return load_data(path, taken_by(told.pre, session.inputs), None), session.process
+    pictures = told.pre.pictures if told.pre is not None else None
+    return load_data(path, session.inputs, pictures), lambda feeds: processor.after(session.run(feeds))

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from edgeopt.bench.processes.workspace import WORK, workspace
 from edgeopt.bundle.write import check_target
 from edgeopt.data.given import Data, as_file
 from edgeopt.events import Emit, Progress, ignore
@@ -28,6 +27,7 @@ from edgeopt.search.racing.screen import Entry
 from edgeopt.search.racing.tuning import tune
 from edgeopt.search.remembered import Memory
 from edgeopt.search.settings import Settings, checked_limit, checked_target, inputs_of
+from edgeopt.workspace import WORK, workspace
 
 # Shares of the time limit at which each phase ends; what is left proves the bundle.
 _OPENING_ENDS = 0.68

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.processing.records import KINDS, Argmax, Dequantize, Rename, Scale, Sigmoid, Softmax, Threshold, TopK
+from edgeopt.bundle.processing import KINDS, Argmax, Dequantize, Rename, Scale, Sigmoid, Softmax, Threshold, TopK
 from edgeopt.processing.steps import apply, described
 
 VALUES = np.array([[[0.5, -2.0, 3.0, 3.0], [1.0, 0.0, -90.0, 90.0]]], np.float32)

@@ -14,10 +14,10 @@ from edgeopt.bench.peaks.lane import Lane
 from edgeopt.bench.peaks.plan import RUNTIMES, alone, plan
 from edgeopt.bench.peaks.result import Slices, best, compute_peaks, memory_peaks, run_overheads
 from edgeopt.bench.peaks.tasks import Stream, Task
-from edgeopt.bench.processes.workspace import PEAKS, workspace
 from edgeopt.events import Emit, Progress
 from edgeopt.hw.device import Device, Peaks, Unavailable
 from edgeopt.hw.peaks_kept import Measured
+from edgeopt.workspace import PEAKS, workspace
 
 LIMIT_S = 8.5
 _OPENING_SHARE = 0.45

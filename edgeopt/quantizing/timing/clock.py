@@ -19,11 +19,11 @@ from edgeopt.analyzing.op_times_source import Source, prepared
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Feeds
 from edgeopt.bench.host import Child, LocalHost
-from edgeopt.bench.processes.workspace import WORK, workspace
 from edgeopt.data import Samples, save_samples
 from edgeopt.errors import TrialError
 from edgeopt.graph.analysis import Analysis, OpTimeRow
 from edgeopt.graph.analysis.given import Given
+from edgeopt.workspace import WORK, workspace
 
 _ANSWER_LIMIT_S = 300.0
 

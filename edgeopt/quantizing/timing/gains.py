@@ -11,7 +11,6 @@ from pathlib import Path
 from edgeopt.analyzing.op_times_child import OptionValue
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Feeds
-from edgeopt.bench.processes.workspace import WORK, workspace
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis import Analysis, OpTimeRow
 from edgeopt.graph.analysis.roofline import Least, least
@@ -20,6 +19,7 @@ from edgeopt.quant.plan.problem import Border
 from edgeopt.quant.records import Gain, Layer
 from edgeopt.quantizing.timing.clock import Clock, Lap, Sources
 from edgeopt.quantizing.timing.territory import CONVERSIONS, Territory, label_of, territory_of
+from edgeopt.workspace import WORK, workspace
 
 PHASE = "timing the layers"
 _TURNS = 2

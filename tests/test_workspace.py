@@ -5,7 +5,7 @@ import tempfile
 
 import pytest
 
-from edgeopt.bench.processes.workspace import BENCH, PEAKS, WORK, workspace
+from edgeopt.workspace import BENCH, PEAKS, WORK, workspace
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +29,7 @@ def test_it_is_gone_afterwards_whatever_happens(temporary):
 def test_what_a_killed_process_left_is_swept_by_the_next_of_any_kind(temporary, prefix):
     program = (
         f"import os, tempfile; tempfile.tempdir = {str(temporary)!r}\n"
-        "from edgeopt.bench.processes.workspace import workspace\n"
+        "from edgeopt.workspace import workspace\n"
         f"with workspace({prefix!r}) as folder: (folder / 'log').write_text('x'); os.kill(os.getpid(), 9)\n"
     )
     path = os.pathsep.join(p for p in sys.path if p)
