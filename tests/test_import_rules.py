@@ -67,8 +67,9 @@ LAYERS = (
     ),
 )
 
-# The rooms of the core from the ground up: at the level of modules, each imports those before it only. What one asks
-# of a later one, it asks inside functions. `graph` and `backends` stand on one floor: LAYERS says what they share.
+# The rooms of the core from the ground up: at the level of modules, each imports those before it only. What one
+# asks of a later one, it asks inside functions. `graph` and `backends` stand on one floor: LAYERS says what they
+# share.
 FLOORS = (
     *(
         "errors",
