@@ -46,9 +46,7 @@ def run_offline(
         said = fallback(session.placement)
         if said is not None:
             emit(Log("warning", f"{said}."))
-        samples, answer = (
-            _raw(data, session) if process else (load_data(data, session.inputs), session.run)
-        )
+        samples, answer = _raw(data, session) if process else (load_data(data, session.inputs), session.run)
         count = len(samples)
         runs = []
         for index in range(count):

@@ -1,11 +1,12 @@
 """When a proof is good enough to hand out what was proved."""
 
-from edgeopt.bench.stats import verdict
+from edgeopt.bench.stats import FASTER, verdict
 from edgeopt.errors import ConstraintError
 from edgeopt.search.field import Field
 from edgeopt.search.limits import OVER, excess
-from edgeopt.search.outcome import Proof
+from edgeopt.search.outcome import Candidate, Proof
 from edgeopt.search.prepare import Search
+from edgeopt.search.racing.race import SPARE_CORES, one_thread
 from edgeopt.search.racing.screen import Entry
 from edgeopt.search.shapes.by_size import slower_sizes
 
@@ -13,30 +14,40 @@ from edgeopt.search.shapes.by_size import slower_sizes
 _CLEARLY_LESS = 0.97
 
 
-def wins(search: Search, proof: Proof) -> bool:
+def wins(search: Search, proof: Proof, candidate: Candidate) -> bool:
     """Faster; or, where something else is to be least, clearly less of that, and not slower where that counts."""
     if slower_sizes(proof.by_size) and search.settings.limits.latency_ms is None:
         return False
     if search.objective.figure is None and proof.current is not None:
         # What runs today is what counts; the source in plain defaults may be as fast, and must not be faster.
-        return proof.current_verdict == "faster" and proof.verdict != "slower"
+        clear = proof.current.low > least_gain(search, candidate)
+        return clear and proof.current_verdict == FASTER and proof.verdict != "slower"
     if search.objective.figure is None:
-        return proof.verdict == "faster"
+        return proof.verdict == FASTER
     if proof.figure is None or proof.baseline_figure is None:
         return False
-    if search.meter is not None and (proof.less is None or verdict(proof.less) != "faster"):
+    if search.meter is not None and (proof.less is None or verdict(proof.less) != FASTER):
         return False
     slow_allowed = search.settings.limits.latency_ms is not None
     slower = "slower" in {proof.verdict, proof.current_verdict}
     return proof.figure < _CLEARLY_LESS * proof.baseline_figure and (slow_allowed or not slower)
 
 
-def told(search: Search, proof: Proof) -> str:
+def least_gain(search: Search, candidate: Candidate) -> float:
+    """Over what runs today: to take more cores than that, a race asks for as much."""
+    if search.current is None or one_thread(candidate):
+        return 1.0
+    return SPARE_CORES if search.current.deployment.run.options.get("threads") == 1 else 1.0
+
+
+def told(search: Search, proof: Proof, candidate: Candidate) -> str:
     speed = f"{proof.verdict} ({proof.speedup})"
     if slower := slower_sizes(proof.by_size):
         speed += f", but {slower}"
     if proof.current is not None:
         speed += f"; than what runs today: {proof.current_verdict} ({proof.current})"
+        if (least := least_gain(search, candidate)) > 1.0 and proof.current_verdict == FASTER:
+            speed += f", which runs on one thread: not surely by {least - 1:.0%}, what the other cores are worth"
     if proof.figure is None or proof.baseline_figure is None:
         return speed
     shown = search.objective.shown

@@ -47,8 +47,8 @@ def deliver(search: Search, field: Field, best: list[Entry], begin: float) -> Ou
                 entry.reason = f"{reached} from the written bundle, on samples set aside"
             elif too_much := over(search, entry, proof):
                 entry.status, entry.reason = OVER, f"from the written bundle: {too_much}"
-            elif not wins(search, proof):
-                entry.reason = f"measured again from the written bundle: {told(search, proof)}"
+            elif not wins(search, proof, entry.candidate):
+                entry.reason = f"measured again from the written bundle: {told(search, proof, entry.candidate)}"
             else:
                 entry.status, entry.reason = "winner", ""
                 outcome = outcome_of(search, field, entry.candidate, proof, time.monotonic() - begin)

@@ -13,6 +13,7 @@ from edgeopt.bench.rounds import run_rounds, slice_ms, speedup
 from edgeopt.errors import TrialError
 from edgeopt.events import Emit, Progress
 from edgeopt.search.making.recipes import place_of
+from edgeopt.search.outcome import Candidate
 from edgeopt.search.racing.screen import Entry
 from edgeopt.search.racing.standings import Ticker, final
 
@@ -31,7 +32,7 @@ FINAL = (Heat(4, 0.9), Heat(6, 0.95), Heat(8, 0.97), Heat(8, 0.98), Heat(8, 0.98
 # Two candidates this close are equal for every purpose; the more accurate one is then the better choice.
 _SAME_SPEED = 1.01
 # One thread leaves the other cores to others, and does not depend on how the system places several.
-_SPARE_CORES = 1.08
+SPARE_CORES = 1.08
 _FEWEST_ROUNDS = 2
 _ENOUGH_TO_TRIM = 6
 HINT = "Run the model by itself with `edgeopt bench`; the device may be short of memory."
@@ -95,19 +96,19 @@ def ranked(baseline: Contender, entries: Sequence[Entry]) -> list[Entry]:
 
 
 def margin(entry: Entry) -> float:
-    return _SPARE_CORES if _one_thread(entry) else _SAME_SPEED
+    return SPARE_CORES if one_thread(entry.candidate) else _SAME_SPEED
 
 
 def _plainness(entry: Entry) -> tuple[int, bool, float, int, int]:
     """Few samples under way, one thread, accurate, early recipes, few options: each before its opposite."""
     candidate = entry.candidate
-    under_way, several = candidate.calls.callers * candidate.calls.batch, not _one_thread(entry)
+    under_way, several = candidate.calls.callers * candidate.calls.batch, not one_thread(entry.candidate)
     place = place_of(candidate.variant)
     return under_way, several, -(entry.accuracy_db or 0.0), place, len(candidate.options)
 
 
-def _one_thread(entry: Entry) -> bool:
-    return entry.candidate.options.get("threads") == 1 and entry.candidate.calls.callers == 1
+def one_thread(candidate: Candidate) -> bool:
+    return candidate.options.get("threads") == 1 and candidate.calls.callers == 1
 
 
 def relative_speeds(baseline: Contender, entries: Sequence[Entry]) -> dict[int, float]:

@@ -13,7 +13,7 @@ from edgeopt.events import ignore
 from edgeopt.hw.host import RecordedHost
 from edgeopt.search.delivering.conditions import wins
 from edgeopt.search.objectives import objective_named
-from edgeopt.search.outcome import Proof
+from edgeopt.search.outcome import Candidate, Proof
 from edgeopt.search.racing.energy import meter_all, open_meter
 from tests.conftest import still
 from tests.search.conftest import search
@@ -116,7 +116,7 @@ def test_less_must_be_clear_round_by_round(figure, ratios, won):
     )
     settings = SimpleNamespace(limits=SimpleNamespace(latency_ms=None))
     search = SimpleNamespace(objective=objective_named("energy"), meter=object(), settings=settings)
-    assert wins(search, proof) is won
+    assert wins(search, proof, Candidate("source", "null")) is won
 
 
 @pytest.mark.slow

@@ -140,10 +140,10 @@ def test_a_bundle_that_is_slower_at_one_size_does_not_win():
     asked = SimpleNamespace(
         settings=SimpleNamespace(limits=Limits()), objective=objective_named("latency"), meter=None
     )
-    assert wins(asked, proof)
+    assert wins(asked, proof, Candidate("source", "null"))
     proof.by_size = (SizeTimes({"seq": 16}, 5.0, 9.0, 40, slower=True),)
-    assert not wins(asked, proof)
-    assert "but slower at seq=16" in told(asked, proof)
+    assert not wins(asked, proof, Candidate("source", "null"))
+    assert "but slower at seq=16" in told(asked, proof, Candidate("source", "null"))
 
 
 @pytest.mark.parametrize(

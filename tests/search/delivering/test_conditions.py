@@ -1,0 +1,52 @@
+from types import SimpleNamespace
+
+import pytest
+
+from edgeopt.bench.stats import Interval
+from edgeopt.search.delivering.conditions import told, wins
+from edgeopt.search.limits import Limits
+from edgeopt.search.objectives import objective_named
+from edgeopt.search.outcome import Candidate
+
+TWO = Candidate("source", "onnxruntime-cpu")
+ONE = Candidate("cleaned", "onnxruntime-cpu", {"threads": 1})
+
+
+def search_with(threads):
+    """What runs today takes so many threads; None: as many as there are."""
+    options = {} if threads is None else {"threads": threads}
+    today = SimpleNamespace(deployment=SimpleNamespace(run=SimpleNamespace(options=options)))
+    return SimpleNamespace(
+        settings=SimpleNamespace(limits=Limits()), objective=objective_named("latency"), meter=None, current=today
+    )
+
+
+def proof_of(low, verdict="faster"):
+    ratio = Interval(low + 0.05, low, low + 0.1, 22)
+    return SimpleNamespace(
+        by_size=(),
+        verdict="no difference seen",
+        speedup=ratio,
+        current=ratio,
+        current_verdict=verdict,
+        figure=None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("threads", "candidate", "low", "won"),
+    [
+        (1, TWO, 1.05, False),
+        (1, TWO, 1.10, True),
+        (1, ONE, 1.05, True),
+        (None, TWO, 1.05, True),
+        (None, TWO, 0.99, False),
+    ],
+    ids=["a-core-for-little", "a-core-for-more", "one-for-one", "several-for-several", "not-sure"],
+)
+def test_to_take_more_cores_than_what_runs_today_must_be_worth_them(threads, candidate, low, won):
+    search, proof = search_with(threads), proof_of(low, "faster" if low > 1 else "no difference seen")
+    assert wins(search, proof, candidate) is won
+    assert ("what the other cores are worth" in told(search, proof, candidate)) == (
+        threads == 1 and candidate is TWO
+    )
