@@ -50,7 +50,12 @@ def optimize(
     ] = None,
     max_drop: Annotated[
         str | None,
-        typer.Option(help="So much worse than the source the metric may be, as in 0.5%.", show_default=False),
+        typer.Option(
+            "--max-drop",
+            "--max-accuracy-drop",
+            help="So much worse than the source the metric may be, as in 0.5%.",
+            show_default=False,
+        ),
     ] = None,
     labels: Annotated[
         str, typer.Option(metavar="NAME", help="The array of labels in the data, where it is not called label.")

@@ -194,7 +194,7 @@ def test_work_that_ends_by_itself_at_the_first_ctrl_c_is_cancelled_by_the_second
 
     def work(times, _emit):
         for _ in range(times):
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)  # in this thread, and not some time later
         return events.Log("info", "done")
 
     shown = []
