@@ -34,10 +34,10 @@ def wins(search: Search, proof: Proof, candidate: Candidate) -> bool:
 
 
 def least_gain(search: Search, candidate: Candidate) -> float:
-    """Over what runs today: to take more cores than that, a race asks for as much."""
+    """Over what runs today: more than a race asks of those who take more cores, or the two would go to and fro."""
     if search.current is None or one_thread(candidate):
         return 1.0
-    return SPARE_CORES if search.current.deployment.run.options.get("threads") == 1 else 1.0
+    return SPARE_CORES**2 if search.current.deployment.run.options.get("threads") == 1 else 1.0
 
 
 def told(search: Search, proof: Proof, candidate: Candidate) -> str:

@@ -37,12 +37,20 @@ def proof_of(low, verdict="faster"):
     ("threads", "candidate", "low", "won"),
     [
         (1, TWO, 1.05, False),
-        (1, TWO, 1.10, True),
+        (1, TWO, 1.12, False),
+        (1, TWO, 1.20, True),
         (1, ONE, 1.05, True),
         (None, TWO, 1.05, True),
         (None, TWO, 0.99, False),
     ],
-    ids=["a-core-for-little", "a-core-for-more", "one-for-one", "several-for-several", "not-sure"],
+    ids=[
+        "a-core-for-little",
+        "a-core-for-what-a-race-asks",
+        "a-core-for-more",
+        "one-for-one",
+        "several-for-several",
+        "not-sure",
+    ],
 )
 def test_to_take_more_cores_than_what_runs_today_must_be_worth_them(threads, candidate, low, won):
     search, proof = search_with(threads), proof_of(low, "faster" if low > 1 else "no difference seen")
