@@ -22,7 +22,7 @@ LAYERS = (
         "edgeopt.graph.verify",
         ("edgeopt.errors", "edgeopt.events", "edgeopt.graph", "edgeopt.hw.device", "edgeopt.backends.base"),
     ),
-    ("edgeopt.graph", ("edgeopt.errors", "edgeopt.events", "edgeopt.graph", "edgeopt.hw.device")),
+    ("edgeopt.graph", ("edgeopt.errors", "edgeopt.events", "edgeopt.masks", "edgeopt.graph", "edgeopt.hw.device")),
     # What only one runtime understands is written in the words of passes.
     *(
         (
@@ -40,7 +40,10 @@ LAYERS = (
     ),
     (
         "edgeopt.backends",
-        ("edgeopt.errors", "edgeopt.events", "edgeopt.backends", "edgeopt.hw.device", "edgeopt.hw.cache_folder"),
+        (
+            *("edgeopt.errors", "edgeopt.events", "edgeopt.masks"),
+            *("edgeopt.backends", "edgeopt.hw.device", "edgeopt.hw.cache_folder"),
+        ),
     ),
     (
         "edgeopt.ops",
@@ -77,6 +80,7 @@ FLOORS = (
         "version",
         "samples",
         "workspace",
+        "masks",
         "hw",
         "cores",
         "cache",

@@ -14,6 +14,7 @@ import numpy as np
 
 from edgeopt.backends.base import Array, Feeds, TensorInfo
 from edgeopt.errors import UsageError
+from edgeopt.masks import used_length
 
 Sizes = Mapping[str, Sequence[int]]
 """An option: sizes by dimension, or axes by `DIMENSION:TENSOR`."""
@@ -169,11 +170,12 @@ class Masked(NamedTuple):
 
     def shortened(self, feeds: Feeds) -> Feeds | None:
         """None where a row keeps nothing: then models look at all places alike, and their number counts."""
-        held = feeds[self.mask] != 0
-        if held.ndim != 2 or not held.any(axis=1).all():
+        mask = feeds[self.mask]
+        used = used_length(mask) if mask.ndim == 2 else None
+        if used is None:
             return None
-        size = held.shape[1]
-        bucket = self.dimension.holding(size - int(held[:, ::-1].argmax(axis=1).min()))
+        size = mask.shape[1]
+        bucket = self.dimension.holding(used)
         # Outputs that follow the dimension have an answer for each place, also for those that are left out.
         if bucket is None or bucket >= size or any((self.dimension.cuts or {}).values()):
             return feeds

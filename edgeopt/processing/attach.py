@@ -149,26 +149,14 @@ def _steps(path: Path, outputs: Tensors) -> Part:
 
 
 def _check_pre(path: Path, part: Part, inputs: Tensors) -> None:
-    known = {each.name: tensor_of(each) for each in inputs}
-    gives = ", ".join(each.name for each in part.outputs) or "nothing"
-    if not part.outputs or any(each.name not in known for each in part.outputs):
-        raise UsageError(
-            f"--pre '{path.name}' gives {gives}; the model takes {_names(inputs)}.",
-            "Each output of the pre-processing must be called as the input that it is for.",
-        )
-    _check_types(f"--pre '{path.name}' gives", "the model takes", ((e, known[e.name]) for e in part.outputs))
+    hint = "Each output of the pre-processing must be called as the input that it is for."
+    _check_fit(f"--pre '{path.name}' gives", part.outputs, "the model takes", inputs, hint)
 
 
 def _check_post(path: Path, part: Part, outputs: Tensors) -> None:
-    known = {each.name: tensor_of(each) for each in outputs}
-    takes = ", ".join(each.name for each in part.inputs) or "nothing"
-    if not part.inputs or any(each.name not in known for each in part.inputs):
-        raise UsageError(
-            f"--post '{path.name}' takes {takes}; the model gives {_names(outputs)}.",
-            "Each input of the post-processing must be called as the output that it takes.",
-        )
-    _check_types(f"--post '{path.name}' takes", "the model gives", ((e, known[e.name]) for e in part.inputs))
-    left = set(known) - {each.name for each in part.inputs}
+    hint = "Each input of the post-processing must be called as the output that it takes."
+    _check_fit(f"--post '{path.name}' takes", part.inputs, "the model gives", outputs, hint)
+    left = {each.name for each in outputs} - {each.name for each in part.inputs}
     twice = next((each.name for each in part.outputs if each.name in left), None)
     if twice is not None:
         raise UsageError(
@@ -177,8 +165,13 @@ def _check_post(path: Path, part: Part, outputs: Tensors) -> None:
         )
 
 
-def _check_types(first: str, second: str, pairs: Iterable[tuple[Tensor, Tensor]]) -> None:
-    for one, other in pairs:
+def _check_fit(first: str, mine: Sequence[Tensor], second: str, its: Tensors, hint: str) -> None:
+    """Every tensor of the one side is among those of the model, by name, type and shape."""
+    known = {each.name: tensor_of(each) for each in its}
+    if not mine or any(each.name not in known for each in mine):
+        raise UsageError(f"{first} {_names(mine)}; {second} {_names(its)}.", hint)
+    for one in mine:
+        other = known[one.name]
         sizes = zip(one.shape, other.shape, strict=False)
         fixed = [(a, b) for a, b in sizes if isinstance(a, int) and isinstance(b, int)]
         ranks = len(one.shape) == len(other.shape) or not (one.shape and other.shape)
@@ -193,5 +186,5 @@ def _told(tensor: Tensor) -> str:
     return f"{tensor.dtype} [{', '.join(map(str, tensor.shape))}]"
 
 
-def _names(tensors: Iterable[TensorInfo]) -> str:
+def _names(tensors: Iterable[TensorInfo | Tensor]) -> str:
     return ", ".join(each.name for each in tensors) or "nothing"

@@ -24,10 +24,10 @@ _RUNTIMES: tuple[tuple[str, Options], ...] = (
 class Processor:
     """What is done before and after a model; ONNX files are loaded when they are first run."""
 
-    def __init__(self, processing: Processing | None, folder: Path, inputs: list[Tensor]) -> None:
+    def __init__(self, processing: Processing, folder: Path, inputs: list[Tensor]) -> None:
         """`folder`: the bundle's; `inputs`: of the model."""
-        self._pre = processing.pre if processing is not None else None
-        self._post = processing.post if processing is not None else None
+        self._pre = processing.pre
+        self._post = processing.post
         self._folder = folder
         self._inputs = inputs
         self._sessions: dict[str, Session] = {}

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from edgeopt.graph.passes.knowledge.masks import STEP, is_mask
+from edgeopt.graph.passes.knowledge.masks import STEP
+from edgeopt.masks import is_mask
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -58,7 +58,7 @@ def check(path: Path, emit: Emit, keys: Sequence[PublicKey] = (), model: Path | 
     emit(Progress("running golden samples", bundle.deployment.run.backend))
     with load(path) as session:
         found = answer_golden(bundle, session)
-        unlike = problem_with(bundle, session.processor, session.process)
+        unlike = problem_with(bundle, session.processor, session.process) if session.processor is not None else ""
     changes = changes_since(bundle.deployment, probe())
     wrong = found.sentence(f"The bundle '{path.name}'")
     if wrong:

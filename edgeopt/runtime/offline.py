@@ -73,7 +73,7 @@ def run_offline(
 def _raw(path: Path, session: Session) -> tuple[Samples, Callable[[Feeds], dict[str, Array]]]:
     """The data as a bundle that processes takes it, and what makes final results of one sample."""
     told, processor = session.processing, session.processor
-    if told is None:
+    if told is None or processor is None:
         raise UsageError("This does nothing before or after its model.", "Leave --process out.")
     if told.pre is not None and told.pre.pictures is None:
         return load_data(path, taken_by(told.pre, session.inputs), None), session.process

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Array, Available, Backend, Feeds, Options, Placement, TensorInfo
@@ -12,7 +13,9 @@ from edgeopt.bundle.deployment import Deployment, Processing
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.errors import BundleError, EdgeoptError, MissingError, ModelError, UsageError
 from edgeopt.graph.files.sniff import check_file
-from edgeopt.processing.run import Processor
+
+if TYPE_CHECKING:
+    from edgeopt.processing.run import Processor
 
 _log = logging.getLogger(__name__)
 
@@ -47,9 +50,7 @@ class Session:
         self._close = loaded.close
         self._loaded = loaded
         self._held = held
-        self.processor = Processor(
-            self.processing, held.folder if held else model.parent, deployment.inputs if deployment else []
-        )
+        self.processor = _processor(deployment, held)
 
     @property
     def processing(self) -> Processing | None:
@@ -59,7 +60,7 @@ class Session:
     def process(self, raw: Feeds) -> dict[str, Array]:
         """Pre-processing, the model, post-processing; without these the same as `run`."""
         processor = self.processor
-        return processor.after(self.run(processor.before(raw)))
+        return self.run(raw) if processor is None else processor.after(self.run(processor.before(raw)))
 
     @property
     def placement(self) -> Placement | None:
@@ -69,7 +70,8 @@ class Session:
     def close(self) -> None:
         """Gives the runtime's memory back; `run` refuses afterwards."""
         self._close()
-        self.processor.close()
+        if self.processor is not None:
+            self.processor.close()
         self._held = None
 
     def __enter__(self) -> "Session":
@@ -77,6 +79,15 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _processor(deployment: Deployment | None, held: Bundle | None) -> "Processor | None":
+    """Imported for those who have some: each trial and each start of a device pays for what is imported here."""
+    if deployment is None or held is None or deployment.processing is None:
+        return None
+    from edgeopt.processing.run import Processor
+
+    return Processor(deployment.processing, held.folder, deployment.inputs)
 
 
 @dataclass(frozen=True, slots=True)

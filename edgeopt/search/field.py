@@ -23,11 +23,11 @@ from edgeopt.search.making.recipes import PLANNED, Recipe, recipe_named
 from edgeopt.search.making.studying import packed
 from edgeopt.search.making.variants import Maker, make_all
 from edgeopt.search.outcome import Candidate, VariantReport
-from edgeopt.search.padding import graph_passes, kept, said_of, skips_padding
+from edgeopt.search.padding import graph_passes, kept_by, said_of, skips_padding
 from edgeopt.search.prepare import Search
 from edgeopt.search.racing.callers import at_first
 from edgeopt.search.racing.screen import Entry, screen
-from edgeopt.search.racing.space import Settled, Space, first_candidates, neighbours
+from edgeopt.search.racing.space import Settled, Space, first_candidates, other_threads
 from edgeopt.search.racing.standings import final, racing
 from edgeopt.search.shapes.bucketing import NO_BUCKETS, with_buckets
 from edgeopt.search.shapes.fill_from import settle_filling
@@ -55,6 +55,9 @@ class Field:
         self.space: Space = runtime_space(search.profile, search.device)
         self.settled: Settled = settled_options(search.profile, search.device)
         self.shapes = _static_shapes(search)
+        self.kept = kept_by(search)
+        """Of the places in the data, the share that is no padding."""
+        self.passes = graph_passes(search.profile, self.kept)
         limits, cpu = search.device.limits, search.device.cpu
         self.threads = limits.usable_cores if limits.usable_cores < cpu.logical_cores else None
         # Several threads on a small model run at one of two speeds, by chance: judged by those alone, a good
@@ -78,7 +81,7 @@ class Field:
             for job, made in self._made([self.search.maker], [self._job("cleaned")], self._deadline()):
                 self._ready(job, made)
                 if isinstance(made, Made) and skips_padding(made.ledger):
-                    self.search.warn(said_of(kept(self.search)))
+                    self.search.warn(said_of(self.kept))
         if PLANNED in waiting and not self.search.objective.of_time:
             waiting.remove(PLANNED)
             title = recipe_named(PLANNED).title
@@ -251,7 +254,7 @@ class Field:
             check_count=split.check_count,
             calibration_count=split.calibration_count,
             settings=quantization,
-            passes=graph_passes(search) if name == "cleaned" else None,
+            passes=self.passes if name == "cleaned" else None,
             backends=lowered.backends if lowered else _backends(recipe, search) if recipe.uniform else (),
             lowerings=lowered.lowerings if lowered else (),
             planning=planning,
@@ -311,7 +314,7 @@ class Field:
         self.search.emit(Progress("screening", candidate.name, time_left_s=self._left()))
         entry = self.add(candidate)
         if entry.contender is not None and self.small and not self.full and self.search.room is None:
-            for other in neighbours(candidate, self.space, only="threads"):
+            for other in other_threads(candidate, self.space):
                 self.add(other)
 
     def _left(self) -> float:

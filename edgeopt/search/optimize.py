@@ -29,11 +29,6 @@ from edgeopt.search.remembered import Memory
 from edgeopt.search.settings import Settings, checked_limit, checked_target, inputs_of
 from edgeopt.workspace import WORK, workspace
 
-# Shares of the time limit at which each phase ends; what is left proves the bundle.
-_OPENING_ENDS = 0.68
-_TUNING_ENDS = 0.76
-_FINAL_ENDS = 0.86
-
 
 def optimize(
     model: str | Path,
@@ -143,13 +138,13 @@ def _race(search: Search, field: Field) -> list[Entry]:
         soon = time.monotonic() + stopping.LAST_LOOK_S
         return race.race(baseline, field.entries, race.OPENING, search.emit, stopping.STOPPING, soon)
     stop = search.stop
-    until = search.until(_OPENING_ENDS)
+    until = search.until(race.OPENING_ENDS)
     alive = race.race(baseline, field.entries, race.OPENING, search.emit, "racing", until, stop)
     if not stop.is_set():
         search.emit(Progress("tuning", "runtime options of the best candidates"))
         bucketed = field.add_bucketed(alive, BUCKETED)
-        alive = [*tune(search, field, alive, search.until(_TUNING_ENDS)), *bucketed]
-    best = race.race(baseline, alive, race.FINAL, search.emit, "final", search.until(_FINAL_ENDS), stop)
+        alive = [*tune(search, field, alive, search.until(race.TUNING_ENDS)), *bucketed]
+    best = race.race(baseline, alive, race.FINAL, search.emit, "final", search.until(race.FINAL_ENDS), stop)
     if stop.is_set():
         stopping.cut_short(search, "racing")
     return best

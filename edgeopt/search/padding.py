@@ -3,31 +3,31 @@
 from edgeopt.graph.ledger import Ledger
 from edgeopt.graph.passes import PASSES
 from edgeopt.graph.passes.cleaning.skip_padding import PASS
-from edgeopt.graph.passes.knowledge.masks import is_mask, kept_share
+from edgeopt.graph.passes.knowledge.masks import kept_share
 from edgeopt.graph.pipeline import select
+from edgeopt.masks import is_mask
+from edgeopt.profiles import TargetProfile
 from edgeopt.search.prepare import Search
 
 # Above this share of the places, what is saved would hardly pay for a length that is not known before.
 _WORTH_IT = 0.75
-_MOST_LOOKED_AT = 256
 
 
-def graph_passes(search: Search) -> tuple[str, ...]:
-    """The exact rewrites that the profile lists, and the one that skips padding where there is enough."""
-    listed = search.profile.graph.passes
-    also = (PASS.name,) if kept(search) <= _WORTH_IT else ()
+def graph_passes(profile: TargetProfile, kept: float) -> tuple[str, ...]:
+    """The exact rewrites that the profile lists, and the one that skips padding where so much would be kept."""
+    listed = profile.graph.passes
+    also = (PASS.name,) if kept <= _WORTH_IT else ()
     return tuple(one.name for one in select(PASSES, () if isinstance(listed, str) else listed, also=also))
 
 
-def kept(search: Search) -> float:
+def kept_by(search: Search) -> float:
     """The share of all places that must be computed; 1 where nothing says what is padding."""
     masks = [info.name for info in search.facts.inputs if is_mask(info.name, len(info.shape))]
     if len(masks) != 1 or not search.given:
         return 1.0
     if search.shaped is not None and search.shaped.mask:
         return 1.0  # what is left out is cut off before the run, down to a size that a program was prepared for
-    count = min(len(search.samples), _MOST_LOOKED_AT)
-    return kept_share([search.samples.feeds(index)[masks[0]] for index in range(count)])
+    return kept_share(search.samples, masks[0])
 
 
 def skips_padding(ledger: Ledger) -> bool:
@@ -39,5 +39,5 @@ def said_of(share: float) -> str:
     """What a user must know of latencies that were measured so."""
     return (
         f"{1 - share:.0%} of the data is padding, which the cleaned model does not compute: it is as much faster "
-        "as your inputs are shorter, and no faster on those that fill all places."
+        "as your inputs are shorter. Those that fill all places take a little longer than without that."
     )

@@ -6,7 +6,7 @@ import pytest
 from edgeopt.backends.base import TensorInfo
 from edgeopt.data import Samples
 from edgeopt.graph.ledger import Change, LedgerEntry
-from edgeopt.search.padding import graph_passes, kept, said_of, skips_padding
+from edgeopt.search.padding import graph_passes, kept_by, said_of, skips_padding
 
 LENGTH = 64
 
@@ -34,13 +34,14 @@ def search_of(kept_places, given=True, mask="attention_mask", passes="all", shap
     ids=["padded", "full", "hardly", "made-up", "no-mask", "cut-by-buckets", "buckets-without-it"],
 )
 def test_padding_is_skipped_where_the_data_has_enough(search, share, skips):
-    assert kept(search) == share
-    assert ("skip-padding" in graph_passes(search)) == skips
+    assert kept_by(search) == share
+    assert ("skip-padding" in graph_passes(search.profile, share)) == skips
 
 
 def test_the_passes_of_a_profile_stay_the_only_ones_besides():
-    assert graph_passes(search_of([10], passes=("fold-constants",))) == ("fold-constants", "skip-padding")
-    assert "fix-shapes" not in graph_passes(search_of([64]))
+    listed = search_of([10], passes=("fold-constants",)).profile
+    assert graph_passes(listed, 0.25) == ("fold-constants", "skip-padding")
+    assert "fix-shapes" not in graph_passes(search_of([64]).profile, 1.0)
 
 
 def test_what_was_rolled_back_is_not_told_as_done():

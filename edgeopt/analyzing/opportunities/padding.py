@@ -6,9 +6,9 @@ from edgeopt.analyzing.inputs import infos
 from edgeopt.analyzing.opportunities.view import View
 from edgeopt.data import load_data
 from edgeopt.graph.analysis import Opportunity, Tensor
-from edgeopt.graph.passes.knowledge.masks import is_mask, kept_share
+from edgeopt.graph.passes.knowledge.masks import kept_share
+from edgeopt.masks import is_mask
 
-_MOST_LOOKED_AT = 256
 _LEAST_GAIN = 0.1
 
 
@@ -43,5 +43,4 @@ def find(view: View) -> Iterable[Opportunity]:
 def _padded_share(view: View, mask: Tensor) -> float | None:
     assert view.data is not None  # noqa: S101 - the caller has looked
     samples = load_data(view.data, infos(view.analysis.inputs, {}))
-    masks = [samples.feeds(index)[mask.name] for index in range(min(len(samples), _MOST_LOOKED_AT))]
-    return 1.0 - kept_share(masks)
+    return 1.0 - kept_share(samples, mask.name)

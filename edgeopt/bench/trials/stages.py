@@ -45,6 +45,7 @@ def _lap(
 ) -> tuple[float, float, float]:
     """What pre-processing makes is not what runs: samples that are made up could lead a model elsewhere."""
     processor, given = session.processor, feeds[position % len(feeds)]
+    assert processor is not None  # noqa: S101 - the bundle processes
     begin = time.perf_counter()
     if raw is not None:
         processor.pre(raw[position % len(raw)])

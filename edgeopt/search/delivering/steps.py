@@ -6,7 +6,6 @@ from edgeopt.bundle.deployment import Step
 from edgeopt.search.field import Field
 from edgeopt.search.making.lowering import NAME as LOWERED
 from edgeopt.search.outcome import Candidate
-from edgeopt.search.padding import graph_passes
 from edgeopt.search.prepare import Search
 
 CLEANED = "cleaned"
@@ -15,7 +14,7 @@ CLEANED = "cleaned"
 def steps_of(search: Search, field: Field, candidate: Candidate) -> list[Step]:
     if candidate.variant == "source":
         return []
-    cleaning = _cleaning(search, field)
+    cleaning = _cleaning(field)
     if candidate.variant == CLEANED:
         return cleaning
     if candidate.variant == LOWERED:
@@ -38,11 +37,11 @@ def record_of(field: Field, candidate: Candidate) -> bytes | None:
     return encoded(made.recorded) if made is not None and made.recorded is not None else None
 
 
-def _cleaning(search: Search, field: Field) -> list[Step]:
+def _cleaning(field: Field) -> list[Step]:
     """Nothing where no exact rewrite applied: then all starts from the source itself."""
     if (CLEANED, "") not in field.paths:
         return []
-    return [Step(CLEANED, {"passes": _kept(list(graph_passes(search)), field, CLEANED, "")})]
+    return [Step(CLEANED, {"passes": _kept(list(field.passes), field, CLEANED, "")})]
 
 
 def _lowerings(search: Search, field: Field, candidate: Candidate) -> list[str]:

@@ -12,7 +12,6 @@ from edgeopt.search.racing.standings import final
 
 # Enough rounds for an interval; nobody leaves, as what comes later may be slower still.
 _LOOK = (Heat(6, 0.0),)
-_ENDS, _METERED = 0.68, 0.86
 BUCKETED = 2
 """A program for each size is tried with so many of the best that can have one."""
 # So much slower than the baseline may be chance.
@@ -32,7 +31,7 @@ def fast_enough(search: Search, field: Field) -> list[Entry]:
 
 def ranked_by_speed(search: Search, field: Field) -> list[Entry]:
     """Everybody who is in, after some rounds; nobody leaves."""
-    until = search.until(_ENDS)
+    until = search.until(race.OPENING_ENDS)
     return race.race(search.baseline_contender, field.entries, _LOOK, search.emit, "racing", until)
 
 
@@ -47,7 +46,7 @@ def least(search: Search, field: Field) -> list[Entry]:
     finalists: frozenset[int] = frozenset()
     if search.meter is not None:
         racing = [e.contender for e in ranked if e.contender is not None]
-        finalists = meter_field(search, racing, search.until(_METERED))
+        finalists = meter_field(search, racing, search.until(race.FINAL_ENDS))
     for entry in ranked:
         figure = figure_of(search, entry.contender, entry.size_bytes)
         entry.measured(baseline)

@@ -27,7 +27,6 @@ from edgeopt.search.racing.standings import final
 ALIKE_DB = 100.0
 """Rows of a batch that are so much alike to single runs do not depend on each other: the rest is rounding."""
 _SETTLING_ROUNDS, _SETTLED = 4, 0.12
-_OPENING_ENDS, _TUNING_ENDS, _FINAL_ENDS = 0.68, 0.8, 0.86
 _TUNED = 2
 _BATCH = 8
 
@@ -119,8 +118,8 @@ def most(search: Search, field: Field) -> list[Entry]:
     """Opening, tuning of callers and batches, final; the entries still in it, the most throughput first."""
     room = search.room
     assert room is not None  # noqa: S101 - settled before
-    alive = _raced(search, field.entries, race.OPENING, "racing", _OPENING_ENDS)
-    late = search.until(_TUNING_ENDS)
+    alive = _raced(search, field.entries, race.OPENING, "racing", race.OPENING_ENDS)
+    late = search.until(race.TUNING_ENDS)
     if not alive:
         # One caller has its answer sooner.
         slow = [e.candidate for e in field.entries if e.status == OVER and e.candidate.calls != ONE]
@@ -129,13 +128,13 @@ def most(search: Search, field: Field) -> list[Entry]:
     for entry in alive[:_TUNED]:
         wanted = [*other_callers(entry.candidate, room), *next_batches(entry.candidate, room)]
         alive += _added(field, wanted, late)
-    alive = _raced(search, alive, race.TUNING, "tuning", _TUNING_ENDS)
+    alive = _raced(search, alive, race.TUNING, "tuning", race.TUNING_ENDS)
     while alive and time.monotonic() < late:
         further = _added(field, next_batches(alive[0].candidate, room), late)
         if not further:
             break
-        alive = _raced(search, [*alive, *further], race.TUNING, "tuning", _TUNING_ENDS)
-    best = _raced(search, alive, race.FINAL, "final", _FINAL_ENDS)
+        alive = _raced(search, [*alive, *further], race.TUNING, "tuning", race.TUNING_ENDS)
+    best = _raced(search, alive, race.FINAL, "final", race.FINAL_ENDS)
     if search.stop.is_set():
         stopping.cut_short(search, "racing")
     return best

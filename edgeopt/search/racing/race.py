@@ -29,6 +29,8 @@ class Heat(NamedTuple):
 OPENING = (Heat(2, 0.5), Heat(3, 0.75), Heat(4, 0.88))
 TUNING = (Heat(2, 0.75), Heat(4, 0.9), Heat(4, 0.94))
 FINAL = (Heat(4, 0.9), Heat(6, 0.95), Heat(8, 0.97), Heat(8, 0.98), Heat(8, 0.98))
+# Shares of the time limit at which each phase ends; what is left proves the bundle.
+OPENING_ENDS, TUNING_ENDS, FINAL_ENDS = 0.68, 0.76, 0.86
 # Two candidates this close are equal for every purpose; the more accurate one is then the better choice.
 _SAME_SPEED = 1.01
 # One thread leaves the other cores to others, and does not depend on how the system places several.

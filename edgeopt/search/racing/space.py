@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from edgeopt.profiles.words import RUNTIME_OPTIONS
 from edgeopt.search.making.recipes import RECIPES, recipe_named
 from edgeopt.search.outcome import Candidate, RuntimeOptions
@@ -51,14 +53,12 @@ def first_candidates(
     return found
 
 
-def neighbours(candidate: Candidate, space: Space, only: str | None = None) -> list[Candidate]:
-    """The same candidate with one runtime option changed; `only` names the option, where one alone is wanted."""
-    options = space.get(candidate.backend, {})
+def other_threads(candidate: Candidate, space: Space) -> list[Candidate]:
+    """The same candidate with each other number of threads."""
+    # The first value is where the search started: every candidate with it is there already.
+    others = space.get(candidate.backend, {}).get("threads", ())[1:]
     return [
-        Candidate(candidate.variant, candidate.backend, {**candidate.options, option: value})
-        for option, values in options.items()
-        if option not in NUMERIC and only in {None, option}
-        # The first value is where the search started: every candidate with it is there already.
-        for value in values[1:]
-        if candidate.options.get(option) != value
+        msgspec.structs.replace(candidate, options={**candidate.options, "threads": count})
+        for count in others
+        if candidate.options.get("threads") != count
     ]

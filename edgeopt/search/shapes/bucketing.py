@@ -12,7 +12,7 @@ from edgeopt.data.split import split
 from edgeopt.errors import ModelError, TrialError, UsageError
 from edgeopt.events import Log, Progress
 from edgeopt.search.making.messages import Inspected
-from edgeopt.search.outcome import Candidate, RuntimeOptions
+from edgeopt.search.outcome import Candidate
 from edgeopt.search.settings import Settings
 from edgeopt.search.shapes.filling import prove_filling
 from edgeopt.search.shapes.shaping import read_dimensions
@@ -21,7 +21,6 @@ from edgeopt.search.shapes.sized import Shaped, shape_samples
 if TYPE_CHECKING:
     from edgeopt.search.prepare import Search
 
-SOURCE, CLEANED = "source", "cleaned"
 NO_BUCKETS = (
     "No program for each size was tried: what is near the best runs in ONNX Runtime, where one for all is as fast."
 )
@@ -94,13 +93,4 @@ def settle_buckets(search: "Search", generated: Path) -> None:
 def with_buckets(shaped: Shaped, candidates: Sequence[Candidate], most: int) -> list[Candidate]:
     """The first few that can have a program for each size, with these."""
     able = [one for one in candidates if "shapes" in one.options and "buckets" not in one.options][:most]
-    # A model that skips padding by itself has open shapes inside, which buckets cannot fix; the source has not.
-    plain = [
-        msgspec.structs.replace(one, variant=SOURCE) for one in able if shaped.mask and one.variant == CLEANED
-    ]
-    found: list[Candidate] = []
-    for one in (*able, *plain):
-        options: RuntimeOptions = {**one.options, **shaped.options}
-        made = msgspec.structs.replace(one, options=options)
-        found += [] if made in found else [made]
-    return found
+    return [msgspec.structs.replace(one, options={**one.options, **shaped.options}) for one in able]

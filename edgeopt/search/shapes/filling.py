@@ -16,7 +16,7 @@ from edgeopt.bench.messages import Load
 from edgeopt.data import Samples, save_samples
 from edgeopt.errors import TrialError
 from edgeopt.graph.accuracy import EQUAL_DB, compare_outputs, decibels
-from edgeopt.graph.passes.knowledge.masks import is_mask
+from edgeopt.masks import is_mask
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.racing.screen import Course, outputs_of
 from edgeopt.search.shapes.shaping import Dimension

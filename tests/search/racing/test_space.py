@@ -1,4 +1,4 @@
-from edgeopt.search.racing.space import baseline, first_candidates, neighbours
+from edgeopt.search.racing.space import baseline, first_candidates, other_threads
 
 SPACE = {
     "onnxruntime-cpu": {"threads": (2, 1)},
@@ -49,20 +49,13 @@ def test_open_shapes_are_fixed_where_that_helps():
     assert "shapes" not in found[1].name
 
 
-def test_neighbours_differ_in_one_option_and_never_in_the_numbers():
+def test_another_number_of_threads_changes_nothing_else():
     candidate = first_candidates("cleaned", ("openvino-cpu",), SPACE, {"x": [1]})[1]
-    (found,) = neighbours(candidate, SPACE)
+    (found,) = other_threads(candidate, SPACE)
     assert found.options == {**candidate.options, "threads": 1}
     assert found.variant == "cleaned"
     # Not back again: the search started there.
-    assert neighbours(found, SPACE) == []
-
-
-def test_one_option_alone_can_be_asked_for():
-    space = {"onnxruntime-cpu": {"threads": (2, 1), "spinning": (True, False)}}
-    candidate = baseline("onnxruntime-cpu")
-    assert [n.options for n in neighbours(candidate, space)] == [{"threads": 1}, {"spinning": False}]
-    assert [n.options for n in neighbours(candidate, space, only="threads")] == [{"threads": 1}]
+    assert other_threads(found, SPACE) == []
 
 
 def test_a_container_that_allows_fewer_cores_sets_the_threads():
@@ -70,8 +63,8 @@ def test_a_container_that_allows_fewer_cores_sets_the_threads():
     assert all(c.options["threads"] == 3 for c in found)
 
 
-def test_a_backend_without_options_has_no_neighbours():
-    assert neighbours(baseline("onnxruntime-cpu"), {}) == []
+def test_a_backend_without_options_has_no_other_threads():
+    assert other_threads(baseline("onnxruntime-cpu"), {}) == []
 
 
 def test_a_settled_option_stands_in_every_candidate():
@@ -81,5 +74,5 @@ def test_a_settled_option_stands_in_every_candidate():
         ("onnxruntime-cpu", {"threads": 3, "arena": False}),
         ("openvino-cpu", {"threads": 4}),
     ]
-    (other,) = neighbours(found[0], {"onnxruntime-cpu": {"threads": (2, 1), "arena": (False,)}})
+    (other,) = other_threads(found[0], {"onnxruntime-cpu": {"threads": (2, 1), "arena": (False,)}})
     assert other.options == {"threads": 1, "arena": False}

@@ -107,13 +107,12 @@ def test_other_forms_say_that_they_have_no_buckets(found, change_deployment, tmp
     assert any("buckets=seq:4,8" in note and "bucket_axes" not in note for note in done.notes)
 
 
-def test_a_model_that_skips_padding_is_tried_as_it_came_too():
-    shaped = SimpleNamespace(mask="mask", options={"buckets": {"seq": [4]}})
-    able = Candidate("cleaned", "openvino-cpu", {"shapes": {"x": [1]}})
-    made = with_buckets(shaped, [Candidate("cleaned", "onnxruntime-cpu"), able], 2)
+def test_only_those_with_shapes_can_have_buckets_and_so_many():
+    shaped = SimpleNamespace(options={"buckets": {"seq": [4]}})
+    able = [Candidate(name, "openvino-cpu", {"shapes": {"x": [1]}}) for name in ("cleaned", "source", "planned")]
+    made = with_buckets(shaped, [Candidate("cleaned", "onnxruntime-cpu"), *able], 2)
     assert [one.variant for one in made] == ["cleaned", "source"]
-    shaped.mask = ""
-    assert [one.variant for one in with_buckets(shaped, [able], 2)] == ["cleaned"]
+    assert made[0].options == {"shapes": {"x": [1]}, "buckets": {"seq": [4]}}
 
 
 def test_times_are_told_apart_by_the_size_of_the_sample():

@@ -16,7 +16,8 @@ import numpy as np
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, is_op
 from edgeopt.graph.passes.knowledge.linear import new_weight
-from edgeopt.graph.passes.knowledge.masks import STEP, is_mask
+from edgeopt.graph.passes.knowledge.masks import STEP
+from edgeopt.masks import is_mask
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -1,34 +1,32 @@
-"""Inputs that say which places of a sequence hold something, and which only fill it up."""
+"""How much of padded sequences is computed where what a mask leaves out is skipped."""
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from edgeopt.masks import used_length
+
 STEP = 16
 """Lengths are cut to multiples of this: kernels compute so many rows at once, and few lengths means few shapes."""
-_WORD = "mask"
-_RANK = 2
+_MOST_LOOKED_AT = 256
 
 
-def is_mask(name: str, rank: int) -> bool:
-    """Rows of ones and zeros, as tokenizers give them; whether it is one in truth, only a proof can tell."""
-    return rank == _RANK and _WORD in name.lower()
+class Runs(Protocol):
+    """Samples, as `edgeopt.data.Samples` holds them."""
+
+    def __len__(self) -> int: ...
+    def feeds(self, index: int) -> dict[str, NDArray[Any]]: ...
 
 
 def kept_length(mask: NDArray[Any]) -> int:
-    """So many places of each row are computed: up to the last that any row needs, in steps.
-
-    A row of nothing but zeros tells nothing, and all of it is kept.
-    """
-    held, whole = mask.astype(bool), int(mask.shape[1])
-    if not held.size or not held.any(axis=1).all():
-        return whole
-    last = whole - 1 - int(held[:, ::-1].argmax(axis=1).min())
-    return min(whole, (last + STEP) // STEP * STEP)
+    """So many places of each row are computed; all of them where a row tells nothing."""
+    whole = int(mask.shape[1])
+    used = used_length(mask)
+    return whole if used is None else min(whole, -(-used // STEP) * STEP)
 
 
-def kept_share(masks: Sequence[NDArray[Any]]) -> float:
-    """How much of all places is computed where padding is skipped."""
-    whole = sum(mask.shape[1] for mask in masks)
-    return sum(kept_length(mask) for mask in masks) / whole if whole else 1.0
+def kept_share(samples: Runs, mask: str) -> float:
+    """How much of all places is computed, by the first samples; 1 where there are none."""
+    masks = [samples.feeds(index)[mask] for index in range(min(len(samples), _MOST_LOOKED_AT))]
+    whole = sum(each.shape[1] for each in masks)
+    return sum(kept_length(each) for each in masks) / whole if whole else 1.0

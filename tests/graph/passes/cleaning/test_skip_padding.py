@@ -2,9 +2,10 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 
+from edgeopt.data import Samples
 from edgeopt.graph.passes.base import PassContext
 from edgeopt.graph.passes.cleaning.skip_padding import PASS
-from edgeopt.graph.passes.knowledge.masks import STEP, is_mask, kept_length, kept_share
+from edgeopt.graph.passes.knowledge.masks import STEP, kept_length, kept_share
 
 HEARD = """g (int64[b,n] ids, int64[b,n] attention_mask) => (float[b,2] y)
     <float[4,2] table = {0, 1, 2, 3, 4, 5, 6, 7}, int64[1] one = {1}> {
@@ -88,9 +89,7 @@ def test_a_model_without_a_mask_is_none_of_its_business(make_model):
     assert not result.refused
 
 
-def test_what_counts_as_a_mask_and_how_much_is_kept():
-    assert is_mask("attention_mask", 2)
-    assert not is_mask("attention_mask", 4)
-    assert not is_mask("input_ids", 2)
-    assert kept_share([feeds(3)["attention_mask"], feeds(40)["attention_mask"]]) == (STEP + 40) / 80
-    assert kept_share([]) == 1.0
+def test_how_much_is_kept():
+    masks = np.stack([feeds(3)["attention_mask"], feeds(40)["attention_mask"]])
+    assert kept_share(Samples({"m": masks}, {"m": 2}), "m") == (STEP + 40) / 80
+    assert kept_share(Samples({"m": masks[:0]}, {"m": 2}), "m") == 1.0
