@@ -39,5 +39,5 @@ def said_of(share: float) -> str:
     """What a user must know of latencies that were measured so."""
     return (
         f"{1 - share:.0%} of the data is padding, which the cleaned model does not compute: it is as much faster "
-        "as your inputs are shorter. Those that fill all places take a little longer than without that."
+        "as your inputs are shorter. Those that fill all places take somewhat longer than without that."
     )

@@ -7,18 +7,10 @@ from edgeopt.graph.model import load
 from edgeopt.rewriting.order import Order
 from edgeopt.rewriting.padded_cases import padded_cases
 from edgeopt.rewriting.simplify import simplify
+from tests.masked import HEARD, feeds
 
 pytest.importorskip("onnxruntime", reason="models are run in ONNX Runtime")
 
-HEARD = """g (int64[b,n] ids, int64[b,n] attention_mask) => (float[b,2] y)
-    <float[4,2] table = {0, 1, 2, 3, 4, 5, 6, 7}, int64[1] one = {1}> {
-    rows = Gather (table, ids)
-    held = Cast <to = 1> (attention_mask)
-    two = Constant <value_ints = [2]> ()
-    wide = Unsqueeze (held, two)
-    seen = Mul (rows, wide)
-    y = ReduceSum <keepdims = 0> (seen, one)
-}"""
 # It adds up all rows: what fills a sentence up changes the answer.
 UNHEARD = HEARD.replace("seen = Mul (rows, wide)", "none = Sub (wide, wide)  seen = Add (rows, none)")
 # It divides by the length, padded or not.
@@ -34,16 +26,9 @@ def write_onnx(tmp_path):
     return write
 
 
-def sample(length=40, kept=12):
-    return {
-        "ids": np.arange(length)[None] % 4,
-        "attention_mask": (np.arange(length) < kept)[None].astype(np.int64),
-    }
-
-
 def test_they_have_lengths_fillings_gaps_and_rows_of_all_kinds(write_onnx):
     model = load(write_onnx(HEARD))
-    cases = padded_cases(model.ir, sample())
+    cases = padded_cases(model.ir, feeds(12))
     alone = [case for case in cases if len(case["ids"]) == 1]
     kept = {int(case["attention_mask"].sum()) for case in alone}
     assert {1, 16, 17, 20, 39, 40} <= kept
@@ -57,7 +42,7 @@ def test_they_have_lengths_fillings_gaps_and_rows_of_all_kinds(write_onnx):
 
 def test_a_model_of_one_row_gets_one_row(write_onnx):
     fixed = HEARD.replace("[b,n]", "[1,n]").replace("[b,2]", "[1,2]")
-    assert all(len(case["ids"]) == 1 for case in padded_cases(load(write_onnx(fixed)).ir, sample()))
+    assert all(len(case["ids"]) == 1 for case in padded_cases(load(write_onnx(fixed)).ir, feeds(12)))
 
 
 def test_without_a_mask_there_are_none(write_onnx):
@@ -67,7 +52,7 @@ def test_without_a_mask_there_are_none(write_onnx):
 @pytest.mark.parametrize("body", [HEARD, UNHEARD, COUNTED], ids=["heard", "unheard", "counted"])
 def test_padding_is_skipped_only_where_it_is_proved_not_to_matter(write_onnx, tmp_path, body):
     # As data of this kind shows nothing: every sample fills all places.
-    np.savez(tmp_path / "full.npz", **{k: np.concatenate([v] * 3)[:, None] for k, v in sample(kept=40).items()})
+    np.savez(tmp_path / "full.npz", **{k: np.concatenate([v] * 3)[:, None] for k, v in feeds(40).items()})
     order = Order(
         write_onnx(body), tmp_path / "out.onnx", only=("skip-padding",), data=tmp_path / "full.npz", verify=True
     )

@@ -6,26 +6,11 @@ from edgeopt.data import Samples
 from edgeopt.graph.passes.base import PassContext
 from edgeopt.graph.passes.cleaning.skip_padding import PASS
 from edgeopt.graph.passes.knowledge.masks import STEP, kept_length, kept_share
-
-HEARD = """g (int64[b,n] ids, int64[b,n] attention_mask) => (float[b,2] y)
-    <float[4,2] table = {0, 1, 2, 3, 4, 5, 6, 7}, int64[1] one = {1}> {
-    rows = Gather (table, ids)
-    held = Cast <to = 1> (attention_mask)
-    two = Constant <value_ints = [2]> ()
-    wide = Unsqueeze (held, two)
-    seen = Mul (rows, wide)
-    y = ReduceSum <keepdims = 0> (seen, one)
-}"""
+from tests.masked import HEARD, feeds
 
 
 def skipped(model):
     return PASS.apply(model.ir, PassContext())
-
-
-def feeds(*kept, length=40):
-    ids = np.arange(len(kept) * length).reshape(len(kept), length) % 4
-    mask = np.stack([np.arange(length) < each for each in kept]).astype(np.int64)
-    return {"ids": ids, "attention_mask": mask}
 
 
 @pytest.mark.parametrize("kept", [(1,), (STEP,), (STEP + 1,), (40,), (3, 20), (0,), (0, 5)])
