@@ -2,56 +2,32 @@
 
 from pathlib import Path
 
-from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtCore import Signal
 
 from edgeopt.errors import EdgeoptError
-from edgeopt_gui.background import Background
+from edgeopt_gui.pages.optimize.path_field import PathField
 from edgeopt_gui.pages.optimize.slow import slow
-from edgeopt_gui.pages.optimize.texts import quiet, selectable
-from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.dialogs import DEPLOYED, choose_file, choose_folder
 
 _NOTHING = "Your model in plain ONNX Runtime is what counts."
 
 
-class TodayField(QWidget):
+class TodayField(PathField):
     changed = Signal()
 
     def __init__(self) -> None:
-        super().__init__()
-        self._background = Background(self)
+        super().__init__("optimize.choose-today", "optimize.choose-today-folder", "optimize.clear-today")
         self.path: Path | None = None
-        self.problem = ""
-        """Why it cannot be used, as a sentence."""
-        self.name = QLabel()
-        self.name.setTextFormat(Qt.TextFormat.PlainText)
-        self.name.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.name.setAccessibleName("What runs today")
-        self.use = quiet(selectable(QLabel()))
-        row = QHBoxLayout()
-        row.addWidget(ActionButton("optimize.choose-today", text="File…"))
-        row.addWidget(ActionButton("optimize.choose-today-folder", text="Folder…"))
-        row.addWidget(ActionButton("optimize.clear-today", text="None"))
-        row.addStretch()
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(self.fontMetrics().height() // 4)
-        column.addWidget(self.name)
-        column.addWidget(self.use)
-        column.addLayout(row)
         self.set(None)
 
     def set(self, path: Path | None) -> None:
         """Another one, or none; looked at beside the GUI's thread."""
         self.path, self.problem = path, ""
-        shown = path.name if path is not None else "Nothing yet"
-        wide = self.fontMetrics().averageCharWidth() * 36
-        self.name.setText(self.fontMetrics().elidedText(shown, Qt.TextElideMode.ElideMiddle, wide))
-        self.name.setToolTip(str(path) if path is not None else "")
+        self.show_name(path, "Nothing yet")
         self.use.setText("Looking at it…" if path is not None else _NOTHING)
         if path is not None:
-            self._background.do(lambda: _about(path), lambda found: self._told(path, found))
+            self.background.do(lambda: _about(path), lambda found: self._told(path, found))
         self.changed.emit()
 
     def choose(self) -> None:

@@ -1,0 +1,44 @@
+"""A file or folder that was chosen: its name, what it is good for, and the buttons that choose another."""
+
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
+
+from edgeopt_gui.background import Background
+from edgeopt_gui.pages.optimize.texts import quiet, selectable
+from edgeopt_gui.widgets.action_button import ActionButton
+
+_WIDEST_CHARACTERS = 36
+
+
+class PathField(QWidget):
+    """What is chosen is looked at beside the GUI's thread, by `background`."""
+
+    def __init__(self, file: str, folder: str, none: str) -> None:
+        """The actions behind the three buttons."""
+        super().__init__()
+        self.background = Background(self)
+        self.problem = ""
+        """Why it cannot be used, as a sentence."""
+        self.name = QLabel()
+        self.name.setTextFormat(Qt.TextFormat.PlainText)
+        self.name.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.use = quiet(selectable(QLabel()))
+        row = QHBoxLayout()
+        for action, text in ((file, "File…"), (folder, "Folder…"), (none, "None")):
+            row.addWidget(ActionButton(action, text=text))
+        row.addStretch()
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(self.fontMetrics().height() // 3)
+        column.addWidget(self.name)
+        column.addWidget(self.use)
+        column.addLayout(row)
+
+    def show_name(self, path: Path | None, otherwise: str) -> None:
+        """`otherwise`: where nothing is chosen."""
+        shown = path.name if path is not None else otherwise
+        wide = self.fontMetrics().averageCharWidth() * _WIDEST_CHARACTERS
+        self.name.setText(self.fontMetrics().elidedText(shown, Qt.TextElideMode.ElideMiddle, wide))
+        self.name.setToolTip(str(path) if path is not None else "")
