@@ -1,19 +1,35 @@
 import json
 import os
 import signal
-from functools import partial
 
 import psutil
 import pytest
-import typer
 
 from edgeopt import events
-from edgeopt.cli.console import execute
 
 # What a Python program says when an error was not turned into a sentence.
 NOT_FOR_PEOPLE = ("Traceback", "Exception ignored", "BrokenPipeError", "Error:")
 
 WITHOUT_RUNTIMES = "import sys; sys.modules['onnxruntime'] = sys.modules['openvino'] = None"
+ENDS_BY_ITSELF = """
+import signal, sys, typer
+from edgeopt.cli.console import execute
+from edgeopt.events import Log
+
+def interrupt():
+    print("asked")
+    return True
+
+def work(_emit):
+    for _ in range(int(sys.argv[1])):
+        signal.raise_signal(signal.SIGINT)
+    return Log("info", "done")
+
+try:
+    execute("test", work, lambda log, _: print(log.message), interrupt=interrupt)
+except typer.Exit as left:
+    sys.exit(left.exit_code)
+"""
 WITH_A_BUG = "import edgeopt.hw.probe as p; p.probe = lambda *_: 1 / 0"
 
 
@@ -185,24 +201,13 @@ def test_an_impatient_user_changes_nothing(long_bench):
     assert list(command.temporary.iterdir()) == []
 
 
-def test_work_that_ends_by_itself_at_the_first_ctrl_c_is_cancelled_by_the_second():
-    asked = []
-
-    def interrupt():
-        asked.append(True)
-        return True
-
-    def work(times, _emit):
-        for _ in range(times):
-            signal.raise_signal(signal.SIGINT)  # in this thread, and not some time later
-        return events.Log("info", "done")
-
-    shown = []
-    execute("test", partial(work, 1), lambda outcome, _: shown.append(outcome.message), interrupt=interrupt)
-    assert (shown, asked) == (["done"], [True])
-    with pytest.raises(typer.Exit) as left:
-        execute("test", partial(work, 2), lambda *_: None, interrupt=interrupt)
-    assert left.value.exit_code == 130
+def test_work_that_ends_by_itself_at_the_first_ctrl_c_is_cancelled_by_the_second(edgeopt, tmp_path):
+    (tmp_path / "stubborn.py").write_text(ENDS_BY_ITSELF)
+    once, told, _ = edgeopt("1", module="stubborn")
+    assert (once, told.splitlines()) == (0, ["asked", "done"])
+    twice, told, said = edgeopt("2", module="stubborn")
+    assert (twice, told.splitlines()) == (130, ["asked"])
+    assert said.strip() == "edgeopt: Cancelled; nothing was changed."
 
 
 def test_people_are_told_that_they_cancelled(start, null_model, null_data):
