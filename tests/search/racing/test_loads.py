@@ -33,7 +33,7 @@ ladder = ["source"]
 order = ["onnxruntime-cpu"]
 [search]
 max_candidates = 6
-time_limit_s = 8
+time_limit_s = 5
 """
 
 
