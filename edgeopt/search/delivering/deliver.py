@@ -1,6 +1,7 @@
 """Writes the bundle, measures it again as written, and hands it out only when it is faster and good."""
 
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from edgeopt.bundle import write
@@ -28,10 +29,7 @@ def deliver(search: Search, field: Field, best: list[Entry], begin: float) -> Ou
     field.close()
     # What is said of these may still change.
     open_ends = list(best)
-    for place, (entry, usual) in enumerate(zip(_in_line(search, field, best), LOOKS, strict=False)):
-        looks = stopping.looks(search, place, usual)
-        if not looks:
-            break
+    for entry, looks in in_turn(search, _in_line(search, field, best)):
         open_ends = [e for e in open_ends if e is not entry]
         search.emit(racing(entry))
         with write.draft(search.settings.out) as folder:
@@ -75,6 +73,23 @@ def deliver(search: Search, field: Field, best: list[Entry], begin: float) -> Ou
         publish(search, field, search.baseline, outcome, folder)
         _tell_all(search, open_ends)
         return outcome
+
+
+def in_turn(search: Search, line: Sequence[Entry]) -> Iterator[tuple[Entry, int]]:
+    """Who may prove itself, and how often that may look; after the time limit nobody but the first."""
+    for place, (entry, usual) in enumerate(zip(line, LOOKS, strict=False)):
+        looks = stopping.looks(search, place, usual)
+        if not looks:
+            return
+        if place and time.monotonic() >= search.until(1.0):
+            left = min(len(line), len(LOOKS)) - place
+            several = "candidate that raced well was" if left == 1 else "candidates that raced well were"
+            search.tell(
+                f"The time limit is over: {left} more {several} not measured again from a written bundle, "
+                "which a longer --time-limit leaves time for."
+            )
+            return
+        yield entry, looks
 
 
 def _tell_all(search: Search, entries: list[Entry]) -> None:
