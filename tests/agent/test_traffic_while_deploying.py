@@ -14,7 +14,7 @@ from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Tensor
 
 MODEL = Path(__file__).parents[2] / "edgeopt" / "samples" / "digits_cnn.onnx"
 CLIENTS = 4
-SECONDS = 15.0
+SECONDS = 10.0
 # While releases change, each client asks two hundred times a second; in between, nothing can go wrong that the
 # tests of one release would not see.
 PAUSE_CHANGING_S, PAUSE_S = 0.005, 0.1

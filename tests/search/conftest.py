@@ -66,12 +66,12 @@ def search(model, folder, older=None, **options):
 @pytest.fixture(scope="session")
 def with_data(tmp_path_factory, conv_model, conv_data, quick_profile):
     folder = tmp_path_factory.mktemp("with-data")
-    return search(conv_model, folder, data=conv_data, profile=quick_profile, time_limit_s=6)
+    return search(conv_model, folder, data=conv_data, profile=quick_profile, time_limit_s=4)
 
 
 @pytest.fixture(scope="session")
 def without_data(tmp_path_factory, conv_model, quick_profile):
-    return search(conv_model, tmp_path_factory.mktemp("without-data"), profile=quick_profile, time_limit_s=5)
+    return search(conv_model, tmp_path_factory.mktemp("without-data"), profile=quick_profile, time_limit_s=3)
 
 
 @pytest.fixture(scope="session")
@@ -80,4 +80,4 @@ def nothing_wins(tmp_path_factory, relu_model, quick_profile, conv_bundle):
     folder = tmp_path_factory.mktemp("nothing")
     profile = folder / "still.toml"
     profile.write_text(still(quick_profile.read_text()))
-    return search(relu_model, folder, older=conv_bundle, profile=profile, time_limit_s=6)
+    return search(relu_model, folder, older=conv_bundle, profile=profile, time_limit_s=4)
