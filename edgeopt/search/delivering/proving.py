@@ -37,10 +37,12 @@ from edgeopt.search.racing.screen import outputs_of
 from edgeopt.search.shapes.by_size import times_by_size
 
 # Enough pairs for an interval that means something, few enough for a search of a minute; as many again while it is
-# not clear: for the best candidate up to six times, for each of the three behind it up to two times. When four in
-# a row fail their proof, something other than the candidate is wrong.
+# not clear: for the best candidate up to twelve times, for each of the three behind it up to two times. When four
+# in a row fail their proof, something other than the candidate is wrong.
 PROOF_ROUNDS = 11
-LOOKS = (6, 2, 2, 2)
+LOOKS = (12, 2, 2, 2)
+# After so many looks a gain of less is not waited for: others on the machine blur that for as long as one likes.
+_PATIENT, _WORTH_WAITING = 6, 1.02
 # One false "faster" in forty searches at most, however often it looked and however many candidates it tried.
 _CONFIDENCE = 1 - 2 * 0.025 / sum(LOOKS)
 _GOLDEN_SAMPLES = 4
@@ -192,11 +194,18 @@ def _run(search: Search, sides: Sides, span_ms: float, looks: int) -> list[Round
             states.append(sampler.end_round())
         if failure := sides.fallen():
             raise TrialError(failure)
-        clear = all(verdict(_ratio(other, sides.bundle)) != NO_DIFFERENCE for other in sides.others)
+        settled = is_settled([_ratio(other, sides.bundle) for other in sides.others], look + 1)
         short = search.stop.is_set() and look + 1 >= stopping.LOOKS[0]
-        if clear or short or time.monotonic() >= search.until(1.0):
+        if settled or short or time.monotonic() >= search.until(1.0):
             break
     return states
+
+
+def is_settled(ratios: Sequence[Interval], looks: int) -> bool:
+    """Whether every answer is clear by now, or what is not clear is too little to go on for."""
+    if all(verdict(ratio) != NO_DIFFERENCE for ratio in ratios):
+        return True
+    return looks >= _PATIENT and min(ratio.median for ratio in ratios) < _WORTH_WAITING
 
 
 def _hardest(
