@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """Widgets end in this thread: the interpreter would collect them in any, as in the one that xdist reads in."""
+    """Widgets end in this thread: the interpreter would collect them in any that happens to allocate."""
     if HERE not in item.path.parents:
         return (yield)
     gc.disable()

@@ -16,7 +16,7 @@ from edgeopt.bench.instruments.machine_state import StateSampler, sentence
 from edgeopt.bench.messages import Load
 from edgeopt.bench.report import RoundState
 from edgeopt.bench.rounds import run_rounds, slice_ms
-from edgeopt.bench.stats import FASTER, NO_DIFFERENCE, Interval, paired_ratios, sign_interval, verdict
+from edgeopt.bench.stats import FASTER, NO_DIFFERENCE, SAME, Interval, paired_ratios, sign_interval, verdict
 from edgeopt.bench.taken import taken_by
 from edgeopt.bench.trial import rotated
 from edgeopt.bundle import write
@@ -41,8 +41,8 @@ from edgeopt.search.shapes.by_size import times_by_size
 # in a row fail their proof, something other than the candidate is wrong.
 PROOF_ROUNDS = 11
 LOOKS = (12, 2, 2, 2)
-# After so many looks a gain of less is not waited for: others on the machine blur that for as long as one likes.
-_PATIENT, _WORTH_WAITING = 6, 1.02
+# After so many looks, what two processes of one model differ by is not waited for: it may never be clear.
+_PATIENT = 6
 # One false "faster" in forty searches at most, however often it looked and however many candidates it tried.
 _CONFIDENCE = 1 - 2 * 0.025 / sum(LOOKS)
 _GOLDEN_SAMPLES = 4
@@ -202,10 +202,10 @@ def _run(search: Search, sides: Sides, span_ms: float, looks: int) -> list[Round
 
 
 def is_settled(ratios: Sequence[Interval], looks: int) -> bool:
-    """Whether every answer is clear by now, or what is not clear is too little to go on for."""
+    """Whether every answer is clear by now, or the least of them is too little to go on for."""
     if all(verdict(ratio) != NO_DIFFERENCE for ratio in ratios):
         return True
-    return looks >= _PATIENT and min(ratio.median for ratio in ratios) < _WORTH_WAITING
+    return looks >= _PATIENT and min(ratio.median for ratio in ratios) < SAME
 
 
 def _hardest(
