@@ -268,3 +268,32 @@ def change_deployment():
         write_manifest(bundle)
 
     return change
+
+
+@pytest.fixture
+def write_model(tmp_path):
+    """Writes a model to a file: its graph in onnx's text form, its weights as arrays."""
+    import onnx.parser
+
+    def write(text, opset=17, ir_version=8, name="model.onnx", functions="", **weights):
+        imports = f'"" : {opset}' + (', "own" : 1' if functions else "")
+        header = f"<ir_version: {ir_version}, opset_import: [{imports}]>"
+        proto = onnx.parser.parse_model(f"{header} {text} {functions}")
+        for key, array in weights.items():
+            proto.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(array), key))
+        path = tmp_path / name
+        onnx.save(proto, path)
+        return path
+
+    return write
+
+
+@pytest.fixture
+def make_model(write_model):
+    """The same, loaded."""
+    from edgeopt.graph.model import load
+
+    def make(text, **options):
+        return load(write_model(text, **options))
+
+    return make

@@ -1,6 +1,6 @@
 """Inputs made up for a model when the user gave no data: right in type and shape, and plausible in value."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -48,16 +48,21 @@ def generate_feeds(
 ) -> list[dict[str, Array]]:
     """`count` samples, the same for the same seed; the graph, where given, says which values make sense."""
     random = np.random.default_rng(seed)
-    values = {value.name: value for value in model_ir.graph.inputs} if model_ir is not None else {}
     shapes = input_shapes(inputs)
-    longest = max((max(shape[1:], default=0) for shape in shapes.values()), default=0) or TEXT_LENGTH
-    makers = [
-        (info, shapes[info.name], limits_of(values.get(info.name), info, shapes[info.name], longest))
-        for info in inputs
-    ]
+    limits = limits_by_input(inputs, model_ir, shapes)
     return [
-        {info.name: _array(info, shape, limits, random) for info, shape, limits in makers} for _ in range(count)
+        {info.name: _array(info, shapes[info.name], limits[info.name], random) for info in inputs}
+        for _ in range(count)
     ]
+
+
+def limits_by_input(
+    inputs: Sequence[InputInfo], model_ir: "ir.Model | None", shapes: Mapping[str, tuple[int, ...]]
+) -> "dict[str, Limits]":
+    """Which values each input may have, by what the graph does with it and by what it is called."""
+    values = {value.name: value for value in model_ir.graph.inputs} if model_ir is not None else {}
+    longest = max((max(shape[1:], default=0) for shape in shapes.values()), default=0) or TEXT_LENGTH
+    return {info.name: limits_of(values.get(info.name), info, shapes[info.name], longest) for info in inputs}
 
 
 def input_shapes(inputs: Sequence[InputInfo]) -> dict[str, tuple[int, ...]]:

@@ -9,35 +9,7 @@ import onnx_ir as ir
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from edgeopt.graph.model import load
 from edgeopt.graph.passes.base import PassContext, nodes_of
-
-
-@pytest.fixture
-def write_model(tmp_path):
-    """Writes a model to a file: its graph as text, its weights as arrays."""
-
-    def write(text, opset=17, ir_version=8, name="model.onnx", functions="", **weights):
-        imports = f'"" : {opset}' + (', "own" : 1' if functions else "")
-        header = f"<ir_version: {ir_version}, opset_import: [{imports}]>"
-        proto = onnx.parser.parse_model(f"{header} {text} {functions}")
-        for key, array in weights.items():
-            proto.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(array), key))
-        path = tmp_path / name
-        onnx.save(proto, path)
-        return path
-
-    return write
-
-
-@pytest.fixture
-def make_model(write_model):
-    """The same, loaded."""
-
-    def make(text, **options):
-        return load(write_model(text, **options))
-
-    return make
 
 
 @pytest.fixture

@@ -1,0 +1,57 @@
+"""Other sizes for the dimensions that a model leaves open: the shortest that there can be, and long ones."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from edgeopt.backends.base import Array, TensorInfo
+
+ROWS = 2
+"""In place of one: what is true of one row alone shows."""
+TIMES = 2
+MOST_ELEMENTS = 1 << 22
+
+Sample = Mapping[str, Array]
+
+
+def shortest(inputs: Sequence[TensorInfo], sample: Sample) -> dict[str, Array] | None:
+    """Every open dimension at 1; None where there is none, or all are so already."""
+    return _resized(inputs, sample, lambda size: min(size, 1))
+
+
+def longest(inputs: Sequence[TensorInfo], sample: Sample) -> dict[str, Array] | None:
+    """Twice as long as the ordinary sample, and several rows where that has one."""
+    return _resized(inputs, sample, lambda size: ROWS if size == 1 else size * TIMES)
+
+
+def _resized(
+    inputs: Sequence[TensorInfo], sample: Sample, size_of: Callable[[int], int]
+) -> dict[str, Array] | None:
+    """The values repeated or cut; an open dimension that several inputs name is the same in all of them."""
+    sizes = {
+        name: size_of(size)
+        for info in inputs
+        for name, size in zip(info.shape, sample[info.name].shape, strict=False)
+        if isinstance(name, str) and "+" not in name
+    }
+    made = {info.name: _one(info, sample[info.name], sizes, size_of) for info in inputs if info.name in sample}
+    same = all(array.shape == sample[name].shape for name, array in made.items())
+    too_large = any(array.size > MOST_ELEMENTS for array in made.values())
+    return None if same or too_large else {**sample, **made}
+
+
+def _one(info: TensorInfo, array: Array, sizes: Mapping[str, int], size_of: Callable[[int], int]) -> Array:
+    for axis, (name, size) in enumerate(zip(info.shape, array.shape, strict=False)):
+        wanted = size if isinstance(name, int) and name >= 0 else _wanted(name, size, sizes, size_of)
+        if wanted != size and size:
+            array = array.take(np.arange(wanted) % size, axis)
+    return np.asarray(array, order="C")
+
+
+def _wanted(name: object, size: int, sizes: Mapping[str, int], size_of: Callable[[int], int]) -> int:
+    if not isinstance(name, str):
+        return size_of(size)
+    parts = [part.strip() for part in name.split("+")]  # `past_sequence + 1`
+    if all(part.isdecimal() or part in sizes for part in parts):
+        return sum(int(part) if part.isdecimal() else sizes[part] for part in parts)
+    return size_of(size)

@@ -1,0 +1,131 @@
+import ml_dtypes  # noqa: F401 - gives numpy bfloat16
+import numpy as np
+import pytest
+
+from edgeopt.backends.base import TensorInfo
+from edgeopt.data.regimes import REGIMES, cases, mixed
+from edgeopt.graph.feeds import generate_feeds
+
+SIGNAL = TensorInfo("signal", "float32", (1, 64))
+
+
+def by_regime(*inputs, model_ir=None, ordinary=None):
+    found = {}
+    for case in cases(inputs, model_ir, ordinary or generate_feeds(inputs, model_ir, 1, seed=0)[0]):
+        found.setdefault(case.regime, case.feeds)
+    return found
+
+
+def test_every_regime_has_a_name_of_its_own():
+    names = [regime.name for regime in REGIMES]
+    assert len(set(names)) == len(names)
+
+
+def test_floating_point_values_of_each_regime_are_what_its_name_says():
+    found = {name: feeds["signal"].ravel() for name, feeds in by_regime(SIGNAL).items()}
+    assert not found["silence"].any()
+    assert 1e-7 < np.abs(found["quiet"]).max() < 1e-5
+    assert 1e-13 < np.abs(found["very quiet"]).max() < 1e-11
+    assert np.abs(found["loud"]).max() > 50
+    assert np.ptp(found["constant"]) == 0 != found["constant"][0]
+    assert np.count_nonzero(found["impulse"]) == 1
+    assert 0 < np.count_nonzero(found["sparse"]) < 20
+    assert (np.diff(found["rising"]) >= 0).all()
+    assert (np.sign(found["alternating signs"][:-1]) == -np.sign(found["alternating signs"][1:])).all()
+    assert (found["negative"] <= 0).all()
+    assert {*found["ends of the type"]} == {-np.finfo(np.float32).max, np.finfo(np.float32).max}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+def test_the_ends_are_those_of_the_type_and_the_types_stay(dtype):
+    found = by_regime(TensorInfo("x", dtype, (8,)))
+    assert {array.dtype.name for feeds in found.values() for array in feeds.values()} == {dtype}
+    assert np.isfinite(found["ends of the type"]["x"].astype(np.float64)).all()
+    assert np.abs(found["ends of the type"]["x"].astype(np.float64)).min() > 6e4
+
+
+def test_a_model_is_driven_less_far_where_it_cannot_bear_the_ends():
+    reached = [np.abs(c.feeds["signal"]).max() for c in _extremes(SIGNAL)]
+    assert reached == sorted(reached, reverse=True)
+    assert len(reached) > 1
+    assert all(case.finite_only for case in _extremes(SIGNAL))
+
+
+def _extremes(info):
+    (ordinary,) = generate_feeds((info,), None, 1, seed=0)
+    return [case for case in cases((info,), None, ordinary) if case.regime == "ends of the type"]
+
+
+def test_integers_stay_within_the_table_that_they_index(make_model):
+    model_ir = make_model(
+        "g (int64[1,8] ids) => (float[1,8,4] y) { y = Gather(table, ids) }", table=np.zeros((7, 4), np.float32)
+    ).ir
+    found = by_regime(TensorInfo("ids", "int64", (1, 8)), model_ir=model_ir)
+    values = {int(v) for feeds in found.values() for v in feeds["ids"].ravel()}
+    assert values <= set(range(7))
+    assert {0, 6} <= {int(v) for v in found["ends of the type"]["ids"].ravel()}
+    assert not found["silence"]["ids"].any()
+
+
+def test_integers_of_which_nothing_is_known_stay_between_the_ordinary_ones():
+    ordinary = {"counts": np.array([3, 5, 9], np.int64)}
+    found = by_regime(TensorInfo("counts", "int64", (3,)), ordinary=ordinary)
+    assert {int(v) for feeds in found.values() for v in feeds["counts"]} <= set(range(3, 10))
+
+
+def test_masks_are_full_empty_and_have_gaps_and_are_masks_in_no_other_regime():
+    inputs = (TensorInfo("ids", "int64", (1, 9)), TensorInfo("attention_mask", "int64", (1, 9)))
+    (ordinary,) = generate_feeds(inputs, None, 1, seed=3)
+    found = by_regime(*inputs, ordinary=ordinary)
+    masks = {name: feeds["attention_mask"].ravel().tolist() for name, feeds in found.items()}
+    assert masks["all masked"] == [0] * 9
+    assert masks["masked in gaps"] == [1, 0, 1, 1, 0, 1, 1, 0, 1]
+    assert masks["all but one masked"] == [1] + [0] * 8
+    assert masks["silence"] == ordinary["attention_mask"].ravel().tolist()
+
+
+def test_open_dimensions_become_one_and_long_and_stay_equal_where_they_share_a_name():
+    inputs = (TensorInfo("a", "float32", ("batch", "length", 3)), TensorInfo("b", "int64", ("batch", "length")))
+    found = by_regime(*inputs)
+    shapes = {name: [feeds[i.name].shape for i in inputs] for name, feeds in found.items()}
+    assert shapes["shortest"] == [(1, 1, 3), (1, 1)]
+    assert shapes["longest"] == [(2, 32, 3), (2, 32)]
+    assert shapes["silence"] == [(1, 16, 3), (1, 16)]
+
+
+def test_a_sum_of_dimensions_stays_their_sum():
+    inputs = (TensorInfo("ids", "int64", (1, "past")), TensorInfo("all", "float32", (1, "past + 1", 2)))
+    ordinary = {"ids": np.ones((1, 4), np.int64), "all": np.ones((1, 5, 2), np.float32)}
+    found = by_regime(*inputs, ordinary=ordinary)
+    assert (found["shortest"]["ids"].shape, found["shortest"]["all"].shape) == ((1, 1), (1, 2, 2))
+    assert (found["longest"]["ids"].shape, found["longest"]["all"].shape) == ((1, 8), (1, 9, 2))
+
+
+def test_single_numbers_stay_single_numbers():
+    inputs = (TensorInfo("rate", "int64", ()), TensorInfo("x", "float32", ("n", 4)), TensorInfo("on", "bool", ()))
+    assert {feeds[i.name].ndim for feeds in by_regime(*inputs).values() for i in (inputs[0], inputs[2])} == {0}
+
+
+def test_the_same_inputs_are_not_tried_twice():
+    found = list(cases((SIGNAL,), None, {"signal": np.zeros((1, 64), np.float32)}))
+    assert "silence" not in {case.regime for case in found}  # the ordinary sample is silent already
+    keys = [case.feeds["signal"].tobytes() for case in found]
+    assert len(set(keys)) == len(keys)
+
+
+def test_the_same_seed_gives_the_same_cases():
+    first, again = (by_regime(SIGNAL) for _ in range(2))
+    assert all(np.array_equal(first[name]["signal"], again[name]["signal"]) for name in first)
+
+
+def test_texts_and_models_without_inputs_have_no_regimes_but_do_not_fail():
+    assert by_regime(TensorInfo("words", "str", (2,))) == {}
+    assert cases((), None, {}) == []
+
+
+def test_made_up_samples_begin_with_ordinary_ones_and_go_on_with_usual_regimes():
+    found = mixed((SIGNAL,), None, 3)
+    assert all(np.abs(sample["signal"]).max() > 0.5 for sample in found[:3])
+    assert any(not sample["signal"].any() for sample in found[3:])
+    assert all(np.abs(sample["signal"]).max() < 1e3 for sample in found)
+    assert {sample["signal"].shape for sample in found} == {(1, 64)}
