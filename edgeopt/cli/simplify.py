@@ -166,6 +166,8 @@ def _refusals(table: "object", entry: "LedgerEntry", alone: bool) -> None:
 
 
 def _outcome(result: "Simplified", console: "Console") -> None:
+    from rich.text import Text
+
     from edgeopt.cli.compare_rows import tolerance_text
 
     console.print(
@@ -176,7 +178,7 @@ def _outcome(result: "Simplified", console: "Console") -> None:
     if result.snr_db is None:
         console.print(f"Not verified: {result.not_verified}", markup=False)
         return
-    where = f"on {_count(result.samples, 'sample')} in {result.runtime}"
+    where = f"{_proved_on(result)} in {result.runtime}"
     if result.snr_db >= 200:
         console.print(f"The results are equal to the last bit {where}.", markup=False)
     else:
@@ -186,6 +188,9 @@ def _outcome(result: "Simplified", console: "Console") -> None:
             f"would pass: {tolerance_text(worst.tolerance)}.",
             markup=False,
         )
+    for left in result.regimes_left_out:
+        said = f"Proves nothing: the regime '{left.regime}', because {left.reason}"
+        console.print(Text(f"{said.rstrip('.')}.", "dim"))
     for output in result.outputs:
         if output.silent_reference:
             said = "is as good as zero on these samples, which proves little; give others with --data."
@@ -194,6 +199,13 @@ def _outcome(result: "Simplified", console: "Console") -> None:
         console.print(f"The pass that changed the results most: {result.most_changing}.", markup=False)
     if len(result.loads_in) > 1:
         console.print(f"It loads where the source does: {'; '.join(result.loads_in)}.", markup=False)
+
+
+def _proved_on(result: "Simplified") -> str:
+    """What the proof stands on: `on your 16 samples and in 12 regimes`."""
+    samples = _count(result.samples, "sample" if result.samples_given else "made-up sample")
+    samples = f"on your {samples}" if result.samples_given else f"on {samples}"
+    return f"{samples} and in {_count(len(result.regimes), 'regime')}" if result.regimes else samples
 
 
 def _decibels(value: float | None) -> str:

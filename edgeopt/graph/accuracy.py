@@ -92,7 +92,7 @@ def compare_outputs(reference: Sequence[Mapping[str, Array]], got: Sequence[Mapp
     if len(reference) != len(got) or not reference:
         problem = f"There are {len(got)} results for {len(reference)} samples."
         return Accuracy((), -math.inf, problem)
-    reference, got = [_flat(sample) for sample in reference], [_flat(sample) for sample in got]
+    reference, got = [flat(sample) for sample in reference], [flat(sample) for sample in got]
     outputs = tuple(
         _judge(name, *_pairs(name, reference, got))
         for name in dict.fromkeys(name for sample in reference for name in sample)
@@ -101,18 +101,18 @@ def compare_outputs(reference: Sequence[Mapping[str, Array]], got: Sequence[Mapp
     return Accuracy(outputs, min((output.snr_db for output in outputs), default=-math.inf), first)
 
 
-def _flat(sample: Mapping[str, Any]) -> dict[str, Array]:
+def flat(sample: Mapping[str, Any]) -> dict[str, Array]:
     """Sequences and maps by their elements: `boxes[0]`, `chances['cat']`."""
-    flat: dict[str, Array] = {}
+    found: dict[str, Array] = {}
     for name, value in sample.items():
         if isinstance(value, dict):
-            flat |= _flat({f"{name}[{key!r}]": each for key, each in value.items()})
+            found |= flat({f"{name}[{key!r}]": each for key, each in value.items()})
         elif isinstance(value, list):
-            flat |= {f"{name}.length": np.asarray(len(value))}
-            flat |= _flat({f"{name}[{place}]": each for place, each in enumerate(value)})
+            found |= {f"{name}.length": np.asarray(len(value))}
+            found |= flat({f"{name}[{place}]": each for place, each in enumerate(value)})
         else:
-            flat[name] = value
-    return flat
+            found[name] = value
+    return found
 
 
 def _pairs(

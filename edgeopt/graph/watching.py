@@ -20,6 +20,19 @@ def with_outputs(model: "ir.Model", names: Sequence[str]) -> "ir.Model":
     return copy
 
 
+def with_float_outputs(model: "ir.Model") -> "ir.Model":
+    """A copy that hands out all that the nodes of the main graph compute in floating point."""
+    from edgeopt.graph.nodes import quiet
+    from edgeopt.graph.shapes import infer_shapes
+
+    typed = model.clone()
+    with quiet():
+        infer_shapes(typed)
+    values = [value for node in typed.graph for value in node.outputs]
+    floats = [value for value in values if value.dtype is not None and value.dtype.is_floating_point()]
+    return with_outputs(typed, [str(value.name) for value in floats if value.name])
+
+
 def part_of(
     model: "ir.Model",
     inputs: Sequence["ir.Value"],

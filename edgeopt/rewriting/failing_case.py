@@ -141,6 +141,9 @@ def _worst_sample(failure: "Failure", check: "SourceCheck") -> dict[str, Any]:
     from edgeopt.graph.turned import as_model_takes, as_source_gives
     from edgeopt.graph.verify import compare_outputs
 
+    if check.failing:
+        return dict(check.failing[0])
+
     def ratio(sample: dict[str, Any]) -> float:
         try:
             before, after = (
@@ -157,6 +160,7 @@ def _worst_sample(failure: "Failure", check: "SourceCheck") -> dict[str, Any]:
 def _difference(case: Case, check: "SourceCheck") -> str | None:
     from edgeopt.graph.turned import as_model_takes, as_source_gives
     from edgeopt.graph.verify import compare_outputs
+    from edgeopt.rewriting.rounding import difference
 
     try:
         wanted = _run(case.before, check, case.sample)
@@ -169,7 +173,9 @@ def _difference(case: Case, check: "SourceCheck") -> str | None:
         return error.message.rstrip(".")
     if accuracy.problem:
         return accuracy.problem.rstrip(".")
-    return f"{accuracy.snr_db:.1f} dB" if accuracy.snr_db < check.floor_db else None
+    if accuracy.snr_db < check.floor_db:
+        return f"{accuracy.snr_db:.1f} dB"
+    return difference(wanted, as_source_gives([got], case.after)[0])
 
 
 def _run(model: "ir.Model", check: "SourceCheck", sample: dict[str, Any]) -> dict[str, Any]:

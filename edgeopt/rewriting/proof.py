@@ -1,18 +1,29 @@
 """Holds a rewritten model against its source: equal numbers in one runtime, and it loads wherever that does."""
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from edgeopt.errors import EdgeoptError, MissingError, ModelError, VerificationError
-from edgeopt.hw.device import Unavailable
-from edgeopt.rewriting.frames import factors_of, frame_of, resized
+from edgeopt.data.regimes import Case, cases
+from edgeopt.errors import EdgeoptError, ModelError, VerificationError
+from edgeopt.graph.watching import with_float_outputs
+from edgeopt.rewriting.cases import (
+    Answered,
+    LeftOut,
+    Ways,
+    answered,
+    ask_in_other_ways,
+    first_difference,
+    run_each,
+)
+from edgeopt.rewriting.frames import factors_of, frame_of
+from edgeopt.rewriting.given import as_source_takes, check_steady, ordinary_samples, taken_inputs
 from edgeopt.rewriting.plain_outputs import has_other_outputs, write_with_tensors
+from edgeopt.rewriting.rounding import moved_model
+from edgeopt.rewriting.runtimes import Feeds, also_loading, first_answer, proof_backends, why_not_loading
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -26,15 +37,26 @@ if TYPE_CHECKING:
 
 FLOOR_DB = 80.0
 """Exact rewrites only round differently: 100 to 140 dB in float32. Below this floor one of them is wrong."""
-SAMPLES = 8
 LARGE_BYTES = 1_500_000_000
 """Above this only the judge loads a model: OpenVINO takes 2.4 times a model's size, ONNX Runtime 1.05 times."""
-OTHERS_LIMIT_S = 30.0
-"""OpenVINO takes minutes over a chain of 10,000 nodes."""
-BACKENDS = ("onnxruntime-cpu", "openvino-cpu")
-"""The first that runs the source judges the numbers; in the others a model must load where its source does."""
 
-Feeds = list[dict[str, Any]]
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The source as a file to run, and how samples of the rewritten model become its own."""
+
+    model_ir: "ir.Model"
+    path: Path
+    prepared: "Callable[[Mapping[str, Any]], Mapping[str, Any]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a rewritten model answers: to the samples, then in the regimes."""
+
+    model_ir: "ir.Model"
+    accuracy: "Accuracy"
+    answers: "Sequence[Mapping[str, Any] | EdgeoptError | None]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +73,17 @@ class SourceCheck:
     """Where the runtimes run; None: in this process."""
     plain: bool = False
     """Whether sequences and maps come out as tensors."""
-    last: "list[tuple[ir.Model, Accuracy]]" = field(default_factory=list)
+    regimes: tuple[Answered, ...] = ()
+    """What the source answers where inputs are not ordinary."""
+    left_out: tuple[LeftOut, ...] = ()
+    padded_count: int = 0
+    """How many of the samples were made to show whether padding matters."""
+    source: "Source | None" = None
+    """What rounding does to the source is asked of it; None: answers that are not close are wrong."""
+    seen: "list[Seen]" = field(default_factory=list)
+    """The model that was asked about last."""
+    failing: "list[Mapping[str, Any]]" = field(default_factory=list)
+    """The sample that showed last that a model is wrong."""
     folder: "tempfile.TemporaryDirectory[str]" = field(
         default_factory=lambda: tempfile.TemporaryDirectory(prefix="edgeopt-proof-")
     )
@@ -73,7 +105,7 @@ class SourceCheck:
         """
         from edgeopt.bench.apart import Apart
 
-        _check_steady(model)
+        check_steady(model)
         with ExitStack() as undone:
             apart = undone.enter_context(closing(Apart()))
             folder = tempfile.TemporaryDirectory(prefix="edgeopt-proof-")
@@ -94,46 +126,95 @@ class SourceCheck:
         *,
         padded: bool,
     ) -> "SourceCheck":
-        backends = tuple(apart.of(backend) for backend in _backends())
+        backends = tuple(apart.of(backend) for backend in proof_backends())
         path = model.path
         if plain := _bytes(model) <= LARGE_BYTES and has_other_outputs(path):
             path = Path(folder.name) / "source.onnx"
             write_with_tensors(model.path, path)
-        inputs = _inputs(model, path, context.shapes if context else {}, backends)
+        inputs = taken_inputs(model, path, context.shapes if context else {}, backends)
         if context is not None:
             inputs = tuple(frame_of(info, context.resize) for info in inputs)
         factors = factors_of(model, context) if context else None
-        feeds = _samples(model, inputs, data)
+        feeds = ordinary_samples(model, inputs, data)
+        extra: Feeds = []
         if padded:
             from edgeopt.rewriting.padded_cases import padded_cases
 
-            feeds += padded_cases(model.ir, feeds[0])
-        given = [_prepared(sample, context, factors) for sample in feeds] if context else feeds
+            extra = padded_cases(model.ir, feeds[0])
+
+        def prepared(sample: "Mapping[str, Any]") -> "Mapping[str, Any]":
+            return as_source_takes(dict(sample), context, factors) if context else sample
+
         what = "the samples in --data" if data is not None else "made-up samples"
         try:
-            backend, reference = first_answer(path, given, backends)
+            check = cls.on(Source(model.ir, path, prepared), inputs, feeds, extra, backends, folder)
         except ModelError as error:
             raise VerificationError(
                 f"The source model does not run on {what}: {error.message}",
                 "Give samples that fit with --data.",
             ) from error
-        others = () if _bytes(model) > LARGE_BYTES else _also_loading(path, backend, apart)
-        return cls(backend, feeds, reference, others, floor_db, apart, plain, folder=folder)
+        others = () if _bytes(model) > LARGE_BYTES else also_loading(path, check.backend, apart)
+        return replace(check, others=others, floor_db=floor_db, apart=apart, plain=plain)
+
+    @classmethod
+    def on(
+        cls,
+        source: Source,
+        inputs: "tuple[TensorInfo, ...]",
+        feeds: Feeds,
+        extra: Feeds,
+        backends: "tuple[Backend, ...]" = (),
+        folder: "tempfile.TemporaryDirectory[str] | None" = None,
+    ) -> "SourceCheck":
+        """On these ordinary samples, those that are made to show something, and regimes made from the first.
+
+        Raises ModelError where no runtime runs the source on the samples.
+        """
+        samples = [*feeds, *extra]
+        backend, reference = first_answer(source.path, [dict(source.prepared(each)) for each in samples], backends)
+        regimes = cases(inputs, source.model_ir, feeds[0])
+        known, left = answered(source.path, regimes, backend, source.prepared)
+        return cls(
+            backend,
+            samples,
+            reference,
+            regimes=tuple(known),
+            left_out=tuple(left),
+            padded_count=len(extra),
+            source=source,
+            folder=folder or tempfile.TemporaryDirectory(prefix="edgeopt-proof-"),
+        )
 
     @property
     def sample_count(self) -> int:
-        return len(self.feeds)
+        return len(self.feeds) - self.padded_count
 
     def accuracy(self, model_ir: "ir.Model") -> "Accuracy":
+        """How far the ordinary results are from the source's."""
+        return self._seen(model_ir).accuracy
+
+    def _seen(self, model_ir: "ir.Model") -> Seen:
         """Saves the model, runs it, compares; asked again about the model that it saw last, it remembers."""
         from edgeopt.graph.turned import as_model_takes, as_source_gives
-        from edgeopt.graph.verify import compare_outputs, run_all
+        from edgeopt.graph.verify import compare_outputs
 
-        if not self.last or self.last[0][0] is not model_ir:
-            feeds = [as_model_takes(sample, model_ir) for sample in self.feeds]
-            outputs = as_source_gives(run_all(self._saved(model_ir), feeds, self.backend), model_ir)
-            self.last[:] = [(model_ir, compare_outputs(self.reference, outputs))]
-        return self.last[0][1]
+        if not self.seen or self.seen[0].model_ir is not model_ir:
+            asked = [as_model_takes(sample, model_ir) for sample in self._samples()]
+            found = run_each(self._saved(model_ir), asked, self.backend)
+            answers = [
+                one if one is None or isinstance(one, EdgeoptError) else as_source_gives([one], model_ir)[0]
+                for one in found
+            ]
+            ordinary = answers[: len(self.feeds)]
+            failed = next((one for one in ordinary if isinstance(one, EdgeoptError)), None)
+            if failed is not None:
+                raise failed
+            accuracy = compare_outputs(self.reference, [one for one in ordinary if isinstance(one, dict)])
+            self.seen[:] = [Seen(model_ir, accuracy, answers)]
+        return self.seen[0]
+
+    def _samples(self) -> "list[Mapping[str, Any]]":
+        return [*self.feeds, *(one.case.feeds for one in self.regimes)]
 
     def error(self, model_ir: "ir.Model") -> "Error":
         from edgeopt.graph.pipeline import Error
@@ -143,6 +224,7 @@ class SourceCheck:
 
     def why_wrong(self, model_ir: "ir.Model") -> str | None:
         """Why a model is not the source any more, or None."""
+        self.failing.clear()
         try:
             accuracy = self.accuracy(model_ir)
         except EdgeoptError as error:
@@ -151,8 +233,50 @@ class SourceCheck:
             return accuracy.problem.rstrip(".")
         if accuracy.snr_db < self.floor_db:
             return f"{accuracy.snr_db:.1f} dB against the source, and exact rewrites keep {self.floor_db:.0f}"
+        if (said := self._beyond_rounding(model_ir)) is not None:
+            return said
         path = Path(self.folder.name) / "candidate.onnx"
-        return next((reason for other in self.others if (reason := _why_not_loading(path, other))), None)
+        return next((reason for other in self.others if (reason := why_not_loading(path, other))), None)
+
+    def _beyond_rounding(self, model_ir: "ir.Model") -> str | None:
+        """In which of the samples and regimes a value is not what rounding could make of the source's."""
+        known = (*self._ordinary(), *self.regimes)
+        found = first_difference(known, self._seen(model_ir).answers, self._ask_others)
+        if found is None:
+            return None
+        one, said = found
+        self.failing[:] = [one.case.feeds]
+        where = f"in the regime '{one.case.regime}'" if one.case.regime else "on ordinary samples"
+        return f"{where} {said}"
+
+    def _ordinary(self) -> list[Answered]:
+        return [
+            Answered(Case("", feeds), answer) for feeds, answer in zip(self.feeds, self.reference, strict=True)
+        ]
+
+    def _ask_others(self, asked: Sequence[Answered], thoroughly: bool) -> None:
+        source = self.source
+        if source is None:
+            return
+
+        def inside() -> Path:
+            return self._written("inside", lambda: with_float_outputs(source.model_ir))
+
+        def moved(seed: int) -> Path:
+            return self._written(f"moved-{seed}", lambda: moved_model(source.model_ir, seed))
+
+        ask_in_other_ways(Ways(self.backend, source.path, inside, moved, source.prepared), asked, thoroughly)
+
+    def _written(self, name: str, make: "Callable[[], ir.Model]") -> Path:
+        """A model like the source, as a file of this proof."""
+        from edgeopt.graph.model import save
+
+        path = Path(self.folder.name) / f"{name}.onnx"
+        if not path.exists():
+            save(make(), path)
+            if self.plain:
+                write_with_tensors(path, path)
+        return path
 
     def _saved(self, model_ir: "ir.Model") -> Path:
         from edgeopt.graph.model import save
@@ -171,117 +295,5 @@ class SourceCheck:
         self.folder.cleanup()
 
 
-def first_answer(
-    path: Path, feeds: Feeds, backends: "tuple[Backend, ...]" = ()
-) -> "tuple[Backend, list[dict[str, Any]]]":
-    """The first runtime that runs a model, and what it answers; raises ModelError where none does."""
-    from edgeopt.graph.verify import run_all
-
-    return _first(lambda backend: run_all(path, feeds, backend), backends or _backends())
-
-
-def _first(ask: "Callable[[Backend], Any]", backends: "tuple[Backend, ...]") -> "tuple[Backend, Any]":
-    reasons, missing = [], []
-    for backend in backends:
-        found = backend.available()
-        if isinstance(found, Unavailable):
-            missing.append(f"{backend.title} is not here: {found.reason}")
-            continue
-        try:
-            return backend, ask(backend)
-        except EdgeoptError as error:
-            reasons.append(error.message)
-    if not reasons:
-        raise MissingError("; ".join(missing), "pip install 'edgeopt[cpu]'")
-    raise ModelError(" ".join(f"{reason.rstrip('.')}." for reason in reasons))
-
-
-def _backends() -> "tuple[Backend, ...]":
-    from edgeopt.backends import backend_named
-
-    return tuple(backend_named(name) for name in BACKENDS)
-
-
-def _inputs(
-    model: "Model", path: Path, shapes: "Mapping[str, tuple[int, ...]]", backends: "tuple[Backend, ...]"
-) -> "tuple[TensorInfo, ...]":
-    """What the source takes, in the shapes that the user fixes."""
-
-    def look(backend: "Backend") -> "tuple[TensorInfo, ...]":
-        session = backend.load(path, {})
-        try:
-            return session.inputs
-        finally:
-            session.close()
-
-    _, found = _first(look, backends)
-    weights = set(model.ir.graph.initializers)
-    return tuple(
-        msgspec.structs.replace(info, shape=shapes[info.name]) if info.name in shapes else info
-        for info in found
-        if info.name not in weights
-    )
-
-
-def _samples(model: "Model", inputs: "tuple[TensorInfo, ...]", data: Path | None) -> Feeds:
-    from edgeopt.data import load_data
-    from edgeopt.graph.verify import generate_feeds
-
-    if data is None:
-        return generate_feeds(inputs, model.ir, SAMPLES // 2, seed=0)
-    samples = load_data(data, inputs)
-    return [samples.feeds(index) for index in range(min(len(samples), SAMPLES))]
-
-
-def _prepared(sample: dict[str, Any], context: "PassContext", factors: tuple[int, int] | None) -> dict[str, Any]:
-    """What the source gets where the rewritten model prepares its input itself."""
-    import numpy as np
-
-    if context.resize is not None and factors is not None and context.resize.input_name in sample:
-        sample = resized(sample, context.resize.input_name, factors)
-    wanted = context.normalize
-    if wanted is None or wanted.input_name not in sample:
-        return sample
-    array = np.asarray(sample[wanted.input_name])
-    channels = (-1,) + (1,) * (array.ndim - 2)
-    mean, deviation = (np.asarray(each, np.float64).reshape(channels) for each in (wanted.mean, wanted.deviation))
-    ready = ((array.astype(np.float64) * wanted.scale - mean) / deviation).astype(array.dtype)
-    return {**sample, wanted.input_name: ready}
-
-
-def _check_steady(model: "Model") -> None:
-    """Runtimes seed what has no seed of its own by the node's place, so that any rewrite changes the numbers."""
-    from edgeopt.graph.nodes import is_random, label, nodes_of
-
-    loose = [label(node) for node in nodes_of(model.ir) if is_random(node) and "seed" not in node.attributes]
-    if loose:
-        raise VerificationError(
-            f"The source model draws random numbers in {loose[0]}, so nothing can be proved about its results.",
-            "--no-verify writes the result unproved.",
-        )
-
-
 def _bytes(model: "Model") -> int:
     return sum(file.stat().st_size for file in (model.path, *model.external))
-
-
-def _also_loading(path: Path, judge: "Backend", apart: "Apart") -> "tuple[Backend, ...]":
-    """The other runtimes that load the source.
-
-    One that takes long over it would take as long over the result, and is not asked.
-    """
-    return tuple(
-        apart.of(backend)
-        for backend in _backends()
-        if backend.name != judge.name
-        and not isinstance(backend.available(), Unavailable)
-        and _why_not_loading(path, apart.of(backend, OTHERS_LIMIT_S)) is None
-    )
-
-
-def _why_not_loading(path: Path, backend: "Backend") -> str | None:
-    try:
-        backend.load(path, {}).close()
-    except EdgeoptError as error:
-        return f"{backend.title} loads the source, but not the result: {error.message.rstrip('.')}"
-    return None

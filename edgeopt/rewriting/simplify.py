@@ -12,6 +12,7 @@ from edgeopt import events
 from edgeopt.errors import EdgeoptError, UsageError
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.ledger import Ledger
+from edgeopt.rewriting.cases import LeftOut
 from edgeopt.rewriting.order import Order, context_of, requested
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Simplified(msgspec.Struct, frozen=True):
     snr_db: float | None
     """The result against the source; None where it could not be measured."""
     samples: int
+    """Ordinary ones: the user's, or made up."""
     not_verified: str | None = None
     """Why it could not be measured, where it could not."""
     outputs: tuple[OutputAccuracy, ...] = ()
@@ -45,6 +47,12 @@ class Simplified(msgspec.Struct, frozen=True):
     """The runtimes that load the source, and the result too."""
     repairs: tuple[str, ...] = ()
     """What was put right while the source was read."""
+    regimes: tuple[str, ...] = ()
+    """In which the results are the source's too, but for rounding: silence, loud, all masked, ..."""
+    regimes_left_out: tuple[LeftOut, ...] = ()
+    """Those in which the source itself gives nothing to compare with."""
+    samples_given: bool = False
+    """Whether the samples are the user's."""
     most_changing: str = ""
     """With `bisect`: the pass that moved the results most; empty where none did."""
 
@@ -85,6 +93,7 @@ def simplify(order: Order, emit: events.Emit = events.ignore) -> Simplified:
         size_before_bytes=sum(file.stat().st_size for file in (order.model, *model.external)),
         size_after_bytes=_size_bytes(order.output),
         not_verified=reason,
+        samples_given=order.data is not None,
         repairs=model.repairs,
         most_changing=_most_changing(result.ledger) if order.bisect else "",
     )
@@ -175,6 +184,8 @@ def _proved(result: "PipelineResult", check: "SourceCheck | None", emit: events.
         plain,
         snr_db=accuracy.snr_db,
         samples=check.sample_count,
+        regimes=tuple(dict.fromkeys(one.case.regime for one in check.regimes)),
+        regimes_left_out=check.left_out,
         outputs=tuple(output.without_samples() for output in accuracy.outputs),
         runtime=check.backend.title,
         loads_in=tuple(backend.title for backend in (check.backend, *check.others)),

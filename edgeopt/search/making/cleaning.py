@@ -10,11 +10,12 @@ from edgeopt.graph.passes import PASSES, Pass
 from edgeopt.graph.passes.cleaning import skip_padding
 from edgeopt.graph.pipeline import ROUNDS, run_pipeline
 from edgeopt.rewriting.failing_case import keep_case
+from edgeopt.rewriting.given import taken_inputs
 from edgeopt.rewriting.padded_cases import padded_cases
-from edgeopt.rewriting.proof import FLOOR_DB, SourceCheck, first_answer
+from edgeopt.rewriting.proof import Source, SourceCheck
+from edgeopt.rewriting.runtimes import proof_backends
 from edgeopt.search.making.kitchen import Kitchen
 
-EXACT_DB = FLOOR_DB
 _MOST_CHECKED = 4
 
 
@@ -37,16 +38,15 @@ def proved(
     """What these passes did to a model, held against it; where they changed it, the result is written."""
     model = load(source)
     feeds = [kitchen.check_samples.feeds(k) for k in range(min(len(kitchen.check_samples), _MOST_CHECKED))]
-    if skip_padding.PASS.name in only:
-        feeds += padded_cases(model.ir, feeds[0])
+    extra = padded_cases(model.ir, feeds[0]) if skip_padding.PASS.name in only else []
     try:
-        backend, reference = first_answer(source, feeds)
+        inputs = taken_inputs(model, source, {}, proof_backends())
+        # Which runtimes load the result is seen in the race, where each runs it as a candidate of its own.
+        check = SourceCheck.on(Source(model.ir, source, dict), inputs, feeds, extra)
     except ModelError as error:
         raise ModelError(
             f"No installed runtime can run the model, so no rewrite can be checked. {error.message}"
         ) from error
-    # Which runtimes load the result is seen in the race, where each runs it as a candidate of its own.
-    check = SourceCheck(backend, feeds, reference)
     try:
         result = run_pipeline(
             model,

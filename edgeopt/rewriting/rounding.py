@@ -1,0 +1,172 @@
+"""Whether two answers differ by more than rounding.
+
+Answers that are close everywhere need no further question. Where they are not, the source itself says how much
+rounding does to it: it is run again with every input and weight moved by about one unit in the last place, and
+without the runtime's own optimizer. A rewrite may move a result a few times as far as that, and no further. NaN
+and infinity must stand where they stand in the source's answer; rounding excuses none.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeopt.graph.accuracy import flat
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+Array = NDArray[Any]
+Answer = Mapping[str, Any]
+
+ALIKE = 1e-4
+"""Of a value, or of what is typical of its output: below this nobody asks further."""
+TIMES = 16.0
+"""A rewrite may add up in quite another order than any of the source's own ways."""
+LAST_PLACES = 2.0
+FEWEST_ALIKE = 16
+MOVED = (
+    *("Add", "Sub", "Mul", "Div", "Sum", "MatMul", "Gemm", "Einsum", "Conv", "ConvTranspose", "PRelu"),
+    *("LSTM", "GRU", "RNN"),
+    *("BatchNormalization", "LayerNormalization", "InstanceNormalization", "GroupNormalization"),
+)
+"""The operators whose weights are numbers to compute with; those of others may be sizes, places or exponents."""
+MOST_MOVED_BYTES = 256 << 20
+"""Of a larger model only the inputs are moved."""
+
+
+def difference(wanted: Answer, got: Answer, others: Sequence[Answer] = ()) -> str | None:
+    """The first output that differs, as a part of a sentence; `others`: what rounding makes of the wanted one."""
+    flat_wanted, flat_got = flat(wanted), flat(got)
+    flat_others = [flat(one) for one in others]
+    for name, array in flat_wanted.items():
+        if name not in flat_got:
+            return f"the output '{name}' is missing"
+        said = _of_one(np.asarray(array), np.asarray(flat_got[name]), [one.get(name) for one in flat_others])
+        if said is not None:
+            return f"the output '{name}' {said}"
+    return None
+
+
+def _of_one(wanted: Array, got: Array, others: "Sequence[Array | None]") -> str | None:
+    same_kind = [np.asarray(one) for one in others if one is not None and np.shape(one) == wanted.shape]
+    if wanted.shape != got.shape:
+        unsteady = len(same_kind) < len(others)
+        return None if unsteady else f"has the shape {list(got.shape)} instead of {list(wanted.shape)}"
+    if wanted.dtype.kind in "OUS":
+        return None if np.array_equal(wanted, got) else "holds other texts"
+    if wanted.dtype.kind in "biu":
+        steady = np.ones(wanted.shape, bool)
+        for one in same_kind:
+            steady &= one == wanted
+        wrong = (wanted != got) & steady
+        return f"differs in {_count(wrong)}" if wrong.any() else None
+    return _of_numbers(wanted, got, same_kind)
+
+
+def _of_numbers(wanted: Array, got: Array, others: Sequence[Array]) -> str | None:
+    a, b = wanted.astype(np.float64), got.astype(np.float64)
+    moved = np.isfinite(a) != np.isfinite(b)
+    moved |= ~np.isfinite(a) & ~np.isfinite(b) & (np.isnan(a) != np.isnan(b))
+    moved |= np.isinf(a) & np.isinf(b) & (np.sign(a) != np.sign(b))
+    if moved.any():
+        place = np.unravel_index(int(np.argmax(moved)), moved.shape)
+        return f"has {b[place]:.4g} where the source has {a[place]:.4g}, in {_count(moved)}"
+    held = np.isfinite(a)
+    size, apart = np.abs(np.where(held, a, 0.0)), np.abs(np.where(held, a, 0.0) - np.where(held, b, 0.0))
+    typical = _typical(size[held])
+    allowed = ALIKE * np.maximum(size, typical)
+    if (apart > allowed).any() and others:
+        spread = _spread(np.where(held, a, 0.0), held, others)
+        moves = np.maximum(spread, _usual(spread, size)) + _unit(wanted.dtype) * size
+        allowed = np.maximum(allowed, TIMES * moves)
+    wrong = apart > allowed
+    if not wrong.any():
+        return None
+    place = np.unravel_index(int(np.argmax(np.where(wrong, apart, -1.0))), wrong.shape)
+    return f"has {b[place]:.6g} where the source has {a[place]:.6g}, beyond rounding in {_count(wrong)}"
+
+
+def _spread(wanted: Array, held: Array, others: Sequence[Array]) -> Array:
+    """How far each value is at most from the same in other answers; where one has no number, any distance."""
+    spread = np.zeros_like(wanted)
+    for one in others:
+        other = one.astype(np.float64)
+        apart = np.abs(np.where(np.isfinite(other), other, np.inf) - wanted)
+        spread = np.maximum(spread, np.where(held, apart, 0.0))
+    return spread
+
+
+def _usual(spread: Array, size: Array) -> Array:
+    """How far values of each size move, but for the farthest tenth: one may have moved less by chance."""
+    usual = np.zeros_like(spread)
+    finite = np.isfinite(spread) & (spread > 0)
+    if not finite.any():
+        return usual
+    usual[:] = np.quantile(spread[finite], 0.5)
+    binades = np.frexp(size)[1]
+    for binade in np.unique(binades[finite]):
+        alike = binades == binade
+        moves = spread[alike & finite]
+        if moves.size >= FEWEST_ALIKE:
+            usual[alike] = np.quantile(moves, 0.9)
+    return usual
+
+
+def _typical(values: Array) -> float:
+    """The root of the mean square, of values whose squares may not fit into their type."""
+    largest = float(values.max(initial=0.0))
+    return largest * float(np.sqrt(np.mean(np.square(values / largest)))) if largest else 0.0
+
+
+def _unit(dtype: "np.dtype[Any]") -> float:
+    """The distance of the next number from 1."""
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
+
+
+def _count(wrong: Array) -> str:
+    return f"{int(np.count_nonzero(wrong)):,} of {wrong.size:,} values"
+
+
+def moved_feeds(feeds: Mapping[str, Array], seed: int) -> dict[str, Array]:
+    """Floating-point inputs, each value about a unit in its last place up or down."""
+    random = np.random.default_rng(seed)
+    return {name: _moved(np.asarray(array), random) for name, array in feeds.items()}
+
+
+def moved_model(model_ir: "ir.Model", seed: int) -> "ir.Model":
+    """A copy with its weights moved likewise, those that are numbers to compute with."""
+    import onnx_ir as ir
+    from onnx_ir.passes import common
+
+    copy = model_ir.clone()
+    common.LiftConstantsToInitializersPass(lift_all_constants=False, size_limit=0)(copy)
+    weights = [w for part in copy.graphs() for w in part.initializers.values() if _computes(w)]
+    if sum(w.const_value.nbytes for w in weights) <= MOST_MOVED_BYTES:
+        random = np.random.default_rng(seed)
+        for weight in weights:
+            array = _moved(weight.const_value.numpy(), random)
+            weight.const_value = ir.tensor(array, dtype=weight.const_value.dtype, name=weight.name)
+    return copy
+
+
+def _computes(weight: "ir.Value") -> bool:
+    held = weight.const_value
+    return (
+        held is not None
+        and held.dtype.is_floating_point()
+        and bool(weight.uses())
+        and all(use.node.op_type in MOVED and not use.node.domain for use in weight.uses())
+    )
+
+
+def _moved(array: Array, random: np.random.Generator) -> Array:
+    if array.dtype.kind not in "fV" and "float" not in array.dtype.name:
+        return array
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        share = random.choice((-1, 1), array.shape) * random.uniform(1, LAST_PLACES, array.shape)
+        made = np.asarray(array.astype(np.float64) * (1 + share * _unit(array.dtype))).astype(array.dtype)
+    return np.where(np.isfinite(made.astype(np.float64)), made, array)

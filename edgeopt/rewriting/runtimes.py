@@ -1,0 +1,72 @@
+"""The runtimes of a proof: one judges the numbers, in the others a model must load where its source does."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgeopt.errors import EdgeoptError, MissingError, ModelError
+from edgeopt.hw.device import Unavailable
+
+if TYPE_CHECKING:
+    from edgeopt.backends.base import Backend
+    from edgeopt.bench.apart import Apart
+
+BACKENDS = ("onnxruntime-cpu", "openvino-cpu")
+"""The first that runs the source judges the numbers; in the others a model must load where its source does."""
+OTHERS_LIMIT_S = 30.0
+"""OpenVINO takes minutes over a chain of 10,000 nodes."""
+
+Feeds = list[dict[str, Any]]
+
+
+def first_answer(
+    path: Path, feeds: Feeds, backends: "tuple[Backend, ...]" = ()
+) -> "tuple[Backend, list[dict[str, Any]]]":
+    """The first runtime that runs a model, and what it answers; raises ModelError where none does."""
+    from edgeopt.graph.verify import run_all
+
+    return first_that(lambda backend: run_all(path, feeds, backend), backends or proof_backends())
+
+
+def first_that(ask: "Callable[[Backend], Any]", backends: "tuple[Backend, ...]") -> "tuple[Backend, Any]":
+    reasons, missing = [], []
+    for backend in backends:
+        found = backend.available()
+        if isinstance(found, Unavailable):
+            missing.append(f"{backend.title} is not here: {found.reason}")
+            continue
+        try:
+            return backend, ask(backend)
+        except EdgeoptError as error:
+            reasons.append(error.message)
+    if not reasons:
+        raise MissingError("; ".join(missing), "pip install 'edgeopt[cpu]'")
+    raise ModelError(" ".join(f"{reason.rstrip('.')}." for reason in reasons))
+
+
+def proof_backends() -> "tuple[Backend, ...]":
+    from edgeopt.backends import backend_named
+
+    return tuple(backend_named(name) for name in BACKENDS)
+
+
+def also_loading(path: Path, judge: "Backend", apart: "Apart") -> "tuple[Backend, ...]":
+    """The other runtimes that load the source.
+
+    One that takes long over it would take as long over the result, and is not asked.
+    """
+    return tuple(
+        apart.of(backend)
+        for backend in proof_backends()
+        if backend.name != judge.name
+        and not isinstance(backend.available(), Unavailable)
+        and why_not_loading(path, apart.of(backend, OTHERS_LIMIT_S)) is None
+    )
+
+
+def why_not_loading(path: Path, backend: "Backend") -> str | None:
+    try:
+        backend.load(path, {}).close()
+    except EdgeoptError as error:
+        return f"{backend.title} loads the source, but not the result: {error.message.rstrip('.')}"
+    return None
