@@ -182,7 +182,7 @@ def _feeds(
 ) -> tuple[Feeds, Feeds]:
     """The same samples under the names that each model has for its inputs."""
     from edgeopt.data import load_data
-    from edgeopt.graph.verify import generate_feeds
+    from edgeopt.data.regimes import mixed
 
     inputs, others = ports
     sizes = {info.name: info.shape for info in others}
@@ -192,7 +192,7 @@ def _feeds(
         feeds = [samples.feeds(index) for index in range(min(len(samples), SAMPLES))]
     else:
         model = sides[0].model or sides[1].model
-        feeds = generate_feeds(inputs, model.ir if model else None, SAMPLES // 2, seed=0)
+        feeds = mixed(inputs, model.ir if model else None, SAMPLES // 2)
     return feeds, [{names[name]: array for name, array in sample.items()} for sample in feeds]
 
 

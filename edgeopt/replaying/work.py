@@ -73,7 +73,7 @@ class Work:
 
     def samples(self) -> Samples:
         """Those that were given, those of the first bundle, or some that are made up."""
-        from edgeopt.graph.feeds import generate_feeds
+        from edgeopt.data.regimes import mixed
         from edgeopt.graph.model import load
 
         inputs = self.runs.inputs(self.order.model)
@@ -82,8 +82,8 @@ class Work:
         bundle = self.profile.bundle
         if bundle is not None:
             return check_samples(from_feeds(bundle.golden("inputs")), inputs)
-        feeds = generate_feeds(inputs, load(self.order.model).ir, GOLDEN_SAMPLES, seed=0)
-        return check_samples(from_feeds(feeds), inputs)
+        feeds = mixed(inputs, load(self.order.model).ir, GOLDEN_SAMPLES // 2)
+        return check_samples(from_feeds(feeds[:GOLDEN_SAMPLES]), inputs)
 
     def last_samples(self, samples: Samples, most: int) -> tuple[Outputs, Outputs]:
         """The last ones, which a search sets aside, and what the source answers to them; after `samples`."""

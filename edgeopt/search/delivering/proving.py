@@ -72,15 +72,23 @@ def prove(search: Search, field: Field, candidate: Candidate, folder: Path, look
 
 def put_golden(search: Search, folder: Path, found: Proved) -> None:
     """Writes the first of the samples that proved it, and what was answered to them."""
-    first, golden = search.course.split.prove_first, min(search.course.split.prove_count, _GOLDEN_SAMPLES)
-    write.write_golden(folder, "inputs", [search.samples.feeds(first + k) for k in range(golden)])
-    write.write_golden(folder, "outputs", found.outputs[:golden])
-    write.write_golden(folder, "reference", found.reference[:golden])
+    first, places = search.course.split.prove_first, golden_places(search.course.split.prove_count)
+    write.write_golden(folder, "inputs", [search.samples.feeds(first + k) for k in places])
+    write.write_golden(folder, "outputs", [found.outputs[k] for k in places])
+    write.write_golden(folder, "reference", [found.reference[k] for k in places])
     if search.attached is not None:
-        raw = [search.raw.feeds(first + k) for k in range(golden)] if search.raw is not None else []
-        unchecked = put_processing_golden(folder, search.attached.processing, raw, found.outputs[:golden])
+        raw = [search.raw.feeds(first + k) for k in places] if search.raw is not None else []
+        unchecked = put_processing_golden(
+            folder, search.attached.processing, raw, [found.outputs[k] for k in places]
+        )
         if unchecked and unchecked not in search.warnings:
             search.warn(unchecked)
+
+
+def golden_places(count: int) -> list[int]:
+    """A few of the samples that proved, from first to last: made-up ones begin with the ordinary."""
+    golden = min(count, _GOLDEN_SAMPLES)
+    return [round(k * (count - 1) / max(golden - 1, 1)) for k in range(golden)]
 
 
 def measured(

@@ -41,14 +41,14 @@ def answer(request: Request) -> Answer:
 
 
 def _inspect(request: Inspect) -> Inspected:
+    from edgeopt.data.regimes import mixed
     from edgeopt.graph.model import load
-    from edgeopt.graph.verify import generate_feeds
     from edgeopt.search.making.inspect import describe
 
     model = load(Path(request.model_path))
     facts = describe(model)
     inputs = tuple(_narrowed(info, request.narrowed) for info in facts.inputs)
-    feeds = generate_feeds(inputs, model.ir, request.sample_count, seed=0)
+    feeds = mixed(inputs, model.ir, request.sample_count)
     save_samples(check_samples(from_feeds(feeds), inputs), Path(request.samples_path))
     return facts
 
