@@ -79,7 +79,7 @@ def stale(result: "Check") -> VerificationError | None:
     if not result.changes:
         return None
     changed = "; ".join(f"{each.part}: {each.then} -> {each.now}" for each in result.changes)
-    why = f"'{name}' is stale, because this changed since it was proved: {changed}."
+    why = f"'{name}' is stale, because this changed since it was proved: {changed.rstrip('.')}."
     return VerificationError(why, result.refresh)
 
 

@@ -132,6 +132,7 @@ def test_too_few_rounds_pass_nothing(edgeopt, sides):
     assert check["sentence"].endswith("too few rounds to tell.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("duty", "slow_ms", "measured"),
     [
@@ -148,6 +149,7 @@ def test_other_duties_are_judged_too(edgeopt, sides, null_model, duty, slow_ms, 
     assert "| broken |" in out
 
 
+@pytest.mark.slow
 def test_a_suite_leaves_with_4_where_one_model_is_slower(edgeopt, null_model, tmp_path):
     folder = tmp_path / "models"
     folder.mkdir()
