@@ -1,6 +1,6 @@
 """What the contest says of planted differences, under noise recorded from real machines.
 
-python benchmarks/contest_simulation.py [--contests 1000] [--noise FOLDER]
+python benchmarks/contest_simulation.py [--contests 1000] [--noise FOLDER] [--max-slowdown 0.02]
 
 The recordings are contests of models with themselves (`record_noise.py`), several pairs of processes each. A leg
 is some consecutive rounds of one pair, begun anywhere, the sides swapped by chance, and a difference planted into
@@ -10,13 +10,16 @@ them; a contest is legs of one model, judged by edgeopt's own rules until these 
 import argparse
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 from edgeopt.bench.contest import Plan, plan_legs
+from edgeopt.bench.limits import Limits, lies
 from edgeopt.bench.rounds import slice_ms
 from edgeopt.bench.sequential import LOOKS, Decision, Leg, Rules, decide, leg_of
 
@@ -107,6 +110,44 @@ def simulate(
     return Found(contests, right, wrong, rounds, seconds, unsettled)
 
 
+class Judged(NamedTuple):
+    """What `--max-slowdown` said of contests."""
+
+    contests: int
+    held: int
+    broken: int
+    undecided: int
+    seconds: float
+    """The mean."""
+
+
+def judge(source: Source, slower_percent: float, limits: Limits, contests: int, rules: Rules) -> Judged:
+    """Contests in which the first side is slower by so much, held to the limit."""
+    random = np.random.default_rng([2, int(slower_percent * 100)])
+    planted = (-math.log1p(slower_percent / 100),) * 2
+    ((_, least),) = limits.least
+    rules = msgspec.structs.replace(rules, limits=(least,))
+    said: Counter[str] = Counter()
+    legs = 0
+    for _ in range(contests):
+        decision, count = _contest(source, planted, random, rules)
+        said[lies(decision.speedup, least, decision.luck_percent)] += 1
+        legs += count
+    return Judged(contests, said["above"], said["below"], said["across"], legs / contests * source.plan.leg_s)
+
+
+def print_judged(models: Sequence[Source], max_slowdown: float, contests: int, rules: Rules) -> None:
+    """A row for each planted slowdown, around the limit."""
+    print(f"{'slower by':>10} {'contests':>8} {'held':>6} {'broken':>6} {'undecided':>9} {'seconds':>8}")
+    for share in (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 5.0):
+        percent = 100 * max_slowdown * share
+        found = [judge(m, percent, Limits(max_slowdown), contests, rules) for m in models]
+        held, broken, undecided = (sum(each[k] for each in found) for k in (1, 2, 3))
+        seconds = sum(each.seconds for each in found) / len(found)
+        total = contests * len(models)
+        print(f"{percent:8.1f} % {total:8d} {held:6d} {broken:6d} {undecided:9d} {seconds:8.1f}")
+
+
 def _contest(
     source: Source, planted: tuple[float, float], random: np.random.Generator, rules: Rules
 ) -> tuple[Decision, int]:
@@ -152,10 +193,16 @@ def main() -> None:
     parser.add_argument(
         "--starting", type=float, default=STARTING_S, metavar="SECONDS", help="two processes; 100: never anew"
     )
+    parser.add_argument(
+        "--max-slowdown", type=float, metavar="SHARE", help="what that limit says instead: 0.02 for 2 %%"
+    )
     given = parser.parse_args()
     rules = Rules(time_limit_s=given.time_limit)
     models = sources(given.noise, rules, given.starting)
     each = math.ceil(given.contests / len(models))
+    if given.max_slowdown is not None:
+        print_judged(models, given.max_slowdown, each, rules)
+        return
     table = {p: {m.name: simulate(m, p, each, rules) for m in models} for p in PERCENTS}
     print(f"{'planted':>8} {'contests':>8} {'right':>6} {'wrong':>6} {'limit':>6} {'rounds':>7} {'seconds':>8}")
     for percent, by_model in table.items():

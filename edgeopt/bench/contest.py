@@ -287,6 +287,7 @@ class _Contest:
             found.at_most_percent,
             found.looks,
             self._pair_rules.error,
+            found.luck_percent,
         )
 
     def _warnings(self, plan: Plan) -> tuple[str, ...]:

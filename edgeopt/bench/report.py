@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from edgeopt.backends.base import Placement
+from edgeopt.bench.limits import Judgement
 from edgeopt.bench.messages import Memory, StageTimes
 from edgeopt.bench.stats import Interval
 
@@ -122,6 +123,8 @@ class Comparison(msgspec.Struct, frozen=True):
     error: float = 0.02
     """The chance, over all looks, of calling a difference between these two where none is: what the whole contest
     may err, shared out evenly among its comparisons."""
+    luck_percent: float = 0.0
+    """What the two may differ by besides, because they stayed in the same processes from begin to end."""
 
 
 class ContestReport(msgspec.Struct, frozen=True):
@@ -140,8 +143,12 @@ class ContestReport(msgspec.Struct, frozen=True):
     """What the inputs were."""
     device: dict[str, str] = {}
     """The parts of the device's fingerprint."""
+    machine: dict[str, str] = {}
+    """The same in words."""
     versions: dict[str, str] = {}
     """edgeopt and the runtimes that took part."""
     measured_at: str = ""
     warnings: tuple[str, ...] = ()
+    judgement: Judgement | None = None
+    """What the limits say that were asked for (`--max-slowdown`, `--min-speedup`)."""
     schema: int = SCHEMA

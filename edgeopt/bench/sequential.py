@@ -17,6 +17,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from edgeopt.bench.limits import lies
 from edgeopt.bench.report import Verdict
 from edgeopt.bench.stats import Interval, trimmed_interval
 
@@ -54,6 +55,8 @@ class Rules(msgspec.Struct, frozen=True):
     """A process that says nothing for so long while it runs a slice has hung."""
     load_patience_s: float | None = None
     """Likewise while it loads; None: by its backend and size, see `load_patience_s` of `contender`."""
+    limits: tuple[float, ...] = ()
+    """Speed-ups that somebody judges by: a contest goes on while one of them lies inside the interval."""
 
     @property
     def repeats(self) -> int:
@@ -81,6 +84,8 @@ class Decision(msgspec.Struct, frozen=True):
     looks: int
     torn: bool = False
     """Undisturbed slices and the median round do not agree, so the interval holds both."""
+    luck_percent: float = 0.0
+    """What the two may differ by for their whole life: there were too few fresh processes to average it out."""
 
 
 def leg_of(first_ms: Sequence[float], second_ms: Sequence[float], fresh: bool = True) -> Leg:
@@ -110,7 +115,10 @@ def decide(legs: Sequence[Leg], rules: Rules, last: bool = False) -> Decision | 
     widest = max(high, -low)
     proved = verdict in {"faster", "slower"} or widest < math.log1p(rules.at_most_percent / 100)
     at_most = 100 * (_exp(widest) - 1) if verdict == "no difference seen" and widest < math.log(10) else None
-    return Decision(last or (proved and rounds >= rules.rounds_least), verdict, speedup, at_most, looks, torn)
+    luck = _luck_percent(legs)
+    proved = proved and all(lies(speedup, limit, luck) != "across" for limit in rules.limits)
+    done = last or (proved and rounds >= rules.rounds_least)
+    return Decision(done, verdict, speedup, at_most, looks, torn, luck)
 
 
 def _torn(calm: _Ends, typical: _Ends, verdict: Verdict, same: float) -> bool:
@@ -126,9 +134,11 @@ def _torn(calm: _Ends, typical: _Ends, verdict: Verdict, same: float) -> bool:
 
 def _least(legs: Sequence[Leg], rules: Rules) -> float:
     """The smallest logarithm that is worth a verdict."""
-    fresh = sum(leg.fresh for leg in legs)
-    luck = 0.0 if fresh >= _FRESH_LEGS else LUCK_PERCENT
-    return math.log1p(max(rules.same_percent, luck) / 100)
+    return math.log1p(max(rules.same_percent, _luck_percent(legs)) / 100)
+
+
+def _luck_percent(legs: Sequence[Leg]) -> float:
+    return 0.0 if sum(leg.fresh for leg in legs) >= _FRESH_LEGS else LUCK_PERCENT
 
 
 def _verdict(count: int, middle: float, low: float, high: float, least: float) -> Verdict:

@@ -8,6 +8,7 @@ import typer
 
 from edgeopt import events
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.markdown import refuse_two_voices
 from edgeopt.errors import UsageError
 
 if TYPE_CHECKING:
@@ -70,8 +71,7 @@ def analyze(
     from edgeopt.analyzing.analyze import analyze as look
 
     def work(emit: events.Emit) -> "Analysis":
-        if json and markdown is not None:
-            raise UsageError("--json and --markdown exclude each other.", "Give one of them.")
+        refuse_two_voices(json, markdown is not None)
         if markdown is not None and not Path(markdown).absolute().parent.is_dir():
             raise UsageError(f"The folder of '{markdown}' does not exist.", "Make it first.")
         if profile_ops and no_run:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from edgeopt.cli import analyze_sections as sections
 from edgeopt.cli.analyze_sections import Section
 from edgeopt.cli.analyze_show import gain
+from edgeopt.cli.markdown import plain, table
 
 if TYPE_CHECKING:
     from edgeopt.graph.analysis import Analysis, Opportunity, OpTimes
@@ -25,7 +26,7 @@ def document(analysis: "Analysis", nodes: bool = False, weights: bool = False, l
         sections.weights(analysis, weights),
         sections.nodes(analysis) if nodes else None,
     ]
-    parts = [f"# {_plain(analysis.name)}", *(_section(each) for each in found if each is not None)]
+    parts = [f"# {plain(analysis.name)}", *(_section(each) for each in found if each is not None)]
     if looked:
         parts.append("## What could be done")
         parts += [_opportunity(each) for each in analysis.opportunities] or ["Nothing was found."]
@@ -33,23 +34,14 @@ def document(analysis: "Analysis", nodes: bool = False, weights: bool = False, l
     parts += [_section(covered)] if covered is not None else []
     parts += [_times(each) for each in analysis.op_times]
     if analysis.warnings:
-        parts.append("## Notes\n\n" + "\n".join(f"- {_plain(warning)}" for warning in analysis.warnings))
+        parts.append("## Notes\n\n" + "\n".join(f"- {plain(warning)}" for warning in analysis.warnings))
     return "\n\n".join(parts) + "\n"
 
 
 def _section(section: Section) -> str:
-    head = f"## {_plain(section.title)}\n\n" if section.title else ""
-    note = f"\n\n{_plain(section.note)}" if section.note else ""
-    return head + _table(section.columns, section.rows, section.right) + note
-
-
-def _table(columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...], right: frozenset[int]) -> str:
-    lines = [
-        "| " + " | ".join(_plain(name) for name in columns) + " |",
-        "|" + "|".join("---:" if place in right else "---" for place in range(len(columns))) + "|",
-        *("| " + " | ".join(_plain(cell) for cell in row) + " |" for row in rows),
-    ]
-    return "\n".join(lines)
+    head = f"## {plain(section.title)}\n\n" if section.title else ""
+    note = f"\n\n{plain(section.note)}" if section.note else ""
+    return head + table(section.columns, section.rows, section.right) + note
 
 
 def _opportunity(each: "Opportunity") -> str:
@@ -58,15 +50,15 @@ def _opportunity(each: "Opportunity") -> str:
     nodes = f" {len(each.nodes):,} nodes." if each.nodes else ""
     changes = "" if each.exact else " It changes the results."
     return (
-        f"### {_plain(each.title)}{told}\n\n{_plain(each.reason)}{nodes}{changes} "
-        f"Estimate: {_plain(each.basis)}.\n\n```\n{each.command}\n```"
+        f"### {plain(each.title)}{told}\n\n{plain(each.reason)}{nodes}{changes} "
+        f"Estimate: {plain(each.basis)}.\n\n```\n{each.command}\n```"
     )
 
 
 def _times(times: "OpTimes") -> str:
     head = f"## Time by node on {times.backend} {times.version}".rstrip()
     if times.reason:
-        return f"{head}\n\n{_plain(times.reason)}"
+        return f"{head}\n\n{plain(times.reason)}"
     rows = tuple(
         (
             row.operator,
@@ -82,12 +74,5 @@ def _times(times: "OpTimes") -> str:
         f"{sections.milliseconds(times.run_ms)} a run while profiling, {sections.milliseconds(times.kernels_ms)} "
         f"of it in kernels, {times.attributed_share:.1%} of that with nodes of the model behind it."
     )
-    table = _table(("kernel", "nodes", "time", "share", "bound by"), rows, frozenset({2, 3}))
-    return f"{head}\n\n{told}\n\n{table}"
-
-
-def _plain(text: str) -> str:
-    """Text of the model as it is: nothing in it becomes mark-up, and a table keeps its columns."""
-    for mark in "\\`*_[]<>|#":
-        text = text.replace(mark, f"\\{mark}")
-    return text.replace("\n", " ")
+    kernels = table(("kernel", "nodes", "time", "share", "bound by"), rows, frozenset({2, 3}))
+    return f"{head}\n\n{told}\n\n{kernels}"

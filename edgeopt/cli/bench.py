@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from edgeopt.cli import program
+from edgeopt.cli import limit_rows, program
 from edgeopt.cli.bench_compare import compare
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.markdown import failure_as_page, refuse_two_voices
 from edgeopt.errors import EXIT_BUG, EXIT_CANCELLED, EXIT_TERMINATED, exit_code_of
 from edgeopt.events import Log
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from edgeopt.bench.limits import Judgement
     from edgeopt.events import Emit, Event
     from edgeopt.measuring.bench import Report
     from edgeopt.measuring.request import Request
@@ -96,7 +98,21 @@ def measure(
     save: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Save the report, for edgeopt bench compare.")
     ] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print the result as Markdown.")] = False,
+    max_slowdown: Annotated[
+        str | None,
+        typer.Option(
+            metavar="2%", help="Fail (exit 4) when the first side is proved slower than another by more than this."
+        ),
+    ] = None,
+    min_speedup: Annotated[
+        str | None,
+        typer.Option(
+            metavar="1.1", help="Fail (exit 4) unless it is proved to be so many times as fast as each other."
+        ),
+    ] = None,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print a page in Markdown, such as a job's summary.")
+    ] = False,
     json: JsonFlag = False,
 ) -> None:
     """Measure a model, bundle, program or served model, alone or in turns with others.
@@ -105,6 +121,13 @@ def measure(
     --against whenever you want to know what is faster. A side is named
     FILE[@BACKEND[,option=value...]]; --against also takes a backend or options alone, and means the
     same model with those. Rounds stop when the answer is clear.
+
+    Limits can fail a build, by the interval and not by the middle. --max-slowdown 2% fails where all
+    of the interval says that the first side takes more than 1.02 times as long as another; where the
+    limit lies inside, it passes and says that it is undecided. --min-speedup 1.1 fails unless all of
+    the interval is at 1.1x or above, against each other side; 0.98 asks for proof that it is hardly
+    slower. Rounds go on until a limit is decided or time is up. What cannot be judged does not pass.
+    The result is printed in full first.
 
     \b
     Examples:
@@ -119,6 +142,7 @@ def measure(
       edgeopt bench model.onnx --sweep graph_level --runs 1000
       edgeopt bench model.onnx --sweep batch=1,2,4,8
       edgeopt bench --suite models/ --against openvino-cpu
+      edgeopt bench new.onnx --against old.onnx --max-slowdown 2% --markdown
       edgeopt bench --url http://127.0.0.1:8080/v2/models/NAME --data data.npz
       edgeopt bench model.onnx --trace run.json.gz --save run.json
       edgeopt bench compare monday.json tuesday.json       two saved runs: see compare --help
@@ -157,24 +181,37 @@ def measure(
         runs=runs,
         trace=trace,
         save=save,
+        max_slowdown=max_slowdown,
+        min_speedup=min_speedup,
     )
     if suite is not None:
         _suite(suite, request, markdown, json)
         return
 
-    code = 0
+    made: list[tuple[Report, bool]] = []
 
     def work(emit: "Emit") -> "Report":
-        nonlocal code
         from edgeopt.measuring.bench import bench
 
+        refuse_two_voices(json, markdown)
         unwritten: list[str] = []
-        report = bench(request, emit if json else without_info(emit), unwritten)
-        code = _exit_code(report) or (EXIT_BUG if unwritten else 0)
+        with failure_as_page(f"edgeopt bench: {subject or url or baseline_command}", markdown):
+            report = bench(request, emit if json else without_info(emit), unwritten)
+        made.append((report, bool(unwritten)))
         return report
 
     execute("bench", work, _markdown if markdown else _show, json)
-    if code:
+    report, unwritten = made[0]
+    _leave(report, _exit_code(report) or (EXIT_BUG if unwritten else 0), json)
+
+
+def _leave(report: "Report | SuiteReport", otherwise: int, json: bool) -> None:
+    """With 4 where a limit is not kept, which people are told once more."""
+    from edgeopt.measuring.limits import exit_code
+
+    judged: Judgement | None = getattr(report, "judgement", None)
+    limit_rows.tell_broken(judged, getattr(report, "measured_while", ""), json)
+    if code := exit_code(judged, otherwise):
         raise typer.Exit(code)
 
 
@@ -193,20 +230,21 @@ def _exit_code(report: "Report") -> int:
 
 def _suite(folder: Path, request: "Request", markdown: bool, json: bool) -> None:
     """Leaves with the exit code of the worst model, after all of them were told of."""
-    worst = 0
+    made: list[tuple[SuiteReport, bool]] = []
 
     def work(emit: "Emit") -> "SuiteReport":
-        nonlocal worst
         from edgeopt.measuring.bench import bench_suite
 
+        refuse_two_voices(json, markdown)
         unwritten: list[str] = []
-        found = bench_suite(folder, request, emit if json else without_info(emit), unwritten)
-        worst = found.exit_code or (EXIT_BUG if unwritten else 0)
+        with failure_as_page(f"edgeopt bench: {folder}", markdown):
+            found = bench_suite(folder, request, emit if json else without_info(emit), unwritten)
+        made.append((found, bool(unwritten)))
         return found
 
     execute("bench-suite", work, _markdown if markdown else _show, json)
-    if worst:
-        raise typer.Exit(worst)
+    found, unwritten = made[0]
+    _leave(found, found.exit_code or (EXIT_BUG if unwritten else 0), json)
 
 
 def without_info(emit: "Emit") -> "Emit":
@@ -224,12 +262,13 @@ def _show(report: "Report | SuiteReport", console: "Console") -> None:
     from edgeopt.cli.bench_show import show_report
 
     show_report(report, console)
+    limit_rows.show(getattr(report, "judgement", None), console)
 
 
 def _markdown(report: "Report | SuiteReport", console: "Console") -> None:
-    from edgeopt.cli.bench_show import show_markdown
+    from edgeopt.cli.bench_markdown import show_page
 
-    show_markdown(report, console)
+    show_page(report, console)
 
 
 class _MeasureUnlessCompare(TyperGroup):

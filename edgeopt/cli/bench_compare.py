@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from edgeopt.cli import limit_rows
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.markdown import failure_as_page, machine_line, plain, print_lines, refuse_two_voices, table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -13,10 +15,23 @@ if TYPE_CHECKING:
     from edgeopt.events import Emit
     from edgeopt.measuring.compare import RunsCompared
 
+_COLUMNS = ("", "before ms", "after ms", "speed-up", "after is")
+
 
 def compare(
     before: Annotated[Path, typer.Argument(metavar="A.json", help="The earlier run.", show_default=False)],
     after: Annotated[Path, typer.Argument(metavar="B.json", help="The later run.", show_default=False)],
+    max_slowdown: Annotated[
+        str | None,
+        typer.Option(metavar="2%", help="Fail (exit 4) when the first side is proved slower by more than this."),
+    ] = None,
+    min_speedup: Annotated[
+        str | None,
+        typer.Option(metavar="1.1", help="Fail (exit 4) unless it is proved to be so many times as fast."),
+    ] = None,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print a page in Markdown, such as a job's summary.")
+    ] = False,
     json: JsonFlag = False,
 ) -> None:
     """Compare two saved runs.
@@ -26,54 +41,109 @@ def compare(
     runs were not measured in turns, so their intervals take in what differs from run to run:
     measure with --against where you can.
 
+    Limits can fail a build. They are held to the first side: to how its ratio to each side that is in
+    both runs changed, else to its own time. --max-slowdown fails where all of the interval lies beyond
+    it, --min-speedup unless all of it lies above. What gets no verdict cannot be judged, and fails.
+
     \b
     Examples:
       edgeopt bench model.onnx --save monday.json
       edgeopt bench compare monday.json tuesday.json
+      edgeopt bench compare main.json mine.json --max-slowdown 5% --markdown
     """
+    made: list[RunsCompared] = []
 
     def work(_emit: "Emit") -> "RunsCompared":
         from edgeopt.measuring.compare import compare_runs
+        from edgeopt.measuring.limits import read_limits
         from edgeopt.measuring.saved import read_saved
 
-        return compare_runs(read_saved(before), read_saved(after), (str(before), str(after)))
+        refuse_two_voices(json, markdown)
+        limits = read_limits(max_slowdown, min_speedup)
+        with failure_as_page(f"edgeopt bench compare: {before} and {after}", markdown):
+            made.append(compare_runs(read_saved(before), read_saved(after), (str(before), str(after)), limits))
+        return made[0]
 
-    execute("bench-compare", work, show, json)
+    execute("bench-compare", work, _markdown if markdown else show, json)
+    from edgeopt.measuring.limits import exit_code
+
+    judged = made[0].judgement
+    limit_rows.tell_broken(judged, "", json)
+    if code := exit_code(judged):
+        raise typer.Exit(code)
 
 
 def show(found: "RunsCompared", console: "Console") -> None:
     """What differs between the runs, the sides, and how far the figures can be trusted."""
     # Not above: the records behind them bring numpy, and `edgeopt --help` is to be quick.
-    from edgeopt.cli.bench_rows import Rows, number
-    from edgeopt.cli.bench_show import print_line, table
+    from edgeopt.cli.bench_rows import Rows
+    from edgeopt.cli.bench_show import print_line
+    from edgeopt.cli.bench_show import table as terminal_table
 
     for line in found.differences:
         print_line(console, f"warning: {line}", style="yellow")
-    rows = [
+    console.print(terminal_table(Rows(_COLUMNS, _rows(found)), console.width))
+    for line in _ratio_lines(found):
+        print_line(console, line)
+    trust, *more = _trust_lines(found)
+    print_line(console, trust, bold=True)
+    for line in (*more, *_lonely_lines(found)):
+        print_line(console, line)
+    limit_rows.show(found.judgement, console)
+
+
+def _markdown(found: "RunsCompared", console: "Console") -> None:
+    """The same as a page: the verdict first."""
+    from edgeopt.cli.bench_markdown import limit_lines
+
+    trust, *more = _trust_lines(found)
+    lines = [f"## edgeopt bench compare: {plain(found.before)} and {plain(found.after)}", ""]
+    lines += limit_lines(found.judgement)
+    lines += [f"**{plain(trust)}**", "", table(["side", *_COLUMNS[1:]], _rows(found), right={1, 2, 3}), ""]
+    lines += [f"{plain(line)}  " for line in (*_ratio_lines(found), *more, *_lonely_lines(found))]
+    lines.append(machine_line(found.machine, found.versions))
+    lines += ["", *(f"> warning: {plain(line)}  " for line in found.differences)] if found.differences else []
+    print_lines(lines, console)
+
+
+def _rows(found: "RunsCompared") -> list[list[str]]:
+    from edgeopt.cli.bench_rows import number
+
+    return [
         [side.name, number(side.before_p50_ms), number(side.after_p50_ms), str(side.speedup), side.verdict]
         for side in found.sides
     ]
-    console.print(table(Rows(("", "before ms", "after ms", "speed-up", "after is"), rows), console.width))
+
+
+def _ratio_lines(found: "RunsCompared") -> list[str]:
+    """What each pair's ratio did from one run to the other."""
+    lines = []
     for ratio in found.ratios:
         line = (
             f"{ratio.first} against {ratio.second}, in turns: {ratio.before:.2f}x before, {ratio.after:.2f}x after"
         )
         change = f"changed by {ratio.change}, {ratio.verdict}" if ratio.verdict != "no verdict" else "no verdict"
-        print_line(console, f"{line}; {change}.")
+        lines.append(f"{line}; {change}.")
+    return lines
+
+
+def _trust_lines(found: "RunsCompared") -> list[str]:
+    """How far the figures can be trusted: one sentence, and what there is to add."""
+    from edgeopt.cli.bench_rows import number
+
     if found.no_verdict:
-        print_line(console, f"{found.no_verdict[0].upper()}{found.no_verdict[1:]}.", bold=True)
-    elif found.times_unjudged:
-        print_line(
-            console,
-            f"Not measured in turns: no verdict on a side's own time, because {found.times_unjudged}.",
-            bold=True,
-        )
-        if not found.ratios:
-            print_line(console, "Measure a baseline in every run (--against): its ratios can be compared.")
-    else:
-        trust = max(side.trust_above_percent for side in found.sides)
-        print_line(console, f"Not measured in turns; trust differences above {number(trust)} %.", bold=True)
-        print_line(console, "That takes in how far the stretches of each run lay apart, and how far it drifted.")
-    for names, run in ((found.only_before, found.before), (found.only_after, found.after)):
-        if names:
-            print_line(console, f"Only in {run}: {', '.join(names)}.")
+        return [f"{found.no_verdict[0].upper()}{found.no_verdict[1:]}."]
+    if found.times_unjudged:
+        said = f"Not measured in turns: no verdict on a side's own time, because {found.times_unjudged}."
+        hint = "Measure a baseline in every run (--against): its ratios can be compared."
+        return [said] if found.ratios else [said, hint]
+    trust = max(side.trust_above_percent for side in found.sides)
+    return [
+        f"Not measured in turns; trust differences above {number(trust)} %.",
+        "That takes in how far the stretches of each run lay apart, and how far it drifted.",
+    ]
+
+
+def _lonely_lines(found: "RunsCompared") -> list[str]:
+    both = ((found.only_before, found.before), (found.only_after, found.after))
+    return [f"Only in {run}: {', '.join(names)}." for names, run in both if names]

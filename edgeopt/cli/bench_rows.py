@@ -257,11 +257,3 @@ def number(value: float | None) -> str:
 
 def mebibytes(value: int | None) -> str:
     return number(None if value is None else value / _MIB)
-
-
-def markdown(rows: Rows) -> list[str]:
-    """A table for a page, the first column to the left and the figures to the right."""
-    head = "| " + " | ".join(title or "side" for title in rows.columns) + " |"
-    rule = "|" + "|".join("---" if k == 0 else "---:" for k in range(len(rows.columns))) + "|"
-    cells = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows.rows]
-    return [head, rule, *cells]

@@ -6,7 +6,6 @@ from edgeopt.cli.bench_rows import (
     Rows,
     circumstance_lines,
     fallback_lines,
-    markdown,
     settled_lines,
     sides_rows,
     verdict_lines,
@@ -48,22 +47,6 @@ def show_report(report: "Report | SuiteReport", console: "Console") -> None:
         bench_sweep.show_sweep(report, console)
 
 
-def show_markdown(report: "Report | SuiteReport", console: "Console") -> None:
-    """As Markdown: tables where there are some made for it, else what a terminal shows, as it stands."""
-    from edgeopt.bench.report import ContestReport
-    from edgeopt.cli import bench_suite
-    from edgeopt.measuring.suite import SuiteReport
-
-    if isinstance(report, ContestReport):
-        show_contest_markdown(report, console)
-    elif isinstance(report, SuiteReport):
-        bench_suite.show_suite_markdown(report, console)
-    else:
-        console.print("```", markup=False)
-        show_report(report, console)
-        console.print("```", markup=False)
-
-
 def show_contest(report: "ContestReport", console: "Console") -> None:
     """The sides, who is faster by how much, how it was measured, what to know."""
     rows = sides_rows(report)
@@ -81,21 +64,6 @@ def show_contest(report: "ContestReport", console: "Console") -> None:
         print_line(console, line)
     for line in warning_lines(report):
         print_line(console, f"warning: {line}", style="yellow")
-
-
-def show_contest_markdown(report: "ContestReport", console: "Console") -> None:
-    """The same as Markdown, for a page or a comment."""
-    lines = [*markdown(sides_rows(report)), ""]
-    lines += [f"**{line}**  " for line in verdict_lines(report)]
-    lines += ["", *(f"{line}  " for line in circumstance_lines(report))]
-    lines += [f"> warning: {line}" for line in warning_lines(report)]
-    print_lines(lines, console)
-
-
-def print_lines(lines: list[str], console: "Console") -> None:
-    """Lines as they are, never folded: for Markdown."""
-    for line in lines:
-        console.print(line, markup=False, soft_wrap=True)
 
 
 def table(rows: Rows, width: int) -> "Table":

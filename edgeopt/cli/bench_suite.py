@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 from edgeopt.bench.memory import net_bytes
-from edgeopt.cli.bench_rows import Rows, filled, load_ms, markdown, mebibytes, number, p99
-from edgeopt.cli.bench_show import print_line, print_lines, table
+from edgeopt.cli.bench_rows import Rows, filled, load_ms, mebibytes, number, p99
+from edgeopt.cli.bench_show import print_line, table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -77,9 +77,3 @@ def show_suite(report: "SuiteReport", console: "Console") -> None:
         print_line(console, f"{len(failures)} of {len(report.models)} did not run to the end:", style="yellow")
     for line in failures:
         print_line(console, line, style="yellow")
-
-
-def show_suite_markdown(report: "SuiteReport", console: "Console") -> None:
-    """The same as Markdown."""
-    lines = [*markdown(suite_rows(report)), "", *(f"**{line}**  " for line in mean_lines(report))]
-    print_lines([*lines, *(f"> {line}" for line in failure_lines(report))], console)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.markdown import refuse_two_voices
 from edgeopt.errors import UsageError
 
 if TYPE_CHECKING:
@@ -50,8 +51,7 @@ def ops(
     """
 
     def work(emit: "Emit") -> "Report":
-        if markdown and json:
-            raise UsageError("--markdown and --json exclude each other.", "Give one of them.")
+        refuse_two_voices(json, markdown)
         if model is not None and only:
             raise UsageError("MODEL already says which operators to try; --only does too.", "Give one of them.")
         names = tuple(name.strip() for name in (only or "").split(",") if name.strip())

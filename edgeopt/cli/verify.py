@@ -5,7 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgeopt.cli.console import JsonFlag, execute
+from edgeopt import events
+from edgeopt.cli.console import JsonFlag, execute, fail
+from edgeopt.cli.markdown import failure_as_page, machine_line, plain, print_lines, refuse_two_voices, table
+from edgeopt.errors import VerificationError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,6 +26,12 @@ def verify(
     model: Annotated[
         Path | None, typer.Option(help="The source model: is it still the one that the bundle was made from?")
     ] = None,
+    fail_on_stale: Annotated[
+        bool, typer.Option("--fail-on-stale", help="Leave with 6 where it is not proved for what is here now.")
+    ] = False,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print a page in Markdown, such as a job's summary.")
+    ] = False,
     json: JsonFlag = False,
 ) -> None:
     """Check a bundle: digests, signature, golden outputs, and the device that it was proved on.
@@ -30,50 +39,102 @@ def verify(
     \b
     Valid: all is as it was when it was proved. Stale: it works, but the device, a driver, a runtime
     or the source model is another than then; which, and how to refresh it, is said. Both leave
-    with 0. Broken: 3 where its files are damaged or not signed by a key that was given, 6 where it
-    gives other results than when it was made.
+    with 0; with --fail-on-stale a stale one leaves with 6, and so does one that was planned for a
+    device and never proved on it. Broken: 3 where its files are damaged or not signed by a key that
+    was given, 6 where it gives other results than when it was made.
 
     \b
     Examples:
       edgeopt verify model.edgeopt
       edgeopt verify model.edgeopt --trust release-key.pub
       edgeopt verify model.edgeopt --model model.onnx
+      edgeopt verify model.edgeopt --fail-on-stale --markdown
       edgeopt verify model.edgeopt --json | jq .data.status
     """
+    made: list[Check] = []
 
     def work(emit: "Emit") -> "Check":
         from edgeopt.bundle.sign import load_public_key
         from edgeopt.runtime.check import check
 
-        return check(bundle, emit, [load_public_key(file) for file in trust or ()], model)
+        refuse_two_voices(json, markdown)
+        with failure_as_page(f"edgeopt verify: {bundle}", markdown):
+            made.append(check(bundle, emit, [load_public_key(file) for file in trust or ()], model))
+        return made[0]
 
-    execute("verify", work, show, json)
+    execute("verify", work, _markdown if markdown else show, json)
+    error = stale(made[0]) if fail_on_stale else None
+    if error is None:
+        return
+    if not json:  # programs read `status` in the result, which is the last line
+        fail(events.Error(error.code, error.message, error.hint), json)
+    raise typer.Exit(error.exit_code)
+
+
+def stale(result: "Check") -> VerificationError | None:
+    """Why nothing is proved of its speed here, as `--fail-on-stale` has it."""
+    name = Path(result.bundle).name
+    if result.predicted:
+        return VerificationError(f"'{name}' was never proved: {result.evidence}")
+    if not result.changes:
+        return None
+    changed = "; ".join(f"{each.part}: {each.then} -> {each.now}" for each in result.changes)
+    why = f"'{name}' is stale, because this changed since it was proved: {changed.rstrip('.')}."
+    return VerificationError(why, result.refresh)
 
 
 def show(result: "Check", console: "Console") -> None:
-    from edgeopt.graph.accuracy import decibels
-
     console.print(f"{result.bundle}: all {result.files} files are as they were written.", markup=False)
     console.print(_signature(result), markup=False)
-    console.print(
-        f"Golden samples: {decibels(result.accuracy_db)} against {result.held_against} "
-        f"(at least {result.floor_db:.1f} dB is needed).",
-        markup=False,
-    )
+    console.print(f"Golden samples: {_golden(result)}.", markup=False)
     if result.processing:
         console.print(result.processing, markup=False)
     if result.evidence:
         console.print(result.evidence, markup=False)
     if result.predicted:
         return
+    console.print(_verdict(result), markup=False)
     if not result.changes:
-        console.print("Valid: proved on a device like this one.")
         return
-    parts = ", ".join(each.part for each in result.changes)
-    console.print(f"Stale: {parts} changed since it was proved, so its speed is not proved here.", markup=False)
     for each in result.changes:
         console.print(f"  {each.part}: {each.then}  ->  {each.now}", markup=False)
     console.print(result.refresh, markup=False)
+
+
+def _markdown(result: "Check", console: "Console") -> None:
+    """The same as a page: the verdict first."""
+    from edgeopt.bundle.facts import machine_of
+    from edgeopt.hw.probe import probe
+
+    rows = [
+        ["files", f"all {result.files} are as they were written"],
+        ["signature", _signature(result)],
+        ["golden samples", _golden(result)],
+    ]
+    rows += [["pre- and post-processing", result.processing]] if result.processing else []
+    rows += [["evidence", result.evidence]] if result.evidence and not result.predicted else []
+    lines = [f"## edgeopt verify: {plain(Path(result.bundle).name)}", "", f"**{plain(_verdict(result))}**", ""]
+    lines += [table(("checked", "found"), rows), ""]
+    if result.changes:
+        changed = [[each.part, each.then, each.now] for each in result.changes]
+        lines += [table(("changed", "when it was proved", "here"), changed), "", plain(result.refresh), ""]
+    print_lines([*lines, machine_line(machine_of(probe()))], console)
+
+
+def _verdict(result: "Check") -> str:
+    if result.predicted:
+        return result.evidence
+    if not result.changes:
+        return "Valid: proved on a device like this one."
+    parts = ", ".join(each.part for each in result.changes)
+    return f"Stale: {parts} changed since it was proved, so its speed is not proved here."
+
+
+def _golden(result: "Check") -> str:
+    from edgeopt.graph.accuracy import decibels
+
+    needed = f"at least {result.floor_db:.1f} dB is needed"
+    return f"{decibels(result.accuracy_db)} against {result.held_against} ({needed})"
 
 
 def _signature(result: "Check") -> str:

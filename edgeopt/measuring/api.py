@@ -39,6 +39,8 @@ class Wishes(TypedDict, total=False):
     time_limit_s: float | None
     trace: str | Path | None
     save: str | Path | None
+    max_slowdown: float | str | None
+    min_speedup: float | str | None
     emit: Emit
 
 
@@ -109,6 +111,8 @@ def bench(  # noqa: PLR0913 - all but the first are optional and given by name
     runs: int | None = None,
     trace: str | Path | None = None,
     save: str | Path | None = None,
+    max_slowdown: float | str | None = None,
+    min_speedup: float | str | None = None,
     emit: Emit = ignore,
 ) -> Report:
     """Measures a model, bundle, program or served model, alone or in turns with others.
@@ -118,6 +122,8 @@ def bench(  # noqa: PLR0913 - all but the first are optional and given by name
     `data` is a file, a folder, arrays by input name with samples along the first axis, or any iterable of feeds;
     without it a bundle's golden inputs, or generated ones. `duty`, `concurrency`, `processes` and `sweep` measure
     something else than runs in turns, and each gives a report of its own kind: see docs/measuring.md.
+    `max_slowdown` (0.02 or "2%") and `min_speedup` (1.1 or "1.1x") are limits; `report.judgement.passed` says
+    whether the intervals keep to them.
     """
     with workspace(WORK) as folder:
         settings = Settings(
@@ -147,6 +153,8 @@ def bench(  # noqa: PLR0913 - all but the first are optional and given by name
             runs=runs,
             trace=None if trace is None else Path(trace),
             save=None if save is None else Path(save),
+            max_slowdown=None if max_slowdown is None else str(max_slowdown),
+            min_speedup=None if min_speedup is None else str(min_speedup),
         )
         return measure(request, emit)
 

@@ -33,11 +33,13 @@ from edgeopt.bench.instruments.energy import EnergyMeter
 from edgeopt.bench.instruments.machine_state import StateSampler
 from edgeopt.bench.report import ContestReport
 from edgeopt.bench.sequential import Rules
+from edgeopt.bundle.facts import machine_of
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Event, Log, Progress
 from edgeopt.hw.device import Unavailable, fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.measuring.counting import not_counted
+from edgeopt.measuring.limits import Judged, judge, refuse_without_verdict
 from edgeopt.measuring.places import with_times
 from edgeopt.measuring.request import Request, check, levels, sides_of
 from edgeopt.measuring.saved import check_place, save
@@ -61,12 +63,16 @@ def bench(request: Request, emit: Emit, unwritten: list[str] | None = None) -> R
     """
     check(request)
     _check_places(request)
+    limits = request.limits
     named = sides_of(request)
+    refuse_without_verdict(limits, len(named), request.duty, request.sweep is not None)
     with workspace() as folder:
         prepared = prepare(named, request.settings, folder, emit)
         if request.settings.strict:
             refuse_fallback(prepared.sides, folder, emit, request.settings.load_timeout_s)
-        report = _measured(request, prepared, folder, emit)
+        report = _on_this_device(_measured(request, prepared, folder, emit))
+    if limits.least and isinstance(report, Judged):
+        report = msgspec.structs.replace(report, judgement=judge(report, limits))
     failed = unwritten if unwritten is not None else []
     if request.trace is not None and isinstance(report, ContestReport):
         contest_report, trace = report, request.trace
@@ -76,6 +82,14 @@ def bench(request: Request, emit: Emit, unwritten: list[str] | None = None) -> R
     if request.save is not None:
         place, saved = request.save, report
         _write(lambda: save(saved, place), place, "report", emit, failed)
+    return report
+
+
+def _on_this_device(report: Report) -> Report:
+    device = probe()
+    report = msgspec.structs.replace(report, machine=machine_of(device))
+    if isinstance(report, ContestReport):
+        return msgspec.structs.replace(report, device=fingerprint(device))
     return report
 
 
@@ -92,6 +106,7 @@ def bench_suite(folder: Path, request: Request, emit: Emit, unwritten: list[str]
     """Every model of a folder, in turns with what it is measured against; `unwritten` as above."""
     check(request)
     _check_places(request)
+    refuse_without_verdict(request.limits, 1 + len(request.against), "steady", sweep=False)
     if request.duty != "steady" or request.concurrency or request.processes or request.sweep or request.trace:
         raise UsageError("--suite measures in turns only.", "Leave out --duty, --sweep, --trace and the like.")
     plain = replace(request, save=None)
@@ -159,6 +174,7 @@ def _sweep(request: Request, prepared: Prepared, host: LocalHost, emit: Emit) ->
 
 def _rules(request: Request) -> Rules:
     rules = _with(Rules(), "load_patience_s", request.settings.load_timeout_s)
+    rules = msgspec.structs.replace(rules, limits=tuple(least for _, least in request.limits.least))
     return _with(_with(rules, "rounds_most", request.rounds), "time_limit_s", request.time_limit_s)
 
 
@@ -171,7 +187,6 @@ def _contest(request: Request, prepared: Prepared, host: LocalHost, emit: Emit) 
     return msgspec.structs.replace(
         report,
         data=prepared.inputs.words,
-        device=fingerprint(probe()),
         versions=_versions(sides),
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
         warnings=report.warnings + (not_counted(report.sides) if request.settings.counters else ()),

@@ -13,9 +13,11 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from edgeopt.bench.limits import Judgement, Limits
 from edgeopt.bench.report import ContestReport, SideReport
 from edgeopt.bench.stats import SAME, Interval
 from edgeopt.errors import InputError
+from edgeopt.measuring.compare_limits import judge_runs
 
 _NORMAL_95 = 1.96
 _BLOCKS = 8
@@ -61,9 +63,17 @@ class RunsCompared(msgspec.Struct, frozen=True):
     """Why the sides' own times get no verdict, although ratios may, as the end of a sentence."""
     only_before: tuple[str, ...] = ()
     only_after: tuple[str, ...] = ()
+    machine: dict[str, str] = {}
+    """Of the later run, in words."""
+    versions: dict[str, str] = {}
+    """Likewise."""
+    judgement: Judgement | None = None
+    """What the limits say that were asked for."""
 
 
-def compare_runs(before: ContestReport, after: ContestReport, names: tuple[str, str]) -> RunsCompared:
+def compare_runs(
+    before: ContestReport, after: ContestReport, names: tuple[str, str], limits: Limits | None = None
+) -> RunsCompared:
     """The sides of the same name; raises InputError where there is none."""
     ours, theirs = ({s.name: s for s in run.sides if s.figures and s.slices} for run in (before, after))
     shared = [name for name in ours if name in theirs]
@@ -74,7 +84,7 @@ def compare_runs(before: ContestReport, after: ContestReport, names: tuple[str, 
         )
     differences, no_verdict = _differences(before, after)
     unjudged = _times_unjudged(before, after)
-    return RunsCompared(
+    found = RunsCompared(
         before=names[0],
         after=names[1],
         sides=tuple(_side_change(ours[n], theirs[n], bool(no_verdict or unjudged)) for n in shared),
@@ -88,7 +98,12 @@ def compare_runs(before: ContestReport, after: ContestReport, names: tuple[str, 
         times_unjudged=unjudged,
         only_before=tuple(n for n in ours if n not in theirs),
         only_after=tuple(n for n in theirs if n not in ours),
+        machine=after.machine,
+        versions=after.versions,
     )
+    if limits is None or not limits.least:
+        return found
+    return msgspec.structs.replace(found, judgement=judge_runs(before, after, found, limits))
 
 
 def _differences(before: ContestReport, after: ContestReport) -> tuple[tuple[str, ...], str]:

@@ -4,7 +4,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
+from edgeopt.bench.limits import Limits
 from edgeopt.errors import UsageError
+from edgeopt.measuring.limits import read_limits
 from edgeopt.measuring.naming import Named, address, first_side, other_side, program, read_options
 from edgeopt.measuring.sides import Settings
 
@@ -34,6 +36,13 @@ class Request:
     runs: int | None = None
     trace: Path | None = None
     save: Path | None = None
+    max_slowdown: str | None = None
+    min_speedup: str | None = None
+
+    @property
+    def limits(self) -> Limits:
+        """Raises UsageError for what is no limit."""
+        return read_limits(self.max_slowdown, self.min_speedup)
 
 
 def sides_of(request: Request) -> list[Named]:

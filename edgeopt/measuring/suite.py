@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.backends import BACKENDS
+from edgeopt.bench.limits import Check, Judgement, judgement
 from edgeopt.bench.report import Comparison, ContestReport
 from edgeopt.bench.stats import Interval
 from edgeopt.bundle.read import is_bundle
@@ -22,6 +23,7 @@ from edgeopt.errors import (
     said_by,
 )
 from edgeopt.events import Emit, Progress
+from edgeopt.measuring.limits import check_of, exit_code
 from edgeopt.measuring.request import Request
 
 Measure = Callable[[Request, Emit], ContestReport]
@@ -58,6 +60,8 @@ class SuiteReport(msgspec.Struct, frozen=True):
     """Over the models that could be compared."""
     exit_code: int = 0
     """The worst of all models: what the command leaves with."""
+    judgement: Judgement | None = None
+    """Of all models, each held to the limits by itself."""
 
 
 def suite(folder: Path, request: Request, measure: Measure, emit: Emit) -> SuiteReport:
@@ -89,8 +93,9 @@ def suite(folder: Path, request: Request, measure: Measure, emit: Emit) -> Suite
             for path in found[len(rows) :]
         ]
     means = [mean for place, text in enumerate(request.against) if (mean := _mean(rows, place, text))]
-    worst = max(row.exit_code for row in rows)
-    return SuiteReport(str(folder), tuple(rows), request.against, tuple(means), worst)
+    judged = _judged(rows, request)
+    worst = exit_code(judged, max(row.exit_code for row in rows))
+    return SuiteReport(str(folder), tuple(rows), request.against, tuple(means), worst, judged)
 
 
 def models_in(folder: Path) -> list[Path]:
@@ -136,8 +141,28 @@ def _row(path: Path, request: Request, measure: Measure, emit: Emit) -> SuiteRow
         return SuiteRow(path.name, None, words, hint, EXIT_BUG)
     fallen = next((side for side in report.sides if side.failure), None)
     if fallen is not None:
-        return SuiteRow(path.name, report, f"{fallen.name}: {fallen.failure}", exit_code=1)
-    return SuiteRow(path.name, report)
+        code = exit_code(report.judgement, 1)
+        return SuiteRow(path.name, report, f"{fallen.name}: {fallen.failure}", exit_code=code)
+    return SuiteRow(path.name, report, exit_code=exit_code(report.judgement))
+
+
+def _judged(rows: list[SuiteRow], request: Request) -> Judgement | None:
+    """Every model's own checks; one that was not measured passes none."""
+    limits = request.limits
+    if not limits.least:
+        return None
+    checks: list[Check] = []
+    for row in rows:
+        if row.report is not None and row.report.judgement is not None:
+            checks += row.report.judgement.checks
+            continue
+        why = row.failure.rstrip(".") or "it was not measured"
+        checks += [
+            check_of(limits, name, least, (row.name, f"itself with {text}"), why)
+            for text in request.against
+            for name, least in limits.least
+        ]
+    return judgement(limits, tuple(checks))
 
 
 def _mean(rows: list[SuiteRow], place: int, text: str) -> SuiteMean | None:

@@ -63,6 +63,8 @@ class SweepReport(msgspec.Struct, frozen=True):
     measured_while: str = ""
     data: str = ""
     warnings: tuple[str, ...] = ()
+    machine: dict[str, str] = {}
+    """The device in words."""
     duty: Literal["sweep"] = "sweep"
     schema: int = SCHEMA
 

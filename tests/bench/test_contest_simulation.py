@@ -13,12 +13,17 @@ CONTESTS = 1000
 
 
 @pytest.fixture(scope="module")
-def simulated():
-    """What so many contests said: of a difference, and of one that the median round may not share."""
+def script():
     spec = importlib.util.spec_from_file_location("contest_simulation", SCRIPT)
-    script = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = script
-    spec.loader.exec_module(script)
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = loaded
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def simulated(script):
+    """What so many contests said: of a difference, and of one that the median round may not share."""
     rules = Rules()
     models = script.sources(script.NOISE, rules)
     each = -(-CONTESTS // len(models))
@@ -55,3 +60,17 @@ def test_the_slower_side_is_hardly_ever_called_faster(found, percent):
 def test_a_side_that_jumps_between_two_speeds_gets_no_clear_answer(simulated, calm, typical):
     """Neither a direction that most rounds contradict, nor a limit below what they show."""
     assert simulated(calm, typical).wrong <= 50
+
+
+def test_a_limit_is_hardly_ever_broken_by_a_side_that_keeps_to_it(script):
+    models = script.sources(script.NOISE, Rules())
+    limit = script.Limits(0.02)
+    equal, at_the_limit, beyond = (
+        [script.judge(m, percent, limit, 40, Rules()) for m in models] for percent in (0.0, 2.0, 5.0)
+    )
+    assert sum(each.broken for each in equal) == 0
+    contests = sum(each.contests for each in at_the_limit)
+    assert sum(each.broken for each in at_the_limit) <= 0.03 * contests
+    assert sum(each.held for each in at_the_limit) <= 0.03 * contests
+    assert sum(each.broken for each in beyond) >= 0.85 * contests
+    assert sum(each.held for each in beyond) == 0

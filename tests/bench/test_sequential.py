@@ -154,3 +154,22 @@ def test_all_looks_together_err_no_more_often_than_they_may():
         wrong += any(found.verdict in {"faster", "slower"} for found in said)
     # Three standard errors above the 40 of 2,000 that are allowed.
     assert wrong <= 59
+
+
+def test_a_limit_that_lies_inside_the_interval_keeps_the_contest_going():
+    """Slower by 3 %, which is clear at once; whether by more than 2 % is not."""
+    few, more = legs(3, -3, scatter=0.003), legs(19, -3, scatter=0.003)
+    limits = (1 / 1.02,)
+    assert decide(few, Rules()).done
+    found = decide(few, Rules(limits=limits))
+    assert (found.done, found.verdict) == (False, "slower")
+    assert found.speedup.low < limits[0] < found.speedup.high
+    assert decide(few, Rules(limits=limits), last=True).done
+    found = decide(more, Rules(limits=limits))
+    assert found.done
+    assert found.speedup.high < limits[0]
+
+
+def test_a_decision_says_how_much_may_be_the_luck_of_its_processes():
+    assert decide(legs(4, 10), Rules()).luck_percent == 0
+    assert decide(legs(4, 10, fresh=False), Rules()).luck_percent == LUCK_PERCENT

@@ -82,7 +82,7 @@ def test_a_suite_has_a_row_a_model_and_the_exit_code_of_the_worst(edgeopt, null_
     [
         (["--suite", "nowhere"], 3, "no folder 'nowhere'"),
         (["--suite", "."], 2, "brings its own models"),
-        (["--markdown", "--backend", "openvino-cup"], 2, "no backend 'openvino-cup'"),
+        (["--counters", "--backend", "openvino-cup"], 2, "no backend 'openvino-cup'"),
         (["--save", "nowhere/run.json"], 2, "does not exist"),
         (["--sweep", "nothing"], 2, "nothing"),
         (["--duty", "paced"], 2, "needs a rate"),
@@ -119,7 +119,9 @@ def test_every_duty_has_its_own_table(edgeopt, null_model, null_data, more, says
     )
     assert code == 0, err
     assert says in out
-    assert out.startswith("```")
+    assert out.startswith("## edgeopt bench: model.null.json (")
+    assert "\n```\n" in out
+    assert "\nMachine: Linux" in out
 
 
 def test_a_side_that_does_not_finish_is_told_and_ends_with_1(edgeopt, null_model, null_data):

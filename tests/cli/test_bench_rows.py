@@ -7,8 +7,8 @@ from edgeopt.backends.base import Placement
 from edgeopt.bench.messages import Memory
 from edgeopt.bench.report import Comparison, ContestReport, Energy, Figures, SideReport, Slice
 from edgeopt.bench.stats import Interval
-from edgeopt.cli.bench_rows import Rows, markdown, number, said, sides_rows
-from edgeopt.cli.bench_show import show_contest, show_contest_markdown, table
+from edgeopt.cli.bench_rows import Rows, number, said
+from edgeopt.cli.bench_show import show_contest, table
 
 MIB = 2**20
 
@@ -162,15 +162,6 @@ def test_several_comparisons_are_drawn():
     found = [Comparison("a.onnx", s.name, REPORT.comparisons[0].speedup, "faster") for s in sides[1:]]
     assert "against c.onnx" in shown(ContestReport(tuple(sides), tuple(found)))
     assert "against" not in shown(REPORT)
-
-
-def test_markdown_is_a_table_that_pages_show():
-    text = shown(REPORT, 80, show_contest_markdown)
-    assert text.splitlines()[0].startswith("| side | p50 ms | p90 ms |")
-    assert text.splitlines()[1] == "|---|" + "---:|" * 8
-    assert "**a.onnx is faster than b.onnx: 1.42x [1.38 1.46], 18 rounds.**" in text
-    rows = sides_rows(ContestReport((side("a|b"),)))
-    assert markdown(rows)[2].startswith("| a\\|b |")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 import edgeopt
 import edgeopt.bench.stats
+from edgeopt.bench.limits import Limits
 from edgeopt.errors import UsageError
 from edgeopt.measuring.api import bench
 from edgeopt.measuring.saved import read_saved
@@ -47,3 +48,16 @@ def test_wrong_wishes_are_said_before_anything_runs(tmp_path):
     (tmp_path / "m.null.json").write_text(json.dumps({}))
     with pytest.raises(UsageError, match="needs a rate"):
         edgeopt.bench(tmp_path / "m.null.json", duty="paced")
+
+
+def test_limits_are_judged_and_nothing_is_raised(null_model):
+    feeds = [{"x": np.full((1, 8), k, np.float32)} for k in range(3)]
+    report = edgeopt.bench(
+        null_model("slow", latency_ms=4), against=null_model("fast", latency_ms=1), data=feeds,
+        max_slowdown=0.02, min_speedup="1.1x",
+    )  # fmt: skip
+    assert report.judgement.limits == Limits(0.02, 1.1)
+    assert [each.state for each in report.judgement.checks] == ["broken", "broken"]
+    assert not report.judgement.passed
+    with pytest.raises(UsageError, match="only one side"):
+        edgeopt.bench(null_model("slow"), max_slowdown=0.02)

@@ -8,10 +8,11 @@ from edgeopt.bundle.facts import machine_of
 from edgeopt.bundle.manifest import write_manifest
 from edgeopt.bundle.read import read_bundle
 from edgeopt.cli.main import run
+from edgeopt.cli.verify import stale
 from edgeopt.errors import BundleError, VerificationError
 from edgeopt.events import ignore
 from edgeopt.hw.probe import probe
-from edgeopt.runtime.check import check
+from edgeopt.runtime.check import Check, check
 
 
 @pytest.fixture
@@ -125,3 +126,47 @@ def test_the_command_leaves_with_3_when_it_is_damaged(bundle, capsys):
     (bundle / "model/conv.onnx").write_bytes(b"")
     assert run(["verify", str(bundle)]) == 3
     assert "damaged: model/conv.onnx" in capsys.readouterr().err
+
+
+def test_a_build_can_fail_where_a_bundle_is_stale(bundle, change_deployment, device_fingerprint, capsys):
+    assert run(["verify", str(bundle), "--fail-on-stale"]) == 0
+    machine = {"memory": "1 [GiB]"}
+    change_deployment(bundle, device={**device_fingerprint, "memory": "0" * 64}, machine=machine)
+    capsys.readouterr()
+    assert run(["verify", str(bundle), "--fail-on-stale"]) == 6
+    said = capsys.readouterr()
+    assert "Stale: memory changed" in said.out
+    assert "'conv.edgeopt' is stale, because this changed since it was proved: memory: 1 [GiB] -> " in said.err
+    assert "edgeopt replay" in said.err
+    assert run(["verify", str(bundle), "--fail-on-stale", "--json"]) == 6
+    said = capsys.readouterr()
+    last = json.loads(said.out.splitlines()[-1])
+    assert (last["event"], last["data"]["status"], said.err) == ("result", "stale", "")
+
+
+def test_a_bundle_that_was_never_proved_is_as_good_as_stale():
+    planned = Check("plan.edgeopt", 6, 90.0, 30.0, (), predicted=True, evidence="Predicted for a board.")
+    assert stale(planned).message == "'plan.edgeopt' was never proved: Predicted for a board."
+    assert stale(Check("b.edgeopt", 6, 90.0, 30.0, ())) is None
+
+
+def test_a_page_says_that_a_bundle_is_broken(answers_differently, capsys):
+    assert run(["verify", str(answers_differently), "--markdown"]) == 6
+    out = capsys.readouterr().out
+    assert out.startswith("## edgeopt verify: ")
+    assert "**Failed: The bundle 'conv.edgeopt'" in out
+
+
+def test_a_page_of_what_was_checked(bundle, change_deployment, device_fingerprint, capsys):
+    assert run(["verify", str(bundle), "--markdown"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("## edgeopt verify: conv.edgeopt\n\n**Valid: proved on a device like this one.**\n")
+    assert "| files | all 6 are as they were written |" in out
+    assert "\nMachine: Linux" in out
+    machine = {"memory": "1 [GiB]"}
+    change_deployment(bundle, device={**device_fingerprint, "memory": "0" * 64}, machine=machine)
+    assert run(["verify", str(bundle), "--markdown", "--fail-on-stale"]) == 6
+    out = capsys.readouterr().out
+    assert "**Stale: memory changed since it was proved, so its speed is not proved here.**" in out
+    assert "| memory | 1 \\[GiB\\] | " in out
+    assert run(["verify", str(bundle), "--markdown", "--json"]) == 2

@@ -31,7 +31,8 @@ def compared(
     ratio = sign_interval(paired_ratios(theirs_ms[:rounds], mine_ms[:rounds]), 1 - ERROR)
     said = _verdict(ratio, least)
     at_most = 100 * (max(ratio.high, 1 / max(ratio.low, 1e-9)) - 1) if said == "no difference seen" else None
-    return Comparison(name, other, ratio, said, at_most, error=ERROR)
+    luck_percent = 0.0 if least <= SAME else round(100 * (least - 1), 3)
+    return Comparison(name, other, ratio, said, at_most, error=ERROR, luck_percent=luck_percent)
 
 
 def _verdict(ratio: Interval, least: float) -> Verdict:

@@ -4,6 +4,7 @@ from typing import Literal
 
 import msgspec
 
+from edgeopt.bench.limits import Judgement
 from edgeopt.bench.report import SCHEMA, Comparison, Energy
 from edgeopt.bench.stats import Interval
 
@@ -83,6 +84,10 @@ class ColdReport(msgspec.Struct, frozen=True):
     """A sentence on the state of the device."""
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
+    machine: dict[str, str] = {}
+    """The device in words."""
+    judgement: Judgement | None = None
+    """What the limits say that were asked for."""
     duty: Literal["cold"] = "cold"
     schema: int = SCHEMA
 
@@ -121,6 +126,10 @@ class PacedReport(msgspec.Struct, frozen=True):
     """A sentence on the state of the device."""
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
+    machine: dict[str, str] = {}
+    """The device in words."""
+    judgement: Judgement | None = None
+    """What the limits say that were asked for."""
     duty: Literal["paced"] = "paced"
     schema: int = SCHEMA
 
@@ -176,6 +185,8 @@ class SustainedReport(msgspec.Struct, frozen=True):
     """What ended it early: Ctrl-C or SIGTERM; what there was by then is kept."""
     seconds: float = 0.0
     warnings: tuple[str, ...] = ()
+    machine: dict[str, str] = {}
+    """The device in words."""
     duty: Literal["sustained"] = "sustained"
     schema: int = SCHEMA
 
@@ -213,5 +224,9 @@ class ConcurrencyReport(msgspec.Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     """By throughput, of the first side with each other one, each as it does most."""
+    machine: dict[str, str] = {}
+    """The device in words."""
+    judgement: Judgement | None = None
+    """What the limits say that were asked for."""
     duty: Literal["concurrent"] = "concurrent"
     schema: int = SCHEMA

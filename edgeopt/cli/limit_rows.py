@@ -1,0 +1,77 @@
+"""How limits that were held to a measurement are shown, in a terminal and on a page."""
+
+from typing import TYPE_CHECKING
+
+from edgeopt import events
+from edgeopt.cli.console import fail
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from edgeopt.bench.limits import Check, Judgement
+
+# So many sentences are read; of a suite's hundred only those that tell of trouble.
+_FEW = 8
+_COLUMNS = ("limit", "against", "speed-up", "interval", "least allowed", "verdict")
+
+
+def headline(judged: "Judgement") -> str:
+    """The verdict on all limits in one sentence."""
+    from edgeopt.measuring.limits import broken
+
+    failed = broken(judged)
+    if failed is not None:
+        return failed.message
+    undecided = sum(each.state == "undecided" for each in judged.checks)
+    if undecided and len(judged.checks) == 1:
+        return "The limit is not broken, but could not be decided either."
+    if undecided:
+        return f"No limit is broken, but {undecided} of {len(judged.checks)} could not be decided."
+    return "The limit holds." if len(judged.checks) == 1 else "All limits hold."
+
+
+def rows(judged: "Judgement") -> list[list[str]]:
+    return [_row(judged, each) for each in judged.checks]
+
+
+def _row(judged: "Judgement", each: "Check") -> list[str]:
+    ratio = each.speedup
+    return [
+        judged.limits.written(each.limit),
+        f"{each.second}, by {each.measured}" if each.measured else each.second,
+        "" if ratio is None else f"{ratio.median:.3f}x",
+        "" if ratio is None else f"{100 * ratio.confidence:.4g} %: {ratio.low:.3f} to {ratio.high:.3f}",
+        f"{each.least:.3f}x",
+        each.state if each.passed or each.state != "undecided" else "not proved",
+    ]
+
+
+def as_markdown(judged: "Judgement") -> list[str]:
+    """A table of all checks, and why those that were not judged were not."""
+    from edgeopt.cli.markdown import plain, table
+
+    why = [f"{plain(each.sentence)}  " for each in judged.checks if each.state in {"undecided", "not judged"}]
+    return [table(_COLUMNS, rows(judged), right={2, 3, 4}), "", *why, *([""] if why else [])]
+
+
+def show(judged: "Judgement | None", console: "Console") -> None:
+    """A sentence for each; where there are many, for those that do not simply hold."""
+    from edgeopt.cli.bench_show import print_line
+
+    if judged is None:
+        return
+    console.print()
+    told = [each for each in judged.checks if len(judged.checks) <= _FEW or each.state != "held"]
+    for each in told:
+        print_line(console, each.sentence, bold=True)
+    if len(told) < len(judged.checks):
+        print_line(console, f"{len(judged.checks) - len(told)} of {len(judged.checks)} limits hold.")
+
+
+def tell_broken(judged: "Judgement | None", hint: str, json: bool) -> None:
+    """For people, on stderr: the result may have gone into a page. Programs read it in the result."""
+    from edgeopt.measuring.limits import broken
+
+    error = broken(judged, hint)
+    if error is not None and not json:
+        fail(events.Error(error.code, error.message, error.hint), json)

@@ -1,0 +1,187 @@
+"""Limits that can fail a build: how they are written, where they make sense, what a measurement says of them."""
+
+import math
+import re
+from collections.abc import Sequence
+
+from edgeopt.bench.duties.records import ColdReport, ConcurrencyReport, PacedReport
+from edgeopt.bench.limits import Check, Judgement, LimitName, Limits, State, judgement, known, lies
+from edgeopt.bench.report import Comparison, ContestReport
+from edgeopt.bench.stats import Interval
+from edgeopt.errors import EXIT_CANCELLED, ConstraintError, UsageError
+
+Judged = ContestReport | ColdReport | PacedReport | ConcurrencyReport
+"""The reports that hold sides against the first one."""
+
+_NUMBER = r"(?P<number>\d+\.?\d*(e-?\d+)?|\.\d+)"
+_SLOWDOWN = re.compile(rf"{_NUMBER}(?P<percent> ?%)?")
+_SPEEDUP = re.compile(rf"{_NUMBER} ?x?")
+# Below this, `0.1` was meant to say ten per cent faster, and would let everything pass.
+_LEAST_SPEEDUP = 0.5
+_ADVICE = "more rounds may tell"
+_MEASURED = {
+    "cold": "the time to the first answer",
+    "paced": "the median at this rate",
+    "concurrent": "runs a second",
+}
+
+
+def read_limits(max_slowdown: str | None, min_speedup: str | None) -> Limits:
+    """`2%` or `0.02`, and `1.1` or `1.1x`; raises UsageError for anything else."""
+    return Limits(
+        None if max_slowdown is None else _slowdown(max_slowdown),
+        None if min_speedup is None else _speedup(min_speedup),
+    )
+
+
+def _slowdown(text: str) -> float:
+    hint = "Write a share of the time: --max-slowdown 2% or --max-slowdown 0.02"
+    value, percent = _read(text, _SLOWDOWN, f"'{text}' is no limit for --max-slowdown.", hint)
+    if percent:
+        return value / 100
+    if value >= 1:
+        raise UsageError(f"--max-slowdown {text} could be {text} % or {text} times.", hint)
+    return value
+
+
+def _speedup(text: str) -> float:
+    hint = "Write how many times as fast: --min-speedup 1.1 or --min-speedup 1.1x"
+    value, _ = _read(text, _SPEEDUP, f"'{text}' is no limit for --min-speedup.", hint)
+    if value < _LEAST_SPEEDUP:
+        raise UsageError(f"--min-speedup {text} would let a side pass that is much slower.", hint)
+    return value
+
+
+def _read(text: str, form: re.Pattern[str], wrong: str, hint: str) -> tuple[float, bool]:
+    found = form.fullmatch(text.strip())
+    value = float(found["number"]) if found else math.nan
+    if found is None or not math.isfinite(value):
+        raise UsageError(wrong, hint)
+    return value, bool(found.groupdict().get("percent"))
+
+
+def refuse_without_verdict(limits: Limits, sides: int, duty: str, sweep: bool) -> None:
+    """Raises UsageError where nothing would be judged: a limit must not pass because nobody looked."""
+    if not limits.least:
+        return
+    options = " and ".join(f"--{name}" for name, _ in limits.least)
+    if sweep:
+        raise UsageError(
+            f"{options}: a sweep holds no side against another.", "Measure the two values with --against."
+        )
+    if duty == "sustained":
+        raise UsageError(
+            f"{options}: sides run one after another with --duty sustained, and get no verdict.",
+            "Leave --duty out, or take cold or paced.",
+        )
+    if sides < 2:
+        raise UsageError(f"{options}: there is only one side, and nothing to hold it against.", "Add --against.")
+
+
+def judge(report: Judged, limits: Limits) -> Judgement:
+    """The first side against each other one; a pair without an interval is not judged, and does not pass."""
+    first = report.sides[0]
+    comparisons = {each.second: each for each in report.comparisons}
+    measured = _MEASURED.get(report.duty, "")
+    checks = []
+    for other in report.sides[1:]:
+        found = comparisons.get(other.name)
+        fallen = [(side.name, why) for side in (first, other) if (why := failure_of(side))]
+        why = "; ".join(f"'{name}' {said.rstrip('.')}" for name, said in fallen) or "too few rounds to tell"
+        checks += [
+            check_of(limits, name, least, (first.name, other.name), found or why, measured, _ADVICE)
+            for name, least in limits.least
+        ]
+    return judgement(limits, tuple(checks))
+
+
+def failure_of(side: object) -> str:
+    """How a side of any duty failed; of several at once, how the first level did."""
+    levels: Sequence[object] = getattr(side, "levels", ())
+    told = (getattr(part, "failure", None) for part in (side, *levels))
+    return next((why for why in told if why), "")
+
+
+def check_of(
+    limits: Limits,
+    name: LimitName,
+    least: float,
+    pair: tuple[str, str],
+    found: Comparison | Interval | str,
+    measured: str = "",
+    advice: str = "",
+) -> Check:
+    """What a comparison says of one limit; `found` is a reason where there is no comparison.
+
+    `advice` is for where nothing is decided, as the end of a sentence.
+    """
+    luck_percent = found.luck_percent if isinstance(found, Comparison) else 0.0
+    interval = found.speedup if isinstance(found, Comparison) else found
+    if isinstance(interval, Interval) and not known(interval):
+        interval = "too few rounds to tell"
+    first, second = pair
+    state: State = "not judged"
+    if isinstance(interval, str):
+        says = f"could not be judged: {first} against {second}: {interval}"
+    else:
+        by = f", by {measured}," if measured else ""
+        state, says = _position(name, least, interval, luck_percent, f"{first} against {second}{by} is")
+        says += f"; {advice}" if advice and state == "undecided" else ""
+    return Check(
+        limit=name,
+        least=least,
+        first=first,
+        second=second,
+        state=state,
+        passed=state == "held" or (state == "undecided" and name == "max-slowdown"),
+        sentence=f"{limits.written(name)} {says}.",
+        speedup=None if isinstance(interval, str) else interval,
+        measured=measured,
+    )
+
+
+def _position(
+    name: LimitName, least: float, interval: Interval, luck_percent: float, whose: str
+) -> tuple[State, str]:
+    """What an interval says of a limit, and the end of a sentence that does."""
+    shown, limit = f"{whose} {precise(interval)}", f"the limit of {least:.3f}x"
+    where = lies(interval, least, luck_percent)
+    if where == "above":
+        return "held", f"holds: {shown}, all of it above {limit}"
+    if where == "below":
+        return "broken", f"is broken: {shown}, all of it below {limit}"
+    if interval.low < least <= interval.high:
+        why = f"and {limit} lies inside"
+    else:
+        why = (
+            f"too close to {limit} for sides that stayed in the same processes, "
+            f"whose luck may be {luck_percent:g} %"
+        )
+    undecided = "is undecided" if name == "max-slowdown" else "is not proved"
+    return "undecided", f"{undecided}: {shown}, {why}"
+
+
+def precise(interval: Interval) -> str:
+    """One digit more than elsewhere, for limits of a per cent or two."""
+    return f"{interval.median:.3f}x [{interval.low:.3f} {interval.high:.3f}]"
+
+
+def broken(judged: Judgement | None, hint: str = "") -> ConstraintError | None:
+    """What to leave with where a limit is not kept; None where all are, or none was asked for."""
+    failed = [each for each in judged.checks if not each.passed] if judged else []
+    if judged is None or judged.passed:
+        return None
+    words = {"broken": "is broken", "undecided": "is not proved", "not judged": "could not be judged"}
+    told = [f"{judged.limits.written(each.limit)} against {each.second} {words[each.state]}" for each in failed]
+    return ConstraintError(f"{'; '.join(told) or 'Nothing could be judged'}.", hint)
+
+
+def exit_code(judged: Judgement | None, otherwise: int = 0) -> int:
+    """4 where a limit is not kept, even if something else went wrong as well; not where the command was stopped.
+
+    `otherwise`: what it would leave with. A limit that nobody could judge leaves with the reason's own code.
+    """
+    if judged is None or judged.passed or otherwise >= EXIT_CANCELLED:
+        return otherwise
+    measured = any(not each.passed and each.state != "not judged" for each in judged.checks)
+    return ConstraintError.exit_code if measured else otherwise or ConstraintError.exit_code

@@ -1,0 +1,203 @@
+"""Limits that fail a build, with models whose speed is known: one takes three times as long as the other."""
+
+import json
+
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def edgeopt(edgeopt_here):
+    return edgeopt_here
+
+
+@pytest.fixture
+def sides(null_model, null_data):
+    """The arguments that name a slow and a fast model, and their data."""
+    slow, fast = null_model("slow", latency_ms=3), null_model("fast", latency_ms=1)
+    common = ["--data", null_data]
+    return {
+        "slower": ["bench", slow, "--against", fast, *common],
+        "faster": ["bench", fast, "--against", slow, *common],
+    }
+
+
+def result(out):
+    last = json.loads(out.splitlines()[-1])
+    assert last["event"] == "result"
+    return last["data"]
+
+
+@pytest.mark.parametrize(
+    ("who", "limits", "code", "states"),
+    [
+        ("faster", ["--max-slowdown", "2%", "--min-speedup", "1.5x"], 0, ["held", "held"]),
+        ("faster", ["--max-slowdown", 0.02, "--min-speedup", 20], 4, ["held", "broken"]),
+        ("slower", ["--max-slowdown", "2%"], 4, ["broken"]),
+        ("slower", ["--max-slowdown", "1000%"], 0, ["held"]),
+    ],
+)
+def test_programs_read_the_judgement_in_the_result(edgeopt, sides, who, limits, code, states):
+    found, out, err = edgeopt(*sides[who], *limits, "--json")
+    assert (found, err) == (code, "")
+    judged = result(out)["judgement"]
+    assert judged["passed"] == (code == 0)
+    assert [each["state"] for each in judged["checks"]] == states
+    ratio = judged["checks"][0]["speedup"]
+    assert ratio == result(out)["comparisons"][0]["speedup"]
+    assert result(out)["sides"][0]["figures"]["p50_ms"] > 0.9
+
+
+def test_people_see_all_figures_and_why_the_build_failed(edgeopt, sides):
+    code, out, err = edgeopt(*sides["slower"], "--max-slowdown", "2%")
+    assert code == 4
+    assert "slow.null.json is slower than fast.null.json: 0.3" in out
+    assert "--max-slowdown 2% is broken: slow.null.json against fast.null.json is 0.3" in out
+    assert "edgeopt: --max-slowdown 2% against fast.null.json is broken." in err
+    assert "Measured while" in err
+
+
+def test_a_page_is_printed_in_full_and_the_code_is_4(edgeopt, sides, tmp_path):
+    code, out, err = edgeopt(*sides["slower"], "--max-slowdown", "2%", "--markdown", "--save", "run.json")
+    assert code == 4
+    assert out.startswith("## edgeopt bench: slow.null.json against fast.null.json\n\n**--max-slowdown 2% against")
+    assert "| limit | against | speed-up | interval | least allowed | verdict |" in out
+    assert out.count("| broken |") == 1
+    assert "| side | p50 ms |" in out
+    assert "\nMachine: Linux" in out
+    assert "edgeopt: --max-slowdown 2% against fast.null.json is broken." in err
+    assert json.loads((tmp_path / "run.json").read_text())["judgement"]["passed"] is False
+
+
+def test_two_saved_runs(edgeopt, sides, tmp_path):
+    """The saved lines of a run that broke its limit are a measurement like any other."""
+    code, out, _ = edgeopt(*sides["slower"], "--max-slowdown", "2%", "--json")
+    assert code == 4
+    event = json.loads(out.splitlines()[-1])
+    slow, fast = event["data"]["sides"]
+    # The same in every round, so that what else the machine does decides nothing.
+    for name, slow_ms in (("a.jsonl", 3.0), ("b.json", 6.0)):
+        for side, latency_ms in ((slow, slow_ms), (fast, 1.0)):
+            for piece in side["slices"]:
+                piece["latencies_ms"] = [latency_ms]
+        (tmp_path / name).write_text(json.dumps(event if name == "a.jsonl" else event["data"]))
+    compare = ["bench", "compare", "a.jsonl"]
+    code, out, err = edgeopt(*compare, "a.jsonl", "--max-slowdown", "30%")
+    assert (code, err) == (0, "")
+    assert "--max-slowdown 30% holds: slow.null.json in a.jsonl against" in out
+    code, out, err = edgeopt(*compare, "b.json", "--max-slowdown", "30%", "--markdown")
+    assert code == 4
+    assert out.startswith("## edgeopt bench compare: a.jsonl and b.json\n\n**--max-slowdown 30% against")
+    assert "by the ratio to fast.null.json | 0.5" in out
+    assert "| side | before ms | after ms | speed-up | after is |" in out
+    assert "\nMachine: Linux" in out
+    assert "is broken" in err
+    code, out, err = edgeopt(*compare, "b.json", "--min-speedup", "1.1", "--json")
+    assert (code, err) == (4, "")
+    assert result(out)["judgement"]["checks"][0]["state"] == "broken"
+
+
+def test_runs_that_get_no_verdict_do_not_pass(edgeopt, null_model, null_data, tmp_path):
+    model = null_model(latency_ms=1)
+    assert edgeopt("bench", model, "--data", null_data, "--rounds", 6, "--save", "a.json")[0] == 0
+    saved = json.loads((tmp_path / "a.json").read_text())
+    saved["device"]["cpu"] = "another"
+    (tmp_path / "b.json").write_text(json.dumps(saved))
+    assert edgeopt("bench", "compare", "a.json", "b.json")[0] == 0
+    code, out, err = edgeopt("bench", "compare", "a.json", "b.json", "--max-slowdown", "2%")
+    assert code == 4
+    assert "could not be judged: model.null.json in b.json against model.null.json in a.json: measured on" in out
+    assert "could not be judged" in err
+
+
+def test_a_side_that_crashes_passes_nothing(edgeopt, null_model, null_data):
+    model, other = null_model(latency_ms=1), null_model("other", crash="run")
+    common = ["--data", null_data, "--rounds", 6, "--max-slowdown", "2%"]
+    code, out, err = edgeopt("bench", model, "--against", other, *common)
+    assert code == 1
+    assert (
+        "could not be judged: model.null.json against other.null.json: 'other.null.json' crashed: SIGSEGV" in out
+    )
+    assert "--max-slowdown 2% against other.null.json could not be judged." in err
+    code, out, _ = edgeopt("bench", other, "--against", model, *common, "--json")
+    assert code == 1
+    assert result(out)["judgement"]["passed"] is False
+
+
+def test_too_few_rounds_pass_nothing(edgeopt, sides):
+    code, out, _ = edgeopt(*sides["faster"], "--duty", "cold", "--rounds", 6, "--max-slowdown", "900%", "--json")
+    assert code == 4
+    (check,) = result(out)["judgement"]["checks"]
+    assert (check["state"], check["measured"]) == ("not judged", "the time to the first answer")
+    assert check["sentence"].endswith("too few rounds to tell.")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("duty", "slow_ms", "measured"),
+    [
+        (["--duty", "paced", "--rate", 100], 5, "the median at this rate"),
+        # Others on the machine take from what threads do a second: only ten times less is certain.
+        (["--concurrency", "1,2"], 10, "runs a second"),
+    ],
+)
+def test_other_duties_are_judged_too(edgeopt, sides, null_model, duty, slow_ms, measured):
+    null_model("slow", latency_ms=slow_ms)
+    code, out, _ = edgeopt(*sides["slower"], *duty, "--rounds", 9, "--max-slowdown", "10%", "--markdown")
+    assert code == 4
+    assert f"fast.null.json, by {measured} |" in out
+    assert "| broken |" in out
+
+
+@pytest.mark.slow
+def test_a_suite_leaves_with_4_where_one_model_is_slower(edgeopt, null_model, tmp_path):
+    folder = tmp_path / "models"
+    folder.mkdir()
+    for name in ("one", "two"):
+        null_model(name, latency_ms=1).rename(folder / f"{name}.null.json")
+        np.savez(folder / f"{name}.npz", x=np.ones((4, 3), np.float32))
+    null_model("three", latency_ms=1, fail="load").rename(folder / "three.null.json")
+    common = ["bench", "--suite", folder, "--against", "latency_ms=0.3"]
+    code, out, _ = edgeopt(*common, "--max-slowdown", "10%", "--json")
+    assert code == 4
+    data = result(out)
+    assert [row["exit_code"] for row in data["models"]] == [4, 3, 4]
+    assert [each["state"] for each in data["judgement"]["checks"]] == ["broken", "not judged", "broken"]
+    (folder / "three.null.json").unlink()
+    code, out, _ = edgeopt(*common, "--max-slowdown", "10000%", "--markdown")
+    assert code == 0
+    assert "**All limits hold.**" in out
+    assert out.count("| held |") == 2
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--max-slowdown", "2%"], "there is only one side"),
+        (["--min-speedup", "1.1", "--sweep", "latency_ms=1,2"], "a sweep holds no side against another"),
+        (["--max-slowdown", "2%", "--against", "threads=1", "--duty", "sustained"], "get no verdict"),
+        (["--max-slowdown", "2", "--against", "threads=1"], "could be 2 % or 2 times"),
+        (["--min-speedup", "10%", "--against", "threads=1"], "'10%' is no limit"),
+    ],
+)
+def test_a_limit_that_cannot_be_judged_is_wrong_usage(edgeopt, null_model, null_data, more, says):
+    """Said before anything is measured: the model does not even load."""
+    code, out, _ = edgeopt("bench", null_model(fail="load"), "--data", null_data, *more, "--json")
+    assert code == 2
+    (error,) = map(json.loads, out.splitlines())
+    assert says in error["message"]
+    assert error["hint"]
+
+
+def test_wrong_usage_of_a_suite_and_of_saved_runs(edgeopt, tmp_path):
+    (tmp_path / "m.null.json").write_text("{}")
+    assert "only one side" in edgeopt("bench", "--suite", ".", "--max-slowdown", "2%")[2]
+    assert "no limit for --min-speedup" in edgeopt("bench", "compare", "a.json", "b.json", "--min-speedup", "x")[2]
+    for command in (["bench", "m.null.json"], ["bench", "--suite", "."], ["bench", "compare", "a.json", "b.json"]):
+        code, out, _ = edgeopt(*command, "--json", "--markdown")
+        assert code == 2
+        assert "exclude each other" in out
+    code, out, err = edgeopt("bench", "compare", "a.json", "b.json", "--markdown")
+    assert code == 3
+    assert out.startswith("## edgeopt bench compare: a.json and b.json\n\n**Failed: The saved run 'a.json' cannot")
+    assert "cannot be read" in err
