@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SHOWN_REFUSALS = 4
 SHOWN_NODES = 3
+LONGEST_REASON = 160
 
 
 def simplify(
@@ -189,7 +190,8 @@ def _outcome(result: "Simplified", console: "Console") -> None:
             markup=False,
         )
     for left in result.regimes_left_out:
-        said = f"Proves nothing: the regime '{left.regime}', because {left.reason}"
+        reason = left.reason if len(left.reason) <= LONGEST_REASON else f"{left.reason[:LONGEST_REASON]}..."
+        said = f"Proves nothing: the regime '{left.regime}', because {reason}"
         console.print(Text(f"{said.rstrip('.')}.", "dim"))
     for output in result.outputs:
         if output.silent_reference:

@@ -7,6 +7,7 @@ import msgspec
 
 from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.data import Samples, check_samples, from_feeds, load_data
+from edgeopt.data.regimes.covered import alike_inputs
 from edgeopt.data.split import split
 from edgeopt.errors import DataError
 from edgeopt.judging.metrics import Labels
@@ -52,6 +53,7 @@ def read_given(
 
     samples = load_data(data, inputs, preparation)
     warnings = check_data(samples) if calibrates else ()
+    warnings += tuple(one.warning for one in alike_inputs(samples))
     found = labels_for(goal.kind, data, samples, request.labels)
     calibrate, plan, prove, shared = _shares(len(samples), goal.kind.most_samples, request.samples)
     use = SampleUse(len(samples), len(calibrate), len(plan), len(prove), shared=shared)

@@ -17,6 +17,7 @@ from edgeopt.bench.instruments.energy import EnergyMeter
 from edgeopt.bench.messages import Load
 from edgeopt.bundle.read import Bundle
 from edgeopt.data import Samples, open_samples, save_samples
+from edgeopt.data.regimes.covered import alike_inputs
 from edgeopt.data.split import split
 from edgeopt.errors import DataError, MissingError, MissingExtraError, ModelError, TrialError
 from edgeopt.events import Emit, Log, Progress
@@ -241,6 +242,8 @@ def _warn_of_the_data(search: Search) -> None:
         )
     elif not course.split.calibration_count:
         search.warn(f"{len(search.samples)} samples are too few to calibrate and to check apart; 8-bit needs 12.")
+    for one in alike_inputs(search.samples) if search.given else ():
+        search.warn(one.warning)
     for output in compare_outputs(course.reference, course.reference).outputs:
         if output.silent:
             search.warn(

@@ -1,4 +1,5 @@
 import json
+import re
 
 import numpy as np
 import onnx
@@ -50,7 +51,7 @@ def test_writes_a_smaller_model_and_proves_it(command, source, tmp_path):
     assert [n.op_type for n in onnx.load(tmp_path / "out.onnx").graph.node] == ["Mul", "Relu"]
     assert "5 nodes → 2" in output
     assert "It loads where the source does: ONNX Runtime, CPU" in output
-    assert "equal to the last bit" in output
+    assert re.search(r"equal to the last bit on 4 made-up samples and in \d+ regimes in ONNX Runtime", output)
     assert "fold-constants" in output
     assert source.read_bytes() == before
 
@@ -64,10 +65,24 @@ def test_the_json_result_holds_the_ledger(command, source, tmp_path):
     result = last(output)
     assert (code, result["event"], result["kind"]) == (0, "result", "simplify")
     assert result["data"]["samples"] == 3
+    assert result["data"]["samples_given"]
+    assert {"silence", "quiet", "ends of the type"} <= set(result["data"]["regimes"])
+    assert result["data"]["regimes_left_out"] == []
     assert result["data"]["snr_db"] == 200.0
     (folded,) = (e for e in result["data"]["ledger"] if "fold-constants" in e.values())
     assert folded["snr_db"] == 200.0
     assert folded["nodes_before"] - folded["nodes_after"] == 3
+
+
+@pytest.mark.usefixtures("runtime")
+def test_what_the_proof_stands_on_is_told_and_what_it_does_not(command, write_model, tmp_path):
+    model = write_model("""g (float[1,T] x) => (float[1,M,4] y) {
+        shape = Constant<value_ints = [1, -1, 4]>()  y = Reshape(x, shape) }""")
+    np.savez(tmp_path / "data.npz", x=np.ones((2, 1, 8), np.float32))
+    _, output, _ = command(model, "-o", tmp_path / "out.onnx", "--data", tmp_path / "data.npz")
+    flat = " ".join(output.split())
+    assert re.search(r"on your 2 samples and in \d+ regimes", flat)
+    assert "Proves nothing: the regime 'shortest', because ONNX Runtime could not run" in flat
 
 
 def test_only_and_skip_choose(command, source, tmp_path):
