@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 LARGEST = 2.0**32
-"""Larger factors, and smaller ones than its inverse, make numbers overflow, or lose their digits, that would not if
-several factors were multiplied first. What a model answers there is its answer."""
+"""Larger factors, and smaller ones than its inverse, make numbers overflow or lose their digits that would not do
+so if several factors were multiplied first. What a model answers there is its answer."""
 
 
 @dataclass(frozen=True, slots=True)
