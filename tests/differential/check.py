@@ -52,6 +52,7 @@ class Sample:
     """One thing that the model is fed, and what rounding may make of it."""
 
     title: str
+    size: int
     feeds: dict[str, np.ndarray]
     numbers: Program
     _rounded: dict[bool, list[Outputs]] = field(default_factory=dict)
@@ -89,7 +90,7 @@ class Source:
         # Two regimes show what another size can.
         places = [(size, k) for size in self.case.sizes for k in range(len(REGIMES)) if not size or k < 2]
         return [
-            Sample(f"{REGIMES[k][0]}, size {size}", feeds(self.case.inputs, k, size), numbers)
+            Sample(f"{REGIMES[k][0]}, size {size}", size, feeds(self.case.inputs, k, size), numbers)
             for size, k in places
         ]
 
@@ -120,11 +121,12 @@ class Source:
             yield from self._compared(name, RUNTIMES[name](result, [sample.feeds for sample in self.samples]))
 
     def _compared(self, name: str, answers: Answers) -> Iterator[Finding]:
-        for sample, judged, was, now in zip(
-            self.samples, self.answers(JUDGE), self.answers(name), answers, strict=True
-        ):
-            if isinstance(was, str) or isinstance(judged, str):
-                continue  # a size that the graph knows by heart, or what a runtime lacks
+        judges = self.answers(JUDGE)
+        # A size at which a branch fails is one that the graph knows by heart, whichever branch is taken.
+        known = {sample.size for sample, one in zip(self.samples, judges, strict=True) if isinstance(one, str)}
+        for sample, judged, was, now in zip(self.samples, judges, self.answers(name), answers, strict=True):
+            if sample.size in known or isinstance(was, str) or isinstance(judged, str):
+                continue
             said = f"the result fails: {now}" if isinstance(now, str) else sample.difference(was, now, name)
             if not said or (name != JUDGE and sample.difference(judged, was, name)):
                 continue  # it was wrong before; what it makes of the result says nothing

@@ -11,7 +11,7 @@ from edgeopt.graph.passes.algebra import constant_chains, operator_forms
 from edgeopt.graph.passes.base import is_op
 from edgeopt.graph.passes.cleaning import control_flow, deduplicate_weights, equal_subexpressions
 from edgeopt.graph.passes.fusion import layer_normalization, pad_into_pool, rms_normalization, softmax
-from edgeopt.graph.passes.knowledge import linear, without_effect
+from edgeopt.graph.passes.knowledge import agnostic, linear, without_effect
 from edgeopt.graph.passes.layout import transposes
 
 Patch = pytest.MonkeyPatch
@@ -61,6 +61,11 @@ def _limits_swapped(patch: Patch) -> None:
 
 def _transposed_twice(patch: Patch) -> None:
     patch.setattr(transposes, "_inverse", lambda order: order)
+
+
+def _other_default(patch: Patch) -> None:
+    for kind in ("Softmax", "LogSoftmax", "Concat", "Split", "ArgMax", "ArgMin"):
+        patch.setitem(agnostic.WITH_AXIS, kind, 1)
 
 
 def _pads_mirrored(patch: Patch) -> None:
@@ -131,6 +136,7 @@ def _no_attributes(patch: Patch) -> None:
 BUGS = (
     Bug("equal nodes may differ in their attributes", _no_attributes),
     Bug("a transpose is undone by doing it again", _transposed_twice),
+    Bug("the axis that is not said is taken for another", _other_default),
     Bug("the epsilon of a normalization is dropped", _no_epsilon),
     Bug("the axis of a softmax is off by one", _next_axis),
     Bug("a constant that widens counts as one that does not", _no_broadcast),

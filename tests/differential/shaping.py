@@ -45,10 +45,15 @@ def unsqueeze(g: Graph, kind: str) -> None:
 def transpose(g: Graph, kind: str) -> None:
     """Once or several times, perhaps with something between that does not mind."""
     x = g.value(2, 3, 4)
+    perm: list[int] = []
     for _ in range(g.number(1, 3)):
-        order = g.pick(None, "some", "back")
+        order = g.pick("undone", None, "some", "undone", "channels last")
         rank = len(g.shape(x))
-        perm = [0, *range(2, rank), 1] if order == "back" else [int(p) for p in g.random.permutation(rank)]
+        if order == "undone" and len(perm) == rank:
+            perm = [int(p) for p in np.argsort(perm)]
+        else:
+            perm = [0, *range(2, rank), 1] if order == "channels last" else list(range(rank))[::-1]
+            perm = [int(p) for p in g.random.permutation(rank)] if order in {"some", "undone"} else perm
         x = g.op(kind, x, **({} if order is None else {"perm": perm}))
         between = g.pick("", "Relu", "Add", "Softmax", "ReduceMax", "Concat")
         if between == "Add":

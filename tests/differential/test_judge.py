@@ -13,7 +13,7 @@ X = np.random.default_rng(3).standard_normal((4, 5)).astype(np.float32)
 def sample(body, x=X, outputs="float[a,b] y"):
     text = f'<ir_version: 8, opset_import: ["" : 17]> g (float[4,5] x) => ({outputs}) {{ {body} }}'
     numbers = program(onnx.parser.parse_model(text).graph, 17)
-    return Sample("x", {"x": x}, numbers), numbers.run({"x": x})
+    return Sample("x", 0, {"x": x}, numbers), numbers.run({"x": x})
 
 
 @pytest.mark.parametrize(("body", "x", "change"), [

@@ -24,7 +24,8 @@ def judged(case, number):
         return None
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_random_graphs_mean_the_same_after_every_pass():
     kinds, counted = Counter(), Counter()
 
