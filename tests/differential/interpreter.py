@@ -120,7 +120,24 @@ UNSIGNED = frozenset({"Max", "Min", "Relu", "Clip", "ReduceMax", "ReduceMin", "M
 ZEROS = np.array([0.0, -0.0])
 
 # ONNX Runtime computes them to steps of this size, not to so many digits.
-STEPPED = frozenset({"Sigmoid", "Tanh", "Erf", "Gelu", "HardSwish", "Mish", "Softplus", "GRU", "LSTM", "RNN"})
+STEPPED = frozenset(
+    {
+        "Sigmoid",
+        "Elu",
+        "Celu",
+        "Selu",
+        "HardSigmoid",
+        "Tanh",
+        "Erf",
+        "Gelu",
+        "HardSwish",
+        "Mish",
+        "Softplus",
+        "GRU",
+        "LSTM",
+        "RNN",
+    }
+)
 STEP = 2.0**-24
 
 ENDS = np.array([np.inf, -np.inf, np.nan])
