@@ -41,8 +41,10 @@ test: .venv/.dev
 test-fast: .venv/.dev
 	@$(PYTHON) -m pytest $(TOGETHER) -m 'not slow and not alone and not sweep'
 
+# Random graphs are judged on two cores; the other sweeps one after another, because some of them measure time.
 test-slow: .venv/.dev
-	@$(PYTHON) -m pytest -m sweep $(call marked,sweep)
+	@$(PYTHON) -m pytest -n 2 --dist worksteal --max-worker-restart 0 -m sweep tests/differential
+	@$(PYTHON) -m pytest -m sweep $(call marked,sweep) --deselect tests/differential
 
 check: .venv/.dev
 	@$(PYTHON) -m ruff check .

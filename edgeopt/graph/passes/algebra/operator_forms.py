@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 
+_SMALLEST_NORMAL = {"float16": 2.0**-14, "bfloat16": 2.0**-126, "float32": 2.0**-126, "float64": 2.0**-1022}
+
+
 def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
     """Puts every operator into the form that wins in one runtime and loses in none."""
     return rewrite(model, FORMS)
@@ -42,8 +45,12 @@ def _divide(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
         return None
     with np.errstate(all="ignore"):
         factor = (1.0 / divisor.astype(np.float64)).astype(divisor.dtype)
-    if not divisor.all() or not np.isfinite(factor).all() or not factor.all():
-        return f"the reciprocal of '{node.inputs[1].name if node.inputs[1] else ''}' is no number of its type"
+    # Below the smallest normal number digits are lost, and some runtimes take what is there for 0.
+    normal = np.abs(factor.astype(np.float64)) >= _SMALLEST_NORMAL[factor.dtype.name]
+    if not np.isfinite(factor).all() or not normal.all():
+        return (
+            f"the reciprocal of '{node.inputs[1].name if node.inputs[1] else ''}' is no normal number of its type"
+        )
     gone = label(node)
     result = node.outputs[0]
     weight = new_weight(graph, f"{node.name or result.name}_reciprocal", factor)
@@ -96,7 +103,7 @@ def _one_slope(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
     if slopes is None or not _is_float(node.inputs[0]) or not slopes.size:
         return None
     slope = float(slopes.reshape(-1)[0])
-    if not (slopes == slopes.reshape(-1)[0]).all() or float(np.float32(slope)) != slope:
+    if not (slopes == slopes.reshape(-1)[0]).all() or float(np.float32(slope)) != slope or not np.isfinite(slope):
         return None
     gone = label(node)
     take_place(graph, node, ir.node("LeakyRelu", [node.inputs[0]], {"alpha": slope}, name=node.name))

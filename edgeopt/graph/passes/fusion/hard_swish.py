@@ -37,7 +37,7 @@ def _gate(node: "ir.Node") -> Gate | None:
             node.attributes[name].as_float() if name in node.attributes else default
             for name, default in (("alpha", 0.2), ("beta", 0.5))
         )
-        return Gate(x, 1.0, (node,), slope, offset)
+        return Gate(x, 1.0, (node,), slope, offset) if slope else None
     if is_op(node, "Clip") and len(node.inputs) == 3 and scalar(node.inputs[1]) == 0.0:
         top = scalar(node.inputs[2])
         return Gate(x, top, (node,)) if top else None

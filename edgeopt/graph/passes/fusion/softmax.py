@@ -2,7 +2,8 @@
 
     softmax(x) = exp(x - m) / sum(exp(x - m))        log_softmax(x) = x - m - log(sum(exp(x - m)))
 
-where m is the maximum along the axis, or left out; the sum may be a ReduceLogSumExp.
+where m is the maximum along the axis; the sum may be a ReduceLogSumExp. Where the maximum is left out, large
+numbers give infinity over infinity, which is no number, and a Softmax would hide that.
 """
 
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 OPSET = 13  # before, Softmax took all dimensions after its axis together
+UNSHIFTED = "its maximum is not taken away first, so that large numbers overflow, which a Softmax would not do"
 
 
 def find_softmax(node: "ir.Node") -> Found | None:
@@ -47,7 +49,8 @@ def _quotient(node: "ir.Node") -> Found | None:
         x, shift = _without_maximum(power.inputs[0], axis)
         summed = producer(total, "ReduceSum")
         nodes = (node, *more, power, *shift, *((summed,) if summed is not None else ()))
-        return Found(node, nodes, "Softmax", (x,), {"axis": axis}, opset=OPSET)
+        reason = None if shift else UNSHIFTED
+        return Found(node, nodes, "Softmax", (x,), {"axis": axis}, opset=OPSET, reason=reason)
     return None
 
 
@@ -67,7 +70,9 @@ def _difference(node: "ir.Node") -> Found | None:
     if log is None or total is None or power is None or axis is None or power.inputs[0] is not above:
         return None
     x, shift = _without_maximum(above, axis)
-    return Found(node, (node, log, total, power, *shift), "LogSoftmax", (x,), {"axis": axis}, opset=OPSET)
+    nodes = (node, log, total, power, *shift)
+    reason = None if shift else UNSHIFTED
+    return Found(node, nodes, "LogSoftmax", (x,), {"axis": axis}, opset=OPSET, reason=reason)
 
 
 def _without_maximum(value: "ir.Value", axis: int) -> "tuple[ir.Value, tuple[ir.Node, ...]]":

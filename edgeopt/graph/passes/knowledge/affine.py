@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+LARGEST = 2.0**32
+"""Larger factors, and smaller ones than its inverse, make numbers overflow or lose their digits that would not do
+so if several factors were multiplied first. What a model answers there is its answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """factor * source + shift, in float64, with the shapes that the constants have."""
@@ -23,7 +28,19 @@ class Step:
 
 
 def step_of(node: "ir.Node | None") -> Step | None:
-    """What a node does to the one operand that is not constant; None where it is no such arithmetic."""
+    """What a node does to the one operand that is not constant; None where it is no such arithmetic.
+
+    Nor is it with factors so large or so small that it matters when they are multiplied.
+    """
+    step = _step_of(node)
+    if step is None:
+        return None
+    factor = np.abs(step.factor)
+    moderate = (factor == 0) | ((factor >= 1 / LARGEST) & (factor <= LARGEST))
+    return step if moderate.all() else None
+
+
+def _step_of(node: "ir.Node | None") -> Step | None:
     if node is None or not is_op(node, "Mul", "Div", "Add", "Sub", "Neg"):
         return None
     one: NDArray[Any] = np.ones(())

@@ -3,6 +3,7 @@ import onnx_ir as ir
 import pytest
 
 from edgeopt.graph.passes.algebra.constant_chains import PASS
+from edgeopt.graph.passes.base import PassContext
 
 X = np.random.default_rng(1).standard_normal((2, 3)).astype(np.float32)
 NUMBERS = {name: np.float32(value) for name, value in (("a", 2.5), ("b", -0.75), ("c", 3.0), ("d", 0.5))}
@@ -65,14 +66,13 @@ def test_integers_stay(make_model, shaped, apply_pass, kinds):
 
 
 @pytest.mark.parametrize(("shape", "numbers", "reason"), [
-    ("[n,3]", {"a": np.ones((2, 3), np.float32), "b": np.float32(2)}, "'a' may make the tensor bigger"),
-    ("[2,3]", {"a": np.float32(1e30), "b": np.float32(1e30)}, "do not fit into float"),
+    ("float[n,3]", {"a": np.ones((2, 3), np.float32), "b": np.float32(2)}, "'a' may make the tensor bigger"),
+    ("float16[2,3]", {"a": np.float16(1e4), "b": np.float16(1e4)}, "do not fit into float16"),
 ])  # fmt: skip
 def test_a_refusal_names_the_nodes(make_model, shaped, shape, numbers, reason, reasons):
-    text = f"g (float{shape} x) => (float[2,3] y) {{ l = Mul(x, a) y = Mul(l, b) }}"
+    kind = shape.split("[")[0]
+    text = f"g ({shape} x) => ({kind}[2,3] y) {{ l = Mul(x, a) y = Mul(l, b) }}"
     model = shaped(make_model(text, **numbers))
-    from edgeopt.graph.passes.base import PassContext
-
     result = PASS.apply(model.ir, PassContext())
     assert not result.applied
     assert reason in reasons(result)
@@ -106,3 +106,15 @@ def test_a_difference_to_a_large_number_stays_exact(make_model, shaped, apply_pa
     result = apply_pass(PASS, shaped(model), x=X + 1e6)
     assert not result.applied
     assert "what is rounded differs" in reasons(result)
+
+
+@pytest.mark.parametrize(("text", "number"), [
+    ("l = Mul(x, e) y = Mul(l, a)", 3e38),
+    ("l = Div(x, e) y = Mul(l, a)", 1e-42),
+    ("l = Mul(x, e) y = Div(l, a)", 1e-30),
+    ("l = Mul(x, e) y = Mul(l, a)", np.nan),
+])  # fmt: skip
+def test_factors_that_overflow_or_vanish_stay_where_they_are(make_model, shaped, kinds, text, number):
+    model = make_model(f"g (float[2,3] x) => (float[2,3] y) {{ {text} }}", e=np.float32(number), **NUMBERS)
+    result = PASS.apply(shaped(model).ir, PassContext())
+    assert kinds(result.model) == kinds(model.ir)

@@ -19,6 +19,14 @@ def test_a_division_becomes_a_product(make_model, apply_pass, kinds, divisor):
     assert result.applied[0].nodes == ("Div 'y'",)
 
 
+@pytest.mark.parametrize("divisor", [0.0, 3e38, 1e-42, np.inf])
+def test_a_divisor_whose_reciprocal_loses_digits_stays(make_model, kinds, reasons, divisor):
+    model = make_model(GRAPH.format("y = Div(x, c)"), c=np.float32(divisor))
+    result = PASS.apply(model.ir, PassContext())
+    assert kinds(result.model) == ["Div"]
+    assert "the reciprocal of 'c'" in reasons(result)
+
+
 def test_a_channel_shuffle_becomes_one_gather(make_model, shaped, apply_pass, kinds):
     result = apply_pass(PASS, shaped(make_model(GRAPH.format(SHUFFLE), **SHAPES)), x=X)
     assert kinds(result.model) == ["Gather"]
@@ -67,12 +75,13 @@ def test_a_convolution_of_each_channel_into_two(make_model, shaped, apply_pass, 
     "y = Max(x, square)",
     "a = Mul(x, two) y = Max(x, a)",
     "y = PRelu(x, several)",
+    "y = PRelu(x, endless)",
     "a = Relu(x) y = Min(a, below)",
     "y = Conv <group = 6, pads = [1, 1, 1, 1]> (x, single)",
     "y = Conv <group = 2> (x, pairs)",
 ])  # fmt: skip
 def test_what_only_looks_like_it_stays(make_model, shaped, kinds, text):
-    numbers = {"slope": 0.25, "two": 2, "below": -1}
+    numbers = {"slope": 0.25, "two": 2, "below": -1, "endless": -np.inf}
     weights = {name: np.asarray(number, np.float32) for name, number in numbers.items()}
     weights |= {"several": X[0, :, :1, :1], "single": X[0, :, :1, :1, None], "pairs": X[:, :3, :1, :1]}
     weights["square"] = np.float32([[[[[0.0]]]]])  # of one dimension more than x has

@@ -171,3 +171,10 @@ def test_quantized_weights_stay(make_model, shaped, reasons):
     result = PASS.apply(model.ir, PassContext())
     assert not result.applied
     assert "'w' is quantized" in reasons(result)
+
+
+@pytest.mark.parametrize("number", [3e38, 1e-30, np.inf])
+def test_factors_that_overflow_or_vanish_stay_before_the_product(make_model, shaped, kinds, number):
+    text = "g (float[2,3] x) => (float[2,4] y) { l = Mul(x, c) y = MatMul(l, w) }"
+    model = shaped(make_model(text, c=np.float32(number), w=array(3, 4)))
+    assert kinds(PASS.apply(model.ir, PassContext()).model) == ["Mul", "MatMul"]

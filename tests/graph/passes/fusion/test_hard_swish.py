@@ -41,6 +41,7 @@ def test_inside_a_branch(make_model, apply_pass, kinds):
         SPELLINGS[0].replace("Clip(a, zero, six)", "Clip(a, zero, three)"),
         SPELLINGS[0].replace("Add(x, three)", "Add(x, one)"),
         "h = HardSigmoid (x) y = Mul(x, h)",
+        "h = HardSigmoid <alpha = 0.0> (x) y = Mul(x, h)",
     ],
 )
 def test_other_gates_are_left_alone(make_model, kinds, body):

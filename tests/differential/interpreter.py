@@ -1,0 +1,283 @@
+"""ONNX's reference operators, one node at a time, with a rounding error after each where one is wanted."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
+from onnx.reference.ops._op_list import load_op
+
+# They give what they are given, or one of several: nothing is rounded.
+EXACT = frozenset(
+    {
+        "Abs",
+        "And",
+        "ArgMax",
+        "ArgMin",
+        "Ceil",
+        "Clip",
+        "Compress",
+        "Concat",
+        "Constant",
+        "ConstantOfShape",
+        "DepthToSpace",
+        "Dropout",
+        "Equal",
+        "Expand",
+        "EyeLike",
+        "Flatten",
+        "Floor",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Greater",
+        "GreaterOrEqual",
+        "Identity",
+        "If",
+        "IsInf",
+        "IsNaN",
+        "Less",
+        "LessOrEqual",
+        "Loop",
+        "Max",
+        "MaxPool",
+        "Min",
+        "Neg",
+        "NonZero",
+        "Not",
+        "OneHot",
+        "Or",
+        "Pad",
+        "Range",
+        "ReduceMax",
+        "ReduceMin",
+        "Relu",
+        "Reshape",
+        "ReverseSequence",
+        "Round",
+        "ScatterElements",
+        "ScatterND",
+        "Shape",
+        "Sign",
+        "Size",
+        "Slice",
+        "SpaceToDepth",
+        "Split",
+        "Squeeze",
+        "Tile",
+        "TopK",
+        "Transpose",
+        "Trilu",
+        "Unsqueeze",
+        "Where",
+        "Xor",
+        "GlobalMaxPool",
+    }
+)
+
+# Their rounding errors are as large as their summands, not as their results.
+SUMMING = frozenset(
+    {
+        "AveragePool",
+        "BatchNormalization",
+        "Conv",
+        "ConvTranspose",
+        "CumSum",
+        "Einsum",
+        "Gemm",
+        "GlobalAveragePool",
+        "GroupNormalization",
+        "InstanceNormalization",
+        "LayerNormalization",
+        "LogSoftmax",
+        "LpNormalization",
+        "LRN",
+        "MatMul",
+        "Mean",
+        "MeanVarianceNormalization",
+        "ReduceL1",
+        "ReduceL2",
+        "ReduceLogSum",
+        "ReduceLogSumExp",
+        "ReduceMean",
+        "ReduceSum",
+        "ReduceSumSquare",
+        "Resize",
+        "RMSNormalization",
+        "Softmax",
+        "Sum",
+        "Gelu",
+        "Mish",
+    }
+)
+
+EPSILONS = {np.dtype(np.float32): 2.0**-24, np.dtype(np.float16): 2.0**-11, np.dtype(np.float64): 2.0**-53}
+# Which zero they give is not defined where one operand is 0 and the other -0.
+UNSIGNED = frozenset({"Max", "Min", "Relu", "Clip", "ReduceMax", "ReduceMin", "MaxPool", "GlobalMaxPool"})
+ZEROS = np.array([0.0, -0.0])
+
+# ONNX Runtime computes them to steps of this size, not to so many digits.
+STEPPED = frozenset(
+    {
+        "Sigmoid",
+        "Elu",
+        "Celu",
+        "Selu",
+        "HardSigmoid",
+        "Tanh",
+        "Erf",
+        "Gelu",
+        "HardSwish",
+        "Mish",
+        "Softplus",
+        "GRU",
+        "LSTM",
+        "RNN",
+    }
+)
+STEP = 2.0**-24
+
+ENDS = np.array([np.inf, -np.inf, np.nan])
+
+SUBNORMAL = 2.0**-120  # below this, and a little above, numbers have fewer digits
+
+
+class Rounding:
+    """Multiplies numbers by 1 ± a few units in the last place: another computer's right answer."""
+
+    def __init__(self, random: np.random.Generator, units: float = 4.0) -> None:
+        self.random, self.units = random, units
+
+    def of(self, array: np.ndarray, kind: str = "") -> np.ndarray:
+        if not isinstance(array, np.ndarray) or array.dtype not in EPSILONS:
+            return array
+        if kind in UNSIGNED:
+            return np.where(array == 0, self.random.choice(ZEROS, array.shape).astype(array.dtype), array)
+        if kind in STEPPED:
+            with np.errstate(all="ignore"):
+                array = array + (self.random.uniform(-4, 4, array.shape) * STEP).astype(array.dtype)
+        error = self.random.uniform(-self.units, self.units, array.shape)
+        smallest = np.where(np.abs(array) < SUBNORMAL, error * 2.0**-149, 0.0) * (array != 0)
+        with np.errstate(all="ignore"):
+            return (array * (1 + error * EPSILONS[array.dtype]) + smallest).astype(array.dtype)
+
+    def overflowing(self, array: np.ndarray, operands: Sequence) -> np.ndarray:
+        """Whether a sum of large numbers becomes infinite, and of which sign, depends on its order."""
+        if array.dtype not in EPSILONS or np.isfinite(array).all():
+            return array
+        if not all(np.isfinite(one).all() for one in operands if one is not None and one.dtype in EPSILONS):
+            return array
+        return np.where(np.isfinite(array), array, self.random.choice(ENDS, array.shape).astype(array.dtype))
+
+
+class Flushing(Rounding):
+    """Takes subnormal numbers for zero, as runtimes may."""
+
+    def __init__(self) -> None:
+        super().__init__(np.random.default_rng(0))
+
+    def of(self, array: np.ndarray, kind: str = "") -> np.ndarray:  # noqa: ARG002 - as every rounding
+        if not isinstance(array, np.ndarray) or array.dtype != np.float32:
+            return array
+        return np.where(np.abs(array) < np.finfo(np.float32).tiny, np.zeros((), np.float32), array)
+
+
+@dataclass(frozen=True)
+class Step:
+    node: onnx.NodeProto
+    implementation: OpRun | None
+    branches: "Mapping[str, Program]"
+
+
+@dataclass(frozen=True)
+class Program:
+    steps: Sequence[Step]
+    weights: Mapping[str, np.ndarray]
+    outputs: Sequence[str]
+
+    def run(
+        self, feeds: Mapping[str, np.ndarray], rounding: Rounding | None = None, outside: Mapping | None = None
+    ) -> dict[str, np.ndarray]:
+        values = {"": None, **(outside or {}), **self.weights, **feeds}
+        with np.errstate(all="ignore"):
+            for step in self.steps:
+                values.update(zip(step.node.output, _results(step, values, rounding), strict=False))
+        return {name: values[name] for name in self.outputs}
+
+
+def _results(step: Step, values: Mapping, rounding: Rounding | None) -> Sequence[np.ndarray]:
+    node = step.node
+    if step.branches:
+        taken = step.branches["then_branch" if np.asarray(values[node.input[0]]).all() else "else_branch"]
+        return list(taken.run({}, rounding, values).values())
+    operands = [values[name] for name in node.input]
+    if rounding is not None and (node.op_type in SUMMING or isinstance(rounding, Flushing)):
+        numbers = operands[:1] if node.op_type == "Resize" else operands  # the others are sizes
+        operands = [*(rounding.of(one) for one in numbers), *operands[len(numbers) :]]
+    results = _called(step.implementation, operands, values)
+    if rounding is not None and (node.op_type not in EXACT or node.op_type in UNSIGNED):
+        results = [rounding.of(one, node.op_type) for one in results]
+        if node.op_type in SUMMING:
+            results = [rounding.overflowing(one, operands) for one in results]
+    return results
+
+
+def _called(implementation: OpRun | None, operands: Sequence, values: Mapping) -> Sequence[np.ndarray]:
+    assert implementation is not None
+    if implementation.need_context():
+        return implementation.run(*operands, context={k: v for k, v in values.items() if k})
+    return implementation.run(*operands)
+
+
+def program(graph: onnx.GraphProto, opset: int) -> Program:
+    steps = []
+    for node in graph.node:
+        branches = {a.name: program(a.g, opset) for a in node.attribute if node.op_type == "If"}
+        steps.append(Step(node, None if branches else _implementation(node, opset), branches))
+    weights = {weight.name: numpy_helper.to_array(weight) for weight in graph.initializer}
+    return Program(steps, weights, [value.name for value in graph.output])
+
+
+def computed(
+    node: onnx.NodeProto, operands: Sequence, opset: int, outside: Mapping[str, np.ndarray]
+) -> Sequence[np.ndarray] | None:
+    """What a node gives for these operands, or None where it does not take them."""
+    try:
+        branches = {a.name: program(a.g, opset) for a in node.attribute if node.op_type == "If"}
+        step = Step(node, None if branches else _implementation(node, opset), branches)
+        values = {**outside, "": None, **dict(zip(node.input, operands, strict=True))}
+        with np.errstate(all="ignore"):
+            results = _results(step, values, None)
+        return [np.asarray(one) for one in results]
+    except Exception:  # noqa: BLE001 - each operator has its own way to say that it does not take them
+        return None
+
+
+def _version(kind: str, opset: int) -> int:
+    """The opset whose implementation is taken; a BatchNormalization before 14 always trains in the reference."""
+    return max(opset, 15) if kind == "BatchNormalization" else opset
+
+
+def _implementation(node: onnx.NodeProto, opset: int) -> OpRun:
+    said = {
+        "log": lambda *_: None,
+        "opsets": {"": opset},
+        "verbose": 0,
+        "new_ops": None,
+        "existing_functions": {},
+        "evaluator_cls": ReferenceEvaluator,
+    }
+    # Only functions that depend on the types of their operands ask for these (Gelu).
+    types = [helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, None)] * len(node.input)
+    made = load_op(
+        "",
+        node.op_type,
+        _version(node.op_type, opset),
+        node=node,
+        input_types=types,
+        evaluator_cls=ReferenceEvaluator,
+    )
+    return made(node, said)

@@ -1,0 +1,63 @@
+"""A model in each runtime, which rewrites no more than it must: its answers, or what is said against them."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import onnx
+
+from tests.differential import apart
+from tests.differential.interpreter import program
+
+Outputs = dict[str, np.ndarray]
+Samples = Sequence[Mapping[str, np.ndarray]]
+Answers = list[Outputs | str]
+
+
+def reference(model: onnx.ModelProto, samples: Samples) -> Answers:
+    try:
+        made = program(model.graph, model.opset_import[0].version)
+    except Exception as error:  # noqa: BLE001 - each operator has its own way to say that it is not there
+        return [f"{type(error).__name__}: {error}"] * len(samples)
+    return [_answer(lambda feeds=feeds: made.run(feeds)) for feeds in samples]
+
+
+def onnxruntime(model: onnx.ModelProto, samples: Samples) -> Answers:
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    try:
+        session = ort.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+    except Exception as error:  # noqa: BLE001 - its errors have no class in common
+        return [str(error)] * len(samples)
+    names = [value.name for value in session.get_outputs()]
+    taken = {value.name for value in session.get_inputs()}
+
+    def run(feeds: Mapping[str, np.ndarray]) -> Outputs:
+        arrays = session.run(None, {name: array for name, array in feeds.items() if name in taken})
+        return dict(zip(names, arrays, strict=True))
+
+    return [_answer(lambda feeds=feeds: run(feeds)) for feeds in samples]
+
+
+def openvino(model: onnx.ModelProto, samples: Samples) -> Answers:
+    try:
+        return apart.answers(model, list(samples))
+    except apart.CrashedError as error:
+        return [f"crashed: {error}"] * len(samples)
+
+
+def _answer(run: Callable[[], Outputs]) -> Outputs | str:
+    try:
+        return {name: np.asarray(array) for name, array in run().items()}
+    except Exception as error:  # noqa: BLE001 - each runtime has its own
+        return f"{type(error).__name__}: {error}"
+
+
+RUNTIMES: dict[str, Callable[[onnx.ModelProto, Samples], Answers]] = {
+    "reference": reference,
+    "ONNX Runtime": onnxruntime,
+    "OpenVINO": openvino,
+}

@@ -1,0 +1,43 @@
+"""The random graphs find bugs: each of those planted into the passes, within 2,000 graphs."""
+
+import random
+
+import pytest
+
+from tests.differential import check
+from tests.differential.graphs import BYTES, case_from
+from tests.differential.planted import BUGS
+
+WITHIN, AT_ONCE = 2000, 2  # the first few are found within some dozens
+
+
+def graphs_until_found(bug):
+    """How many random graphs it takes; a case that fails without the bug too does not count."""
+    source = random.Random(17)  # noqa: S311 - graphs are no secrets
+    for number in range(1, WITHIN + 1):
+        case = case_from(source.randbytes(BYTES + BYTES // 2))
+        with pytest.MonkeyPatch.context() as patch:
+            bug.plant(patch)
+            found = fails(case)
+        if found and not fails(case):
+            return number
+    return None
+
+
+def fails(case):
+    try:
+        return next(check.findings(case, names=("ONNX Runtime",)), None)
+    except check.UselessError:
+        return None
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [pytest.param(bug, marks=[pytest.mark.sweep] * (place >= AT_ONCE)) for place, bug in enumerate(BUGS)],
+    ids=lambda bug: bug.name,
+)
+@pytest.mark.timeout(900)
+def test_a_planted_bug_is_found(bug, record_property):
+    number = graphs_until_found(bug)
+    record_property("graphs", number)
+    assert number is not None
