@@ -219,7 +219,7 @@ def _is_float(value: "ir.Value | None") -> bool:
 
 def _is_attribute(number: float) -> bool:
     """Attributes are float32; 0.1 in float64 is another number."""
-    return float(np.float32(number)) == number
+    return bool(np.isfinite(number)) and float(np.float32(number)) == number
 
 
 def _keeps_rank(node: "ir.Node", place: int) -> bool:
