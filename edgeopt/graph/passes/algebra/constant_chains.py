@@ -98,10 +98,12 @@ def _why_not(
         return f"the merged constants do not fit into {source.dtype.name.lower()}"
     if rounds_away(whole.largest, source.dtype.numpy()):
         return "it adds and takes away so much that what is rounded differs from what the merged chain rounds"
+    if whole.reason:
+        return whole.reason
     adds = any(is_op(node, "Add", "Sub") for node in chain)
     if adds and not whole.shift.any() and tells_zeros_apart(chain[0].outputs[0]):
         return SIGN
-    return whole.reason
+    return None
 
 
 def _put(part: "ir.Graph", last: "ir.Node", source: "ir.Value", wanted: "list[tuple[str, NDArray[Any]]]") -> None:

@@ -5,7 +5,7 @@
 
 The second limits work on the first as on any number, whichever way round the four lie: after Clip(0, 1) and
 Clip(5, 6) everything is 5. onnxscript's own rules take the larger of the lower limits and the smaller of the upper
-ones, which is 1 there, and give Clip lower limits above the upper ones, which OpenVINO does not load.
+ones, which is 1 there.
 """
 
 from dataclasses import dataclass

@@ -171,3 +171,15 @@ def test_quantized_weights_stay(make_model, shaped, reasons):
     result = PASS.apply(model.ir, PassContext())
     assert not result.applied
     assert "'w' is quantized" in reasons(result)
+
+
+def test_an_epsilon_that_would_vanish_in_a_bias_stays(make_model, shaped, apply_pass, kinds, reasons):
+    """W x + b may be 0, and the logarithm behind it needs the epsilon."""
+    text = "g (float[2,2] x) => (float y) { a = Gemm(x, w, b) e = Add(a, c) y = Log(e) }"
+    weights = {"w": np.eye(2, dtype=np.float32), "c": np.float32(1e-10)}
+    model = shaped(make_model(text, b=np.full(2, 0.5, np.float32), **weights))
+    result = apply_pass(PASS, model, x=np.full((2, 2), -0.5, np.float32))
+    assert kinds(result.model) == ["Gemm", "Add", "Log"]
+    assert "rounded away in the bias" in reasons(result)
+    model = shaped(make_model(text, b=np.zeros(2, np.float32), **weights))
+    assert kinds(apply_pass(PASS, model, x=np.zeros((2, 2), np.float32)).model) == ["Gemm", "Log"]
