@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 X = np.float32([0, -0.0, 1e-40, 1e-12, -1e-12, 1e-6, -1, 0.3, 1, 3, 5.5, 100, 7, -7, 0.1, -0.1])
 GELU = "a = Div(x, c)  e = Erf(a)  b = Add(e, one)  p = Mul(x, b)  y = Mul(p, half)"
 NORMAL = """m = ReduceMean <axes = [-1]> (x)  d = Sub(x, m)  p = Pow(d, {exponent})
-    v = ReduceMean <axes = [-1]> (p)  e = Add(v, {epsilon})  s = Sqrt(e)  n = Div(d, s)  g = Mul(n, ones)  y = Add(g, ones)"""
+    v = ReduceMean <axes = [-1]> (p)  e = Add(v, {epsilon})  s = Sqrt(e)
+    n = Div(d, s)  g = Mul(n, ones)  y = Add(g, ones)"""
 ARITHMETIC = {"Add": (0, 1e-10, 1e-7), "Sub": (0, 1e-10), "Mul": (1, 1 + 1e-6), "Div": (1, 1 + 1e-6)}
 CASES = (
     *((f"n = Neg(x)  a = {kind}(n, c)  y = Exp(a)", c) for kind, numbers in ARITHMETIC.items() for c in numbers),
