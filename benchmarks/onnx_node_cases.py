@@ -3,6 +3,7 @@
     .venv/bin/python benchmarks/onnx_node_cases.py                      all cases, in two processes
     .venv/bin/python benchmarks/onnx_node_cases.py --only test_lstm     those whose name holds this
     .venv/bin/python benchmarks/onnx_node_cases.py --opset 25           raised to this opset first
+    .venv/bin/python benchmarks/onnx_node_cases.py --regimes            and with silent, loud, ... inputs too
 
 The passes run without the check of numbers that would undo a faulty one, so that its fault shows here.
 """
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import node_regimes
 import numpy as np
 
 from edgeopt.errors import EdgeoptError
@@ -62,6 +64,8 @@ class Verdict(msgspec.Struct, frozen=True):
     nodes_before: int = 0
     nodes_after: int = 0
     seconds: float = 0.0
+    regimes: int = 0
+    """How many kinds of input besides the case's own gave the same; 0 where none was tried."""
     openvino_before: str | None = "not asked"
     openvino_after: str | None = "not asked"
 
@@ -79,7 +83,7 @@ def cases() -> "dict[str, TestCase]":
     return found
 
 
-def judge(name: str, folder: Path, context: PassContext, openvino: bool = False) -> Verdict:
+def judge(name: str, folder: Path, context: PassContext, openvino: bool = False, regimes: bool = False) -> Verdict:
     """Runs a case as it is and simplified; where only the latter fails, finds the pass."""
     import onnx
 
@@ -92,6 +96,11 @@ def judge(name: str, folder: Path, context: PassContext, openvino: bool = False)
     seconds = time.perf_counter() - start
     reason = reason or why_failing(folder / "simplified.onnx", case)
     verdict = Verdict(name, None, reason, _guilty(source, folder, case, context) if reason else "", rolled_back)
+    if regimes and not reason:
+        count, differs = node_regimes.compared(source, folder / "simplified.onnx", case.data_sets[0][0], _session)
+        verdict = msgspec.structs.replace(
+            verdict, regimes=count, simplified=differs, guilty="a regime" * bool(differs)
+        )
     if openvino and not reason:
         before = why_failing_in_openvino(source, case)
         after = None if before else why_failing_in_openvino(folder / "simplified.onnx", case)
@@ -124,15 +133,8 @@ def _guilty(source: Path, folder: Path, case: "TestCase", context: PassContext) 
 
 def why_failing(path: Path, case: "TestCase") -> str | None:
     """Why ONNX Runtime does not give what the case wants, or None."""
-    import onnxruntime
-
-    # The cases of the newest operators have an opset that onnx has not released yet.
-    os.environ.setdefault("ALLOW_RELEASED_ONNX_OPSET_ONLY", "0")
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
     try:
-        session = onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])
+        session = _session(path)
         names = [value.name for value in session.get_inputs()]
         for inputs, wanted in case.data_sets:
             got = _run(session, {name: _plain(value) for name, value in zip(names, inputs, strict=True)})
@@ -140,6 +142,17 @@ def why_failing(path: Path, case: "TestCase") -> str | None:
     except Exception as error:  # noqa: BLE001 - the runtime raises its own kinds, and so does numpy
         return _short(error)
     return None
+
+
+def _session(path: Path) -> "onnxruntime.InferenceSession":
+    import onnxruntime
+
+    # The cases of the newest operators have an opset that onnx has not released yet.
+    os.environ.setdefault("ALLOW_RELEASED_ONNX_OPSET_ONLY", "0")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(path, options, ["CPUExecutionProvider"])
 
 
 def _plain(value: object) -> object:
@@ -212,12 +225,12 @@ def _short(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(lines)[:300]}"
 
 
-def work(context: PassContext, openvino: bool) -> None:
+def work(context: PassContext, openvino: bool, regimes: bool) -> None:
     """A worker: a name of a case a line comes in, a verdict a line goes out."""
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
         for line in sys.stdin:
-            verdict = judge(line.strip(), Path(folder), context, openvino)
+            verdict = judge(line.strip(), Path(folder), context, openvino, regimes)
             sys.stdout.write(f"VERDICT {json.dumps(msgspec.to_builtins(verdict))}\n")
             sys.stdout.flush()
 
@@ -251,14 +264,16 @@ def main() -> None:
     parser.add_argument("--stride", type=int, default=1, help="take every so many-th case")
     parser.add_argument("--opset", type=int, default=PassContext().target_opset)
     parser.add_argument("--openvino", action="store_true", help="run them in OpenVINO too")
+    parser.add_argument("--regimes", action="store_true", help="compare on other kinds of input too")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.worker:
-        work(PassContext(target_opset=given.opset), given.openvino)
+        work(PassContext(target_opset=given.opset), given.openvino, given.regimes)
         return
     names = [name for name in cases() if given.only in name][:: given.stride]
     options = ["--opset", str(given.opset), *(["--openvino"] if given.openvino else [])]
+    options += ["--regimes"] if given.regimes else []
     start = time.monotonic()
     verdicts: list[Verdict] = []
     with ThreadPoolExecutor(given.processes) as pool:
@@ -292,6 +307,8 @@ def _summary(verdicts: Sequence[Verdict], seconds: float) -> int:
     )
     if slowest is not None:
         print(f"The slowest to simplify is {slowest.name} with {slowest.seconds} s; all in {seconds:.0f} s.")
+    if tried := [v for v in judged if v.regimes]:
+        print(f"{len(tried)} were compared on other inputs too, {sum(v.regimes for v in tried)} times.")
     asked = [v for v in judged if v.openvino_before != "not asked"]
     if asked:
         before = [v for v in asked if v.openvino_before is None]

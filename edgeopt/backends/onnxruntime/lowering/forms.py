@@ -15,7 +15,7 @@ import numpy as np
 from edgeopt.graph.passes.base import Pass, PassContext, PassResult, constant, is_op, label
 from edgeopt.graph.passes.knowledge.forms import Form, inner, rewrite, take_place
 from edgeopt.graph.passes.knowledge.linear import integer, new_weight
-from edgeopt.graph.passes.knowledge.matching import operands, rank, scalar
+from edgeopt.graph.passes.knowledge.matching import near, operands, rank, scalar
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -24,7 +24,6 @@ ONLY_HERE = ("onnxruntime",)
 _BLOCK = 16
 _NARROW = (4, 8)
 _LARGEST_BYTES = 4 << 20
-_NEAR = 1e-6
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
@@ -60,7 +59,7 @@ def _hard_sigmoid(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None
         if not number or not top or begin is None or (rank(shift) or 0) > (rank(x) or 0):
             continue
         factor = 1 / number if node.op_type == "Div" else number
-        if not _is_float32(x) or abs(top * factor - 1) > _NEAR:
+        if not _is_float32(x) or not near(top * factor, 1.0, x):
             continue
         gone = [label(one) for one in (add, clip, node)]
         gate = ir.node("HardSigmoid", [x], {"alpha": factor, "beta": begin * factor}, name=node.name)

@@ -11,6 +11,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from typing import TYPE_CHECKING
 
+from edgeopt.backends.onnxruntime.lowering.activations import apply_gelu
 from edgeopt.graph.passes.base import (
     Notes,
     Pass,
@@ -60,7 +61,7 @@ def heads_of(model: "ir.Model") -> tuple[int, int] | None:
     return heads, heads * width
 
 
-def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
     """Runs the tool for every family that fits and takes the result with the fewest nodes."""
     import onnx_ir as ir
 
@@ -73,6 +74,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG00
         notes.refuse("no tensor is split into a known number of heads", *(label(node) for node in products))
         return notes.result(model)
     before = _fused(ir.to_proto(model))
+    model = apply_gelu(model, context).model
     best, smallest = None, node_count(model)
     for family in _families(model):
         result = _optimized(ir.to_proto(model), family, *found)
@@ -120,6 +122,8 @@ def _optimized(proto: "onnx.ModelProto", family: str, heads: int, hidden: int) -
     from onnxruntime.transformers.optimizer import optimize_model
 
     options = FusionOptions(family)
+    # It takes anything from 0.7878 to 0.8078 for the root of 2 / pi; apply_gelu() finds what is a GELU.
+    options.enable_gelu = False
     options.enable_skip_layer_norm = options.enable_bias_skip_layer_norm = False
     # It tells the shape of all that follows, with which ONNX Runtime joins normalizations when it loads.
     options.enable_embed_layer_norm = False

@@ -2,18 +2,19 @@
 
     ((x * a) + b) * c + d  =  x * (a c) + (b c + d)
 
-Computed in float64 and rounded once. Only where fewer nodes are left, and where no constant makes the tensor
-bigger than it is. Integers are left alone: their arithmetic wraps around, and their division rounds.
+Computed in float64 and rounded once. Only where fewer nodes are left, where no constant makes the tensor bigger
+than it is, and where the chain rounds nothing off that the two steps would keep, or the other way round: x + 1 - 1
+is 0 for x = 1e-12. Integers are left alone: their arithmetic wraps around, and their division rounds.
 """
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, label
-from edgeopt.graph.passes.knowledge.affine import step_of, widens
+from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label
+from edgeopt.graph.passes.knowledge.affine import Chain, Step, chained, step_of, widens
 from edgeopt.graph.passes.knowledge.linear import fits, new_weight, rounds_away
 from edgeopt.graph.passes.knowledge.names import separate_names
+from edgeopt.graph.passes.knowledge.neutral import SIGN
+from edgeopt.graph.passes.knowledge.zero_signs import tells_zeros_apart
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -44,30 +45,17 @@ def _goes_on(node: "ir.Node") -> bool:
 
 
 def _merge(part: "ir.Graph", last: "ir.Node", notes: Notes) -> None:
-    chain, factor, shift = [last], np.ones(()), np.zeros(())
-    step = step_of(last)
-    assert step is not None  # noqa: S101 - tells mypy; the caller has seen it
-    largest = 0.0
-    while True:
-        with np.errstate(all="ignore"):  # what does not fit is refused below
-            term = step.shift * factor
-            factor, shift = step.factor * factor, term + shift
-        largest = max(largest, float(np.abs(term).max(initial=0)))
-        before = step.source.producer()
-        further = step_of(before) if before is not None and _goes_on(before) else None
-        if further is None or before is None:
-            break
-        chain.append(before)
-        step = further
-    if len(chain) < 2:
+    chain, steps = _chain(last)
+    source = steps[0].source
+    if len(chain) < 2 or source.dtype is None:
         return
-    source = step.source
-    wanted = [("Mul", factor)] if not (factor == 1).all() else []
-    wanted += [("Add", shift)] if shift.any() else []
+    whole = chained(steps, source.dtype.numpy())
+    wanted = [("Mul", whole.factor)] if not (whole.factor == 1).all() else []
+    wanted += [("Add", whole.shift)] if whole.shift.any() else []
     if len(wanted) >= len(chain) or not wanted:
         return
     names = [label(node) for node in reversed(chain)]
-    if reason := _why_not(source, chain, [number for _, number in wanted], largest):
+    if reason := _why_not(source, chain, wanted, whole):
         notes.refuse(reason, *names)
         return
     _put(part, last, source, wanted)
@@ -76,11 +64,24 @@ def _merge(part: "ir.Graph", last: "ir.Node", notes: Notes) -> None:
     notes.did("merged chains of arithmetic with constants", *names)
 
 
+def _chain(last: "ir.Node") -> "tuple[list[ir.Node], list[Step]]":
+    """The nodes from the last to the first, and their steps from the first to the last."""
+    chain, step = [last], step_of(last)
+    assert step is not None  # noqa: S101 - tells mypy; the caller has seen it
+    steps = [step]
+    while True:
+        before = steps[0].source.producer()
+        further = step_of(before) if before is not None and _goes_on(before) else None
+        if further is None or before is None:
+            return chain, steps
+        chain.append(before)
+        steps.insert(0, further)
+
+
 def _why_not(
-    source: "ir.Value", chain: "list[ir.Node]", wanted: "list[NDArray[Any]]", largest: float
+    source: "ir.Value", chain: "list[ir.Node]", wanted: "list[tuple[str, NDArray[Any]]]", whole: Chain
 ) -> str | None:
-    if source.dtype is None:
-        return f"the type of '{source.name}' is not known"
+    assert source.dtype is not None  # noqa: S101 - tells mypy; the caller has seen it
     given = 0
     for node in chain:
         step = step_of(node)
@@ -90,12 +91,18 @@ def _why_not(
                 if number is None or widens(source, number):
                     return f"the constant '{value.name}' may make the tensor bigger"
                 given += number.size
-    if sum(number.size for number in wanted) > _GROWTH * given:
+    numbers = [number for _, number in wanted]
+    if sum(number.size for number in numbers) > _GROWTH * given:
         return "the merged constants would be larger than those of the chain"
-    if not all(fits(number, source.dtype.numpy()) for number in wanted):
+    if not all(fits(number, source.dtype.numpy()) for number in numbers):
         return f"the merged constants do not fit into {source.dtype.name.lower()}"
-    if rounds_away(np.asarray(largest), source.dtype.numpy()):
+    if rounds_away(whole.largest, source.dtype.numpy()):
         return "it adds and takes away so much that what is rounded differs from what the merged chain rounds"
+    if whole.reason:
+        return whole.reason
+    adds = any(is_op(node, "Add", "Sub") for node in chain)
+    if adds and not whole.shift.any() and tells_zeros_apart(chain[0].outputs[0]):
+        return SIGN
     return None
 
 

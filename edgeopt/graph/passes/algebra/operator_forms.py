@@ -22,8 +22,9 @@ import numpy as np
 
 from edgeopt.graph.passes.base import Pass, PassContext, PassResult, constant, is_op, label
 from edgeopt.graph.passes.knowledge.forms import Form, inner, maker, rewrite, take_place
-from edgeopt.graph.passes.knowledge.linear import FLOATS, integer, new_weight, pads
+from edgeopt.graph.passes.knowledge.linear import EPSILON, FLOATS, integer, new_weight, pads
 from edgeopt.graph.passes.knowledge.matching import operands, rank, scalar
+from edgeopt.graph.passes.knowledge.zero_signs import never_negative_zero
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -43,11 +44,14 @@ def _divide(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
     divisor = constant(node.inputs[1]) if is_op(node, "Div") else None
     if divisor is None or divisor.dtype.name not in FLOATS:
         return None
+    exact = divisor.astype(np.float64)
     with np.errstate(all="ignore"):
-        factor = (1.0 / divisor.astype(np.float64)).astype(divisor.dtype)
-    # Below the smallest normal number digits are lost, and some runtimes take what is there for 0.
-    normal = np.abs(factor.astype(np.float64)) >= _SMALLEST_NORMAL[factor.dtype.name]
-    if not np.isfinite(factor).all() or not normal.all():
+        factor = (1.0 / exact).astype(divisor.dtype)
+        # Near the ends of a type's range a reciprocal has fewer digits (1 / 60000 in float16 is 0.2 % off), and
+        # below its smallest normal number some runtimes take what is there for 0.
+        precise = np.abs(factor.astype(np.float64) * exact - 1) <= EPSILON[divisor.dtype.name]
+        precise &= np.abs(factor.astype(np.float64)) >= _SMALLEST_NORMAL[factor.dtype.name]
+    if not precise.all():
         return (
             f"the reciprocal of '{node.inputs[1].name if node.inputs[1] else ''}' is no normal number of its type"
         )
@@ -78,14 +82,18 @@ def _larger(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
     for x, other in operands(node):
         if not _is_float(x):
             continue
-        if scalar(other) == 0.0 and _keeps_rank(node, 1 - list(node.inputs).index(x)):
+        if (
+            scalar(other) == 0.0
+            and never_negative_zero(other)
+            and _keeps_rank(node, 1 - list(node.inputs).index(x))
+        ):
             gone = [label(node)]
             take_place(graph, node, ir.node("Relu", [x], name=node.name))
             return gone
         place = list(node.inputs).index(other)
         product = inner(node, "Mul", place=place)
         slope = next((scalar(a) for z, a in operands(product) if z is x), None) if product is not None else None
-        if product is None or slope is None or not 0 < slope < 1:
+        if product is None or slope is None or not 0 < slope < 1 or not _is_attribute(slope):
             continue
         if not _keeps_rank(product, 1 - list(product.inputs).index(x)):
             continue
@@ -103,7 +111,7 @@ def _one_slope(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
     if slopes is None or not _is_float(node.inputs[0]) or not slopes.size:
         return None
     slope = float(slopes.reshape(-1)[0])
-    if not (slopes == slopes.reshape(-1)[0]).all() or float(np.float32(slope)) != slope or not np.isfinite(slope):
+    if not (slopes == slopes.reshape(-1)[0]).all() or not _is_attribute(slope):
         return None
     gone = label(node)
     take_place(graph, node, ir.node("LeakyRelu", [node.inputs[0]], {"alpha": slope}, name=node.name))
@@ -214,6 +222,11 @@ def _depth_wise(node: "ir.Node") -> "np.ndarray[tuple[int, ...], np.dtype[np.gen
 
 def _is_float(value: "ir.Value | None") -> bool:
     return value is not None and value.dtype is not None and value.dtype.name in {"FLOAT", "FLOAT16", "DOUBLE"}
+
+
+def _is_attribute(number: float) -> bool:
+    """Attributes are float32; 0.1 in float64 is another number."""
+    return bool(np.isfinite(number)) and float(np.float32(number)) == number
 
 
 def _keeps_rank(node: "ir.Node", place: int) -> bool:

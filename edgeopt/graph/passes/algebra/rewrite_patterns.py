@@ -1,9 +1,10 @@
-"""Small patterns that mean something simpler, from onnxscript's rules, each told in the user's words.
+"""Small patterns that mean something simpler, by onnxscript's matcher, each told in the user's words.
 
-Left out of onnxscript's default set, because they can change what a model computes: Slice pairs to Split
-(wrong for odd sizes), automatic to explicit padding (ignores dilations), static ScatterND (ignores the
-reduction), pairs of casts (may round twice). Left out because other passes do the same with reasons: batch
-normalization, identities.
+Of its rules only those are taken that are exact, and with what they leave unasked (`knowledge/guarded_rules.py`).
+Left out of its default set, because they can change what a model computes: arithmetic with 0 or 1 (takes 1e-10 for
+0), clips and minima (wrong where limits lie apart), Slice pairs to Split (wrong for odd sizes), automatic to
+explicit padding (ignores dilations), static ScatterND (ignores the reduction), pairs of casts (may round twice).
+Left out because other passes do the same with reasons: batch normalization, identities, slices of everything.
 """
 
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from edgeopt.graph.passes.base import (
     nodes_of,
     quiet,
 )
+from edgeopt.graph.passes.knowledge import guarded_rules as guarded
+from edgeopt.graph.passes.knowledge.limit_rules import limit_rules
 from edgeopt.graph.passes.knowledge.listening import SAYS_NOTHING, WhyNot
 from edgeopt.graph.passes.knowledge.merge_rules import merge_rules
 
@@ -43,69 +46,25 @@ class Rewrite:
 
 def rewrites() -> tuple[Rewrite, ...]:
     """The rules in their order, imported here because onnxscript takes half a second."""
-    from onnxscript.rewriter.rules.common import _basic_rules as basic
-    from onnxscript.rewriter.rules.common import (
-        _broadcast_to_matmul,
-        _cast_constant_of_shape,
-        _collapse_slices,
-        _fuse_pad_into_conv,
-        _fuse_relus_clips,
-        _materialize_reshape_shape,
-        _min_max_to_clip,
-        _no_op,
-        _redundant_scatter_nd,
-        _remove_optional_bias,
-    )
-
-    arithmetic = (
-        *_no_op.mul_by_1_rule.commute(),
-        *_no_op.add_0_rule.commute(),
-        _no_op.sub_0_rule,
-        _no_op.div_by_1_rule,
-    )
     slices, unsqueezes, flatten, softmax, casts = merge_rules()
-    pads = (_fuse_pad_into_conv.fuse_pad_into_conv_rule, _fuse_pad_into_conv.fuse_pad_into_conv_integer_rule)
+    extremes, clips = limit_rules()
+    known_shape, two_shapes = guarded.reshape_rules()
     return (
-        Rewrite("dropped arithmetic with 0 or 1", ("Mul", "Add", "Sub", "Div"), arithmetic),
-        Rewrite(
-            "multiplied matrices without reshaping them first",
-            ("MatMul",),
-            tuple(_broadcast_to_matmul.rules),
-            speaks=True,
-        ),
-        Rewrite(
-            "filled tensors in the wanted type at once",
-            ("ConstantOfShape",),
-            tuple(_cast_constant_of_shape.rules),
-            9,
-        ),
-        Rewrite("dropped slices that take everything", ("Slice",), tuple(_collapse_slices.rules), 10),
-        Rewrite(
-            "made the shape of a Reshape constant",
-            ("Reshape",),
-            tuple(_materialize_reshape_shape.rules),
-            14,
-            speaks=True,
-        ),
-        Rewrite("merged minima and maxima", ("Min", "Max"), tuple(_min_max_to_clip.rules), 11, speaks=True),
-        Rewrite("merged activations and clips", ("Relu", "Clip"), tuple(_fuse_relus_clips.rules), 11, speaks=True),
+        Rewrite("multiplied matrices without reshaping them first", ("MatMul",), guarded.product_rules()),
+        Rewrite("filled tensors in the wanted type at once", ("ConstantOfShape",), guarded.filling_rules(), 9),
+        Rewrite("made the shape of a Reshape constant", ("Reshape",), (known_shape,), 14, speaks=True),
+        Rewrite("merged minima and maxima", ("Min", "Max"), extremes, 11, speaks=True),
+        Rewrite("merged activations and clips", ("Relu", "Clip"), clips, 11, speaks=True),
         Rewrite("merged casts", ("Cast",), (casts,), 9, speaks=True),
-        Rewrite("merged reshapes", ("Reshape",), (basic.reshape_reshape_rule,), 14, speaks=True),
+        Rewrite("merged reshapes", ("Reshape",), (two_shapes,), 14, speaks=True),
         Rewrite("merged slices", ("Slice",), (slices,), 10, speaks=True),
         Rewrite("merged unsqueezes", ("Unsqueeze",), (unsqueezes,), 13, speaks=True),
         Rewrite("dropped the Flatten before a Reshape", ("Flatten",), (flatten,), 9, speaks=True),
         Rewrite("dropped the Flatten and the Reshape around a Softmax", ("Flatten",), (softmax,), 13, speaks=True),
-        Rewrite(
-            "dropped a squeeze and its reshape", ("Squeeze",), (basic.squeeze_reshape_1d_rule,), 13, speaks=True
-        ),
-        Rewrite(
-            "dropped a scatter over everything",
-            ("ScatterND",),
-            (_redundant_scatter_nd.no_op_dynamic_scatter_nd_rule,),
-            16,
-        ),
-        Rewrite("let the convolution pad", ("Pad",), pads, 11, speaks=True),
-        Rewrite("dropped biases of zero", _WITH_BIAS, tuple(_remove_optional_bias.rules), 11),
+        Rewrite("dropped a squeeze and its reshape", ("Squeeze",), guarded.squeeze_rules(), 13, speaks=True),
+        Rewrite("dropped a scatter over everything", ("ScatterND",), guarded.scatter_rules(), 16),
+        Rewrite("let the convolution pad", ("Pad",), guarded.padding_rules(), 11, speaks=True),
+        Rewrite("dropped biases of zero", _WITH_BIAS, guarded.bias_rules(), 11),
     )
 
 

@@ -9,17 +9,20 @@ no bias, so that only scales go into it.
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from edgeopt.graph.passes.base import (
     Notes,
     Pass,
     PassContext,
     PassResult,
+    constant,
     is_op,
     label,
     plural,
     replace_value,
 )
-from edgeopt.graph.passes.knowledge.affine import Step, step_of
+from edgeopt.graph.passes.knowledge.affine import Step, lost, step_of
 from edgeopt.graph.passes.knowledge.linear import (
     LINEAR,
     Affine,
@@ -82,6 +85,9 @@ def _try_behind(
     if isinstance(affine, str):
         notes.refuse(affine, label(node))
         return
+    if _loses(linear, affine):
+        notes.refuse("its constant is so small that it would be rounded away in the bias", label(node))
+        return
     if reason := put_behind(part, linear, affine, node.name or node.outputs[0].name or linear.op_type):
         notes.refuse(reason, label(node))
         return
@@ -89,6 +95,14 @@ def _try_behind(
     replace_value(node.outputs[0], linear.outputs[0])
     part.remove(node, safe=True)
     done.append(label(node))
+
+
+def _loses(linear: "ir.Node", affine: Affine) -> bool:
+    """Whether an epsilon that is added to the result would vanish in a bias, although the result may be 0."""
+    bias = constant(linear.inputs[2]) if len(linear.inputs) > 2 else None
+    if bias is None or not affine.shifts:
+        return False
+    return lost(affine.shift, bias.astype(np.float64).reshape(-1) * affine.factor, bias.dtype)
 
 
 def _try_before(

@@ -56,7 +56,7 @@ def find_hard_swish(node: "ir.Node") -> Found | None:
         return None
     # slope * (a x + b) + offset has to be top * (x / 6 + 1 / 2).
     argument = {(1,): gate.top / 6 / gate.slope, (0,): (gate.top / 2 - gate.offset) / gate.slope}
-    argument = {powers: factor for powers, factor in argument.items() if abs(factor) > 1e-7}
+    argument = {powers: factor for powers, factor in argument.items() if factor}
     match = written_as(gate.inner, argument, node.outputs[0], {(1, 1): 1 / gate.top})
     if match is None:
         return None

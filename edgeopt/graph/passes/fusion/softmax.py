@@ -2,8 +2,9 @@
 
     softmax(x) = exp(x - m) / sum(exp(x - m))        log_softmax(x) = x - m - log(sum(exp(x - m)))
 
-where m is the maximum along the axis; the sum may be a ReduceLogSumExp. Where the maximum is left out, large
-numbers give infinity over infinity, which is no number, and a Softmax would hide that.
+where m is the maximum along the axis; the sum may be a ReduceLogSumExp. Without the maximum, exp(100) is infinite
+and the quotient no number, where Softmax gives 1; and the logarithm of a Softmax is minus infinity where it is 0,
+where LogSoftmax gives a number. What answers NaN or infinity must go on doing so: these are refused.
 """
 
 from typing import TYPE_CHECKING
@@ -14,8 +15,9 @@ from edgeopt.graph.passes.knowledge.matching import Found, fuse, integers, opera
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+OVERFLOWS = "its exponentials overflow, as nothing takes the maximum away before, and those of Softmax do not"
+VANISHES = "what is 0 for Softmax has a logarithm of minus infinity, and LogSoftmax gives a number there"
 OPSET = 13  # before, Softmax took all dimensions after its axis together
-UNSHIFTED = "its maximum is not taken away first, so that large numbers overflow, which a Softmax would not do"
 
 
 def find_softmax(node: "ir.Node") -> Found | None:
@@ -23,7 +25,15 @@ def find_softmax(node: "ir.Node") -> Found | None:
     if is_op(node, "Log"):
         plain = producer(node.inputs[0], "Softmax")
         if plain is not None:
-            return Found(node, (node, plain), "LogSoftmax", (plain.inputs[0],), _axis(plain, -1), opset=OPSET)
+            return Found(
+                node,
+                (node, plain),
+                "LogSoftmax",
+                (plain.inputs[0],),
+                _axis(plain, -1),
+                opset=OPSET,
+                reason=VANISHES,
+            )
     elif is_op(node, "Div", "Mul"):
         return _quotient(node)
     elif is_op(node, "Sub"):
@@ -49,7 +59,7 @@ def _quotient(node: "ir.Node") -> Found | None:
         x, shift = _without_maximum(power.inputs[0], axis)
         summed = producer(total, "ReduceSum")
         nodes = (node, *more, power, *shift, *((summed,) if summed is not None else ()))
-        reason = None if shift else UNSHIFTED
+        reason = None if shift else OVERFLOWS
         return Found(node, nodes, "Softmax", (x,), {"axis": axis}, opset=OPSET, reason=reason)
     return None
 
@@ -70,8 +80,7 @@ def _difference(node: "ir.Node") -> Found | None:
     if log is None or total is None or power is None or axis is None or power.inputs[0] is not above:
         return None
     x, shift = _without_maximum(above, axis)
-    nodes = (node, log, total, power, *shift)
-    reason = None if shift else UNSHIFTED
+    nodes, reason = (node, log, total, power, *shift), None if shift else OVERFLOWS
     return Found(node, nodes, "LogSoftmax", (x,), {"axis": axis}, opset=OPSET, reason=reason)
 
 
@@ -110,10 +119,7 @@ def _axis(node: "ir.Node", default: int) -> dict[str, int]:
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
     """Fuses every softmax, in subgraphs and functions too."""
-    # Twice, because the logarithm of a softmax that was just found is one more.
-    first = fuse(model, context, find_softmax, "softmax")
-    second = fuse(first.model, context, find_softmax, "logarithm of a softmax") if first.applied else first
-    return PassResult(second.model, first.applied + second.applied, first.refused) if first.applied else first
+    return fuse(model, context, find_softmax, "softmax")
 
 
 PASS = Pass("softmax", "exponentials over their sum become Softmax", apply, 100.0, lowest_opset=OPSET)

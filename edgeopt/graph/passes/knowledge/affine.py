@@ -1,5 +1,6 @@
 """Element-wise arithmetic with a constant, seen as scale and shift: x * c, x / c, x + c, x - c, c - x, -x."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,50 @@ def _step_of(node: "ir.Node | None") -> Step | None:
     if second is None or not exact.all():
         return None  # c / x, or a division by zero, which gives infinities that a product would not
     return Step(source, 1.0 / exact, zero)
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Steps one after another as one: factor * x + shift, and the largest number that is ever added, so scaled."""
+
+    factor: "NDArray[Any]"
+    shift: "NDArray[Any]"
+    largest: "NDArray[Any]"
+    reason: str | None = None
+    """Why the chain rounds in other places than the one step would, where that is more than rounding."""
+
+
+_DIGITS = 64.0
+"""A sum that cancels may lose so much of its precision: six of the bits of a number."""
+_REACH = {"float16": 2.0**6}
+_USUAL_REACH = 2.0**20
+
+
+def chained(steps: "Sequence[Step]", dtype: "np.dtype[Any]") -> Chain:
+    """The steps as one, in the order in which they are taken, computed in float64."""
+    factor, shift, largest = np.ones(()), np.zeros(()), np.zeros(())
+    reason, smallest, widest = None, np.ones(()), np.ones(())
+    with np.errstate(all="ignore"):  # what does not fit is refused by the caller
+        for step in steps:
+            moved = shift * step.factor
+            if lost(step.shift, moved, dtype):
+                reason = "one of its constants is so small that it would be rounded away beside another"
+            factor, shift = factor * step.factor, moved + step.shift
+            largest = np.maximum(largest * np.abs(step.factor), np.abs(step.shift))
+            smallest, widest = np.minimum(smallest, np.abs(factor)), np.maximum(widest, np.abs(factor))
+        if (np.abs(shift) * _DIGITS < largest).any():
+            reason = "what it adds it takes away again, and what is rounded off in between would no longer be"
+        reach, size = _REACH.get(dtype.name, _USUAL_REACH), np.abs(factor)
+        if (widest > np.maximum(size, 1) * reach).any() or (smallest * reach < np.minimum(size, 1)).any():
+            reason = "in between its numbers leave the range that they begin and end with"
+    return Chain(factor, shift, largest, reason)
+
+
+def lost(shift: "NDArray[Any]", beside: "NDArray[Any]", dtype: "np.dtype[Any]") -> bool:
+    """Whether a shift vanishes beside a constant, where it would not beside the data, which may be 0."""
+    with np.errstate(all="ignore"):
+        vanished = (beside + shift).astype(dtype) == beside.astype(dtype)
+    return bool((vanished & (shift != 0) & (beside != 0)).any())
 
 
 def widens(source: "ir.Value", array: "NDArray[Any]") -> bool:

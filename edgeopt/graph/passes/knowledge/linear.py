@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LINEAR = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-_EPSILON = {"float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52, "bfloat16": 2.0**-7}
+EPSILON = {"float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52, "bfloat16": 2.0**-7}
 _SMALLEST_LIMIT = 64.0  # types of few bits round everything
-FLOATS = tuple(_EPSILON)
+FLOATS = tuple(EPSILON)
 _BLOCK = 1 << 20  # numbers looked at together, as large weights are several times as large in float64
 _SPATIAL = ("Conv", "ConvTranspose")
 
@@ -197,7 +197,7 @@ def fits(array: "NDArray[Any]", dtype: "np.dtype[Any]", precisely: bool = True) 
                 return False
             lost = max(lost, float(np.abs(rounded - block).max()))
         largest = max(largest, float(np.abs(block).max()))
-    return not precisely or lost <= _EPSILON[dtype.name] * largest
+    return not precisely or lost <= EPSILON[dtype.name] * largest
 
 
 def pads(node: "ir.Node") -> bool:
@@ -258,7 +258,7 @@ def rounds_away(shift: "NDArray[Any]", dtype: "np.dtype[Any]") -> bool:
 
     (x - 1e6) * 2 is exact where x is near 1e6; x * 2 - 2e6 is not.
     """
-    limit = max(_SMALLEST_LIMIT, 1e-3 / _EPSILON[dtype.name])
+    limit = max(_SMALLEST_LIMIT, 1e-3 / EPSILON[dtype.name])
     return bool(shift.size) and bool(np.abs(shift).max() > limit)
 
 

@@ -185,10 +185,18 @@ def integers(value: "ir.Value | None", most: int = 8) -> tuple[int, ...] | None:
     return tuple(int(number) for number in tensor.numpy().reshape(-1))
 
 
+ULPS = 2
+"""Exporters multiply up to four rounded constants, each of which is half a unit in the last place off."""
+_UNIT = {"FLOAT16": 2.0**-10, "BFLOAT16": 2.0**-7, "DOUBLE": 2.0**-52}
+
+
 def near(one: float, other: float, value: "ir.Value | None" = None) -> bool:
-    """Whether two factors are the same number but for rounding in the type of `value`."""
-    coarse = value is not None and value.dtype is not None and value.dtype.itemsize < 4
-    return abs(one - other) <= (4e-3 if coarse else 5e-5) * abs(other)
+    """Whether two factors are the same number but for rounding in the type of `value`, float32 unless known.
+
+    1.4142 is not the root of 2, nor 0.1667 a sixth: what a model computes with them is something else.
+    """
+    unit = _UNIT.get(value.dtype.name, 2.0**-23) if value is not None and value.dtype is not None else 2.0**-23
+    return abs(one - other) <= ULPS * unit * abs(other)
 
 
 # Data flow

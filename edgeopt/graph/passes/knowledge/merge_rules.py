@@ -154,7 +154,8 @@ def _rows_are_the_last_axis(
 
     if not _rank(x) or not all(isinstance(dim, int) for dim in x.shape):
         return MatchResult().fail("the shape is not known")
-    rank, wanted, result = len(x.shape), constant(bound["shape"]), bound["result"].shape
+    rank, wanted = len(x.shape), constant(bound["shape"])
+    result = None if bound["result"].is_graph_output() else bound["result"].shape  # what is declared need not hold
     flat_axis = rows.producer().attributes.get_int("axis", 1) % rank
     if flat_axis != rank - 1 or chances.producer().attributes.get_int("axis", -1) not in {1, -1}:
         return MatchResult().fail("the Softmax goes over more than the last axis")
@@ -179,6 +180,9 @@ def _holds_all_values(context: Op, x: "ir.Value", between: "ir.Value", **bound: 
     last = ir.DataType(bound["to"].as_int())
     if first is None:
         return MatchResult().fail("the type of what is cast is not known")
+    wraps = first.is_integer() and second.is_floating_point() and last.is_integer()
+    if wraps and last != first and last.name not in HOLDS.get(first.name, ()):
+        return MatchResult().fail(f"{first.name} as {last.name} wraps round, which it need not from {second.name}")
     if second.name not in HOLDS.get(first.name, ()) or last.name not in NUMBERS:
         return MatchResult().fail(f"{first.name} by way of {second.name} to {last.name} rounds differently")
     return True

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from edgeopt.graph.passes.base import constant, is_op
 from edgeopt.graph.passes.knowledge.matching import (
     integers,
-    near,
     operands,
     polynomial,
     producer,
@@ -86,7 +85,7 @@ def _quotient(x: "ir.Value", variance: "ir.Value") -> "tuple[ir.Value, tuple[ir.
     """x / sqrt(variance), by a division, a reciprocal, 1 / root, or a power of minus a half."""
     for use in variance.uses():
         exponent = scalar(use.node.inputs[1]) if is_op(use.node, "Pow") else None
-        if is_op(use.node, "Sqrt") or (exponent is not None and near(exponent, 0.5)):
+        if is_op(use.node, "Sqrt") or exponent == 0.5:
             root = use.node.outputs[0]
             for below in root.uses():
                 node = below.node
@@ -97,7 +96,7 @@ def _quotient(x: "ir.Value", variance: "ir.Value") -> "tuple[ir.Value, tuple[ir.
                         return found.outputs[0], (use.node, node, found)
                 if is_op(node, "Reciprocal") and (found := _times(x, node.outputs[0])):
                     return found.outputs[0], (use.node, node, found)
-        elif exponent is not None and near(exponent, -0.5) and (found := _times(x, use.node.outputs[0])):
+        elif exponent == -0.5 and (found := _times(x, use.node.outputs[0])):
             return found.outputs[0], (use.node, found)
     return None
 

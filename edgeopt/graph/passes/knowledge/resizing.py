@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _PLACED_SINCE = 11  # the opset from which on a Resize says where its samples lie
-_WHOLE = 1e-6  # a third in float32 is 1e-8 off
+_WHOLE = 2.0**-23  # a third in float32 is a fourth of that off
 _SURE = 1e-3
 _BY_RATIO = ("align_corners", "half_pixel_symmetric")  # they go by both sizes, one of which may be rounded
 _ROUNDINGS: "Mapping[str, tuple[float, Callable[[Any], Any]]]" = {

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from edgeopt.graph.passes.knowledge.resizing import Taps
 
-_ALIKE = 1e-6
+_ALIKE = 1e-8  # places are rounded to nine digits
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import constant, is_op
+from edgeopt.graph.passes.knowledge.neutral import arithmetic
 from edgeopt.graph.passes.knowledge.sizes import dimension, shape_of
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def _slice(node: "ir.Node") -> "ir.Value | None":
     """From the start to the end of every axis that it names, step by step."""
     source = node.inputs[0]
     arrays = [None if value is None else constant(value) for value in node.inputs[1:]]
-    if source is None or source.shape is None or len(arrays) < 2 or arrays[0] is None or arrays[1] is None:
+    if source is None or len(arrays) < 2 or arrays[0] is None or arrays[1] is None:
         return None
     if any(array is None and value is not None for array, value in zip(arrays, node.inputs[1:], strict=True)):
         return None
@@ -214,6 +215,10 @@ HOLDS = {
 
 PASSES_ON: "dict[str, Callable[[ir.Node], ir.Value | str | None]]" = {
     "Identity": _always,
+    "Add": arithmetic,
+    "Sub": arithmetic,
+    "Mul": arithmetic,
+    "Div": arithmetic,
     "Concat": _concat,
     "Sum": _always,
     "Max": _always,

@@ -83,3 +83,10 @@ def test_weights_that_would_become_large_stay_and_are_named(said):
 
 def test_they_are_of_this_runtime_alone():
     assert {form.runtimes for form in FORMS} == {("onnxruntime",)}
+
+
+@pytest.mark.parametrize(("factor", "fused"), [(1 / 6, True), (0.1667, False), (1 / 6 + 1e-6, False)])
+def test_a_hard_sigmoid_ends_at_one(lower, factor, fused):
+    text = "a = Add(x, three) b = Clip(a, zero, six) y = Mul(b, factor)"
+    result = PASS.apply(model_of(GRAPH.format(text), factor=np.float32(factor)), PassContext())
+    assert ("HardSigmoid" in kinds(result.model)) is fused

@@ -118,3 +118,24 @@ def test_factors_that_overflow_or_vanish_stay_where_they_are(make_model, shaped,
     model = make_model(f"g (float[2,3] x) => (float[2,3] y) {{ {text} }}", e=np.float32(number), **NUMBERS)
     result = PASS.apply(shaped(model).ir, PassContext())
     assert kinds(result.model) == kinds(model.ir)
+
+
+LOSES = (
+    # (what rounds otherwise than one step would, what the pass says)
+    ("l = Add(x, one) y = Sub(l, one)", {"one": 1}, None),
+    ("l = Add(x, one) m = Mul(l, two) y = Sub(m, two)", {"one": 1, "two": 2}, "takes away again"),
+    ("l = Add(x, one) y = Add(l, tiny)", {"one": 1, "tiny": 1e-10}, "rounded away beside another"),
+    ("l = Mul(x, small) y = Mul(l, large)", {"small": 1e-30, "large": 1e30}, None),
+    ("l = Mul(x, small) y = Mul(l, large)", {"small": 1e-9, "large": 1e8}, "leave the range"),
+)
+
+
+@pytest.mark.parametrize("case", LOSES)
+def test_a_chain_whose_rounding_counts_stays(make_model, shaped, apply_pass, kinds, reasons, case):
+    """Of 1e-12, x + 1 - 1 makes 0."""
+    text, numbers, says = case
+    weights = {name: np.float32(number) for name, number in numbers.items()}
+    model = shaped(make_model(f"g (float[2,3] x) => (float[2,3] y) {{ {text} }}", **weights))
+    result = apply_pass(PASS, model, x=np.full((2, 3), 1e-12, np.float32))
+    assert kinds(result.model) == kinds(model.ir)
+    assert says is None or says in reasons(result)

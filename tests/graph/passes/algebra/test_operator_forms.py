@@ -141,3 +141,26 @@ def test_other_nodes_are_no_news(make_model, shaped, apply_pass, kinds, text):
 def test_whole_numbers_are_divided_as_they_are(make_model, apply_pass, kinds):
     text = "g (int64[2] x) => (int64[2] y) { y = Div(x, c) }"
     assert kinds(apply_pass(PASS, make_model(text, c=np.int64(3)), x=np.int64([7, 9])).model) == ["Div"]
+
+
+@pytest.mark.parametrize(("kind", "number", "multiplied"), [
+    ("float16", 60000, False), ("float16", 3, True), ("float", 1e-39, False), ("float", 3, True),
+    ("double", 3, True),
+])  # fmt: skip
+def test_a_reciprocal_with_few_digits_left_is_none(make_model, shaped, kinds, kind, number, multiplied):
+    from edgeopt.graph.passes.base import PassContext
+
+    dtype = {"float": np.float32, "double": np.float64, "float16": np.float16}[kind]
+    model = shaped(
+        make_model(f"g ({kind}[3] x) => ({kind}[3] y) {{ y = Div(x, c) }}", c=np.asarray(number, dtype))
+    )
+    assert kinds(PASS.apply(model.ir, PassContext()).model) == (["Mul"] if multiplied else ["Div"])
+
+
+@pytest.mark.parametrize(("slope", "fused"), [(0.1, False), (0.125, True)])
+def test_a_slope_that_no_attribute_can_hold_stays(make_model, shaped, kinds, slope, fused):
+    from edgeopt.graph.passes.base import PassContext
+
+    text = "g (double[3] x) => (double[3] y) { a = Mul(x, c) y = Max(x, a) }"
+    model = shaped(make_model(text, c=np.float64(slope)))
+    assert ("LeakyRelu" in kinds(PASS.apply(model.ir, PassContext()).model)) is fused

@@ -17,7 +17,6 @@ CONV = np.float32(np.random.default_rng(6).standard_normal((2, 4, 3, 3)))
 
 SIMPLER = (
     # (nodes from x to y, the operators left, what the ledger says)
-    ("a = Mul(x, one)  y = Neg(a)", ["Identity", "Neg"], "dropped arithmetic with 0 or 1"),
     ("a = Relu(x)  y = Clip(a, zero, six)", ["Clip"], "merged activations and clips"),
     ("a = Clip(x, zero, six)  y = Clip(a, zero, three)", ["Clip"], "merged activations and clips"),
     ("a = Min(x, six)  y = Max(a, zero)", ["Clip"], "merged minima and maxima"),

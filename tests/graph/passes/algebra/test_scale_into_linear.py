@@ -178,3 +178,15 @@ def test_factors_that_overflow_or_vanish_stay_before_the_product(make_model, sha
     text = "g (float[2,3] x) => (float[2,4] y) { l = Mul(x, c) y = MatMul(l, w) }"
     model = shaped(make_model(text, c=np.float32(number), w=array(3, 4)))
     assert kinds(PASS.apply(model.ir, PassContext()).model) == ["Mul", "MatMul"]
+
+
+def test_an_epsilon_that_would_vanish_in_a_bias_stays(make_model, shaped, apply_pass, kinds, reasons):
+    """W x + b may be 0, and the logarithm behind it needs the epsilon."""
+    text = "g (float[2,2] x) => (float y) { a = Gemm(x, w, b) e = Add(a, c) y = Log(e) }"
+    weights = {"w": np.eye(2, dtype=np.float32), "c": np.float32(1e-10)}
+    model = shaped(make_model(text, b=np.full(2, 0.5, np.float32), **weights))
+    result = apply_pass(PASS, model, x=np.full((2, 2), -0.5, np.float32))
+    assert kinds(result.model) == ["Gemm", "Add", "Log"]
+    assert "rounded away in the bias" in reasons(result)
+    model = shaped(make_model(text, b=np.zeros(2, np.float32), **weights))
+    assert kinds(apply_pass(PASS, model, x=np.zeros((2, 2), np.float32)).model) == ["Gemm", "Log"]

@@ -84,3 +84,36 @@ def test_a_constant_that_adds_dimensions_is_left_alone(make_model, kinds):
     text = GRAPH.format(CONSTANTS, body).replace("float[2,5] y", "float[1,2,5] y")
     result = PASS.apply(make_model(text, opset=20, tall=np.full((1, 1, 1), 0.5, np.float32)).ir, PassContext())
     assert "Erf" in kinds(result.model)
+
+
+OFF = (
+    # (what is written, what takes its place: close to it, and rounded in another way)
+    (ERF[0], "1.4142135", "1.4142", "1.4142137"),
+    (ERF[0], "1.4142135", "1.41421", "1.4142134"),
+    (ERF[0], "0.5>", "0.50001>", "0.5>"),
+    (ERF[0], "1.0>", "1.000001>", "1.0>"),
+    (TANH[0], "0.044715", "0.04472", "0.044715"),
+    (TANH[0], "0.7978846", "0.79788", "0.7978845"),
+    (TANH[1], "0.7978846", "0.7979", "0.7978846"),
+)
+
+
+@pytest.mark.parametrize(("body", "number", "other", "rounded"), OFF)
+def test_constants_with_few_digits_are_other_functions(make_model, kinds, body, number, other, rounded):
+    """1.4142 is not the root of 2: what the model computes with it is 5 digits of a GELU, and stays that."""
+    for text, fused in ((other, False), (rounded, True)):
+        model = make_model(GRAPH.format(CONSTANTS.replace(number, text), body), opset=20)
+        assert ("Gelu" in kinds(PASS.apply(model.ir, PassContext()).model)) is fused
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float64"])
+def test_constants_of_other_types_are_rounded_as_those_are(make_model, kinds, kind):
+    import ml_dtypes
+
+    dtype = np.dtype(ml_dtypes.bfloat16 if kind == "bfloat16" else kind)
+    numbers = {"root": 2**0.5, "one": 1, "half": 0.5}
+    text = GRAPH.format("", ERF[0]).replace("float[", f"{'double' if kind == 'float64' else kind}[")
+    for factor, fused in ((1, True), (1 + 20 * float(ml_dtypes.finfo(dtype).eps), False)):
+        weights = {k: np.asarray(v * (factor if k == "root" else 1), dtype) for k, v in numbers.items()}
+        model = make_model(text, opset=20, **weights)
+        assert ("Gelu" in kinds(PASS.apply(model.ir, PassContext()).model)) is fused

@@ -54,3 +54,13 @@ def test_a_gate_that_others_read_is_left_alone(make_model, kinds, reasons):
     result = PASS.apply(make_model(text).ir, PassContext())
     assert "the result of Clip 'c' is used elsewhere too" in reasons(result)
     assert result.refused[0].nodes == ("Clip 'c'",)
+
+
+@pytest.mark.parametrize(("alpha", "beta", "fused"), [
+    ("0.16666667", "0.5", True), ("0.1667", "0.5", False), ("0.16667", "0.5", False),
+    ("0.16666667", "0.5000001", False),
+])  # fmt: skip
+def test_a_sixth_with_four_digits_is_no_sixth(make_model, kinds, alpha, beta, fused):
+    body = f"h = HardSigmoid <alpha = {alpha}, beta = {beta}> (x) y = Mul(x, h)"
+    result = PASS.apply(make_model(GRAPH.format("", body)).ir, PassContext())
+    assert ("HardSwish" in kinds(result.model)) is fused

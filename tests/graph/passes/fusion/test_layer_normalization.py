@@ -88,3 +88,22 @@ def test_says_why_it_does_not_fuse(make_model, kinds, reasons, graph, body, reas
     assert reason in reasons(result)
     assert result.refused[0].nodes == ("ReduceMean 'v'",)
     assert "LayerNormalization" not in kinds(result.model)
+
+
+@pytest.mark.parametrize("epsilon", [1e-30, 1e-12, 1e-5, 1e-3, 0.5])
+def test_epsilon_is_carried_over_to_the_last_bit(make_model, shaped, apply_pass, epsilon):
+    text = GRAPH.format(
+        CONSTANTS.replace("0.00001", f"{epsilon:.20f}" if epsilon > 1e-20 else "1e-30"), SPELLINGS[0]
+    )
+    result = apply_pass(PASS, shaped(make_model(text, **WEIGHTS)), 1e-5, x=X)
+    fused = next(node for node in result.model.graph if node.op_type == "LayerNormalization")
+    assert np.float32(fused.attributes["epsilon"].as_float()) == np.float32(epsilon)
+
+
+@pytest.mark.parametrize(("number", "other"), [("2.0>", "2.00001>"), ("0.5>", "0.50001>")])
+def test_another_exponent_is_no_variance(make_model, shaped, kinds, number, other):
+    body = SPELLINGS[4]
+    result = PASS.apply(
+        shaped(make_model(GRAPH.format(CONSTANTS.replace(number, other), body), **WEIGHTS)).ir, PassContext()
+    )
+    assert "LayerNormalization" not in kinds(result.model)
