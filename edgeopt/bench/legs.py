@@ -35,7 +35,7 @@ of 1,000 proofs, three in 16.
 SHORT_MS = 2.0
 # After so many legs, a gain too small to be worth anything is not waited for: it may never be clear.
 _PATIENT = 6
-# Starting fresh processes may take so long, or so many times as long as their rounds, whatever time is left.
+# A proof may take so long whatever time is left; fresh processes also so many times as long as their rounds.
 _LONGEST_S, _OF_ONE = 8.0, 4
 # Such models are loaded side by side, which is sooner; larger ones might need more memory than there is.
 _QUICK_LOAD_MS = 1000.0
@@ -131,7 +131,7 @@ class Terms:
     most: int
     """So many legs."""
     until_s: float
-    """Then it ends, once there are as many legs as are evidence."""
+    """Then it ends, once it has run for some seconds and there are as many legs as are evidence."""
     wanted: Sequence[int]
     """The places, among the others, of those that the first must be faster than."""
     is_stopped: Callable[[], bool] = lambda: False
@@ -197,6 +197,7 @@ def run_legs(pack: Pack, starter: Starter, terms: Terms, span_ms: float) -> Foun
     sampler, now = StateSampler(lambda: ()), pack
     round_s = sum(max(span_ms, each.run_ms) for each in pack.every) / 1e3
     rounds = leg_rounds(starter.seconds, round_s)
+    until_s = max(terms.until_s, time.monotonic() + _LONGEST_S)
     while True:
         begin_s = time.monotonic()
         _run(now, rounds, span_ms, sampler, found)
@@ -205,7 +206,8 @@ def run_legs(pack: Pack, starter: Starter, terms: Terms, span_ms: float) -> Foun
         if found.count == 1:
             found.fresh = affords(terms.until_s, starter.seconds, time.monotonic() - begin_s)
         most = terms.most_stopped if terms.is_stopped() else terms.most
-        last = found.count >= max(fewest, 0 if time.monotonic() >= terms.until_s else most)
+        # One leg more than is evidence, which needs half of the difference to be clear.
+        last = found.count >= max(fewest, min(most, SHORT_FEWEST) if time.monotonic() >= until_s else most)
         found.judge(last)
         if last or is_settled(found):
             return found
