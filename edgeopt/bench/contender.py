@@ -113,15 +113,20 @@ def enter(
 
     Without `timeout_s` it may load for as long as `load_patience_s` gives it.
     """
-    timeout_s = load_patience_s(load) if timeout_s is None else timeout_s
     child = host.start()
     try:
-        answer = ask(child, load, timeout_s)
-        if not isinstance(answer, Loaded):
-            raise failed(answer)
+        child.send(msgspec.json.encode(load))
+        return entered(child, name, load, load_patience_s(load) if timeout_s is None else timeout_s, concurrency)
     except BaseException:
         child.close()
         raise
+
+
+def entered(child: Child, name: str, load: Load, timeout_s: float, concurrency: int) -> Contender:
+    """One that was sent what to load, once it has; TrialError with the reason when it cannot."""
+    answer = read_answer(child, timeout_s)
+    if not isinstance(answer, Loaded):
+        raise failed(answer)
     return Contender(name, child, answer, memory=answer.memory, concurrency=concurrency, batch=load.batch)
 
 

@@ -16,6 +16,7 @@ from edgeopt.bench.memory import size_text
 from edgeopt.bench.processes.environment import child_environment
 from edgeopt.bench.processes.guard import Guard, kills_for_memory, usual_limit_bytes
 from edgeopt.bench.processes.last_words import append_only, last_words
+from edgeopt.bench.processes.padding import UNPADDED, Padding, chance, draw
 from edgeopt.errors import TrialError, signal_name
 
 TRIAL_MODULE = "edgeopt.bench.trial"
@@ -50,17 +51,20 @@ class TrialHost(Protocol):
 
 
 class LocalHost:
-    """Trials as child processes of this one."""
+    """Trials as child processes of this one, each padded by chance; the same `seed` draws the same paddings."""
 
-    def __init__(self, log_folder: Path | None = None, memory_limit_bytes: int | None = None) -> None:
+    def __init__(
+        self, log_folder: Path | None = None, memory_limit_bytes: int | None = None, seed: int | None = None
+    ) -> None:
         self._log_folder = log_folder
         self._memory_limit_bytes = memory_limit_bytes
+        self._random = chance(seed)
 
     def put(self, path: Path) -> str:
         return str(path.absolute())  # a link stays one: what lies beside it may belong to it
 
     def start(self, module: str = TRIAL_MODULE) -> Child:
-        return LocalChild(module, self._log_folder, self._memory_limit_bytes)
+        return LocalChild(module, self._log_folder, self._memory_limit_bytes, draw(self._random))
 
 
 class LocalChild:
@@ -71,11 +75,17 @@ class LocalChild:
     available now) it is killed, before the system has to choose whom to kill.
     """
 
-    def __init__(self, module: str, log_folder: Path | None = None, memory_limit_bytes: int | None = None) -> None:
+    def __init__(
+        self,
+        module: str,
+        log_folder: Path | None = None,
+        memory_limit_bytes: int | None = None,
+        padding: Padding = UNPADDED,
+    ) -> None:
         self._killed_before = kills_for_memory()
         try:
             limit = usual_limit_bytes() if memory_limit_bytes is None else memory_limit_bytes
-            self._start(module, log_folder)
+            self._start(module, log_folder, padding)
         except OSError as error:
             raise TrialError(
                 f"could not be started: {error.strerror or error}",
@@ -92,7 +102,7 @@ class LocalChild:
         self._ending: str | None = None
         """Why it is closed."""
 
-    def _start(self, module: str, log_folder: Path | None) -> None:
+    def _start(self, module: str, log_folder: Path | None, padding: Padding) -> None:
         with contextlib.ExitStack() as undone:
             # Both are open for as long as the child lives; `close` closes them.
             self._log = undone.enter_context(tempfile.TemporaryFile(dir=log_folder, buffering=0))
@@ -102,13 +112,13 @@ class LocalChild:
             undone.callback(os.close, self._lifeline)
             try:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-u", "-m", module, str(theirs)],
+                    [sys.executable, "-P", "-u", "-m", module, str(theirs), *padding.arguments()],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=self._log,
                     start_new_session=True,
                     pass_fds=(theirs,),
-                    env=child_environment(log_folder, calculates=module != TRIAL_MODULE),
+                    env=child_environment(log_folder, module != TRIAL_MODULE, padding),
                 )
             finally:
                 os.close(theirs)

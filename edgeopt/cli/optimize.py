@@ -290,8 +290,9 @@ def show(outcome: "Outcome", console: "Console") -> None:
     said = "Measured" if outcome.verdict == "keep what you have" else "Proved"
     if outcome.from_cache:
         said = f"From the cache, {said.lower()} at {outcome.from_cache}"
+    legs = f", {proof.legs} times in fresh processes" if proof.legs > 1 else ""
     console.print(
-        f"{said} from the written bundle over {proof.speedup.rounds} rounds in turns: {proof.speedup} "
+        f"{said} from the written bundle over {proof.speedup.rounds} rounds in turns{legs}: {proof.speedup} "
         f"({proof.speedup.confidence:.1%} interval), {decibels(proof.accuracy_db)} on {proof.samples} samples"
         f"{' set aside' if proof.set_aside else ''}; "
         f"{outcome.goal or f'floor {outcome.floor_db:g} dB'}; target {outcome.target}; {outcome.seconds:.0f} s.",

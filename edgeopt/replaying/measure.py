@@ -38,6 +38,8 @@ def prove(work: Work) -> Evidence:
         raise VerificationError(
             f"The rebuilt model could not be measured: {said}.", "Run it again, or leave --measure out."
         )
+    if found.warning:
+        work.warn(found.warning)
     ratio = speed.speedup
     return Evidence(
         verdict=FASTER if speed.verdict == "faster" else NOT_FASTER,

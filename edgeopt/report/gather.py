@@ -22,7 +22,7 @@ from edgeopt.report import ahead, model, planned, race
 from edgeopt.report.evidence import Found, evidence_in, ledger_in
 from edgeopt.report.facts import Accuracy, Facts, Made, Side, Speed
 from edgeopt.search.objectives import THROUGHPUT, objective_named
-from edgeopt.search.outcome import Outcome, rival
+from edgeopt.search.outcome import Outcome, Proof, rival
 from edgeopt.search.shapes.shape_words import cost_line
 from edgeopt.version import __version__
 
@@ -97,6 +97,13 @@ def _bytes_in(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
+def _processes(proof: Proof) -> str:
+    several = proof.legs > 1
+    return (
+        f"in {proof.legs} fresh processes of each side, one after the other" if several else "in fresh processes"
+    )
+
+
 def _speed(bundle: Bundle, found: Found | str) -> Speed | None:
     deployment = bundle.deployment
     if isinstance(found, Outcome):
@@ -107,7 +114,7 @@ def _speed(bundle: Bundle, found: Found | str) -> Speed | None:
             proof.speedup,
             proof.verdict,
             proof.measured_while,
-            f"From the written bundle, in fresh processes, both sides in turns. {_load_of(bundle)}".rstrip(),
+            f"From the written bundle, {_processes(proof)}, both sides in turns. {_load_of(bundle)}".rstrip(),
             proof.by_size,
             cost_line(found),
         )

@@ -121,6 +121,8 @@ class Proof(msgspec.Struct, frozen=True):
     """Where open dimensions have several sizes."""
     met: bool = True
     """It is inside the accuracy budget on these samples."""
+    legs: int = 0
+    """So many times all were started afresh: what a process is lucky in is averaged over these. 0: not told."""
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ import threading
 import time
 from typing import Final
 
+from edgeopt.bench.legs import SHORT_FEWEST, leg_rounds
 from edgeopt.bench.rounds import slice_ms
 from edgeopt.errors import StoppedError
 from edgeopt.events import Log, Progress
@@ -13,9 +14,10 @@ from edgeopt.search.prepare import Search
 STOPPING: Final = "stopping"
 LAST_LOOK_S = 2.0
 """Those who have not raced when it is asked to end race for so long, so that there is one to prove."""
-LOOKS = (2, 1)
-"""At the best, and at the one behind it, when there is little time to prove."""
-_STARTING_S = 1.5
+LEGS = (9, 4)
+"""Of the best, and of the one behind it, at most, when there is little time to prove."""
+# Of all processes of one leg, without what it takes to load the model.
+_STARTING_S = 0.8
 
 
 class Stop(threading.Event):
@@ -61,13 +63,13 @@ def tell(search: Search, to_race: int = 0) -> None:
     search.emit(Log("info", told))
 
 
-def looks(search: Search, place: int, usual: int) -> int:
-    """How often the proof of the candidate at this place may look; 0: there is no time for it."""
+def legs(search: Search, place: int, usual: int) -> int:
+    """In how many legs the candidate at this place may prove itself; 0: there is no time for it."""
     if not search.stop.is_set():
         return usual
     cut_short(search, "proving")
     late = place > 0 and search.ends_at is not None and time.monotonic() >= search.ends_at
-    return min(usual, LOOKS[place]) if place < len(LOOKS) and not late else 0
+    return min(usual, LEGS[place]) if place < len(LEGS) and not late else 0
 
 
 def check(search: Search, phase: str) -> None:
@@ -85,11 +87,11 @@ def nothing_yet(search: Search, phase: str) -> StoppedError:
 
 
 def _left_s(search: Search, to_race: int) -> float:
-    """By the source, which is seldom the faster; most proofs are clear at the first look, some at the second."""
-    from edgeopt.search.delivering.proving import PROOF_ROUNDS
-
+    """By the source, which is seldom the faster; most proofs are clear as soon as they may be."""
     contender = search.baseline_contender
     run_ms = contender.slices_ms[-1] if contender.slices_ms else contender.loaded.first_run_ms
     slice_s = max(slice_ms(run_ms), run_ms) / 1e3
     racing_s = max(LAST_LOOK_S, 2 * (to_race + 1) * slice_s) if to_race else 0.0
-    return racing_s + _STARTING_S + 2 * contender.loaded.load_ms / 1e3 + 3 * PROOF_ROUNDS * slice_s
+    starting_s = _STARTING_S + 2 * contender.loaded.load_ms / 1e3
+    leg_s = starting_s + 2 * (leg_rounds(starting_s, 2 * slice_s) + 1) * slice_s
+    return racing_s + SHORT_FEWEST * leg_s

@@ -5,6 +5,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from edgeopt.bench.host import TRIAL_MODULE, LocalHost
 from edgeopt.bundle.deployment import Source
 from edgeopt.bundle.read import read_bundle
 from edgeopt.cli.main import run
@@ -46,7 +47,22 @@ def test_its_evidence_is_that_of_the_first_bundle_and_says_so(chain, again):
     assert "that of the first bundle" in check(bundle.folder, ignore).evidence
 
 
-def test_measured_anew_it_is_about_this_device(chain, tmp_path):
+@pytest.fixture
+def trials(monkeypatch):
+    """The processes that are measured, as they are started."""
+    pids, start = [], LocalHost.start
+
+    def noted(host, module=TRIAL_MODULE):
+        child = start(host, module)
+        if module == TRIAL_MODULE:
+            pids.append(child.pid)
+        return child
+
+    monkeypatch.setattr(LocalHost, "start", noted)
+    return pids
+
+
+def test_measured_anew_it_is_about_this_device(chain, tmp_path, trials):
     found = replay(Order(chain.bundle, chain.model, tmp_path / "m.edgeopt", chain.data, measure=True))
     evidence = read_bundle(tmp_path / "m.edgeopt").deployment.evidence
     assert found.evidence == evidence
@@ -54,6 +70,7 @@ def test_measured_anew_it_is_about_this_device(chain, tmp_path):
     assert (evidence.baseline, evidence.floor_db) == ("source · onnxruntime-cpu", 20.0)
     assert 0 < evidence.speedup_low <= evidence.speedup <= evidence.speedup_high
     assert check(tmp_path / "m.edgeopt", ignore).evidence == ""
+    assert len(trials) >= 2 * 3, "both sides, in fresh processes over and over"
 
 
 def test_a_bundle_of_a_replayed_bundle_is_the_same(chain, again, tmp_path):

@@ -55,6 +55,14 @@ def test_the_winner_is_proved_fast_and_good(with_data):
         assert outcome.winner == outcome.baseline
 
 
+def test_the_proof_ran_in_fresh_processes_over_and_over(with_data, without_data, nothing_wins):
+    for found in (with_data, without_data, nothing_wins):
+        proof = found.outcome.proof
+        assert proof.legs >= 3
+        assert len(proof.taken.slices_ms) == len(proof.baseline_taken.slices_ms) == proof.speedup.rounds
+        assert proof.speedup.rounds >= 4 * proof.legs
+
+
 def test_eight_bits_are_tried_with_data(with_data):
     static = next(c for c in with_data.outcome.candidates if c.candidate.variant == "int8")
     assert 20 < static.accuracy_db < 150

@@ -4,13 +4,17 @@ import os
 import sys
 from pathlib import Path
 
+from edgeopt.bench.processes.padding import VARIABLE, Padding
+
 _OUTER = "EDGEOPT_OUTER_"
 """Before the name of a variable that a child got its own of: what it was before."""
 BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 _OURS = ("PYTHONPATH", BLAS_THREADS)
 
 
-def child_environment(folder: Path | None, calculates: bool = True) -> dict[str, str]:
+def child_environment(
+    folder: Path | None, calculates: bool = True, padding: Padding | None = None
+) -> dict[str, str]:
     """What a child sees; what libraries write for a while goes to the folder too, and goes with it.
 
     One that calculates nothing with numpy keeps its BLAS to one thread: else one for each core spins for a tenth
@@ -26,6 +30,10 @@ def child_environment(folder: Path | None, calculates: bool = True) -> dict[str,
         own.setdefault(BLAS_THREADS, "1")
     if folder:
         own["TMPDIR"] = str(folder.resolve())
+    # That of the process above is its own.
+    own.pop(VARIABLE, None)
+    if padding is not None:
+        own |= padding.environment()
     return own
 
 

@@ -106,6 +106,8 @@ def _measured(work: Work, entry: Entry, plain: bool) -> Measured:
         found = compared(runners, work.samples_path, work.folder, limit_s, work.emit)
     for name, reason in found.failures.items():
         work.warn(f"The speed of the {name} model could not be measured: {reason}")
+    if found.warning:
+        work.warn(found.warning)
     return found
 
 

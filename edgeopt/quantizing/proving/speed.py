@@ -3,18 +3,20 @@
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
-from edgeopt.bench.contender import Contender, enter
+from edgeopt.bench.contender import Contender, Side, enter
 from edgeopt.bench.host import LocalHost
+from edgeopt.bench.legs import FallenError, Starter, Terms, run_legs
 from edgeopt.bench.messages import Load, Memory
 from edgeopt.bench.report import Verdict
 from edgeopt.bench.rounds import run_rounds, slice_ms
-from edgeopt.bench.stats import Interval, paired_ratios, sign_interval, verdict
+from edgeopt.bench.sequential import Rules
+from edgeopt.bench.stats import SAME, Interval
 from edgeopt.bench.taken import Taken, taken_by
 from edgeopt.errors import TrialError
 from edgeopt.events import Emit, Progress, ignore
@@ -25,9 +27,10 @@ SOURCE, FLOAT, RESULT = "source", "float", "result"
 """Who takes part: the source in plain ONNX Runtime, floats on the result's own backend, and the result."""
 # Others on the machine only ever make a slice slower, so the quickest quarter tells more than the middle.
 _RANKING_ROUNDS, _UNDISTURBED = 11, 0.25
-# So many rounds before it is asked whether the answer is clear, and so often it may be asked: each look may err.
-_ROUNDS, _LOOKS = 11, 5
-_CONFIDENCE = 1 - 0.05 / _LOOKS
+# One false "faster" in forty, as in a search; so many legs of fresh processes at most.
+_RULES = Rules(error=0.05, same_percent=100 * (SAME - 1))
+_LEGS = 9
+_A_PAIR = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,46 +60,52 @@ class Measured:
     failures: Mapping[str, str] = field(default_factory=dict)
     taken: Mapping[str, Taken] = field(default_factory=dict)
     memory: Mapping[str, Memory] = field(default_factory=dict)
+    processes: int = 0
+    """So many of each, one after the other: what a process is lucky in is averaged over these."""
+    warning: str = ""
 
 
 def compared(
     runners: Sequence[Runner], samples: Path, folder: Path, limit_s: float, emit: Emit = ignore
 ) -> Measured:
     """The first against each other one, in turns; goes on while it is not clear whether it beats the second."""
-    begin = time.monotonic()
-    with _loaded(runners, samples, folder) as (loaded, failures):
-        if runners[0].name not in loaded or len(loaded) == 1:
-            return Measured({}, {}, failures)
-        first = loaded[runners[0].name]
-        speeds: dict[str, Speed] = {}
-        for look in range(_LOOKS):
-            if look and time.monotonic() - begin > limit_s:
-                break
-            done, left_s = look * _ROUNDS, max(0.0, limit_s - (time.monotonic() - begin))
-            emit(Progress(PHASE, f"{len(loaded)} in turns", done, _LOOKS * _ROUNDS, time_left_s=left_s))
-            run_rounds(list(loaded.values()), _ROUNDS, _span_ms(loaded.values()), first=done)
-            speeds = {
-                name: _speed(first, other)
-                for name, other in loaded.items()
-                if other is not first and first.failure is None and other.failure is None
-            }
-            if not speeds or next(iter(speeds.values())).verdict in {"faster", "slower"}:
-                break
-        fallen = {name: each.failure for name, each in loaded.items() if each.failure is not None}
-        times = {name: float(np.median(c.slices_ms)) for name, c in loaded.items() if c.failure is None}
-        ran = {name: each for name, each in loaded.items() if each.failure is None}
-        return Measured(
-            speeds,
-            times,
-            {**failures, **fallen},
-            {name: taken_by(each) for name, each in ran.items()},
-            {name: each.memory for name, each in ran.items() if each.memory is not None},
-        )
+    begin_s = time.monotonic()
+    if len(runners) < _A_PAIR:
+        return Measured()
+    host = LocalHost(folder)
+    emit(Progress(PHASE, f"{len(runners)} in turns", time_left_s=limit_s))
+    with ExitStack() as stack:
+        try:
+            starter = Starter(host, [_side(host, each, samples) for each in runners], stack)
+            pack = starter.first()
+            run_rounds(list(pack.every), 1, _span_ms(pack.every))
+            span_ms = _span_ms(pack.every)
+            pack.forget()
+            found = run_legs(pack, starter, Terms(_RULES, _LEGS, begin_s + limit_s, range(1)), span_ms)
+        except FallenError as fallen:
+            stack.close()
+            # The others may be compared all the same.
+            rest = [each for each in runners if each.name != fallen.name and fallen.name != runners[0].name]
+            known = compared(rest, samples, folder, limit_s - (time.monotonic() - begin_s), emit)
+            return replace(known, failures={**known.failures, fallen.name: fallen.message})
+    return Measured(
+        {
+            each.name: Speed(decision.speedup, decision.verdict)
+            for each, decision in zip(pack.others, found.decisions, strict=True)
+            if decision is not None
+        },
+        {each.name: float(np.median(each.slices_ms)) for each in pack.every},
+        {},
+        {each.name: taken_by(each) for each in pack.every},
+        {each.name: each.memory for each in pack.every if each.memory is not None},
+        found.processes,
+        found.warning,
+    )
 
 
-def _speed(first: Contender, other: Contender) -> Speed:
-    found = sign_interval(paired_ratios(other.slices_ms, first.slices_ms), _CONFIDENCE)
-    return Speed(found, verdict(found))  # type: ignore[arg-type]
+def _side(host: LocalHost, runner: Runner, samples: Path) -> Side:
+    load = Load(runner.backend, host.put(runner.path), dict(runner.options), host.put(samples))
+    return Side(runner.name, load)
 
 
 def ranked(runners: Sequence[Runner], samples: Path, folder: Path) -> dict[int, float]:

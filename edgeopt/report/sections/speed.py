@@ -58,8 +58,8 @@ def _sides(speed: Speed) -> Table:
     found = speed.ratio
     caption = (
         f"{speed.verdict.capitalize()}: {words.ratio(found.median)}, and with {words.confidence(found)} "
-        f"confidence between {words.interval(found).replace(' to ', ' and ')}, by the ratios of {found.rounds} "
-        "rounds in turns."
+        f"confidence between {words.interval(found).replace(' to ', ' and ')}, over {found.rounds} rounds in "
+        "turns."
     )
     return Table(columns(*titles), tuple(rows), caption)
 

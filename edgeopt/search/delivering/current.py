@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt.bench.legs import SHORT_FEWEST
 from edgeopt.bundle import write
 from edgeopt.bundle.facts import machine_of
 from edgeopt.bundle.read import Bundle
@@ -29,7 +30,7 @@ def keep_current(search: Search, field: Field, current: Bundle, begin: float) ->
     search.emit(Progress("proving", "what runs today"))
     run, given = current.deployment.run, search.settings.baseline
     size_bytes = sum(file.stat().st_size for file in current.model.parent.iterdir() if file.is_file())
-    found = measured(search, current.folder, size_bytes, looks=1)
+    found = measured(search, current.folder, size_bytes, SHORT_FEWEST)
     proof = found.proof
     if not proof.met:
         search.warn(f"What runs today reaches {proof.accuracy_db:.1f} dB on samples set aside: below the floor.")

@@ -4,13 +4,15 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from edgeopt.bench.legs import SHORT_FEWEST
 from edgeopt.bundle import write
 from edgeopt.errors import TrialError, VerificationError
 from edgeopt.measuring.timed import fill_timed
 from edgeopt.search import stopping
 from edgeopt.search.delivering.conditions import check_limits, over, told, wins
 from edgeopt.search.delivering.current import keep_current
-from edgeopt.search.delivering.proving import LOOKS, prove
+from edgeopt.search.delivering.legs import LEGS
+from edgeopt.search.delivering.proving import prove
 from edgeopt.search.delivering.report import deployment_of, evidence_of, ledger_of, outcome_of
 from edgeopt.search.delivering.steps import record_of
 from edgeopt.search.field import Field
@@ -29,12 +31,12 @@ def deliver(search: Search, field: Field, best: list[Entry], begin: float) -> Ou
     field.close()
     # What is said of these may still change.
     open_ends = list(best)
-    for entry, looks in in_turn(search, _in_line(search, field, best)):
+    for entry, legs in in_turn(search, _in_line(search, field, best)):
         open_ends = [e for e in open_ends if e is not entry]
         search.emit(racing(entry))
         with write.draft(search.settings.out) as folder:
             try:
-                proof = prove(search, field, entry.candidate, folder, looks)
+                proof = prove(search, field, entry.candidate, folder, legs)
             except TrialError as error:
                 entry.status, entry.reason = "failed", f"from the written bundle: {error.message}"
                 search.emit(final(entry))
@@ -62,7 +64,7 @@ def deliver(search: Search, field: Field, best: list[Entry], begin: float) -> Ou
         return outcome
     with write.draft(search.settings.out) as folder:
         try:
-            proof = prove(search, field, search.baseline, folder, looks=1)
+            proof = prove(search, field, search.baseline, folder, SHORT_FEWEST)
         except TrialError as error:
             raise VerificationError(
                 f"Not even the source model could be measured again from a bundle: {error.message}.",
@@ -76,20 +78,20 @@ def deliver(search: Search, field: Field, best: list[Entry], begin: float) -> Ou
 
 
 def in_turn(search: Search, line: Sequence[Entry]) -> Iterator[tuple[Entry, int]]:
-    """Who may prove itself, and how often that may look; after the time limit nobody but the first."""
-    for place, (entry, usual) in enumerate(zip(line, LOOKS, strict=False)):
-        looks = stopping.looks(search, place, usual)
-        if not looks:
+    """Who may prove itself, and in how many legs; after the time limit nobody but the first."""
+    for place, (entry, usual) in enumerate(zip(line, LEGS, strict=False)):
+        legs = stopping.legs(search, place, usual)
+        if not legs:
             return
         if place and time.monotonic() >= search.until(1.0):
-            left = min(len(line), len(LOOKS)) - place
+            left = min(len(line), len(LEGS)) - place
             several = "candidate that raced well was" if left == 1 else "candidates that raced well were"
             search.tell(
                 f"The time limit is over: {left} more {several} not measured again from a written bundle, "
                 "which a longer --time-limit leaves time for."
             )
             return
-        yield entry, looks
+        yield entry, legs
 
 
 def _tell_all(search: Search, entries: list[Entry]) -> None:

@@ -23,7 +23,7 @@ from edgeopt.search.racing.energy import open_meter
 from edgeopt.search.remembered import Memory
 from edgeopt.search.settings import Settings
 
-_LOOKS = 2
+_LEGS = 4
 # A smaller share of the winner's is not worth telling.
 _COUNTS = 0.01
 _MAY_BE_PICKED = frozenset({"winner", "lost"})
@@ -56,7 +56,7 @@ def pick(settings: Settings, folder: Path, memory: Memory, emit: Emit) -> Outcom
                 f"{candidate.name} cannot be made again: {'; '.join(reasons)}.", "Search again."
             )
         with write.draft(settings.out) as draft:
-            proof = prove(search, field, candidate, draft, _LOOKS)
+            proof = prove(search, field, candidate, draft, _LEGS)
             if not proof.met:
                 reached = f"{candidate.name} reaches {decibels(proof.accuracy_db)} on samples set aside"
                 raise VerificationError(f"{reached}: below the floor.", "Pick another one, or lower the --floor.")

@@ -33,6 +33,9 @@ def test_the_quicker_one_is_called_faster_with_an_interval(runner, samples, tmp_
     assert 1.3 < speed.speedup.median < 6
     assert 2 <= found.latency_ms["quick"] < found.latency_ms["slow"]
     assert any(isinstance(event, Progress) for event in told)
+    assert found.processes >= 3, "a process may be lucky for its whole life"
+    assert len(found.taken["quick"].slices_ms) >= 4 * found.processes
+    assert not found.warning
 
 
 def test_the_slower_one_is_called_slower(runner, samples, tmp_path):
@@ -55,3 +58,14 @@ def test_one_that_cannot_load_is_left_out_with_the_reason(runner, samples, tmp_p
     assert not found.speeds
     assert "missing" in found.failures
     assert not ranked([missing], samples, tmp_path)
+
+
+def test_the_others_are_compared_where_one_cannot_load(runner, samples, tmp_path):
+    found = compared(
+        [runner("a", 2.0), runner("broken", fail="load"), runner("b", 6.0)], samples, tmp_path, LIMIT_S
+    )
+
+    assert list(found.speeds) == ["b"]
+    assert found.speeds["b"].verdict == "faster"
+    assert "as planted" in found.failures["broken"]
+    assert compared([runner("broken", fail="load"), runner("b")], samples, tmp_path, LIMIT_S).speeds == {}

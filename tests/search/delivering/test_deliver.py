@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from edgeopt.search.delivering.deliver import in_turn
-from edgeopt.search.delivering.proving import LOOKS
+from edgeopt.search.delivering.legs import LEGS
 
 
 @pytest.fixture
@@ -16,8 +16,8 @@ def search():
     return made
 
 
-def test_as_many_prove_themselves_as_there_are_looks(search):
-    assert list(in_turn(search, "abcdef")) == list(zip("abcdef", LOOKS, strict=False))
+def test_as_many_prove_themselves_as_there_are_legs_for(search):
+    assert list(in_turn(search, "abcdef")) == list(zip("abcdef", LEGS, strict=False))
     assert search.told == []
 
 

@@ -1,74 +1,77 @@
-"""Real processes of null models: what one pair of them says of short runs is asked again of fresh ones."""
-
-import time
+import threading
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
-from edgeopt.search.delivering.legs import Sides, unsteady
+from edgeopt.bench.legs import SHORT_FEWEST, Found, Terms, is_settled
+from edgeopt.bench.sequential import leg_of
+from edgeopt.search import stopping
+from edgeopt.search.delivering.legs import LEGS, RULES, terms_of
 
-ROUNDS, SPAN_MS = 3, 5.0
+SEARCHES = 400
+
+
+def normal(random, legs):
+    return random.normal(0.0, 0.03, legs)
+
+
+def heavy(random, legs):
+    return 0.01 * random.standard_t(2, legs)
+
+
+def jumping(random, legs):
+    """Two speeds, as a small model on two threads has them."""
+    return random.normal(0.0, 0.01, legs) + 0.3 * (random.random(legs) < 0.3) - 0.3 * (random.random(legs) < 0.3)
+
+
+@pytest.mark.parametrize("luck", [normal, heavy, jumping])
+def test_at_most_one_search_in_forty_calls_something_faster_that_is_not(luck):
+    """Each tries four candidates that are as fast as the baseline, each over as many legs as it may."""
+    random = np.random.default_rng(1)
+    wrong = sum(any(called_faster(random, luck, most) for most in LEGS) for _ in range(SEARCHES))
+    assert wrong <= SEARCHES / 40
+
+
+def test_what_is_clearly_faster_is_found():
+    random = np.random.default_rng(1)
+    found = sum(called_faster(random, normal, LEGS[0], gain=0.2) for _ in range(100))
+    assert found >= 98
+
+
+def called_faster(random, luck, most, gain=0.0):
+    terms = Terms(RULES, most, 0.0, range(1))
+    found = Found(terms, [[]], [None], SHORT_FEWEST)
+    for number, drawn in enumerate(luck(random, most), 1):
+        rounds = np.exp(random.normal(0.0, 0.02, 4))
+        found.legs[0].append(leg_of(rounds, np.exp(drawn + gain) * rounds[::-1]))
+        found.judge(last=number == most)
+        if is_settled(found):
+            break
+    return found.decisions[0].verdict == "faster"
 
 
 @pytest.fixture
-def first(track):
-    """A pair that says 1.1x, whatever the truth is."""
-    old, new = (track.enter(name, latency_ms=0.5).contender for name in ("old", "new"))
-    old.slices_ms, new.slices_ms = [1.1] * 11, [1.0] * 11
-    return Sides(new, (old,))
+def search(monkeypatch):
+    told = []
+    monkeypatch.setattr(stopping, "tell", told.append)
+    objective = SimpleNamespace(figure=None)
+    return SimpleNamespace(stop=threading.Event(), until=lambda _: 7.0, objective=objective, told=told)
 
 
-def search_of(left_s=60.0, stopped=False):
-    end = time.monotonic() + left_s
-    return SimpleNamespace(until=lambda _: end, stop=SimpleNamespace(is_set=lambda: stopped))
+def test_what_runs_today_is_what_must_be_outrun_where_it_is_given(search):
+    assert list(terms_of(search, 6, 2, 0).wanted) == [0, 1]
+    assert list(terms_of(search, 6, 1, 1).wanted) == [1]
+    search.objective.figure = len
+    assert list(terms_of(search, 6, 1, 1).wanted) == [0, 1]
 
 
-def starter(track, old_ms, new_ms):
-    started = []
-
-    def start(_):
-        number = len(started)
-        started.append(number)
-        old, new = (
-            track.enter(f"{name}{number}", latency_ms=ms).contender for name, ms in (("a", old_ms), ("b", new_ms))
-        )
-        return Sides(new, (old,))
-
-    return start, started
-
-
-def doubts(search, sides, start):
-    return unsteady(search, sides, sides.others, start, ROUNDS, SPAN_MS)
-
-
-@pytest.mark.alone
-def test_what_fresh_processes_do_not_say_again_is_doubted(track, first):
-    start, started = starter(track, old_ms=0.4, new_ms=0.8)
-    assert doubts(search_of(), first, start) == [first.rivals[0]]
-    assert len(started) == 1
-    assert len(first.bundle.slices_ms) == 11 + ROUNDS
-
-
-@pytest.mark.alone
-def test_what_they_all_say_again_stands(track, first):
-    start, started = starter(track, old_ms=0.8, new_ms=0.4)
-    assert doubts(search_of(), first, start) == []
-    assert len(started) == 3
-    assert len(first.bundle.slices_ms) == len(first.rivals[0].slices_ms) == 11 + 3 * ROUNDS
-
-
-def test_what_is_clear_or_long_is_not_asked_again(track, first):
-    start, started = starter(track, old_ms=0.4, new_ms=0.8)
-    first.rivals[0].slices_ms = [2.0] * 11
-    assert doubts(search_of(), first, start) == []
-    first.rivals[0].slices_ms, first.bundle.slices_ms = [11.0] * 11, [10.0] * 11
-    assert doubts(search_of(), first, start) == []
-    assert not started
-
-
-@pytest.mark.alone
-@pytest.mark.parametrize("search", [search_of(left_s=-1.0), search_of(stopped=True)], ids=["late", "stopped"])
-def test_one_fresh_pair_is_asked_even_when_time_is_over(track, first, search):
-    start, started = starter(track, old_ms=0.8, new_ms=0.4)
-    assert doubts(search, first, start) == []
-    assert len(started) == 1
+def test_a_search_that_is_stopped_says_so_and_proves_in_fewer_legs(search):
+    terms = terms_of(search, LEGS[0], 1, 0)
+    assert not terms.is_stopped()
+    assert not search.told
+    search.stop.set()
+    assert terms.is_stopped()
+    assert search.told == [search]
+    assert terms.most_stopped == stopping.LEGS[0] < terms.most == LEGS[0]
+    assert terms_of(search, 3, 1, 0).most_stopped == 3
