@@ -214,7 +214,7 @@ def _results(step: Step, values: Mapping, rounding: Rounding | None) -> Sequence
         taken = step.branches["then_branch" if np.asarray(values[node.input[0]]).all() else "else_branch"]
         return list(taken.run({}, rounding, values).values())
     operands = [values[name] for name in node.input]
-    if rounding is not None and (node.op_type in SUMMING or isinstance(rounding, Flushing)):
+    if rounding is not None and _rounds_operands(node, rounding):
         numbers = operands[:1] if node.op_type == "Resize" else operands  # the others are sizes
         operands = [*(rounding.of(one) for one in numbers), *operands[len(numbers) :]]
     results = _called(step.implementation, operands, values)
@@ -223,6 +223,13 @@ def _results(step: Step, values: Mapping, rounding: Rounding | None) -> Sequence
         if node.op_type in SUMMING:
             results = [rounding.overflowing(one, operands) for one in results]
     return results
+
+
+def _rounds_operands(node: onnx.NodeProto, rounding: Rounding) -> bool:
+    """Also of sums: constants added one after another may be added to each other first, and rounded then."""
+    if node.op_type in {"Add", "Sub"}:
+        return node.input[0] != node.input[1]
+    return node.op_type in SUMMING or isinstance(rounding, Flushing)
 
 
 def _called(implementation: OpRun | None, operands: Sequence, values: Mapping) -> Sequence[np.ndarray]:

@@ -134,9 +134,9 @@ def _no_attributes(patch: Patch) -> None:
 
 
 BUGS = (
-    Bug("equal nodes may differ in their attributes", _no_attributes),
     Bug("a transpose is undone by doing it again", _transposed_twice),
     Bug("the axis that is not said is taken for another", _other_default),
+    Bug("equal nodes may differ in their attributes", _no_attributes),
     Bug("the epsilon of a normalization is dropped", _no_epsilon),
     Bug("the axis of a softmax is off by one", _next_axis),
     Bug("a constant that widens counts as one that does not", _no_broadcast),
