@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgeopt.graph.files.stripped import inferable, skeleton
 from edgeopt.graph.numbers import put_in_numbers
+from edgeopt.graph.pool_sizes import correct_a_pool, rounds_up
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -121,6 +122,14 @@ def _values(model: "ir.Model") -> "Iterator[ir.Value]":
 
 def _inferred(proto: Proto) -> Proto | None:
     """The same with all that onnx can tell; None where its inference fails."""
+    found = _followed(proto)
+    while found is not None and rounds_up(proto) and correct_a_pool(proto, found):
+        found = _followed(proto)
+    return found
+
+
+def _followed(proto: Proto) -> Proto | None:
+    """Shapes, and the small numbers that follow from shapes, in turns."""
     import onnx
 
     infer = onnx.shape_inference.infer_shapes

@@ -92,10 +92,8 @@ def pooling(g: Graph, kind: str) -> None:
     more = g.pick({}, {"count_include_pad": 1}) if kind == "AveragePool" else {}
     pads = list(g.pick((0, 0, 0, 0), (1, 1, 1, 1), (0, 1, 1, 0)))
     stride, ceil = g.pick(1, 2), g.pick(0, 0, 1)
-    # What the last window is divided by is not agreed on. And for now no padding goes with it: the size that onnx
-    # infers then is one too large, fold-constants believes it (docs/upstream.md), and that is still to be mended.
-    if kind == "AveragePool" or any(pads):
-        ceil = 0
+    if kind == "AveragePool":
+        ceil = 0  # what the last window is divided by is not agreed on
     g.op(kind, x, kernel_shape=[2, 2], strides=[stride] * 2, pads=pads, ceil_mode=ceil, **more)
 
 

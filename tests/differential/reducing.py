@@ -37,7 +37,7 @@ def reduced(case: Case, fails: Fails) -> Case:
             return case
 
 
-def guilty(case: Case, names: Sequence[str], skip: Sequence[str] = check.SKIPPED_FOR_NOW) -> str:
+def guilty(case: Case, names: Sequence[str], skip: Sequence[str] = ()) -> str:
     """The pass after which the model is wrong for the first time, by the pipeline's own bisection."""
 
     def wrong(model: ir.Model) -> str | None:
