@@ -13,7 +13,7 @@ POOLS = ("MaxPool", "AveragePool", "LpPool")
 
 
 def correct_a_pool(proto: Proto, found: Proto) -> bool:
-    """Changes the first pool that has a wrong size in `found`, the twin of `proto` with shapes; whether there is one.
+    """Changes the first pool that has a wrong size in `found`, `proto` with shapes; whether there is one.
 
     What lies behind it has to be inferred anew.
     """
