@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 SHOWN_REFUSALS = 4
 SHOWN_NODES = 3
-LONGEST_REASON = 160
+LEFT_OUT = (
+    ("fails", "the source does not run there (--json has what the runtime says)"),
+    ("not-finite", "the source answers with NaN or infinity"),
+    ("no-time", "the source took too long over those before"),
+)
 
 
 def simplify(
@@ -189,10 +193,11 @@ def _outcome(result: "Simplified", console: "Console") -> None:
             f"would pass: {tolerance_text(worst.tolerance)}.",
             markup=False,
         )
-    for left in result.regimes_left_out:
-        reason = left.reason if len(left.reason) <= LONGEST_REASON else f"{left.reason[:LONGEST_REASON]}..."
-        said = f"Proves nothing: the regime '{left.regime}', because {reason}"
-        console.print(Text(f"{said.rstrip('.')}.", "dim"))
+    for kind, why in LEFT_OUT:
+        if names := [f"'{left.regime}'" for left in result.regimes_left_out if left.kind == kind]:
+            console.print(
+                Text(f"Not proved in the regime{'s' * (len(names) > 1)} {', '.join(names)}: {why}.", "dim")
+            )
     for output in result.outputs:
         if output.silent_reference:
             said = "is as good as zero on these samples, which proves little; give others with --data."

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -44,7 +44,10 @@ class LeftOut(msgspec.Struct, frozen=True):
     """A regime that proves nothing of a model."""
 
     regime: str
-    reason: str
+    kind: Literal["fails", "not-finite", "no-time"]
+    """The source does not run there; answers with NaN or infinity where numbers are asked for; was not asked."""
+    said: str = ""
+    """By the runtime, where the source does not run."""
 
 
 def run_each(
@@ -83,18 +86,18 @@ def answered(
     """The cases that the source answers, and why it does not answer in the regimes that are left out."""
     answers = run_each(path, [prepared(case.feeds) for case in cases], backend, limit_s=TIME_LIMIT_S)
     found: list[Answered] = []
-    left: dict[str, str] = {}
+    left: dict[str, LeftOut] = {}
     for case, answer in zip(cases, answers, strict=True):
         if answer is None:
-            left[case.regime] = f"the source took more than {TIME_LIMIT_S:g} s for the regimes before"
+            left[case.regime] = LeftOut(case.regime, "no-time")
         elif isinstance(answer, EdgeoptError):
-            left[case.regime] = answer.message
+            left[case.regime] = LeftOut(case.regime, "fails", answer.message)
         elif case.finite_only and not all_finite(answer):
-            left[case.regime] = "the source answers with NaN or infinity"
+            left[case.regime] = LeftOut(case.regime, "not-finite")
         else:
             found.append(Answered(case, answer))
     regimes = {one.case.regime for one in found}
-    return found, [LeftOut(name, said) for name, said in left.items() if name not in regimes]
+    return found, [one for name, one in left.items() if name not in regimes]
 
 
 def all_finite(answer: Answer) -> bool:

@@ -101,8 +101,8 @@ def test_a_regime_that_the_source_does_not_bear_is_left_out_with_its_reason(prov
         shape = Constant<value_ints = [1, -1, 4]>()  y = Reshape(x, shape) }"""
     check, wrong, _ = prove(source, source)
     assert wrong is None
-    assert [left.regime for left in check.left_out] == ["shortest"]
-    assert "Reshape" in check.left_out[0].reason
+    assert [(left.regime, left.kind) for left in check.left_out] == [("shortest", "fails")]
+    assert "Reshape" in check.left_out[0].said
     assert "shortest" not in {one.case.regime for one in check.regimes}
 
 
