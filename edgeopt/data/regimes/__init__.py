@@ -56,6 +56,7 @@ REGIMES: tuple[Regime, ...] = (
     Regime("all but one masked", masks=masks.first_kept),
     Regime("shortest", sizes=sizes.shortest),
     Regime("longest", sizes=sizes.longest),
+    Regime("several rows", sizes=sizes.several_rows),
 )
 
 REACHES = (1.0, 0.5, 0.25)

@@ -20,8 +20,13 @@ def shortest(inputs: Sequence[TensorInfo], sample: Sample) -> dict[str, Array] |
 
 
 def longest(inputs: Sequence[TensorInfo], sample: Sample) -> dict[str, Array] | None:
-    """Twice as long as the ordinary sample, and several rows where that has one."""
-    return _resized(inputs, sample, lambda size: ROWS if size == 1 else size * TIMES)
+    """Twice as long as the ordinary sample."""
+    return _resized(inputs, sample, lambda size: size if size == 1 else size * TIMES)
+
+
+def several_rows(inputs: Sequence[TensorInfo], sample: Sample) -> dict[str, Array] | None:
+    """More than one of what there is one of."""
+    return _resized(inputs, sample, lambda size: ROWS if size == 1 else size)
 
 
 def _resized(

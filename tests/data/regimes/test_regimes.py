@@ -89,7 +89,8 @@ def test_open_dimensions_become_one_and_long_and_stay_equal_where_they_share_a_n
     found = by_regime(*inputs)
     shapes = {name: [feeds[i.name].shape for i in inputs] for name, feeds in found.items()}
     assert shapes["shortest"] == [(1, 1, 3), (1, 1)]
-    assert shapes["longest"] == [(2, 32, 3), (2, 32)]
+    assert shapes["longest"] == [(1, 32, 3), (1, 32)]
+    assert shapes["several rows"] == [(2, 16, 3), (2, 16)]
     assert shapes["silence"] == [(1, 16, 3), (1, 16)]
 
 
