@@ -12,6 +12,8 @@ from edgeopt_gui.subject import subject_at
 Scene = Iterator[str]
 """Yields the name of each state once the stage shows it."""
 
+# The bar of jobs shows one after a moment.
+_SHOWN_S = 0.6
 _WATCHED_S = 6.0
 _RACED_S = 2.0
 _SEARCH_LIMIT_S = 8
@@ -20,8 +22,10 @@ _SEARCH_LIMIT_S = 8
 def device(stage: Stage) -> Scene:
     page = stage.page("device")
     page.show_empty("The device has not been read yet.", "device.probe")
+    stage.context.changed.emit()
     yield "empty"
     page.show_busy("Reading the device…")
+    stage.context.changed.emit()
     yield "busy"
     stage.wait_for_jobs()
     stage.wait(3.0)  # the gauges draw what the device does meanwhile
@@ -38,6 +42,7 @@ def model(stage: Stage) -> Scene:
     yield "empty"
     stage.hold()
     stage.context.open(subject_at(MODEL))
+    stage.wait(_SHOWN_S)
     yield "busy"
     stage.wait_for_jobs()
     stage.wait_until(lambda: page.state == "content")
@@ -99,6 +104,7 @@ def live(stage: Stage) -> Scene:
     stage.hold()
     stage.do("live.start")
     stage.wait_until(lambda: page.state == "busy")
+    stage.wait(_SHOWN_S)
     yield "busy"
     stage.go_on()
     stage.wait_until(lambda: page.state == "content")
