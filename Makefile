@@ -34,9 +34,11 @@ TOGETHER := -n 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 # The files with such tests: only to collect all the others takes ten seconds.
 marked = $$(grep -rl --include='test_*.py' 'mark[.]$(1)' tests | sort)
 
+# Both run whatever the first one says, and the worse of the two is what make says.
 test: .venv/.dev
-	@$(PYTHON) -m pytest $(TOGETHER) -m 'not alone and not sweep'
-	@$(PYTHON) -m pytest -m 'alone and not sweep' $(call marked,alone)
+	@$(PYTHON) -m pytest $(TOGETHER) -m 'not alone and not sweep'; together=$$?; \
+	$(PYTHON) -m pytest -m 'alone and not sweep' $(call marked,alone); alone=$$?; \
+	exit $$((together > alone ? together : alone))
 
 test-fast: .venv/.dev
 	@$(PYTHON) -m pytest $(TOGETHER) -m 'not slow and not alone and not sweep'

@@ -14,7 +14,7 @@ EdgeoptError
 ├── TrialError            exit 1   a trial ended in a way that nobody handled
 └── StoppedError          exit 130 asked to end before there was anything to hand out
 
-Terminated                exit 143 SIGTERM; a BaseException, like KeyboardInterrupt (exit 130)
+Terminated                exit 143 SIGTERM; a KeyboardInterrupt, which is exit 130
 """
 
 EXIT_CANCELLED = 130
@@ -110,8 +110,11 @@ def exit_code_of(code: str, tree: type[EdgeoptError] = EdgeoptError) -> int:
     return max((exit_code_of(code, each) for each in tree.__subclasses__()), default=EXIT_BUG)
 
 
-class Terminated(BaseException):
-    """SIGTERM arrived: unwind, clean up, leave with 143."""
+class Terminated(KeyboardInterrupt):
+    """SIGTERM arrived: unwind, clean up, leave with 143.
+
+    A kind of Ctrl-C, because libraries let nothing else through: asyncio keeps any other exception to itself.
+    """
 
 
 def said_by(error: BaseException) -> str:

@@ -8,6 +8,8 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 # Before numpy starts a thread for each core, in each of a thousand processes that tests start too.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -111,6 +113,30 @@ def pytest_collection():
 def pytest_collection_finish():
     gc.freeze()
     gc.enable()
+
+
+@pytest.fixture(scope="session")
+def rest_of():
+    """The rest of what a process says on its two pipes, after lines were read from them, and its end.
+
+    `communicate` reads past the files, and so loses what they took from the pipe with the last line: where much
+    was waiting, it begins in the middle of a line.
+    """
+
+    def read(process, within_s=30):
+        pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
+        late = threading.Timer(within_s, process.kill)
+        late.start()
+        try:
+            with ThreadPoolExecutor(len(pipes)) as pool:
+                said = dict(zip(pipes, pool.map(lambda pipe: pipe.read(), pipes), strict=True))
+            process.wait(within_s)
+            assert late.is_alive(), f"it did not end within {within_s} s"
+        finally:
+            late.cancel()
+        return said.get(process.stdout), said.get(process.stderr)
+
+    return read
 
 
 @pytest.fixture

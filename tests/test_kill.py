@@ -28,7 +28,8 @@ AT_ONCE = 5
 class Run:
     """`edgeopt optimize` in a process of its own, with folders for its bundle, temporary files and its cache."""
 
-    def __init__(self, folder, arguments, older=None, cache=None, out=None):
+    def __init__(self, rest_of, folder, arguments, older=None, cache=None, out=None):
+        self._rest_of = rest_of
         self.mark = uuid.uuid4().hex
         self.cache = cache or folder / "cache"
         self.folder, self.temporary = folder, folder / "temporary"
@@ -52,7 +53,7 @@ class Run:
         )
 
     def wait(self):
-        self.stdout, self.stderr = self.process.communicate(timeout=120)
+        self.stdout, self.stderr = self._rest_of(self.process, 120)
         return self.process.returncode
 
     def signal_at(self, moment_s, number):
@@ -98,12 +99,12 @@ class Run:
 
 
 @pytest.fixture
-def start(tmp_path, conv_model, conv_data, short_profile):
+def start(tmp_path, rest_of, conv_model, conv_data, short_profile):
     with ExitStack() as stack:
 
         def begin(name, *more, older=None, **places):
             arguments = [conv_model, "--data", conv_data, "--profile", short_profile, *more]
-            run = Run(tmp_path / name, [str(a) for a in arguments], older, **places)
+            run = Run(rest_of, tmp_path / name, [str(a) for a in arguments], older, **places)
             stack.callback(run.close)
             return run
 

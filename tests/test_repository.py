@@ -175,6 +175,26 @@ def test_make_passes_over_a_python_that_is_too_old(checkout, tmp_path):
 
 
 @needs_make
+@pytest.mark.parametrize(("together", "alone", "code"), [(0, 0, 0), (1, 0, 1), (0, 1, 1), (1, 3, 3), (3, 1, 3)])
+def test_make_test_runs_what_runs_alone_also_after_a_failure(checkout, together, alone, code):
+    (checkout / ".venv/bin").mkdir(parents=True)
+    (checkout / ".venv/bin/python").write_text(
+        f'#!/bin/sh\necho "$@" >> runs\ncase "$*" in *"-n 4"*) exit {together};; esac\nexit {alone}\n'
+    )
+    (checkout / ".venv/bin/python").chmod(0o755)
+    for stamp in (".made", ".demo", ".gui", ".dev"):
+        (checkout / ".venv" / stamp).touch()
+    (checkout / "tests").mkdir()
+    (checkout / "tests/test_times.py").write_text("@pytest.mark.alone\n")
+    done = make(checkout, "test")
+    assert done.returncode == (2 if code else 0)  # what make itself says of any failure
+    assert f"Error {code}" in done.stderr or not code
+    runs = (checkout / "runs").read_text().splitlines()
+    assert ["not alone and not sweep" in run for run in runs] == [True, False]
+    assert runs[1].endswith("tests/test_times.py")
+
+
+@needs_make
 def test_make_clean_removes_what_make_made_and_nothing_else(checkout):
     for name in (".venv", ".mypy_cache", "dist", "edgeopt/__pycache__"):
         (checkout / name).mkdir(parents=True)

@@ -1,17 +1,16 @@
 """What every command shares: events as JSON lines or for people, errors as sentences, exit codes, signals."""
 
 import os
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from types import FrameType
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
 import typer
 
 from edgeopt import events
+from edgeopt.cli import signals
 from edgeopt.cli.progress import JsonLines, People
 from edgeopt.errors import EXIT_BUG, EXIT_CANCELLED, EXIT_TERMINATED, EXIT_UNREAD, EdgeoptError, Terminated
 
@@ -23,6 +22,7 @@ JsonFlag = Annotated[
     typer.Option("--json", help="Print one JSON record a line, for programs, instead of text for people."),
 ]
 
+NOTHING = "nothing was changed"
 Outcome = TypeVar("Outcome", bound=msgspec.Struct)
 
 
@@ -31,7 +31,7 @@ def execute(
     work: Callable[[events.Emit], Outcome],
     show: "Callable[[Outcome, Console], None]",
     json: bool = False,
-    left_behind: str = "nothing was changed",
+    left_behind: str = NOTHING,
     interrupt: Callable[[], bool] | None = None,
 ) -> None:
     """Does a command's work, tells what happens on the way, and leaves with the right exit code.
@@ -40,39 +40,56 @@ def execute(
     the work ends by itself now, with something to show; the second one ends it at once.
     """
     voice = JsonLines() if json else People()
-    try:
-        with _signals_as_exceptions(interrupt):
-            outcome = work(voice.tell)
-            voice.close()
-            if json:
-                voice.tell(events.Result(kind, msgspec.to_builtins(outcome)))
-            else:
-                from rich.console import Console
+    with signals.heard() as heard:
+        heard.interrupt = interrupt
+        code = _code(kind, work, show, voice, left_behind, heard)
+    if code:
+        raise typer.Exit(code)
 
-                # A pipe has no width of its own: wide enough there that no sentence is cut or folded oddly.
-                show(outcome, Console(width=None if sys.stdout.isatty() else 140, highlight=False))
+
+def _code(
+    kind: str,
+    work: Callable[[events.Emit], Outcome],
+    show: "Callable[[Outcome, Console], None]",
+    voice: JsonLines | People,
+    left_behind: str,
+    heard: signals.Signals,
+) -> int:
+    """Does all of it; whatever happens is told in one last record, after which no signal can add another."""
+    try:
+        try:
+            outcome = work(voice.tell)
+            left_behind = "the work itself was done"
+            voice.close()
+            if isinstance(voice, JsonLines):
+                result = events.Result(kind, msgspec.to_builtins(outcome))
+                return _say(voice, result, 0, heard)
+            from rich.console import Console
+
+            # A pipe has no width of its own: wide enough there that no sentence is cut or folded oddly.
+            show(outcome, Console(width=None if sys.stdout.isatty() else 140, highlight=False))
             sys.stdout.flush()
-        return
-    except BrokenPipeError:
-        code = EXIT_UNREAD  # the reader (`| head`) went away before the end
-    except SystemExit:  # rich's answer to the same
-        code = EXIT_UNREAD
-    except KeyboardInterrupt:
-        code = _fail(voice, events.Error("cancelled", f"Cancelled; {left_behind}."), EXIT_CANCELLED)
-    except Terminated:
-        code = _fail(voice, events.Error("terminated", f"Stopped by SIGTERM; {left_behind}."), EXIT_TERMINATED)
-    except EdgeoptError as error:
-        code = _fail(voice, events.Error(error.code, error.message, error.hint), error.exit_code)
-    except OSError as error:
-        code = _fail(voice, _operating_system_error(error), EXIT_BUG)
-    except Exception as error:  # noqa: BLE001 - the process's edge: a bug becomes a report, not a traceback
-        code = _fail(voice, _bug(error), EXIT_BUG)
-    raise typer.Exit(code)
+            heard.finish()
+            return 0
+        except (BrokenPipeError, SystemExit):  # the reader (`| head`) went away before the end; so rich says it
+            heard.finish()
+            return EXIT_UNREAD
+        except Exception as error:  # noqa: BLE001 - the process's edge: a bug becomes a report, not a traceback
+            return _say(voice, *_failure(error), heard)
+    except KeyboardInterrupt as stop:
+        return _say(voice, *stopped(stop, left_behind), heard)
+
+
+def stopped(stop: KeyboardInterrupt, left_behind: str) -> tuple[events.Error, int]:
+    """What is said of a command that a signal ended, and its exit code."""
+    if isinstance(stop, Terminated):
+        return events.Error("terminated", f"Stopped by SIGTERM; {left_behind}."), EXIT_TERMINATED
+    return events.Error("cancelled", f"Cancelled; {left_behind}."), EXIT_CANCELLED
 
 
 def fail(error: events.Error, json: bool) -> None:
     """Says one error the way `execute` would, for failures before a command has begun."""
-    with suppress(BrokenPipeError):
+    with suppress(OSError):
         (JsonLines() if json else People()).tell(error)
 
 
@@ -84,11 +101,26 @@ def let_go_of_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _fail(voice: JsonLines | People, error: events.Error, code: int) -> int:
-    voice.close()
-    with suppress(BrokenPipeError):
-        voice.tell(error)
+def _say(voice: JsonLines | People, last: events.Result | events.Error, code: int, heard: signals.Signals) -> int:
+    """The last record, and the exit code that goes with it."""
+    with heard.held():
+        voice.close()
+        try:
+            voice.tell(last)
+        except OSError:
+            # Where even an error cannot be told, the exit code has to.
+            if isinstance(last, events.Result):
+                raise
+        heard.finish()
     return code
+
+
+def _failure(error: Exception) -> tuple[events.Error, int]:
+    if isinstance(error, EdgeoptError):
+        return events.Error(error.code, error.message, error.hint), error.exit_code
+    if isinstance(error, OSError):
+        return _operating_system_error(error), EXIT_BUG
+    return _bug(error), EXIT_BUG
 
 
 def _operating_system_error(error: OSError) -> events.Error:
@@ -107,35 +139,3 @@ def _bug(error: Exception) -> events.Error:
         f"edgeopt failed in a way that it should not: {type(error).__name__}: {error}",
         "Please report it; EDGEOPT_DEBUG=1 before the same command shows where it happened.",
     )
-
-
-def _unheard(_number: int, _frame: FrameType | None) -> None:
-    """A signal that comes too late to matter."""
-
-
-@contextmanager
-def _signals_as_exceptions(interrupt: Callable[[], bool] | None = None) -> Iterator[None]:
-    """SIGTERM unwinds like Ctrl-C does, so that temporary files and child processes go away on both."""
-    asked = False
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        nonlocal asked
-        if number == signal.SIGINT and interrupt is not None and not asked:
-            asked = True
-            if interrupt():
-                return
-        # One is enough: the clean-up, and the way out after it, must not be interrupted. Not SIG_IGN, about
-        # which Python complains when a second signal is on its way already.
-        for each in before:
-            signal.signal(each, _unheard)
-        raise Terminated if number == signal.SIGTERM else KeyboardInterrupt
-
-    before = {each: signal.getsignal(each) for each in (signal.SIGTERM, signal.SIGINT)}
-    for each in before:
-        signal.signal(each, stop)
-    try:
-        yield
-    finally:
-        if signal.getsignal(signal.SIGINT) is stop:
-            for each, handler in before.items():
-                signal.signal(each, handler)

@@ -10,7 +10,8 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException as UsageProblem
 
 from edgeopt import events
-from edgeopt.cli.console import fail, let_go_of_stdout
+from edgeopt.cli import signals
+from edgeopt.cli.console import NOTHING, fail, let_go_of_stdout, stopped
 from edgeopt.errors import EXIT_CANCELLED
 
 
@@ -19,15 +20,17 @@ def leave(run: Callable[[list[str]], int]) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal of ASCII gets "?" for what it cannot show
-    try:
-        code = run(sys.argv[1:])
-    except KeyboardInterrupt:  # before or after a command's own work, which handles it itself
-        code = EXIT_CANCELLED
-    finally:
-        # The code is known: one more signal while Python tidies up would replace it by its own.
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_IGN)
-        let_go_of_stdout()
+    with signals.heard() as heard:
+        try:
+            code = run(sys.argv[1:])
+        except KeyboardInterrupt:  # on the way into or out of `run`, which handles it itself
+            code = EXIT_CANCELLED
+        finally:
+            heard.finish()
+            let_go_of_stdout()
+            # The code is known: one more signal while Python tidies up would replace it by its own.
+            for number in signals.NUMBERS:
+                signal.signal(number, signal.SIG_IGN)
     raise SystemExit(code)
 
 
@@ -40,15 +43,29 @@ def run(name: str, build: Callable[[], typer.Typer], arguments: list[str], order
     if unreadable is not None:
         fail(_not_text(unreadable), json="--json" in arguments)
         return 2
-    command = typer.main.get_command(build())
-    if order and isinstance(command, TyperGroup):
-        command.commands = {each: command.commands[each] for each in sorted(command.commands, key=order.index)}
+    with signals.heard() as heard:
+        code = _run(name, build, arguments, order)
+        if heard.raised is not None and not heard.said:
+            # Before the command began, or after its end: typer makes an exit code of it, and nobody was told.
+            heard.finish()
+            error, code = stopped(heard.raised, NOTHING)
+            fail(error, json="--json" in arguments)
+    return code
+
+
+def _run(name: str, build: Callable[[], typer.Typer], arguments: list[str], order: Sequence[str]) -> int:
     try:
+        command = typer.main.get_command(build())
+        if order and isinstance(command, TyperGroup):
+            ordered = sorted(command.commands, key=order.index)
+            command.commands = {each: command.commands[each] for each in ordered}
         code = command.main(args=arguments or ["--help"], prog_name=name, standalone_mode=False)
     except UsageProblem as problem:
         hint = f"See: {name} --help, or {name} COMMAND --help"
         fail(events.Error("usage", problem.format_message(), hint), json="--json" in arguments)
         return 2
+    except KeyboardInterrupt:
+        return EXIT_CANCELLED
     return code if isinstance(code, int) else 0
 
 

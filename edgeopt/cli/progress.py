@@ -5,6 +5,7 @@ import time
 from typing import TYPE_CHECKING
 
 from edgeopt import events
+from edgeopt.cli.whole_lines import WholeLines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -12,10 +13,13 @@ if TYPE_CHECKING:
 
 
 class JsonLines:
-    """One record a line on stdout, flushed at once: the reader watches live."""
+    """One record a line on stdout, at once: the reader watches live."""
+
+    def __init__(self) -> None:
+        self._lines = WholeLines()
 
     def tell(self, event: events.Event) -> None:
-        print(events.encode(event), flush=True)
+        self._lines.write(events.encode(event))
 
     def close(self) -> None:
         """Nothing is left open."""

@@ -84,7 +84,7 @@ def suite(folder: Path, request: Request, measure: Measure, emit: Emit) -> Suite
         for number, path in enumerate(found):
             emit(Progress("suite", path.name, number, len(found)))
             rows.append(_row(path, request, measure, emit))
-    except (KeyboardInterrupt, Terminated) as stop:
+    except KeyboardInterrupt as stop:
         if not rows:
             raise
         how, code = ("SIGTERM", EXIT_TERMINATED) if isinstance(stop, Terminated) else ("Ctrl-C", EXIT_CANCELLED)

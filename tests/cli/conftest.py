@@ -22,8 +22,8 @@ NULL_MODEL = {
 class Started:
     """A running `edgeopt`; `temporary` is where it may put what nobody is to find later."""
 
-    def __init__(self, process: subprocess.Popen, temporary: Path):
-        self.process, self.temporary = process, temporary
+    def __init__(self, process: subprocess.Popen, temporary: Path, rest_of):
+        self.process, self.temporary, self._rest_of = process, temporary, rest_of
 
     def first_line_with(self, text):
         """Waits for it on stdout; what came before is dropped."""
@@ -31,12 +31,12 @@ class Started:
 
     def finish(self, within_s=30):
         """Its exit code, and the rest of what it said."""
-        out, err = self.process.communicate(timeout=within_s)
+        out, err = self._rest_of(self.process, within_s)
         return self.process.returncode, out, err
 
 
 @pytest.fixture
-def start(tmp_path):
+def start(tmp_path, rest_of):
     """Starts `python -m edgeopt ARGUMENTS`, or another module; a planted line of Python runs before it."""
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -64,7 +64,7 @@ def start(tmp_path):
             )
             stack.enter_context(process)
             stack.callback(process.kill)
-            return Started(process, temporary)
+            return Started(process, temporary, rest_of)
 
         yield starter
 

@@ -53,7 +53,7 @@ def run_sustained(
                 pauses_s.append(_cool_down(rules, measured[0].first_temperature_c, gauges, emit))
             measured.append(_Measured(side.name, window_s, meter))
             _measure(host, side, rules, measured[-1], gauges, emit)
-    except (KeyboardInterrupt, Terminated) as stop:
+    except KeyboardInterrupt as stop:
         if not any(each.windows for each in measured):
             raise
         stopped_by = "terminate" if isinstance(stop, Terminated) else "interrupt"

@@ -16,12 +16,19 @@ def serve(answer: Callable[[bytes], bytes]) -> None:
     leave_out_the_converter()
     requests = lifeline.requests_until_parent_ends()
     # Runtimes print to stdout too, so answers keep the pipe for themselves.
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
+    answers = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
         while True:
-            answers.write(answer(requests.get()) + b"\n")
+            _write(answers, answer(requests.get()) + b"\n")
     except BaseException:  # noqa: BLE001 - the process's edge
         # Python would abort instead while the lifeline still reads, and the reason would be lost.
         traceback.print_exc()
         os._exit(1)
+
+
+def _write(descriptor: int, line: bytes) -> None:
+    """All of it: a pipe takes only part of a long line from a process that is stopped meanwhile, and continued."""
+    rest = memoryview(line)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]

@@ -42,6 +42,7 @@ def main() -> int:
                 stage = Stage(settings, Path(folder))
                 for state in scene(stage):
                     pictures = [stage.photograph(theme_name) for theme_name in _THEMES]
+                    stage.check(state)
                     settings.keep("theme", _THEMES[0])
                     rows.append((state, pictures))
                     if state == _BEST:

@@ -5,24 +5,28 @@ import shutil
 from collections.abc import Callable, Iterator
 
 from edgeopt.samples import DATA, MODEL
+from edgeopt_gui.jobs.job import Job
 from edgeopt_gui.screenshots.stage import Stage
 from edgeopt_gui.subject import subject_at
 
 Scene = Iterator[str]
 """Yields the name of each state once the stage shows it."""
 
+# The bar of jobs shows one after a moment.
+_SHOWN_S = 0.6
 _WATCHED_S = 6.0
+_RACED_S = 2.0
 _SEARCH_LIMIT_S = 8
 
 
 def device(stage: Stage) -> Scene:
     page = stage.page("device")
-    stage.wait_until(lambda: page.state == "busy")
-    with stage.held():
-        page.show_empty("The device has not been read yet.", "device.probe")
-        yield "empty"
-        page.show_busy("Reading the device…")
-        yield "busy"
+    page.show_empty("The device has not been read yet.", "device.probe")
+    stage.context.changed.emit()
+    yield "empty"
+    page.show_busy("Reading the device…")
+    stage.context.changed.emit()
+    yield "busy"
     stage.wait_for_jobs()
     stage.wait(3.0)  # the gauges draw what the device does meanwhile
     yield "full"
@@ -36,9 +40,10 @@ def model(stage: Stage) -> Scene:
     page = stage.page("model")
     stage.wait_for_jobs()
     yield "empty"
+    stage.hold()
     stage.context.open(subject_at(MODEL))
-    with stage.held():
-        yield "busy"
+    stage.wait(_SHOWN_S)
+    yield "busy"
     stage.wait_for_jobs()
     stage.wait_until(lambda: page.state == "content")
     stage.wait(0.5)
@@ -67,20 +72,19 @@ def optimize(stage: Stage) -> Scene:
     yield "ready, with more settings"
     stage.settings.keep("optimize.unfolded", False)
     stage.do("optimize.start")
-    stage.wait(0.2)
+    stage.wait_until(lambda: bool(stage.context.jobs.jobs))
     job = stage.context.jobs.jobs[-1]
-    stage.wait_until(lambda: job.progress is not None and job.progress.phase == "racing")
-    stage.wait(2.0)
-    with stage.held():
+    stage.wait_until(lambda: job.ending is not None or _races(job))
+    stage.wait(_RACED_S)
+    with stage.paused():
         yield "busy"
     stage.wait_for_jobs()
     stage.wait(0.3)
     yield "full"
+    stage.hold()
     stage.do("optimize.start")
     stage.wait_until(lambda: bool(stage.context.jobs.jobs))
-    broken = stage.context.jobs.jobs[-1]
-    stage.wait_until(lambda: broken.progress is not None)
-    broken.kill()
+    stage.context.jobs.jobs[-1].kill()
     stage.wait_until(lambda: page.state == "error")
     stage.wait(0.2)
     yield "error"
@@ -89,7 +93,7 @@ def optimize(stage: Stage) -> Scene:
 
 def live(stage: Stage) -> Scene:
     page = stage.page("live")
-    stage.wait_until(lambda: page.state == "empty")
+    stage.wait_for_jobs()
     yield "empty"
     copy = stage.folder / "digits_cnn.onnx"
     shutil.copyfile(MODEL, copy)
@@ -97,13 +101,15 @@ def live(stage: Stage) -> Scene:
     stage.context.use_data(DATA)
     stage.page("live")
     stage.wait_for_jobs()
+    stage.hold()
     stage.do("live.start")
     stage.wait_until(lambda: page.state == "busy")
-    with stage.held():
-        yield "busy"
+    stage.wait(_SHOWN_S)
+    yield "busy"
+    stage.go_on()
     stage.wait_until(lambda: page.state == "content")
     stage.wait(_WATCHED_S)
-    with stage.held():
+    with stage.paused():
         yield "full"
     stage.do("live.stop")
     stage.wait_for_jobs()
@@ -115,13 +121,16 @@ def live(stage: Stage) -> Scene:
 
 
 def device_without_a_command_line(stage: Stage) -> Scene:
-    """The probe cannot fail by itself, but its process can be killed."""
+    """The probe cannot fail by itself, but its process can be killed, before it has said anything."""
     page = stage.page("device")
-    stage.wait_until(lambda: page.state == "busy")
     for job in stage.context.jobs.jobs:
         job.kill()
     stage.wait_until(lambda: page.state == "error")
     yield "error"
+
+
+def _races(job: Job) -> bool:
+    return job.progress is not None and job.progress.phase == "racing"
 
 
 SCENES: tuple[tuple[str, tuple[Callable[[Stage], Scene], ...]], ...] = (

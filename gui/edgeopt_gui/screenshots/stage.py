@@ -1,4 +1,7 @@
-"""The window that is photographed, and how to wait for what it shows."""
+"""The window that is photographed, and how to wait for what it shows.
+
+A job may have ended before anybody looks. Where the picture is of one that has not, it is held at its very start.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -6,11 +9,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
-from PySide6.QtCore import QEventLoop, QTimer
+from PySide6.QtCore import QEventLoop, QProcess, QTimer
 from PySide6.QtGui import QPixmap
 from PySide6.QtWidgets import QApplication
 
 from edgeopt_gui.context import Context
+from edgeopt_gui.jobs.job import Job
 from edgeopt_gui.pages import PAGES
 from edgeopt_gui.pages.base import Page
 from edgeopt_gui.settings import Settings
@@ -19,15 +23,26 @@ from edgeopt_gui.window import Window
 
 WIDTH, HEIGHT = 1200, 800
 LONGEST_S = 120.0
+_STILL = {psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE, ""}
+# A shell that stops itself before it becomes the job.
+_STOPPED = 'kill -STOP $$; exec "$0" "$@"'
 
 
 class Stage:
-    """One window with all pages; `folder` is for what the states write on the disk."""
+    """One window with all pages; `folder` is for what the states write on the disk.
+
+    What the window begins by itself is held until `go_on` or `wait_for_jobs`.
+    """
 
     def __init__(self, settings: Settings, folder: Path) -> None:
         self.settings = settings
         self.folder = folder
         self.context = Context(settings)
+        self.shown = ""
+        """The key of the page that was asked for last."""
+        self._holding = True
+        self._held: list[Job] = []
+        self.context.jobs.started.connect(self._begin)
         self.window = Window(self.context, PAGES)
         self.window.resize(WIDTH, HEIGHT)
         self.window.show()
@@ -35,6 +50,7 @@ class Stage:
 
     def page(self, key: str) -> Page:
         """Shows it."""
+        self.shown = key
         self.window.show_page(key)
         return self.window.page(key)
 
@@ -53,12 +69,27 @@ class Stage:
                 raise TimeoutError("the page did not come to the state that was to be shown")
             self.wait(0.02)
 
+    def hold(self) -> None:
+        """The jobs that begin from here on come no further than that, until `go_on`."""
+        self._holding = True
+
+    def go_on(self) -> None:
+        """The jobs that are held begin their work."""
+        self._holding = False
+        # Continued before it has stopped itself, it would wait for ever.
+        self.wait_until(lambda: all(j.ending is not None or _status(j.pid) in _STILL for j in self._held))
+        for job in self._held:
+            with suppress(psutil.Error):
+                psutil.Process(job.pid).resume()
+        self._held.clear()
+
     def wait_for_jobs(self) -> None:
+        self.go_on()
         self.wait_until(lambda: not self.context.jobs.jobs)
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Stops the clocks of all jobs: what is busy stays so while its pictures are taken."""
+    def paused(self) -> Iterator[None]:
+        """Stops the clocks of all jobs, in the middle of what they do, while pictures of it are taken."""
         family = [p for job in self.context.jobs.jobs for p in _family(job.pid)]
         for process in family:
             with suppress(psutil.Error):
@@ -78,11 +109,33 @@ class Stage:
         self.wait(0.15)
         return self.window.grab()
 
+    def check(self, caption: str) -> None:
+        """Raises where the page is not in the state that its picture is to show."""
+        state = self.window.page(self.shown).state
+        if state != (caption if caption in {"empty", "busy", "error"} else "content"):
+            raise RuntimeError(f"the page '{self.shown}' showed '{state}' when it was to show '{caption}'")
+
     def close(self) -> None:
+        self.go_on()
         self.context.jobs.close()
         self.window.close()
         self.window.deleteLater()
         self.wait(0.05)
+
+    def _begin(self, job: Job) -> None:
+        process = job.findChild(QProcess)
+        if self._holding and isinstance(process, QProcess):
+            process.setArguments(["-c", _STOPPED, process.program(), *process.arguments()])
+            process.setProgram("/bin/sh")
+            self._held.append(job)
+
+
+def _status(pid: int) -> str:
+    """That of a process, "" where there is none any more."""
+    try:
+        return str(psutil.Process(pid).status())
+    except psutil.NoSuchProcess:
+        return ""
 
 
 def _family(pid: int) -> list[psutil.Process]:
