@@ -93,6 +93,10 @@ def several(g: Graph, kind: str) -> None:
 def clip(g: Graph, kind: str) -> None:
     """Limits in any order, perhaps one of them only, perhaps two Clips or a Relu behind each other."""
     x = g.value()
+    if g.sometimes(4):  # spelled out
+        x, limit = g.op("Relu", x), g.scalar(g.pick(6.0, 1.0, 0.5, 1e-10, -1.0))
+        g.op("Min", *g.pick((x, limit), (limit, x)))
+        return
     for _ in range(g.number(1, 2)):
         if g.sometimes(4):
             x = g.op("Relu", x)

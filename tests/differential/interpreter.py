@@ -148,8 +148,8 @@ SUBNORMAL = 2.0**-120  # below this, and a little above, numbers have fewer digi
 class Rounding:
     """Multiplies numbers by 1 ± a few units in the last place: another computer's right answer."""
 
-    def __init__(self, random: np.random.Generator, units: float = 4.0) -> None:
-        self.random, self.units = random, units
+    def __init__(self, random: np.random.Generator, together: bool = False, units: float = 4.0) -> None:
+        self.random, self.together, self.units = random, together, units
 
     def of(self, array: np.ndarray, kind: str = "") -> np.ndarray:
         if not isinstance(array, np.ndarray) or array.dtype not in EPSILONS:
@@ -159,7 +159,9 @@ class Rounding:
         if kind in STEPPED:
             with np.errstate(all="ignore"):
                 array = array + (self.random.uniform(-4, 4, array.shape) * STEP).astype(array.dtype)
-        error = self.random.uniform(-self.units, self.units, array.shape)
+        # Equal numbers are mostly rounded alike, so that their differences are 0; and some are not.
+        shape = () if self.together else array.shape
+        error = self.random.uniform(-self.units, self.units, shape)
         smallest = np.where(np.abs(array) < SUBNORMAL, error * 2.0**-149, 0.0) * (array != 0)
         with np.errstate(all="ignore"):
             return (array * (1 + error * EPSILONS[array.dtype]) + smallest).astype(array.dtype)
@@ -234,9 +236,18 @@ def _rounds_operands(node: onnx.NodeProto, rounding: Rounding) -> bool:
 
 def _called(implementation: OpRun | None, operands: Sequence, values: Mapping) -> Sequence[np.ndarray]:
     assert implementation is not None
+    if (
+        implementation.op_type == "LogSoftmax"
+    ):  # that of the reference is the logarithm of a Softmax, which may be 0
+        return [_log_softmax(operands[0], implementation.axis)]
     if implementation.need_context():
         return implementation.run(*operands, context={k: v for k, v in values.items() if k})
     return implementation.run(*operands)
+
+
+def _log_softmax(x: np.ndarray, axis: int) -> np.ndarray:
+    shifted = x - x.max(axis, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))
 
 
 def program(graph: onnx.GraphProto, opset: int) -> Program:

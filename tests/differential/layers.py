@@ -85,12 +85,14 @@ def _convolved(g: Graph, kind: str, x: str) -> str:
 
 
 def pooling(g: Graph, kind: str) -> None:
+    """Sometimes with a Pad before it, mostly of what the pool would pad with itself."""
     x = g.value(4)
-    if g.sometimes(3):
-        number = g.pick(0.0, float("-inf"), 0.5)
-        x = g.op("Pad", x, g.integers(0, 0, 1, 1, 0, 0, g.pick(1, 0), 1), g.scalar(number))
     more = g.pick({}, {"count_include_pad": 1}) if kind == "AveragePool" else {}
     pads = list(g.pick((0, 0, 0, 0), (1, 1, 1, 1), (0, 1, 1, 0)))
+    if g.sometimes(3):
+        usual = 0.0 if kind == "AveragePool" else float("-inf")
+        x = g.op("Pad", x, g.integers(0, 0, 1, 1, 0, 0, g.pick(0, 1), 1), g.scalar(g.pick(usual, usual, 0.0, 0.5)))
+        pads = g.pick([0, 0, 0, 0], pads)
     stride, ceil = g.pick(1, 2), g.pick(0, 0, 1)
     if kind == "AveragePool":
         ceil = 0  # what the last window is divided by is not agreed on

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from edgeopt.graph.passes.algebra import constant_chains, operator_forms
+from edgeopt.graph.passes.algebra import operator_forms, scale_into_linear
 from edgeopt.graph.passes.base import is_op
 from edgeopt.graph.passes.cleaning import control_flow, deduplicate_weights, equal_subexpressions
 from edgeopt.graph.passes.fusion import layer_normalization, pad_into_pool, rms_normalization, softmax
@@ -42,8 +42,14 @@ def _next_axis(patch: Patch) -> None:
     patch.setattr(softmax, "_reduction", reduction)
 
 
-def _no_broadcast(patch: Patch) -> None:
-    patch.setattr(constant_chains, "widens", lambda *_: False)
+def _other_broadcast(patch: Patch) -> None:
+    found = scale_into_linear.by_channel
+
+    def by_any(array, axis, rank, channels):
+        right = found(array, axis, rank, channels)
+        return array.reshape(-1).astype(np.float64) if right is None and array.size == channels else right
+
+    patch.setattr(scale_into_linear, "by_channel", by_any)
 
 
 def _limits_swapped(patch: Patch) -> None:
@@ -139,7 +145,7 @@ BUGS = (
     Bug("equal nodes may differ in their attributes", _no_attributes),
     Bug("the epsilon of a normalization is dropped", _no_epsilon),
     Bug("the axis of a softmax is off by one", _next_axis),
-    Bug("a constant that widens counts as one that does not", _no_broadcast),
+    Bug("a constant along any axis counts as one along the channels", _other_broadcast),
     Bug("the limits of a Clip are swapped", _limits_swapped),
     Bug("the pads of a pool are mirrored", _pads_mirrored),
     Bug("the bias of a layer is dropped", _no_bias),

@@ -108,7 +108,7 @@ def _one_slope(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
     import onnx_ir as ir
 
     slopes = constant(node.inputs[1]) if is_op(node, "PRelu") else None
-    if slopes is None or not _is_float(node.inputs[0]) or not slopes.size:
+    if slopes is None or not _is_float(node.inputs[0]) or not slopes.size or not _keeps_rank(node, 1):
         return None
     slope = float(slopes.reshape(-1)[0])
     if not (slopes == slopes.reshape(-1)[0]).all() or not _is_attribute(slope):

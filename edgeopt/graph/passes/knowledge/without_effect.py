@@ -167,8 +167,11 @@ def _split(node: "ir.Node") -> "ir.Value | None":
 
 
 def _clip(node: "ir.Node") -> "ir.Value | None":
+    """Without limits; of floats it still makes infinity the largest number of the type."""
     limits = [value for value in node.inputs[1:] if value is not None]
-    return node.inputs[0] if not limits and not node.attributes else None
+    x = node.inputs[0]
+    whole = x is not None and x.dtype is not None and x.dtype.is_integer()
+    return x if whole and not limits and not node.attributes else None
 
 
 def _concat(node: "ir.Node") -> "ir.Value | None":

@@ -91,6 +91,11 @@ def test_what_only_looks_like_it_stays(make_model, shaped, kinds, text):
     assert kinds(result.model) == kinds(model.ir)
 
 
+def test_a_slope_that_makes_a_number_a_vector_stays(make_model, shaped, kinds):
+    model = shaped(make_model("g (float x) => (float[n] y) { y = PRelu(x, slope) }", slope=np.float32([0.5])))
+    assert kinds(PASS.apply(model.ir, PassContext()).model) == ["PRelu"]
+
+
 def test_what_is_read_elsewhere_stays(make_model, shaped, kinds):
     text = GRAPH.format("a = Relu(x) y = Min(a, one)").replace("y)", "y, float[2,6,4,4] a)", 1)
     model = shaped(make_model(text, one=np.float32(1)))

@@ -3,6 +3,7 @@ import re
 import numpy as np
 import pytest
 
+from edgeopt.graph.passes.base import PassContext
 from edgeopt.graph.passes.cleaning.identities import PASS
 
 X = np.float32([[1, -2, 3], [4, 5, -6]])
@@ -31,7 +32,6 @@ WITHOUT_EFFECT = (
     "u = Unsqueeze(a, at1)  b = Squeeze(u, at1)",
     "b = Slice(a, zeros2, ends, axes)",
     "b = Tile(a, ones)",
-    "b = Clip(a)",
     "p, q = Split <axis = 1> (a, parts)  b = Concat <axis = -1> (p, q)",
 )
 WEIGHTS = {"zeros": np.zeros(4, np.int64), "ones": np.ones(2, np.int64), "same": np.int64([2, 3])}
@@ -56,6 +56,7 @@ WITH_EFFECT = (
     "p = Pad(a, one)  b = Slice(p, s, e)",
     "i = Cast <to = 7> (a)  b = Cast <to = 1> (i)",
     "h = Cast <to = 10> (a)  b = Cast <to = 1> (h)",
+    "b = Clip(a)",
     "p, q = Split <axis = 1> (a, parts)  b = Concat <axis = 1> (q, p)",
     "r = Slice(a, zeros2, short, axes)  b = Pad(r, widen)",
 )
@@ -69,6 +70,11 @@ def test_real_work_stays(make_model, apply_pass, kinds, shaped, nodes):
     model = shaped(make_model(wrapped(nodes), **weights))
     result = apply_pass(PASS, model, x=X)
     assert kinds(result.model) == kinds(model.ir)
+
+
+def test_a_clip_of_integers_without_limits_goes_away(make_model, kinds, shaped):
+    text = "g (int64[2,3] x) => (int64[2,3] y) { a = Neg(x)  b = Clip(a)  y = Neg(b) }"
+    assert kinds(PASS.apply(shaped(make_model(text)).ir, PassContext()).model) == ["Neg", "Neg"]
 
 
 def test_an_input_that_is_an_output_keeps_its_identity(make_model, apply_pass, kinds):
