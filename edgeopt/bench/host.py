@@ -216,7 +216,7 @@ class LocalChild:
 
     def _how_it_hangs(self, timeout_s: float) -> str:
         if self._pending:
-            return f"{self._no_answer()} and then nothing for {timeout_s:.0f} s; it was killed"
+            return f"{self._no_answer()} and no end of it within {timeout_s:.0f} s; it was killed"
         return f"hung: no answer within {timeout_s:.0f} s; it was killed"
 
     def _no_answer(self) -> str:

@@ -48,12 +48,20 @@ def test_strings_go_in_and_out(null_file):
     assert all(isinstance(text, str) for text in result)
 
 
+def quickest_s(call, times=5):
+    """Of several: a busy machine makes any one of them long."""
+    taken = []
+    for _ in range(times):
+        begin = time.perf_counter()
+        call()
+        taken.append(time.perf_counter() - begin)
+    return min(taken)
+
+
 def test_a_run_takes_the_time_it_should(null_file):
     session = NULL.load(null_file("batch", latency_ms=500), {"latency_ms": 4})
     feeds = {"x": x()}
-    start = time.perf_counter()
-    session.run(feeds)
-    assert 4e-3 <= time.perf_counter() - start < 0.4
+    assert 4e-3 <= quickest_s(lambda: session.run(feeds)) < 0.4
 
 
 def test_loading_takes_the_time_it_should(null_file):
