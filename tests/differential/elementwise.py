@@ -47,7 +47,7 @@ def guarded(g: Graph, kind: str) -> None:
     )
     form = g.pick("Add", "Max", "Clip", "bare")
     if form == "Clip":
-        x = g.op("Clip", x, small)
+        x = g.op("Clip", x, g.scalar(g.pick(*TINY)))
     elif form != "bare":
         x = g.op(form, *g.pick((x, small), (small, x)))
     g.op(kind, x)

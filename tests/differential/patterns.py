@@ -6,11 +6,11 @@ from tests.differential.growing import Graph, UnfitError
 from tests.differential.shaping import reduced
 
 
-def near(g: Graph, number: float) -> str:
+def near(g: Graph, number: float, scalar: bool = False) -> str:
     """The number that belongs there, and sometimes one beside it; as a scalar or an array of one."""
     if g.sometimes(5):
         number = number * g.pick(1 + 1e-6, 1 - 1e-3, -1.0, 1 + 1e-2) + g.pick(0.0, 1e-10, 1e-6)
-    return g.array(np.full(g.pick((), (), (1,)), number, np.float32))
+    return g.array(np.full(() if scalar else g.pick((), (), (1,)), number, np.float32))
 
 
 def _swapped(g: Graph, *names: str) -> tuple[str, ...]:
@@ -42,7 +42,8 @@ def hard_swish(g: Graph, kind: str) -> None:
     if g.sometimes(3):
         inner = g.op("HardSigmoid", x, alpha=g.pick(1 / 6, 0.2), beta=g.pick(0.5, 0.4))
     else:
-        clipped = g.op("Clip", g.op("Add", *_swapped(g, x, near(g, 3))), near(g, 0), near(g, 6))
+        limits = near(g, 0, scalar=True), near(g, 6, scalar=True)  # a Clip takes no others
+        clipped = g.op("Clip", g.op("Add", *_swapped(g, x, near(g, 3))), *limits)
         inner = g.op("Div", clipped, near(g, 6)) if g.pick(True, False) else g.op("Mul", clipped, near(g, 1 / 6))
     if not g.sometimes(4):
         g.op("Mul", *_swapped(g, x, inner))

@@ -30,6 +30,9 @@ SMALL_BYTES = SMALL_ELEMENTS * 4
 # Small in the file and big in memory (the first), or carrying what a quantized kernel needs.
 PRESERVED = ("ConstantOfShape", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
 
+# onnx's reference, which does the folding, is wrong about them (docs/upstream.md).
+MISCOMPUTED = ("LRN", "LogSoftmax", "OneHot")
+
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
     """Folds until nothing more folds, then makes weights of Constant nodes."""
@@ -108,6 +111,8 @@ def _should_fold(node: "ir.Node", budget: Budget, notes: Notes) -> bool | None:
         return None if filled is None else 0 < math.prod(filled.tolist()) <= SMALL_ELEMENTS
     if is_op(node, *PRESERVED):
         return None
+    if is_op(node, *MISCOMPUTED) and not _gives_integers(node):
+        return False
     if spreads_weights(node) and (_output_bytes(node) or 0) > SMALL_BYTES:
         return False
     added, freed = _output_bytes(node), 0
@@ -122,6 +127,11 @@ def _should_fold(node: "ir.Node", budget: Budget, notes: Notes) -> bool | None:
         return False
     budget.left_bytes -= grows
     return True
+
+
+def _gives_integers(node: "ir.Node") -> bool:
+    dtype = node.outputs[0].dtype
+    return dtype is not None and dtype.is_integer()
 
 
 def _output_bytes(node: "ir.Node") -> int | None:

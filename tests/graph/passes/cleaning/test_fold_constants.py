@@ -97,3 +97,13 @@ def test_a_node_that_cannot_be_folded_keeps_none_from_being_folded(make_model, k
         parts = SplitToSequence <axis = 1> (x)  at = Constant <value_int = 0> ()
         first = SequenceAt(parts, at)  y = Mul(first, two) }"""
     assert "Add" not in kinds(PASS.apply(make_model(text).ir, PassContext()).model)
+
+
+def test_what_the_reference_computes_wrongly_is_left_to_the_runtime(make_model, apply_pass, shaped, kinds):
+    text = """g (float[2,2] x) => (float[2,5] y) {
+        s = Shape(x)  depth = Constant <value_int = 5> ()  y = OneHot(s, depth, values) }"""
+    model = shaped(make_model(text, values=np.float32([-1, 1e-10])))
+    assert "OneHot" in kinds(apply_pass(PASS, model, 0.0, x=X).model)
+    numbers = """g (float[2,2] x) => (float[2,2] y) { w = LogSoftmax(c)  y = Add(x, w) }"""
+    model = shaped(make_model(numbers, c=np.float32([[0, 232], [1, 2]])))
+    assert "LogSoftmax" in kinds(PASS.apply(model.ir, PassContext()).model)
