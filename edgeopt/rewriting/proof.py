@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from edgeopt.backends.full_precision import in_full_precision
 from edgeopt.errors import EdgeoptError, MissingError, ModelError, VerificationError
 from edgeopt.hw.device import Unavailable
 from edgeopt.rewriting.frames import factors_of, frame_of, resized
@@ -94,7 +95,7 @@ class SourceCheck:
         *,
         padded: bool,
     ) -> "SourceCheck":
-        backends = tuple(apart.of(backend) for backend in _backends())
+        backends = tuple(in_full_precision(apart.of(backend)) for backend in _backends())
         path = model.path
         if plain := _bytes(model) <= LARGE_BYTES and has_other_outputs(path):
             path = Path(folder.name) / "source.onnx"
@@ -177,7 +178,8 @@ def first_answer(
     """The first runtime that runs a model, and what it answers; raises ModelError where none does."""
     from edgeopt.graph.verify import run_all
 
-    return _first(lambda backend: run_all(path, feeds, backend), backends or _backends())
+    known = backends or tuple(in_full_precision(backend) for backend in _backends())
+    return _first(lambda backend: run_all(path, feeds, backend), known)
 
 
 def _first(ask: "Callable[[Backend], Any]", backends: "tuple[Backend, ...]") -> "tuple[Backend, Any]":

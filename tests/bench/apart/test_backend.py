@@ -57,9 +57,7 @@ def test_a_runtime_that_crashes_is_a_reason_and_the_next_model_runs(null, moment
 def test_a_process_that_flushed_denormals_takes_no_model_that_must_not(tmp_path):
     pytest.importorskip("onnxruntime", reason="the null backend computes nothing that could be flushed")
     nodes = [("Mul", ["x", "half"], ["y"], {})]
-    path = write_onnx(
-        tmp_path / "half.onnx", nodes, {"half": np.full(4, 0.5, np.float32)}, {"x": [4]}, {"y": [4]}
-    )
+    path = write_onnx(tmp_path / "half.onnx", nodes, {"half": np.full(4, 0.5, np.float32)}, {"x": [4]}, {"y": [4]})
     small = {"x": np.full(4, 1e-40, np.float32)}
     with closing(Apart()) as apart:
         backend = apart.of(backend_named("onnxruntime-cpu"))
