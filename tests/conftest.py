@@ -211,6 +211,19 @@ def matmul_model(models):
 
 
 @pytest.fixture(scope="session")
+def swish_model(models):
+    """A product and an operator that OpenVINO has and ONNX Runtime has not, so that OpenVINO judges."""
+    path = write_onnx(models / "swish.onnx", [("MatMul", ["x", "w"], ["y"], {})], {"w": seeded(32, 32)}, {}, {})
+    model = onnx.load(path)
+    model.graph.node.append(helper.make_node("Swish", ["y"], ["z"], "swish", domain="org.openvinotoolkit"))
+    model.opset_import.append(helper.make_opsetid("org.openvinotoolkit", 1))
+    for ports, name in ((model.graph.input, "x"), (model.graph.output, "z")):
+        ports.append(helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 32]))
+    onnx.save(model, path)
+    return path
+
+
+@pytest.fixture(scope="session")
 def relu_model(models):
     """So small that nothing can make it faster."""
     return write_onnx(models / "relu.onnx", [("Relu", ["x"], ["y"], {})], {}, {"x": [1, 4]}, {"y": [1, 4]})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgeopt.backends.base import Array
+from edgeopt.backends.full_precision import full_precision
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.accuracy import Accuracy, compare_outputs, decibels, lower_bound_db
 from edgeopt.graph.ledger import Ledger, LedgerEntry
@@ -50,7 +51,8 @@ class Bench:
 
     def outputs(self, made: "Made", which: range) -> list[dict[str, Array]]:
         feeds = self.study.given.feeds(which)
-        options = made.candidate.options if made.judged_with == made.candidate.backend else {}
+        own = made.judged_with == made.candidate.backend
+        options = made.candidate.options if own else full_precision(made.judged_with)
         return self.runs.outputs(made.path, made.judged_with, options, feeds)
 
     def accuracy(self, made: "Made", which: range) -> Accuracy:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from edgeopt.backends.full_precision import full_precision
 from edgeopt.errors import VerificationError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.graph.accuracy import compare_outputs
@@ -101,7 +102,8 @@ def _cleaned(source: Model, profile: TargetProfile) -> "tuple[ir.Model, Ledger]"
 def _check_cleaned(plan: Plan) -> None:
     given, study = plan.given, plan.bench.study
     few = range(given.plan.start, min(given.plan.stop, given.plan.start + _MOST_TO_COMPARE))
-    got = plan.bench.runs.outputs(study.path, plan.bench.runs.judge, {}, given.feeds(few))
+    judge = plan.bench.runs.judge
+    got = plan.bench.runs.outputs(study.path, judge, full_precision(judge), given.feeds(few))
     accuracy = compare_outputs(study.reference_of(few), got)
     if accuracy.problem or accuracy.snr_db < EXACT_DB:
         raise VerificationError(

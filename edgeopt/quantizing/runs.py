@@ -7,6 +7,7 @@ from typing import Self
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array, Available, Backend, Options, TensorInfo
+from edgeopt.backends.full_precision import full_precision
 from edgeopt.bench.apart import Apart
 from edgeopt.errors import EdgeoptError, MissingExtraError, ModelError, VerificationError
 from edgeopt.graph.accuracy import compare_outputs
@@ -82,7 +83,7 @@ class Runs:
     def source_outputs(self, path: Path, feeds: Sequence[Mapping[str, Array]]) -> Outputs:
         """What is right; VerificationError where the model answers the same inputs differently each time."""
         # In one session: a runtime may begin with the same random numbers each time that it loads a model.
-        found = self.outputs(path, self.judge, {}, [*feeds, *feeds[:2]])
+        found = self.outputs(path, self.judge, full_precision(self.judge), [*feeds, *feeds[:2]])
         first, again = found[: len(feeds)], found[len(feeds) :]
         steady = compare_outputs(first[:2], again)
         if steady.problem or steady.snr_db < _ALIKE_DB:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from edgeopt.backends.full_precision import full_precision
 from edgeopt.bundle.deployment import SUFFIX
 from edgeopt.bundle.write import check_target
 from edgeopt.data import save_samples
@@ -195,7 +196,8 @@ def _check_prepared(work: Work) -> None:
     """That the prepared model still is the source."""
     given = work.given
     few = range(given.plan.start, min(given.plan.stop, given.plan.start + _MOST_TO_COMPARE))
-    got = work.runs.outputs(work.study.path, work.runs.judge, {}, given.feeds(few))
+    judge = work.runs.judge
+    got = work.runs.outputs(work.study.path, judge, full_precision(judge), given.feeds(few))
     accuracy = compare_outputs(work.study.reference_of(few), got)
     if accuracy.problem or accuracy.snr_db < _EXACT_DB:
         raise VerificationError(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgeopt.backends.full_precision import in_full_precision
 from edgeopt.data.regimes import Case, cases
 from edgeopt.errors import EdgeoptError, ModelError, VerificationError
 from edgeopt.graph.watching import with_float_outputs
@@ -126,7 +127,7 @@ class SourceCheck:
         *,
         padded: bool,
     ) -> "SourceCheck":
-        backends = tuple(apart.of(backend) for backend in proof_backends())
+        backends = tuple(in_full_precision(apart.of(backend)) for backend in proof_backends())
         path = model.path
         if plain := _bytes(model) <= LARGE_BYTES and has_other_outputs(path):
             path = Path(folder.name) / "source.onnx"

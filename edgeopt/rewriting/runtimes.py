@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgeopt.backends.full_precision import in_full_precision
 from edgeopt.errors import EdgeoptError, MissingError, ModelError
 from edgeopt.hw.device import Unavailable
 
@@ -25,7 +26,7 @@ def first_answer(
     """The first runtime that runs a model, and what it answers; raises ModelError where none does."""
     from edgeopt.graph.verify import run_all
 
-    return first_that(lambda backend: run_all(path, feeds, backend), backends or proof_backends())
+    return first_that(lambda backend: run_all(path, feeds, backend), backends or _judges())
 
 
 def first_that(ask: "Callable[[Backend], Any]", backends: "tuple[Backend, ...]") -> "tuple[Backend, Any]":
@@ -48,6 +49,10 @@ def proof_backends() -> "tuple[Backend, ...]":
     from edgeopt.backends import backend_named
 
     return tuple(backend_named(name) for name in BACKENDS)
+
+
+def _judges() -> "tuple[Backend, ...]":
+    return tuple(in_full_precision(backend) for backend in proof_backends())
 
 
 def also_loading(path: Path, judge: "Backend", apart: "Apart") -> "tuple[Backend, ...]":

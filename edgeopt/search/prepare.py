@@ -37,6 +37,7 @@ from edgeopt.search.making.variants import Maker, inspect
 from edgeopt.search.objectives import Objective, objective_named
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.racing.callers import Room
+from edgeopt.search.racing.reference import judge_for
 from edgeopt.search.racing.screen import Course, outputs_of
 from edgeopt.search.racing.space import baseline
 from edgeopt.search.remembered import Memory
@@ -145,9 +146,11 @@ def prepare(settings: Settings, folder: Path, stack: ExitStack, emit: Emit) -> S
     contender, candidate = _baseline(course, settings.model, profile.backends.order)
     stack.callback(contender.close)
     with explained(shaped):
-        course.reference = outputs_of(course, contender, course.split.check_first, course.split.check_count)
-    try_after(attached, course.reference[0], folder / "attached")
-    again = outputs_of(course, contender, course.split.check_first, course.split.check_count)
+        first, count = course.split.check_first, course.split.check_count
+        with judge_for(course, contender, candidate.backend, settings.model) as judge:
+            course.reference = outputs_of(course, judge, first, count)
+            try_after(attached, course.reference[0], folder / "attached")
+            again = outputs_of(course, judge, first, count)
     steady = compare_outputs(course.reference, again)
     if steady.problem or steady.snr_db < (settings.goal.target_db or BUDGETS_DB["transparent"]):
         raise ModelError(

@@ -41,7 +41,9 @@ class Apart:
         return replace(backend, load=load)
 
     def _load(self, backend: Backend, request: Load, limit_s: float) -> "ApartSession":
-        waiting = self._idle.setdefault(backend.name, [])
+        # A runtime that once flushed denormals does so with every later model of its process.
+        kind = f"{backend.name} flushing" if request.options.get("flush_denormals") else backend.name
+        waiting = self._idle.setdefault(kind, [])
         process = waiting.pop() if waiting else self._started(backend)
         try:
             loaded = process.ask(request, "while it loaded the model", limit_s)

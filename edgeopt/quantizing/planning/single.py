@@ -19,6 +19,22 @@ def single(work: Work) -> Quantized:
             f"The method {form.name} finds the ranges of activations on samples, and there are none.",
             "Give some with --data, or choose int8-dynamic, w8 or another method that needs none.",
         )
+    entries, reasons = proved_entries(work, form)
+    if not entries:
+        said = " ".join(f"{reason.rstrip('.')}." for reason in reasons)
+        raise UsageError(
+            f"The method {form.name} cannot be used on this model. {said}",
+            "Choose another method, or let `--method plan` find what fits each layer.",
+        )
+    for reason in reasons:
+        work.warn(f"Left out: {reason}")
+    good = [each for each in entries if each.proof is not None and work.judge.met(each.proof)]
+    best = fastest(work, good or entries)
+    return finish(work, best, refuse=work.request.goal_given and not good)
+
+
+def proved_entries(work: Work, form: Form) -> tuple[list[Entry], list[str]]:
+    """The form on each course, written and proved; and of courses that have none of it, the reasons."""
     if form.needs_ranges:
         work.study.calibrated(work.request.augment)
     entries: list[Entry] = []
@@ -37,17 +53,7 @@ def single(work: Work) -> Quantized:
             continue
         entry.plan = _as_plan(work, form, entry)
         entries.append(entry)
-    if not entries:
-        said = " ".join(f"{reason.rstrip('.')}." for reason in reasons)
-        raise UsageError(
-            f"The method {form.name} cannot be used on this model. {said}",
-            "Choose another method, or let `--method plan` find what fits each layer.",
-        )
-    for reason in reasons:
-        work.warn(f"Left out: {reason}")
-    good = [each for each in entries if each.proof is not None and work.judge.met(each.proof)]
-    best = fastest(work, good or entries)
-    return finish(work, best, refuse=work.request.goal_given and not good)
+    return entries, reasons
 
 
 def _courses(work: Work, form: Form) -> tuple[Course, ...]:

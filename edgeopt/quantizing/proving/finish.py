@@ -146,7 +146,8 @@ def _summary(work: Work, entry: Entry, mine: Speed | None, source: Speed | None,
         said = "How fast it is could not be measured." if mine is None else _not_faster(mine, course)
         return f"Keep float: the best plan is no gain. {said}"
     share = f"{share_of(work.study.layers, entry.choices):.0%} of the multiply-adds"
-    what = f"All layers in {entry.course.options.get('precision')}" if entry.is_float else f"{share} in fewer bits"
+    precision = entry.course.options.get("precision") or "the runtime's own precision"
+    what = f"All layers in {precision}" if entry.is_float else f"{share} in fewer bits"
     speed = f", {_times(mine.speedup)} as fast as floats there" if mine is not None else ""
     return f"{what} on {course}: {reached}{speed}."
 

@@ -32,6 +32,7 @@ from edgeopt.search.outcome import Candidate, Proof
 from edgeopt.search.prepare import Search
 from edgeopt.search.racing.aims import figure_of
 from edgeopt.search.racing.energy import meter_all
+from edgeopt.search.racing.reference import judge_for
 from edgeopt.search.racing.screen import outputs_of
 from edgeopt.search.shapes.by_size import times_by_size
 
@@ -123,7 +124,9 @@ def measured(
         pack = starter.first()
         bundle, old = pack.first, pack.others[0]
         first, count = course.split.prove_first, course.split.prove_count
-        reference, outputs = outputs_of(course, old, first, count, 1), outputs_of(course, bundle, first, count)
+        with judge_for(course, old, search.baseline.backend, model) as judge:
+            reference = outputs_of(course, judge, first, count, 1)
+        outputs = outputs_of(course, bundle, first, count)
         # A batch is what was raced; those who send one sample get an answer as good.
         single = outputs if calls.batch == 1 else outputs_of(course, bundle, first, count, 1)
         accuracy = compare_outputs(reference, outputs)

@@ -10,6 +10,7 @@ import pytest
 from edgeopt.backends import backend_named
 from edgeopt.bench.apart import Apart, values
 from edgeopt.errors import ModelError, UsageError
+from tests.conftest import write_onnx
 
 MODEL = {
     "inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 3]}],
@@ -51,6 +52,23 @@ def test_a_runtime_that_crashes_is_a_reason_and_the_next_model_runs(null, moment
     ):
         backend.load(model("bad", crash=moment), {}).run(FEEDS)
     assert backend.load(model(), {}).run(FEEDS)["y"].shape == (2, 2)
+
+
+def test_a_process_that_flushed_denormals_takes_no_model_that_must_not(tmp_path):
+    pytest.importorskip("onnxruntime", reason="the null backend computes nothing that could be flushed")
+    nodes = [("Mul", ["x", "half"], ["y"], {})]
+    path = write_onnx(tmp_path / "half.onnx", nodes, {"half": np.full(4, 0.5, np.float32)}, {"x": [4]}, {"y": [4]})
+    small = {"x": np.full(4, 1e-40, np.float32)}
+    with closing(Apart()) as apart:
+        backend = apart.of(backend_named("onnxruntime-cpu"))
+
+        def answer(**options):
+            with closing(backend.load(path, {"threads": 1, **options})) as session:
+                return session.run(small)["y"]
+
+        assert not answer(flush_denormals=True).any()
+        assert answer().all()
+        assert not answer(flush_denormals=True).any()
 
 
 def test_one_that_is_killed_between_two_runs_says_so(null):

@@ -3,7 +3,7 @@ import pytest
 
 from edgeopt.errors import MissingError, UsageError
 from edgeopt.hw.probe import probe
-from edgeopt.quantizing.timing.courses import Course, backends_for, courses_for, is_inexact
+from edgeopt.quantizing.timing.courses import Course, backends_for, courses_for, exact, is_inexact
 from edgeopt.targets import profile_for
 
 
@@ -37,6 +37,13 @@ def test_a_precision_that_was_given_is_the_only_one(device):
     found = courses_for(("openvino-cpu",), {"precision": "bf16"}, with_simd(device, "avx512-bf16"))
 
     assert found == (Course("openvino-cpu", {"precision": "bf16"}),)
+
+
+def test_what_the_runtime_chooses_by_itself_may_be_fewer_bits(device):
+    (course,) = courses_for(("openvino-cpu",), {"precision": ""}, with_simd(device, "avx512-bf16"))
+
+    assert is_inexact(course)
+    assert exact(course).options == {"precision": "f32"}
 
 
 def test_options_must_be_the_backends_own(device):
