@@ -11,6 +11,7 @@ from edgeopt.bench.stats import Interval
 from edgeopt.bench.taken import Taken
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.ledger import Change
+from edgeopt.graph.weak_samples import WeakSamples
 from edgeopt.hw.device import Device
 from edgeopt.judging.goals import Goal
 from edgeopt.judging.judged import Judged
@@ -140,6 +141,8 @@ class Proof(msgspec.Struct, frozen=True):
     """Without their figures for each sample."""
     steps_back: int = 0
     """So many plans before this one fell below the goal on these samples, each more daring than the next."""
+    weak: WeakSamples | None = None
+    """Samples that are far below the floor by themselves."""
 
 
 class File(msgspec.Struct, frozen=True):

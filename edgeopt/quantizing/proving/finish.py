@@ -60,6 +60,8 @@ def finish(work: Work, entry: Entry, refuse: bool = False, why: str = "") -> Qua
         outcome = "reported"
     if mine is not None and not gains and not planned:
         work.warn(_not_faster(mine, entry.course.name))
+    if entry.proof is not None and entry.proof.weak is not None and outcome == "written":
+        work.warn(entry.proof.weak.warning)
     plan = entry.plan
     if plan is not None and mine is not None:
         chosen = msgspec.structs.replace(plan.chosen, speedup=mine.speedup.median)

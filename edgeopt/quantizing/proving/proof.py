@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgeopt.graph.accuracy import compare_outputs, lower_bound_db
+from edgeopt.graph.weak_samples import weak_samples
 from edgeopt.judging.goals import Goal
 from edgeopt.judging.judged import Judged
 from edgeopt.quantizing.records import Proof
@@ -41,6 +42,7 @@ class Judge:
             judged=None if self.goal.is_ratio else judged,
             outputs=tuple(output.without_samples() for output in accuracy.outputs),
             steps_back=steps_back,
+            weak=weak_samples(accuracy, self.goal.needed) if self.goal.is_ratio else None,
         )
 
     def met(self, proof: Proof) -> bool:

@@ -23,6 +23,7 @@ from edgeopt.bench.trial import rotated
 from edgeopt.bundle import write
 from edgeopt.events import Progress
 from edgeopt.graph.verify import compare_outputs
+from edgeopt.graph.weak_samples import weak_samples
 from edgeopt.processing.golden import put_processing_golden
 from edgeopt.search.delivering.legs import terms_of
 from edgeopt.search.delivering.report import deployment_of
@@ -133,6 +134,7 @@ def measured(
         goal = course.goal
         labels = course.labels_of(first, count)
         judged = goal.judge(outputs, reference, labels)
+        weak = weak_samples(accuracy, goal.needed) if goal.is_ratio else None
         # The first round warms all up together and is not counted.
         run_rounds(list(pack.every), 1, slice_ms(old.loaded.first_run_ms))
         span_ms = slice_ms(old.run_ms) if old.slices_ms else slice_ms(1.0)
@@ -143,6 +145,8 @@ def measured(
         found = run_legs(pack, starter, terms, span_ms)
         if found.warning:
             search.tell(found.warning)
+        if weak is not None and weak.warning not in search.warnings:
+            search.warn(weak.warning)
         met = all(goal.score(goal.judge(each, reference, labels))[0] >= goal.needed for each in (outputs, single))
         faced = list(zip(pack.others, found.decisions, strict=True))
         old, against = _hardest(faced[: len(ways)])

@@ -1,0 +1,50 @@
+"""Samples that are far below the floor by themselves, which a ratio over all samples together does not show.
+
+Loud samples carry such a ratio: a quiet one beside them may be useless and hardly count.
+"""
+
+import math
+
+import msgspec
+
+from edgeopt.graph.accuracy import SILENT_POWER, Accuracy
+
+FAR_DB = 10.0
+"""So far below the floor; single samples are a little better or worse than all together anyway."""
+
+
+class WeakSamples(msgspec.Struct, frozen=True):
+    count: int
+    of: int
+    worst_db: float
+    output: str
+    """The output in which the worst is so."""
+
+    @property
+    def warning(self) -> str:
+        """For people, where the rest of the result looks well."""
+        are = "is" if self.count == 1 else "are"
+        return (
+            f"{self.count} of the {self.of} samples that prove the result {are} far below the floor taken alone, "
+            f"the worst at {self.worst_db:.1f} dB in the output '{self.output}': others with larger outputs outweigh "
+            "it. Where such inputs count as much, ask for a higher floor or judge by a metric of your task."
+        )
+
+
+def weak_samples(accuracy: Accuracy, floor_db: float) -> WeakSamples | None:
+    """Those of an accuracy that still has its figures for each sample; None where there is none."""
+    if accuracy.problem or not math.isfinite(floor_db):
+        return None
+    worst: dict[int, tuple[float, str]] = {}
+    for output in accuracy.outputs:
+        if output.counted or output.silent:
+            continue
+        for place, (noise, signal) in enumerate(zip(output.noise_power, output.signal_power, strict=True)):
+            if noise > 0 and signal > SILENT_POWER:
+                ratio_db = 10 * math.log10(signal / noise)
+                worst[place] = min(worst.get(place, (math.inf, "")), (ratio_db, output.name))
+    weak = [found for found in worst.values() if found[0] < floor_db - FAR_DB]
+    if not weak:
+        return None
+    lowest_db, name = min(weak)
+    return WeakSamples(len(weak), len(accuracy.outputs[0].noise_power), lowest_db, name)
