@@ -5,6 +5,7 @@ import threading
 import time
 import traceback
 from dataclasses import dataclass
+from pathlib import Path
 
 from PySide6.QtCore import QObject, Qt, Signal
 
@@ -34,6 +35,7 @@ class GapMonitor(QObject):
         self._answered = threading.Event()
         self._stopped = threading.Event()
         self._watched = threading.get_ident()
+        self._native = threading.get_native_id()
         self._asked.connect(self._answered.set, Qt.ConnectionType.QueuedConnection)
         self._thread = threading.Thread(target=self._watch, daemon=True, name="gaps")
 
@@ -48,7 +50,7 @@ class GapMonitor(QObject):
     def _watch(self) -> None:
         while not self._stopped.wait(_PAUSE_S):
             self._answered.clear()
-            asked_s = time.perf_counter()
+            waited_s, asked_s = _waited_s(self._native), time.perf_counter()
             self._asked.emit()
             if self._answered.wait(self._longest_s):
                 continue
@@ -58,9 +60,20 @@ class GapMonitor(QObject):
             while not self._answered.wait(self._longest_s):
                 if self._stopped.is_set():
                     return  # the thread of the window waits for this one now
-            # Where this thread itself was woken late, the machine was busy, and not the window.
-            length_s = time.perf_counter() - asked_s - max(0.0, late_s)
+            # Where this thread was woken late, or that of the window waited for a core, the machine was busy, and
+            # not the window. Both may be one and the same wait.
+            waited_s = _waited_s(self._native) - waited_s
+            length_s = time.perf_counter() - asked_s - max(0.0, late_s, waited_s)
             if length_s > self._longest_s:
                 gap = Gap(length_s * 1000, stack)
                 self.gaps.append(gap)
                 self.found.emit(gap)
+
+
+def _waited_s(thread: int) -> float:
+    """How long a thread of this process has waited for a core so far, as Linux counts it; 0 elsewhere."""
+    try:
+        _running, waited_ns, _slices = Path(f"/proc/self/task/{thread}/schedstat").read_text("ascii").split()
+    except (OSError, ValueError):
+        return 0.0
+    return int(waited_ns) / 1e9
