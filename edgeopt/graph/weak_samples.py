@@ -27,7 +27,8 @@ class WeakSamples(msgspec.Struct, frozen=True):
         return (
             f"{self.count} of the {self.of} samples that prove the result {are} far below the floor taken alone, "
             f"the worst at {self.worst_db:.1f} dB in the output '{self.output}': others with larger outputs "
-            "outweigh it. Where such inputs count as much, ask for a higher floor or judge by a metric of your task."
+            "outweigh it. Where such inputs count as much, ask for a higher floor, or judge by a metric of your "
+            "task."
         )
 
 
