@@ -1,4 +1,5 @@
 import json
+import re
 
 import numpy as np
 import onnx
@@ -40,7 +41,7 @@ def model(tmp_path):
 def test_equal_models_leave_with_0_and_say_so(command, model):
     code, text = command(model("a"), model("b"))
     assert code == 0
-    assert "Equal to the last bit on 4 samples, made up." in text
+    assert re.search(r"Equal to the last bit on \d+ samples, made up\.", text)
     assert "Nodes: 3 kept." in text
 
 

@@ -131,7 +131,9 @@ def test_inspecting_says_what_the_model_is_and_makes_samples(makers, conv_model,
     assert [i.name for i in facts.inputs] == ["x"]
     assert facts.operators["Conv"] == 1
     samples = open_samples(tmp_path / "generated")
-    assert len(samples) == 5
+    silent = [not samples.feeds(k)["x"].any() for k in range(len(samples))]
+    assert not any(silent[:5])
+    assert any(silent[5:])  # what a search is proved on is not of one kind
     assert samples.feeds(0)["x"].shape == (1, 3, 16, 16)
 
 
