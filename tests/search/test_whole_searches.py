@@ -14,6 +14,7 @@ from edgeopt.events import Progress, Standing, decode, encode, ignore
 from edgeopt.replaying.replay import replay
 from edgeopt.replaying.work import Order
 from edgeopt.runtime.check import check
+from edgeopt.search.delivering.proving import golden_places
 from edgeopt.search.outcome import Outcome
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
@@ -133,9 +134,10 @@ def test_the_golden_samples_are_those_set_aside_for_the_proof(with_data, conv_da
         images = archive["x"]
     chosen = split(len(images), given=True)
     golden = read_bundle(with_data.out).golden("inputs")
-    for place, feeds in enumerate(golden):
+    places = golden_places(chosen.prove_count)
+    assert (len(golden), places[0], places[-1]) == (4, 0, chosen.prove_count - 1)
+    for place, feeds in zip(places, golden, strict=True):
         assert np.array_equal(feeds["x"], images[None, chosen.prove_first + place])
-    assert len(golden) == 4
 
 
 def test_the_golden_answers_are_those_of_the_source_model(with_data):
