@@ -2,7 +2,8 @@
 
 They never come inside a record (`held`): what reads the records would be given half of one. Nor inside an import:
 a native library that is interrupted while it is loaded has been seen to crash at the end of the process, and to
-turn the exception into one that nobody knows.
+turn the exception into one that nobody knows. Nor while something temporary is made, or a folder removed: what is
+left of it then, nobody would remove.
 """
 
 import _thread
@@ -18,8 +19,8 @@ from edgeopt.errors import Terminated
 
 NUMBERS = (signal.SIGTERM, signal.SIGINT)
 _AGAIN_S = 0.01
-# One that takes longer hangs, and whoever presses Ctrl-C means that.
-_LONGEST_IMPORT_S = 5.0
+# What takes longer hangs, and whoever presses Ctrl-C means that.
+_LONGEST_WAIT_S = 5.0
 _IMPORTING = "<frozen importlib._bootstrap>"
 
 
@@ -36,7 +37,7 @@ class Signals:
         """Nothing can be added to what the command has said."""
         self._due: list[int] = []
         self._holds = 0
-        self._import_until_s = 0.0
+        self._wait_until_s = 0.0
 
     @property
     def pressing(self) -> bool:
@@ -49,7 +50,7 @@ class Signals:
             return
         if self._holds:
             self._due.append(number)
-        elif not self._waits_for_import(frame) or not _send_again(number):
+        elif not self._waits(frame) or not _send_again(number):
             self._raise(number)
 
     @contextmanager
@@ -76,11 +77,11 @@ class Signals:
         self.over = False
         return _send_again(signal.SIGTERM if isinstance(self.raised, Terminated) else signal.SIGINT)
 
-    def _waits_for_import(self, frame: FrameType | None) -> bool:
-        if not _is_importing(frame):
+    def _waits(self, frame: FrameType | None) -> bool:
+        if not _is_at_it(frame):
             return False
-        self._import_until_s = self._import_until_s or time.monotonic() + _LONGEST_IMPORT_S
-        return time.monotonic() < self._import_until_s
+        self._wait_until_s = self._wait_until_s or time.monotonic() + _LONGEST_WAIT_S
+        return time.monotonic() < self._wait_until_s
 
     def _raise(self, number: int) -> None:
         if number == signal.SIGINT and self.interrupt is not None:
@@ -140,10 +141,15 @@ def pressing() -> bool:
     return _now is not None and _now.pressing
 
 
-def _is_importing(frame: FrameType | None) -> bool:
-    """Whether an import is going on, as far out as the work of a command reaches."""
-    while frame is not None and frame.f_globals.get("__name__") != "edgeopt.cli.program":
-        if frame.f_code.co_filename == _IMPORTING:
+def _is_at_it(frame: FrameType | None) -> bool:
+    """Whether it must not be interrupted, as far out as the work of a command reaches."""
+    while frame is not None and (module := frame.f_globals.get("__name__")) != "edgeopt.cli.program":
+        code = frame.f_code
+        if (
+            code.co_filename == _IMPORTING
+            or module == "tempfile"
+            or (module == "shutil" and "rmtree" in code.co_name)
+        ):
             return True
         frame = frame.f_back
     return False

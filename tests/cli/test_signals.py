@@ -116,12 +116,53 @@ def test_an_import_that_hangs_is(command, tmp_path):
     (tmp_path / "hanging_library.py").write_text("import signal, threading\nsignal.raise_signal(2)\n" + FOR_EVER)
     work = """
 from edgeopt.cli import signals
-signals._LONGEST_IMPORT_S = 0.05
+signals._LONGEST_WAIT_S = 0.05
 def work(emit):
     import hanging_library
 """
     code, told = command(work)
     assert (code, told[-1].code) == (130, "cancelled")
+
+
+def test_a_removal_is_not_interrupted(command, tmp_path):
+    for name in "abc":
+        (tmp_path / "folder" / name).mkdir(parents=True)
+    work = f"""
+import os, shutil
+remove = os.rmdir
+
+def interrupted(*arguments, **more):
+    os.rmdir = remove
+    sends()
+    return remove(*arguments, **more)
+
+def work(emit):
+    os.rmdir = interrupted
+    shutil.rmtree({str(tmp_path / "folder")!r}, ignore_errors=True)
+    {FOR_EVER}
+"""
+    code, told = command(work)
+    assert (code, told[-1].code) == (143, "terminated")
+    assert not (tmp_path / "folder").exists()
+
+
+def test_what_is_temporary_is_made_whole_and_removed(command, tmp_path):
+    work = f"""
+import os, tempfile
+make = os.mkdir
+
+def interrupted(*arguments):
+    make(*arguments)
+    sends()
+
+def work(emit):
+    os.mkdir = interrupted
+    with tempfile.TemporaryDirectory(dir={str(tmp_path)!r}, prefix="made-"):
+        {FOR_EVER}
+"""
+    code, told = command(work)
+    assert (code, told[-1].code) == (143, "terminated")
+    assert list(tmp_path.glob("made-*")) == []
 
 
 @pytest.mark.parametrize(("number", "code"), [("SIGTERM", 143), ("SIGINT", 130)])

@@ -131,6 +131,13 @@ def serving_url(tmp_path_factory, conv_bundle):
             process.kill()
 
 
+def codes_of(last, done):
+    """The exit codes that fit what was said last; some commands have a result also when they were stopped."""
+    if isinstance(last, events.Error):
+        return {CODES.get(last.code)}
+    return set(CODES.values()) if last.data.get("stopped_by") else {done}
+
+
 def faults(stopped, done):
     """What is wrong with how it ended, as sentences; `done` is the exit code of one that was let be."""
     *lines, rest = stopped.out.split(b"\n")
@@ -150,8 +157,8 @@ def faults(stopped, done):
         yield f"a complaint: {stopped.err[-300:].decode(errors='replace')}"
     if len(last) != 1 or told[-1] is not last[0]:
         yield f"{len(last)} last records, of {len(told)}, exit code {stopped.code}"
-    elif (CODES | {"result": done}).get(said := getattr(last[0], "code", "result")) != stopped.code:
-        yield f"exit code {stopped.code} after '{said}'"
+    elif stopped.code not in codes_of(last[0], done):
+        yield f"exit code {stopped.code} after {last[0]}"[:200]
     if stopped.left:
         yield f"left: {stopped.left}"
 
