@@ -2,8 +2,8 @@
 
 They never come inside a record (`held`): what reads the records would be given half of one. Nor inside an import:
 a native library that is interrupted while it is loaded has been seen to crash at the end of the process, and to
-turn the exception into one that nobody knows. Nor while something temporary is made or a folder is
-removed, which nobody would remove again.
+turn the exception into one that nobody knows. Nor while something temporary is made, or a folder removed: what is
+left of it then, nobody would remove.
 """
 
 import _thread
@@ -142,7 +142,7 @@ def pressing() -> bool:
 
 
 def _is_at_it(frame: FrameType | None) -> bool:
-    """Whether an import is made or something temporary removed, as far out as the work of a command reaches."""
+    """Whether it must not be interrupted, as far out as the work of a command reaches."""
     while frame is not None and (module := frame.f_globals.get("__name__")) != "edgeopt.cli.program":
         code = frame.f_code
         if (
