@@ -74,6 +74,8 @@ class SourceCheck:
     """Where the runtimes run; None: in this process."""
     plain: bool = False
     """Whether sequences and maps come out as tensors."""
+    ordinary: tuple[Answered, ...] = ()
+    """The samples with what the source answers, and in time what rounding makes of that."""
     regimes: tuple[Answered, ...] = ()
     """What the source answers where inputs are not ordinary."""
     left_out: tuple[LeftOut, ...] = ()
@@ -175,10 +177,12 @@ class SourceCheck:
         backend, reference = first_answer(source.path, [dict(source.prepared(each)) for each in samples], backends)
         regimes = cases(inputs, source.model_ir, feeds[0])
         known, left = answered(source.path, regimes, backend, source.prepared)
+        pairs = zip(samples, reference, strict=True)
         return cls(
             backend,
             samples,
             reference,
+            ordinary=tuple(Answered(Case("", feeds), answer) for feeds, answer in pairs),
             regimes=tuple(known),
             left_out=tuple(left),
             padded_count=len(extra),
@@ -241,7 +245,7 @@ class SourceCheck:
 
     def _beyond_rounding(self, model_ir: "ir.Model") -> str | None:
         """In which of the samples and regimes a value is not what rounding could make of the source's."""
-        known = (*self._ordinary(), *self.regimes)
+        known = (*self.ordinary, *self.regimes)
         found = first_difference(known, self._seen(model_ir).answers, self._ask_others)
         if found is None:
             return None
@@ -249,11 +253,6 @@ class SourceCheck:
         self.failing[:] = [one.case.feeds]
         where = f"in the regime '{one.case.regime}'" if one.case.regime else "on ordinary samples"
         return f"{where} {said}"
-
-    def _ordinary(self) -> list[Answered]:
-        return [
-            Answered(Case("", feeds), answer) for feeds, answer in zip(self.feeds, self.reference, strict=True)
-        ]
 
     def _ask_others(self, asked: Sequence[Answered], thoroughly: bool) -> None:
         source = self.source

@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+
+from edgeopt.backends import backend_named
+from edgeopt.data.regimes import Case
+from edgeopt.errors import EdgeoptError, ModelError
+from edgeopt.rewriting.cases import Answered, Ways, answered, ask_in_other_ways, first_difference, run_each
+
+pytest.importorskip("onnxruntime", reason="cases are run in ONNX Runtime")
+X = np.ones((1, 4), np.float32)
+TEXT = "g (float[1,4] x) => (float[1,4] y) { y = Neg(x) }"
+
+
+@pytest.fixture
+def backend():
+    return backend_named("onnxruntime-cpu")
+
+
+def test_a_sample_that_fails_does_not_take_the_others_along(write_model, backend):
+    path = write_model(TEXT)
+    first, second, third = run_each(path, [{"x": X}, {"x": np.ones((1, 5), np.float32)}, {"x": 2 * X}], backend)
+    assert np.array_equal(first["y"], -X)
+    assert isinstance(second, EdgeoptError)
+    assert np.array_equal(third["y"], -2 * X)
+
+
+def test_what_the_time_does_not_reach_is_none(write_model, backend):
+    assert run_each(write_model(TEXT), [{"x": X}] * 3, backend, limit_s=-1) == [None] * 3
+
+
+def test_of_a_regime_what_the_source_answers_with_numbers_counts(write_model, backend):
+    path = write_model("g (float[1,4] x) => (float[1,4] y) { y = Exp(x) }")
+    cases = [Case("ends", {"x": 1e30 * X}, finite_only=True), Case("ends", {"x": X}, finite_only=True)]
+    found, left = answered(path, cases, backend, dict)
+    assert [one.case.feeds["x"][0, 0] for one in found] == [1]
+    assert left == []
+    found, left = answered(path, cases[:1], backend, dict)
+    assert (found, [(one.regime, one.kind) for one in left]) == ([], [("ends", "not-finite")])
+
+
+def test_a_source_that_cannot_be_asked_in_another_way_excuses_nothing(write_model, backend, tmp_path):
+    path = write_model(TEXT)
+    nothing = tmp_path / "nothing.onnx"
+    nothing.write_bytes(b"no model")
+    ways = Ways(backend, path, lambda: nothing, lambda _: nothing, dict)
+    one = Answered(Case("ends", {"x": X}, finite_only=True), {"y": -X})
+
+    def ask(asked, thoroughly):
+        ask_in_other_ways(ways, asked, thoroughly)
+
+    found = first_difference([one], [{"y": X}], ask)
+    assert found is not None
+    assert "beyond rounding" in found[1]
+    assert len(one.others) == 1  # the source itself, without the runtime's optimizer
+    assert not one.overflows
+
+
+def test_nobody_asks_further_where_answers_are_close():
+    def ask(asked, thoroughly):
+        raise AssertionError(asked)
+
+    one = Answered(Case("quiet", {}), {"y": X})
+    assert first_difference([one], [{"y": X * np.float32(1 + 1e-6)}], ask) is None
+
+
+def test_a_model_that_fails_where_the_source_does_not_is_wrong():
+    one = Answered(Case("quiet", {}), {"y": X})
+    assert first_difference([one], [ModelError("It broke.")], lambda *_: None) == (one, "It broke")
