@@ -12,13 +12,15 @@ import msgspec
 from edgeopt.data.regimes import Case
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.accuracy import flat
-from edgeopt.rewriting.rounding import difference, moved_feeds
+from edgeopt.rewriting.rounding import difference, excess, moved_feeds
 
 if TYPE_CHECKING:
     from edgeopt.backends.base import Backend
 
 TIME_LIMIT_S = 10.0
 """For the source's answers in all regimes: with a large model those that come first must do."""
+MOST_ORDINARY = 4
+"""Ordinary samples for which the source is asked what rounding does; they are of one kind."""
 PLAIN: Mapping[str, Mapping[str, str]] = {"onnxruntime-cpu": {"graph_level": "none"}}
 """The options with which a backend leaves a graph as it is."""
 
@@ -125,11 +127,21 @@ def first_difference(
             return one, answer.message.rstrip(".") if answer else "it gives no answer"
         if difference(one.answer, answer, one.others) is not None:
             doubtful.append((one, answer))
+    doubtful = _farthest(doubtful)
     for thoroughly in (False, True):
         if doubtful:
             ask_others([one for one, _ in doubtful], thoroughly)
         doubtful = [(one, answer) for one, answer in doubtful if _still_differs(one, answer) is not None]
     return next(((one, str(_still_differs(one, answer))) for one, answer in doubtful), None)
+
+
+def _farthest(doubtful: "list[tuple[Answered, Answer]]") -> "list[tuple[Answered, Answer]]":
+    """All regimes, and of ordinary samples those that differ most: what explains them explains the others."""
+    ordinary = [pair for pair in doubtful if not pair[0].case.regime]
+    if len(ordinary) <= MOST_ORDINARY:
+        return doubtful
+    ordinary.sort(key=lambda pair: -excess(pair[0].answer, pair[1]))
+    return [*ordinary[:MOST_ORDINARY], *(pair for pair in doubtful if pair[0].case.regime)]
 
 
 def _still_differs(one: Answered, answer: Answer) -> str | None:

@@ -49,6 +49,22 @@ def difference(wanted: Answer, got: Answer, others: Sequence[Answer] = ()) -> st
     return None
 
 
+def excess(wanted: Answer, got: Answer) -> float:
+    """How far apart the farthest values are, in what nobody asks about; endless for other differences."""
+    flat_wanted, flat_got = flat(wanted), flat(got)
+    farthest = 0.0
+    for name, array in flat_wanted.items():
+        a, b = np.asarray(array), np.asarray(flat_got.get(name))
+        if a.dtype.kind in "OUSbiu" or a.shape != b.shape or not np.isfinite(b.astype(np.float64)).all():
+            farthest = max(farthest, np.inf if difference({name: a}, {name: b}) else 0.0)
+            continue
+        numbers = np.nan_to_num(a.astype(np.float64))
+        limit = ALIKE * np.maximum(np.abs(numbers), _typical(np.abs(numbers)))
+        apart = np.abs(numbers - b.astype(np.float64))
+        farthest = max(farthest, float(np.max(apart / np.maximum(limit, np.finfo(np.float64).tiny), initial=0.0)))
+    return farthest
+
+
 def _of_one(wanted: Array, got: Array, others: "Sequence[Array | None]") -> str | None:
     same_kind = [np.asarray(one) for one in others if one is not None and np.shape(one) == wanted.shape]
     if wanted.shape != got.shape:

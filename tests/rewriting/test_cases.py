@@ -66,3 +66,20 @@ def test_nobody_asks_further_where_answers_are_close():
 def test_a_model_that_fails_where_the_source_does_not_is_wrong():
     one = Answered(Case("quiet", {}), {"y": X})
     assert first_difference([one], [ModelError("It broke.")], lambda *_: None) == (one, "It broke")
+
+
+def test_of_many_doubtful_samples_the_farthest_are_asked_about_and_all_regimes():
+    asked = []
+
+    def ask(some, thoroughly):
+        asked.append([float(one.case.feeds["x"]) for one in some])
+        for one in some:  # rounding explains all but the farthest
+            one.others.append({"y": one.answer["y"] * np.float32(1.01)})
+
+    regimes = ["", "", "", "", "", "", "quiet"]
+    known = [Answered(Case(name, {"x": k}), {"y": X}) for k, name in enumerate(regimes)]
+    off = (0.001, 0.004, 0.002, 0.5, 0.003, 0.0015, 0.002)
+    found = first_difference(known, [{"y": X * np.float32(1 + each)} for each in off], ask)
+    assert asked[0] == [3, 1, 4, 2, 6]
+    assert found is not None
+    assert found[0] is known[3]

@@ -2,7 +2,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from edgeopt.rewriting.rounding import difference, moved_feeds, moved_model
+from edgeopt.rewriting.rounding import difference, excess, moved_feeds, moved_model
 
 WANTED = np.linspace(-1, 1, 101, dtype=np.float32)
 
@@ -114,3 +114,14 @@ def test_weights_that_are_computed_with_are_moved_and_others_are_not(make_model)
     assert epsilon == pytest.approx(1e-10, rel=1e-6)
     assert isinstance(moved, ir.Model)
     assert (model_ir.graph.initializers["w"].const_value.numpy() == 1).all()
+
+
+def test_how_far_answers_are_apart():
+    assert excess({"y": WANTED}, {"y": WANTED}) == 0
+    assert excess({"y": WANTED}, {"y": WANTED * np.float32(1.01)}) == pytest.approx(100, rel=0.01)
+    broken = WANTED.copy()
+    broken[0] = np.nan
+    assert excess({"y": WANTED}, {"y": broken}) == np.inf
+    assert excess({"n": np.array([1])}, {"n": np.array([2])}) == np.inf
+    assert excess({"y": WANTED}, {"y": WANTED[:3]}) == np.inf
+    assert excess({"y": broken}, {"y": broken}) == 0
