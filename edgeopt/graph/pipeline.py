@@ -10,6 +10,7 @@ import msgspec
 
 from edgeopt import events
 from edgeopt.errors import EdgeoptError, UsageError, VerificationError
+from edgeopt.graph.copies import Copies
 from edgeopt.graph.ledger import Ledger, LedgerEntry, Refusal
 from edgeopt.graph.model import Model
 from edgeopt.graph.nodes import node_count, quiet, rare_collections
@@ -131,6 +132,7 @@ def _run(
     it looked.
     """
     steps: list[Step] = []
+    context = replace(context, copy=Copies().of)
     current, version = source, 0
     seen: dict[str, int] = {}
     refused: dict[str, tuple[Refusal, ...]] = {}
@@ -205,7 +207,7 @@ def _apply(one: Pass, current: "ir.Model", before: Signature, context: PassConte
 
 
 def _with(entry: LedgerEntry, start: float, **fields: object) -> LedgerEntry:
-    return msgspec.structs.replace(entry, seconds=round(time.perf_counter() - start, 4), **fields)
+    return msgspec.structs.replace(entry, seconds=round(time.perf_counter() - start, 6), **fields)
 
 
 def _first_wrong(models: "Sequence[ir.Model]", check: "Callable[[ir.Model], str | None]") -> int:

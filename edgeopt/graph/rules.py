@@ -115,20 +115,20 @@ def _one(path: Path, names: Mapping[str, Any]) -> "RewriteRule":
 
 
 def _as_pass(path: Path, name: str, title: str, rule: "RewriteRule") -> Pass:
-    def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+    def apply(model: "ir.Model", context: PassContext) -> PassResult:
         try:
-            return _rewritten(model, rule)
+            return _rewritten(model, context, rule)
         except Exception as error:
             raise InputError(f"the rule in '{path.name}'{_place(error, path)}", HOW) from error
 
     return Pass(name, title, apply, tolerance_db=TOLERANCE_DB)
 
 
-def _rewritten(model: "ir.Model", rule: "RewriteRule") -> PassResult:
+def _rewritten(model: "ir.Model", context: PassContext, rule: "RewriteRule") -> PassResult:
     from onnx_ir.passes import common
     from onnxscript.rewriter import RewriteRuleSet
 
-    model, notes = model.clone(), Notes()
+    model, notes = context.copy(model), Notes()
     before = {node: label(node) for node in nodes_of(model)}
     with quiet():
         count = RewriteRuleSet([_only_on(before, rule)]).apply_to_model(model)

@@ -11,7 +11,7 @@ from edgeopt.backends import backend_named
 from edgeopt.backends.full_precision import full_precision, in_full_precision
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.quantizing.runs import Runs
-from edgeopt.rewriting.proof import first_answer
+from edgeopt.rewriting.runtimes import first_answer, first_opened
 from edgeopt.search.prepare import prepare
 from edgeopt.search.settings import Settings
 
@@ -42,8 +42,9 @@ def test_what_needs_to_be_told_is_told_and_can_be_told_otherwise(swish_model, ri
 
 
 def test_a_proof_of_rewrites_stands_on_full_precision(swish_model, right):
-    backend, (answer,) = first_answer(swish_model, [X])
-    assert backend.name == "openvino-cpu"
+    opened, (answer,) = first_answer(first_opened(swish_model), [X])
+    opened.close()
+    assert opened.backend.name == "openvino-cpu"
     assert compare_outputs([right(X)], [answer]).snr_db > 100
 
 

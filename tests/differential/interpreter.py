@@ -141,6 +141,8 @@ STEPPED = frozenset(
 STEP = 2.0**-24
 
 ENDS = np.array([np.inf, -np.inf, np.nan])
+SMALLER = 2.0**-10
+POOLS = ("MaxPool", "GlobalMaxPool")
 
 SUBNORMAL = 2.0**-120  # below this, and a little above, numbers have fewer digits
 
@@ -166,13 +168,25 @@ class Rounding:
         with np.errstate(all="ignore"):
             return (array * (1 + error * EPSILONS[array.dtype]) + smallest).astype(array.dtype)
 
-    def overflowing(self, array: np.ndarray, operands: Sequence) -> np.ndarray:
-        """Whether a sum of large numbers becomes infinite, and of which sign, depends on its order."""
-        if array.dtype not in EPSILONS or np.isfinite(array).all():
+    def overflowing(self, array: np.ndarray, smaller: np.ndarray) -> np.ndarray:
+        """Whether a sum of large numbers becomes infinite, and of which sign, depends on its order.
+
+        `smaller`: the same of smaller numbers, which is what it was without overflowing. A scale that is part of
+        the weights keeps all of it finite.
+        """
+        same = (array == smaller) | (np.isnan(array) & np.isnan(smaller))
+        over = ~np.isfinite(array) & ~same
+        if not over.any():
             return array
-        if not all(np.isfinite(one).all() for one in operands if one is not None and one.dtype in EPSILONS):
+        ends = ENDS if self.random.random() < 0.5 else np.array([-0.5, 0.5]) * np.finfo(array.dtype).max
+        drawn = np.where(np.isfinite(smaller), self.random.choice(ends, array.shape), smaller)
+        return np.where(over, drawn.astype(array.dtype), array)
+
+    def pooled(self, array: np.ndarray) -> np.ndarray:
+        """Whether the largest of numbers and NaN is NaN depends on their order, in ONNX Runtime."""
+        if array.dtype not in EPSILONS:
             return array
-        return np.where(np.isfinite(array), array, self.random.choice(ENDS, array.shape).astype(array.dtype))
+        return np.where(np.isnan(array), self.random.choice(ENDS[:2], array.shape).astype(array.dtype), array)
 
 
 class Flushing(Rounding):
@@ -219,12 +233,28 @@ def _results(step: Step, values: Mapping, rounding: Rounding | None) -> Sequence
     if rounding is not None and _rounds_operands(node, rounding):
         numbers = operands[:1] if node.op_type == "Resize" else operands  # the others are sizes
         operands = [*(rounding.of(one) for one in numbers), *operands[len(numbers) :]]
+    if rounding is not None and node.op_type in POOLS:
+        operands[0] = rounding.pooled(operands[0])
     results = _called(step.implementation, operands, values)
     if rounding is not None and (node.op_type not in EXACT or node.op_type in UNSIGNED):
         results = [rounding.of(one, node.op_type) for one in results]
-        if node.op_type in SUMMING:
-            results = [rounding.overflowing(one, operands) for one in results]
+        if node.op_type in SUMMING and _overflow(results):
+            smaller = _called(step.implementation, _smaller(node, operands), values)
+            results = [rounding.overflowing(*pair) for pair in zip(results, smaller, strict=True)]
     return results
+
+
+def _overflow(results: Sequence[np.ndarray]) -> bool:
+    return any(one.dtype in EPSILONS and not np.isfinite(one).all() for one in results)
+
+
+def _smaller(node: onnx.NodeProto, operands: Sequence) -> list:
+    count = 1 if node.op_type == "Resize" else len(operands)  # its others are sizes
+    numbers = [
+        one * one.dtype.type(SMALLER) if isinstance(one, np.ndarray) and one.dtype in EPSILONS else one
+        for one in operands[:count]
+    ]
+    return [*numbers, *operands[count:]]
 
 
 def _rounds_operands(node: onnx.NodeProto, rounding: Rounding) -> bool:
@@ -298,4 +328,29 @@ def _implementation(node: onnx.NodeProto, opset: int) -> OpRun:
         input_types=types,
         evaluator_cls=ReferenceEvaluator,
     )
-    return made(node, said)
+    return _WidePool(made(node, said)) if node.op_type == "MaxPool" else made(node, said)
+
+
+class _WidePool:
+    """The reference's pool, which takes unequal pads for others: [0, 0, 0, 1] for [0, 0, 1, 0]."""
+
+    op_type = "MaxPool"
+
+    def __init__(self, pool: OpRun) -> None:
+        self.pool = pool
+        self.pads = list(pool.pads or [])
+        half = len(self.pads) // 2
+        self.unequal = self.pads[:half] != self.pads[half:]
+        if self.unequal:
+            pool.pads = [0] * len(self.pads)
+
+    def need_context(self) -> bool:
+        return False
+
+    def run(self, x: np.ndarray) -> Sequence[np.ndarray]:
+        if self.unequal:
+            half = len(self.pads) // 2
+            around = [(0, 0), (0, 0), *zip(self.pads[:half], self.pads[half:], strict=True)]
+            least = -np.inf if x.dtype in EPSILONS else np.iinfo(x.dtype).min
+            x = np.pad(x, around, constant_values=least)
+        return self.pool.run(x)

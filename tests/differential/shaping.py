@@ -77,10 +77,10 @@ def concat(g: Graph, kind: str) -> None:
     parts = [x, *(g.pick(*same) for _ in range(g.number(0, 2)))]
     if g.sometimes(4):
         parts.append(g.constant(g.shape(x)))
-    elif g.sometimes(4):  # an empty piece
+    elif g.sometimes(4):  # an empty piece, of the size that x has in this run
         axis = g.number(0, len(g.shape(x)) - 1)
-        empty = tuple(0 if k == axis else size for k, size in enumerate(g.shape(x)))
-        g.op(kind, *parts, g.array(np.zeros(empty, np.float32)), axis=axis)
+        empty = g.op("Slice", x, g.integers(0), g.integers(0), g.integers(axis))
+        g.op(kind, *parts, empty, axis=axis)
         return
     g.op(kind, *parts, axis=g.axis(x))
 

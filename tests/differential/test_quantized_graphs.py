@@ -1,6 +1,10 @@
 """Random graphs with products, quantized as `edgeopt quantize` does it: what it claims holds on unseen samples.
 
-What is claimed is about all samples together; the regimes of the data are looked at one by one as well.
+What is claimed is about each level of the inputs; the regimes of the data are looked at one by one as well.
+
+An answer that jumps (a sign, a comparison, the logarithm of what may become negative) proves nothing for samples
+on which it is near another jump. Such a sample is known by the source itself: noise far below the floor at its
+inputs moves its answer beyond the floor. Those are left out, and nothing else is.
 """
 
 import random
@@ -14,6 +18,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from edgeopt.data.given import as_file
+from edgeopt.data.regimes.levels import levels_in
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import ignore
 from edgeopt.graph.accuracy import compare_outputs
@@ -46,6 +51,10 @@ GIVEN, UNSEEN = 160, 64
 BEFORE, WIDE = "_before", 32
 # Samples of one kind differ by this much, and what is claimed is what they reach nineteen times in twenty.
 LEEWAY_DB = 2.0
+# Two regimes may be of one level; of a few samples of one of them alone the figure varies more.
+REGIME_LEEWAY_DB = 4.0
+# At the inputs, below the floor; and how often.
+FAINT_DB, TRIES = 20.0, 12
 KINDS = dict(REGIMES)
 COVERED = (("ordinary",), ("ordinary", "sparse"), ("ordinary", "times 100"), ("ordinary", "1e-6", "alternating"))
 
@@ -56,8 +65,8 @@ class Seen:
 
     counts: Counter = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
-    quiet: list[str] = field(default_factory=list)
-    """A regime alone that is below the floor, where all samples together are above it."""
+    jumps: int = 0
+    """Unseen samples on which the source's own answer jumps."""
 
 
 def sample(case, regime, seed):
@@ -159,16 +168,52 @@ def judged(case, method, regimes, runs, folder, seen):
         right = runs.source_outputs(path, unseen)
         got = runs.outputs(entry.path, entry.course.backend, entry.course.options, unseen)
         told = f"{case.data.hex()} {method} {regimes}, told {entry.proof.low_db:.1f} dB"
-        pooled = compare_outputs(right, got)
-        if pooled.problem or pooled.snr_db < floor_db - LEEWAY_DB:
-            seen.wrong.append(f"{told}, unseen {pooled.problem or f'{pooled.snr_db:.1f} dB'}")
+        if said := failing(work.request.goal, regimes, unseen, right, got):
+            jumping = jumps(runs, path, unseen, right, floor_db)
+            seen.jumps += len(jumping)
+            kept = [k for k in range(UNSEEN) if k not in jumping]
+            said = failing(work.request.goal, regimes, unseen, right, got, kept)
+        if said:
+            seen.wrong.append(f"{told}, unseen {said}")
+
+
+def failing(goal, regimes, unseen, right, got, kept=range(UNSEEN)):
+    """What of these does not hold, as a sentence; empty where all does."""
+    if not kept:
+        return ""
+    levels = [levels_in(unseen[k]) for k in kept]
+    judged = goal.judge([got[k] for k in kept], [right[k] for k in kept], None, levels)
+    if judged.problem or judged.snr_db < goal.needed - LEEWAY_DB:
+        return judged.problem or f"{judged.snr_db:.1f} dB, {judged.weakest}"
+    for place, regime in enumerate(regimes):
+        # The place in the whole row of samples says what regime it is.
+        mine = [k for k in kept if (GIVEN + k) % len(regimes) == place]
+        if not mine or not any(np.any(value) for k in mine for value in right[k].values()):
             continue
-        for place, regime in enumerate(regimes):
-            # The place in the whole row of samples says what regime it is.
-            mine = [k for k in range(UNSEEN) if (GIVEN + k) % len(regimes) == place]
-            alone = compare_outputs([right[k] for k in mine], [got[k] for k in mine])
-            if alone.problem or alone.snr_db < floor_db - LEEWAY_DB:
-                seen.quiet.append(f"{told}, {regime} alone {alone.problem or f'{alone.snr_db:.1f} dB'}")
+        alone = compare_outputs([right[k] for k in mine], [got[k] for k in mine])
+        if alone.problem or alone.snr_db < goal.needed - REGIME_LEEWAY_DB:
+            return f"{regime} alone {alone.problem or f'{alone.snr_db:.1f} dB'}"
+    return ""
+
+
+def jumps(runs, path, feeds, right, floor_db):
+    """The samples on which the source moves beyond the floor by noise that is far below it."""
+    drawn, share = np.random.default_rng(5), 10 ** (-(floor_db + FAINT_DB) / 20)
+    found = set()
+    for _ in range(TRIES):
+        moved = [{name: _moved(array, share, drawn) for name, array in one.items()} for one in feeds]
+        for k, answer in enumerate(runs.source_outputs(path, moved)):
+            near = compare_outputs([right[k]], [answer])
+            if near.problem or near.snr_db < floor_db:
+                found.add(k)
+    return found
+
+
+def _moved(array, share, drawn):
+    if array.dtype.kind != "f" or not array.size:
+        return array
+    noise = drawn.standard_normal(array.shape) * share * np.sqrt(np.mean(np.square(array, dtype=np.float64)))
+    return (array + noise).astype(array.dtype)
 
 
 def walk(count, seed, tmp_path: Path):
@@ -206,7 +251,6 @@ def test_what_is_claimed_of_quantized_random_graphs_holds(tmp_path):
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_more_of_them(shard, tmp_path):
     seen = walk(SWEPT // SHARDS, 300 + shard, tmp_path)
-    # The bound is one that nineteen of twenty hold: where a16w8 rounds next to nothing, an unseen sample that is
-    # larger than all that calibrated is cut off, and that alone is its error.
-    assert len(seen.wrong) <= 0.05 * seen.counts["handed out"], seen.wrong
+    # The logarithm of what is nearly negative is a number in all samples that prove, and in one of a thousand not.
+    assert len(seen.wrong) <= 1, seen.wrong
     assert seen.counts["handed out"] >= SWEPT // SHARDS // 5

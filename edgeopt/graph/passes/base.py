@@ -62,6 +62,10 @@ class Resizing:
     height: int
 
 
+def _clone(model: "ir.Model") -> "ir.Model":
+    return model.clone()
+
+
 @dataclass(frozen=True, slots=True)
 class PassContext:
     """What a pass may want to know besides the model."""
@@ -77,6 +81,8 @@ class PassContext:
     """What frames the model is to take, where the user wants it to resize them itself."""
     layout: str = ""
     """The order of dimensions in which the user wants to give and get pictures, where he wants another."""
+    copy: "Callable[[ir.Model], ir.Model]" = field(default=_clone, compare=False, repr=False)
+    """What a pass works on: it leaves the model that it gets as it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,9 @@ def through(nodes: "Collection[ir.Node]", range_of: RangeOf, *, symmetric: bool,
     _share(flow, accepted)
     for value in given:
         before = _before(value)
-        if before is not None and value not in {each.outputs[0] for each in nodes}:
+        # A range that is shared with others may be wider than what the Clip lets through: then it must stay.
+        cuts_off_as_much = bounded(value, flow.ranges[value]) == flow.ranges[value]
+        if before is not None and cuts_off_as_much and value not in {each.outputs[0] for each in nodes}:
             flow.folded[value] = before
     return flow
 

@@ -26,9 +26,9 @@ _NARROW = (4, 8)
 _LARGEST_BYTES = 4 << 20
 
 
-def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
     """Puts every operator into the form that wins in ONNX Runtime."""
-    return rewrite(model, FORMS)
+    return rewrite(model, context, FORMS)
 
 
 def _square(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":

@@ -28,9 +28,9 @@ _HEADS, _SWAP = [0, 2, 1, 3], [0, 1, 3, 2]
 _TOKENS = [0, 2, 1]
 
 
-def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
     """Puts every operator into the form that wins in OpenVINO."""
-    return rewrite(model, FORMS)
+    return rewrite(model, context, FORMS)
 
 
 def _keys(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":

@@ -24,9 +24,9 @@ _ROLE = {"Mul": "scale", "Add": "shift"}
 _GROWTH = 2  # a column and a row become a matrix, which can be far larger than both
 
 
-def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
     """Merges every chain that gets shorter, in subgraphs too."""
-    model, notes = model.clone(), Notes()
+    model, notes = context.copy(model), Notes()
     for part in model.graphs():  # functions are inlined before; they can hold no weights
         for last in [node for node in part if step_of(node) and not _goes_on(node)]:
             _merge(part, last, notes)

@@ -46,10 +46,10 @@ _INNER_COSTS = 0.3
 _FOLDED_COSTS = 0.01  # done once, when weights are folded
 
 
-def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
     import onnx_ir as ir
 
-    model, notes = model.clone(), Notes()
+    model, notes = context.copy(model), Notes()
     for part, opset in homes(model):
         for node in list(part) if isinstance(part, ir.Graph) else ():  # functions are inlined before
             if not is_op(node, "Einsum"):

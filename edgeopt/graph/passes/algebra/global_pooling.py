@@ -17,10 +17,10 @@ _DIMENSIONS = (4, 5)  # no runtime pools over more
 _POOLS = {"ReduceMean": "GlobalAveragePool", "ReduceMax": "GlobalMaxPool"}
 
 
-def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
     import onnx_ir as ir
 
-    model, notes = model.clone(), Notes()
+    model, notes = context.copy(model), Notes()
     for node in [node for part in model.graphs() for node in part]:  # functions are inlined before
         if is_op(node, *_POOLS) and _over_a_picture(node):
             kind, reason = _POOLS[node.op_type], _why_not(node)

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 _SMALLEST_NORMAL = {"float16": 2.0**-14, "bfloat16": 2.0**-126, "float32": 2.0**-126, "float64": 2.0**-1022}
 
 
-def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
     """Puts every operator into the form that wins in one runtime and loses in none."""
-    return rewrite(model, FORMS)
+    return rewrite(model, context, FORMS)
 
 
 def _divide(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
@@ -112,6 +112,8 @@ def _one_slope(graph: "ir.Graph", node: "ir.Node") -> "list[str] | str | None":
         return None
     slope = float(slopes.reshape(-1)[0])
     if not (slopes == slopes.reshape(-1)[0]).all() or not _is_attribute(slope):
+        return None
+    if slopes.size > 1 and not _spreads_over(slopes.shape, node.inputs[0]):
         return None
     gone = label(node)
     take_place(graph, node, ir.node("LeakyRelu", [node.inputs[0]], {"alpha": slope}, name=node.name))
@@ -233,6 +235,12 @@ def _keeps_rank(node: "ir.Node", place: int) -> bool:
     """A constant of one element does not give the result more dimensions than the other input has."""
     array, known = constant(node.inputs[place]), rank(node.inputs[1 - place])
     return array is not None and (array.ndim == 0 or (known is not None and array.ndim <= known))
+
+
+def _spreads_over(shape: tuple[int, ...], value: "ir.Value | None") -> bool:
+    """Runtimes also take slopes of more than the input has, which gives a larger result."""
+    dims = () if value is None or value.shape is None else tuple(value.shape)[-len(shape) :]
+    return len(dims) == len(shape) and all(own in (1, dim) for own, dim in zip(shape, dims, strict=True))
 
 
 FORMS = (

@@ -68,12 +68,12 @@ def rewrites() -> tuple[Rewrite, ...]:
     )
 
 
-def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
     """Applies all rules until none applies any more, then asks those that have something to say why not."""
     from onnx_ir.passes import common
     from onnxscript.rewriter import RewriteRuleSet
 
-    model, notes = model.clone(), Notes()
+    model, notes = context.copy(model), Notes()
     opset = model.opset_imports.get("", 1)
     rewrites_here = [r for r in rewrites() if opset >= r.oldest_opset]
     before = {node: label(node) for node in nodes_of(model)}

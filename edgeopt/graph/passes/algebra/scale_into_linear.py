@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
     """Folds what it can, node by node in the order of the graph, in subgraphs too."""
-    model, notes, limit = model.clone(), Notes(), context.folded_limit_bytes
+    model, notes, limit = context.copy(model), Notes(), context.folded_limit_bytes
     behind: list[str] = []
     before: list[str] = []
     whole = spelled_out(model)

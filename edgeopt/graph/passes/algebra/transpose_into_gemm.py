@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 
-def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
     import onnx_ir as ir
 
-    model, notes = model.clone(), Notes()
+    model, notes = context.copy(model), Notes()
     for part in model.graphs():  # functions are inlined before
         for gemm in [node for node in part if is_op(node, "Gemm")]:
             for place, name in ((0, "transA"), (1, "transB")):

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 
-def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
     from onnx_ir.passes import common
 
-    model, notes = model.clone(), Notes()
+    model, notes = context.copy(model), Notes()
     for node in [node for graph in model.graphs() for node in graph]:
         if node.graph is None:  # it went away with the branch that held it
             continue

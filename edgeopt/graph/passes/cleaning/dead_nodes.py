@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 
-def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
     """Walks back from the outputs; inputs stay, used or not."""
     from onnx_ir.passes import common
 
-    model, notes = model.clone(), Notes()
+    model, notes = context.copy(model), Notes()
     nodes = {node: label(node) for node in nodes_of(model)}
     weights, functions = _weights(model), set(model.functions)
     with quiet():

@@ -17,9 +17,9 @@ SKETCH_ELEMENTS = 256
 SMALL_BYTES = 1 << 16
 
 
-def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
     """Merges equal weights of the main graph, then those of each subgraph, with the main graph's too."""
-    model, notes = model.clone(), Notes()
+    model, notes = context.copy(model), Notes()
     main: dict[Sketch, list[ir.Value]] = {}
     digests: dict[ir.Value, bytes] = {}
     merged: list[str] = []

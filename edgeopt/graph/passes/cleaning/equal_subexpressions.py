@@ -22,9 +22,9 @@ SHORT_BYTES = 1 << 14
 SMALL_ELEMENTS = 64  # comparing more in attributes costs more than it finds
 
 
-def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
     """Merges equal nodes of a graph, and those of subgraphs with what is computed outside before them."""
-    model, notes, merged = model.clone(), Notes(), []
+    model, notes, merged = context.copy(model), Notes(), []
     for root in (model.graph, *model.functions.values()):
         merged += _merge(root, {}, notes)
     if merged:

@@ -18,7 +18,7 @@ AS_IT_IS = -1
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
     """Sets the shapes of `context.shapes`; all of them, or none where one does not fit."""
-    source, model, notes = model, model.clone(), Notes()
+    source, model, notes = model, context.copy(model), Notes()
     sizes: dict[str, int] = {}
     changed: list[str] = []
     for name, given in context.shapes.items():

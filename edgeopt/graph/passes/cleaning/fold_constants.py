@@ -38,7 +38,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     """Folds until nothing more folds, then makes weights of Constant nodes."""
     from onnx_ir.passes import common
 
-    model, notes = model.clone(), Notes()
+    model, notes = context.copy(model), Notes()
     before = {node: label(node) for node in nodes_of(model)}
     limit = context.folded_limit_bytes
     budget = Budget(limit, max(limit, _weight_bytes(model)))
@@ -107,8 +107,11 @@ def _should_fold(node: "ir.Node", budget: Budget, notes: Notes) -> bool | None:
         return False
     if is_op(node, "ConstantOfShape"):
         filled = constant(node.inputs[0])
-        # OpenVINO loses the other dimensions of a weight that has none in one of them.
+        # As empty weights, see below.
         return None if filled is None else 0 < math.prod(filled.tolist()) <= SMALL_ELEMENTS
+    if is_op(node, "Range") and _is_empty_range(node):
+        # OpenVINO loses the dimensions of a weight that has none in one of them.
+        return False
     if is_op(node, *PRESERVED):
         return None
     if is_op(node, *MISCOMPUTED) and not _gives_integers(node):
@@ -127,6 +130,14 @@ def _should_fold(node: "ir.Node", budget: Budget, notes: Notes) -> bool | None:
         return False
     budget.left_bytes -= grows
     return True
+
+
+def _is_empty_range(node: "ir.Node") -> bool:
+    known = [constant(value) for value in node.inputs]
+    if any(array is None or array.size != 1 for array in known):
+        return False
+    start, limit, step = (array.item() for array in known if array is not None)
+    return bool(step) and (limit - start) / step <= 0
 
 
 def _gives_integers(node: "ir.Node") -> bool:

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 INT64_MAX = 2**63 - 1
 
 
-def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
     """Follows sizes through all graphs, in the order in which they are computed."""
     from onnx_ir.passes import common
 
-    model, notes = model.clone(), Notes()
+    model, notes = context.copy(model), Notes()
     known: dict[ir.Value, Sizes] = {}
     folded: list[str] = []
     for graph in model.graphs():

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 
-def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
     """Takes the nodes that change nothing out of all graphs."""
-    model, notes = model.clone(), Notes()
+    model, notes = context.copy(model), Notes()
     removed: dict[str, list[str]] = {}
     for part in parts(model):
         for node in list(part):

@@ -8,12 +8,12 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 
-def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
     """Inlines all functions that are written in the model's opsets, those that they call first."""
     import onnx_ir as ir
     from onnx_ir.passes import common
 
-    source, model, notes = model, model.clone(), Notes()
+    source, model, notes = model, context.copy(model), Notes()
     if not model.functions:
         return notes.result(model)
     before = {_named(identifier) for identifier in model.functions}

@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 
-def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
     """The first node of a name keeps it; others are called by their operator and first output."""
-    model, notes = model.clone(), Notes()
+    model, notes = context.copy(model), Notes()
     nodes = list(nodes_of(model))
     taken: set[str] = set()
     nameless: list[ir.Node] = []

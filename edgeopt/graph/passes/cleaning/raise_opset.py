@@ -31,7 +31,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     from onnx.defs import onnx_opset_version
     from onnx_ir.passes import common
 
-    source, model, notes = model, model.clone(), Notes()
+    source, model, notes = model, context.copy(model), Notes()
     reasons: dict[str, str] = {}
     before, after = model.opset_imports.get("", context.target_opset), context.target_opset
     if after > onnx_opset_version():

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 _OPSET = 12  # ArgMax takes the last of several equals from here on
 
 
-def apply(model: "ir.Model", _: PassContext) -> PassResult:
-    source, model, notes = model, model.clone(), Notes()
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
+    source, model, notes = model, context.copy(model), Notes()
     masks = [value for value in _inputs(model) if is_mask(str(value.name), len(value.shape or ()))]
     if not masks:
         return notes.result(source)

@@ -16,9 +16,9 @@ EXPORTERS = ("pkg.torch", "pkg.onnxscript", "pkg.onnx_ir", "torch.", "namespace"
 PATH = re.compile(r"(^|[\s\"'(=])(/[^/\s]+){2,}|[A-Za-z]:\\[^\s]")
 
 
-def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
     """Clears doc strings and properties of graphs, nodes, values and weights; of the model, only exporters'."""
-    model, notes = model.clone(), Notes()
+    model, notes = context.copy(model), Notes()
     cleared = 0
     if model.doc_string:
         model.doc_string, cleared = None, 1

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 FIRST_WITHOUT = 4  # before this IR version every weight had to be an input
 
 
-def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
     """Takes weights out of the inputs of the main graph."""
-    model, notes = model.clone(), Notes()
+    model, notes = context.copy(model), Notes()
     inputs = model.graph.inputs
     weights = [value for value in inputs if value.is_initializer()]
     if weights and len(weights) == len(inputs):

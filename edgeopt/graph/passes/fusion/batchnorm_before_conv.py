@@ -19,7 +19,7 @@ _LINEAR = ("Conv", "Gemm")
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
-    model, notes, done = model.clone(), Notes(), []
+    model, notes, done = context.copy(model), Notes(), []
     for part in model.graphs():  # functions are inlined before; they can hold no weights
         for node in list(part):
             linear = _reader(node) if is_op(node, "BatchNormalization") else None

@@ -29,7 +29,7 @@ LINEAR = ("Conv", "ConvTranspose", "Gemm")
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
     """Folds every batch normalization that it can, in subgraphs too."""
-    model, notes, done = model.clone(), Notes(), []
+    model, notes, done = context.copy(model), Notes(), []
     graphs = set(model.graphs())
     for part in parts(model):
         for node in list(part):

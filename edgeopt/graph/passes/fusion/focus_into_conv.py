@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _LARGEST_STEP = 8
 
 
-def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
-    model, notes = model.clone(), Notes()
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
+    model, notes = context.copy(model), Notes()
     for part in model.graphs():  # functions are inlined before; they can hold no weights
         for conv in [node for node in part if is_op(node, "Conv")]:
             concat = conv.inputs[0].producer() if conv.inputs[0] is not None else None

@@ -32,11 +32,11 @@ class Product:
     """The node whose result is taken over: the product, or the addition of its bias."""
 
 
-def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
     """Joins the products of every value that is multiplied by several weights, in subgraphs too."""
     import onnx_ir as ir
 
-    model, notes = model.clone(), Notes()
+    model, notes = context.copy(model), Notes()
     opset = model.opset_imports.get("", 1)
     for part in parts(model):
         for products in _groups(part):

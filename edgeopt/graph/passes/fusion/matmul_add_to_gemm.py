@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 _FLOATS = ("FLOAT", "FLOAT16", "DOUBLE", "BFLOAT16")
 
 
-def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
     import onnx_ir as ir
 
-    model, notes = model.clone(), Notes()
+    model, notes = context.copy(model), Notes()
     for part in model.graphs():  # functions are inlined before
         for add in list(part):
             found = _product_and_bias(add)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
     wanted = context.normalize
-    source_model, model, notes = model, model.clone(), Notes()
+    source_model, model, notes = model, context.copy(model), Notes()
     if wanted is None:
         return notes.result(model)
     inputs = {value.name: value for value in model.graph.inputs if not value.is_initializer()}

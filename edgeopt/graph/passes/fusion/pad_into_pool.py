@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 _NOT_NEGATIVE = ("Relu", "Sigmoid", "Softmax", "Abs", "HardSigmoid", "Exp")
 
 
-def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
     import onnx_ir as ir
 
-    model, notes = model.clone(), Notes()
+    model, notes = context.copy(model), Notes()
     for part in model.graphs():  # functions are inlined before
         for pool in list(part):
             pad = pool.inputs[0].producer() if is_op(pool, "AveragePool", "MaxPool") and pool.inputs[0] else None

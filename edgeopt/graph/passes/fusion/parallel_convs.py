@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
-    model, notes = model.clone(), Notes()
+    model, notes = context.copy(model), Notes()
     for part in model.graphs():  # functions are inlined before; they can hold no weights
         for concat in [node for node in part if is_op(node, "Concat") and _by_channel(node)]:
             for group in list(_groups(concat)):

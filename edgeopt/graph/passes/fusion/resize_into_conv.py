@@ -45,7 +45,7 @@ class _Found:
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
     opset = model.opset_imports.get("", context.target_opset)
-    model, notes = model.clone(), Notes()
+    model, notes = context.copy(model), Notes()
     for part in model.graphs():  # functions are inlined before; they can hold no weights
         for node in list(part):
             found = _found(node) if is_op(node, "Resize", "Upsample") else None

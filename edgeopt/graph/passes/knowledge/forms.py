@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from edgeopt.graph.passes.base import Notes, PassResult, is_op, label
+from edgeopt.graph.passes.base import Notes, PassContext, PassResult, is_op, label
 from edgeopt.graph.passes.knowledge.matching import homes
 from edgeopt.graph.passes.knowledge.whole import spelled_out
 
@@ -26,11 +26,11 @@ class Form:
     """What its operators need."""
 
 
-def rewrite(model: "ir.Model", forms: Sequence[Form]) -> PassResult:
+def rewrite(model: "ir.Model", context: PassContext, forms: Sequence[Form]) -> PassResult:
     """Every node in the first form that takes it; nodes that runtimes make one operator stay together."""
     import onnx_ir as ir
 
-    model, notes = model.clone(), Notes()
+    model, notes = context.copy(model), Notes()
     whole = spelled_out(model)
     for part, opset in homes(model):
         if not isinstance(part, ir.Graph):

@@ -45,12 +45,12 @@ class Found:
 
 def fuse(
     model: "ir.Model",
-    context: PassContext,  # noqa: ARG001 - passes hand on what they get
+    context: PassContext,
     find: "Callable[[ir.Node], Found | None]",
     what: str,
 ) -> PassResult:
     """Asks `find` about every node and replaces what it found; `what` names one of them in the ledger."""
-    model, notes, done, gone = model.clone(), Notes(), [], set[Any]()
+    model, notes, done, gone = context.copy(model), Notes(), [], set[Any]()
     for part, opset in homes(model):
         for node in list(part):
             found = find(node) if node not in gone else None

@@ -22,10 +22,10 @@ _WORTH = 0.95
 _FEWEST_NODES = 3
 
 
-def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
     import onnx_ir as ir
 
-    model, notes = model.clone(), Notes()
+    model, notes = context.copy(model), Notes()
     for part in parts(model):
         if not isinstance(part, ir.Graph) or len(part) < _FEWEST_NODES:
             continue

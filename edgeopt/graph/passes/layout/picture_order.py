@@ -48,7 +48,7 @@ class Sight:
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
-    model, notes, blocked = model.clone(), Notes(), Notes()
+    model, notes, blocked = context.copy(model), Notes(), Notes()
     wanted = context.layout
     if wanted not in LAYOUTS:
         notes.refuse(f"which order is wanted is not said: --layout {LAST} or --layout {FIRST}")

@@ -38,8 +38,8 @@ Order = tuple[int, ...]
 _OPSET_OF_SOFTMAX = 13  # before, its axis meant all from there on
 
 
-def apply(model: "ir.Model", context: PassContext) -> PassResult:  # noqa: ARG001 - every pass has this signature
-    model, notes = model.clone(), Notes()
+def apply(model: "ir.Model", context: PassContext) -> PassResult:
+    model, notes = context.copy(model), Notes()
     if model.opset_imports.get("", 1) < _OPSET_OF_SOFTMAX:
         return notes.result(model)
     for part in model.graphs():  # functions are inlined before; they can hold no weights

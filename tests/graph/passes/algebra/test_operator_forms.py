@@ -94,6 +94,9 @@ def test_what_only_looks_like_it_stays(make_model, shaped, kinds, text):
 def test_a_slope_that_makes_a_number_a_vector_stays(make_model, shaped, kinds):
     model = shaped(make_model("g (float x) => (float[n] y) { y = PRelu(x, slope) }", slope=np.float32([0.5])))
     assert kinds(PASS.apply(model.ir, PassContext()).model) == ["PRelu"]
+    text = "g (float[4,batch] x) => (float[4,n] y) { y = PRelu(x, slopes) }"
+    model = shaped(make_model(text, slopes=np.float32([0.5, 0.5])))
+    assert kinds(PASS.apply(model.ir, PassContext()).model) == ["PRelu"]
 
 
 def test_what_is_read_elsewhere_stays(make_model, shaped, kinds):

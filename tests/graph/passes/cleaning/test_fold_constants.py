@@ -107,3 +107,11 @@ def test_what_the_reference_computes_wrongly_is_left_to_the_runtime(make_model, 
     numbers = """g (float[2,2] x) => (float[2,2] y) { w = LogSoftmax(c)  y = Add(x, w) }"""
     model = shaped(make_model(numbers, c=np.float32([[0, 232], [1, 2]])))
     assert "LogSoftmax" in kinds(PASS.apply(model.ir, PassContext()).model)
+
+
+def test_an_empty_range_stays_as_openvino_loses_its_dimension(make_model, kinds):
+    text = """g (float[n] x) => (int64[m] y) {
+        zero = Constant <value_int = 0> ()  one = Constant <value_int = 1> ()
+        end = Constant <value_int = END> ()  y = Range(zero, end, one) }"""
+    assert "Range" in kinds(PASS.apply(make_model(text.replace("END", "0")).ir, PassContext()).model)
+    assert "Range" not in kinds(PASS.apply(make_model(text.replace("END", "3")).ir, PassContext()).model)

@@ -1,0 +1,62 @@
+"""Copies of models for passes to change, made only where the last one was changed.
+
+Most passes find nothing to do in most models, and to copy a large graph takes longer than to look through it.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from edgeopt.graph.nodes import parts
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+class Copies:
+    """What one pass got and left as it was is what the next one gets."""
+
+    def __init__(self) -> None:
+        self._source: ir.Model | None = None
+        self._copy: ir.Model | None = None
+        self._content: list[object] = []
+
+    def of(self, model: "ir.Model") -> "ir.Model":
+        """A copy that nobody else uses: one that was handed out before is no longer the former user's."""
+        copy = self._copy
+        if copy is None or self._source is not model or _content(copy) != self._content:
+            copy = model.clone()
+            # The objects themselves and not their numbers, which others get once these are gone.
+            self._source, self._copy, self._content = model, copy, _content(copy)
+        return copy
+
+
+def _content(model: "ir.Model") -> list[object]:
+    """All that a pass could change; equal contents are lists of the same objects."""
+    found: list[object] = [model.ir_version, dict(model.metadata_props), *model.functions.values()]
+    for part in parts(model):
+        found += (part.name, dict(part.opset_imports), *part.outputs)
+        _put_extras(found, part)
+        _put_values(found, part.inputs)
+        _put_values(found, getattr(part, "initializers", {}).values())
+        for node in part:
+            found += (node, node.name, node.domain, node.op_type, node.overload, node.version)
+            found += node.inputs
+            found += node.attributes.values()
+            _put_extras(found, node)
+            _put_values(found, node.outputs)
+    return found
+
+
+def _put_values(found: list[object], values: "Iterable[ir.Value]") -> None:
+    for value in values:
+        shape = value.shape
+        found += (value, value.name, value.type, value.const_value, shape and tuple(shape))
+        _put_extras(found, value)
+
+
+def _put_extras(found: list[object], owner: "ir.Graph | ir.Function | ir.Node | ir.Value") -> None:
+    """Few have any, and one that gets some has a longer list then."""
+    if owner.metadata_props:
+        found.append(dict(owner.metadata_props))
+    if owner.meta:
+        found.append(dict(owner.meta))
