@@ -144,7 +144,7 @@ def snr_lower_bound(powers: Sequence[tuple[float, float]], group: int = 16, conf
         return -math.inf
     noise, signal = np.array(powers, dtype=np.float64).T
     drawn = np.random.default_rng(SEED).integers(0, len(noise), size=(RESAMPLES, group))
-    ratios = [_ratio_db(n, s) for n, s in zip(noise[drawn].sum(axis=1), signal[drawn].sum(axis=1), strict=True)]
+    ratios = [ratio_db(n, s) for n, s in zip(noise[drawn].sum(axis=1), signal[drawn].sum(axis=1), strict=True)]
     # A quantile between two draws is not defined where one of them is -inf.
     return float(np.quantile(ratios, 1.0 - confidence, method="lower"))
 
@@ -168,7 +168,7 @@ def _judge(name: str, reference: Sequence[Array], got: Sequence[Array | None]) -
     cosine = dots / norm if norm else float(sum(noise) == 0)
     return OutputAccuracy(
         name,
-        _ratio_db(sum(noise), sum(signal)),
+        ratio_db(sum(noise), sum(signal)),
         tally.max_abs,
         tally.max_rel,
         cosine,
@@ -273,7 +273,8 @@ def _numbers(wanted: Array, result: Array) -> tuple[Array, Array, int]:
     return a, b, int(np.count_nonzero(same))
 
 
-def _ratio_db(noise: float, signal: float) -> float:
+def ratio_db(noise: float, signal: float) -> float:
+    """Of two powers, within what the scale holds."""
     if noise == 0:
         return EQUAL_DB
     if not (math.isfinite(noise) and math.isfinite(signal)):

@@ -12,6 +12,7 @@ import msgspec
 from edgeopt.data.regimes import Case
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.accuracy import flat
+from edgeopt.rewriting.opened import Opened
 from edgeopt.rewriting.rounding import difference, excess, moved_feeds
 
 if TYPE_CHECKING:
@@ -57,36 +58,32 @@ def run_each(
     feeds: Sequence[Feeds],
     backend: "Backend",
     options: Mapping[str, str] | None = None,
-    limit_s: float = float("inf"),
 ) -> "list[Answer | EdgeoptError | None]":
-    """A model's answer to each sample, or what it said instead; None for those that the time did not reach.
+    """A model's answer to each sample, or what it said instead.
 
     Raises where the model does not load.
     """
-    session, found = backend.load(path, options or {}), list[Any]()
+    with Opened(path, backend, options) as opened:
+        return _answers(opened, feeds, float("inf"))
+
+
+def _answers(opened: Opened, feeds: Sequence[Feeds], limit_s: float) -> "list[Answer | EdgeoptError | None]":
+    """None to those that the time did not reach."""
+    found = list[Any]()
     end = time.monotonic() + limit_s
-    try:
-        for sample in feeds:
-            if time.monotonic() > end:
-                found.append(None)
-                continue
-            try:
-                found.append(session.run(sample))
-            except EdgeoptError as error:
-                found.append(error)
-                # A runtime that crashed has lost the model.
-                session.close()
-                session = backend.load(path, options or {})
-    finally:
-        session.close()
+    for sample in feeds:
+        try:
+            found.append(opened.run(sample) if time.monotonic() <= end else None)
+        except EdgeoptError as error:
+            found.append(error)
     return found
 
 
 def answered(
-    path: Path, cases: Sequence[Case], backend: "Backend", prepared: Callable[[Feeds], Feeds]
+    opened: Opened, cases: Sequence[Case], prepared: Callable[[Feeds], Feeds], limit_s: float = TIME_LIMIT_S
 ) -> tuple[list[Answered], list[LeftOut]]:
     """The cases that the source answers, and why it does not answer in the regimes that are left out."""
-    answers = run_each(path, [prepared(case.feeds) for case in cases], backend, limit_s=TIME_LIMIT_S)
+    answers = _answers(opened, [prepared(case.feeds) for case in cases], limit_s)
     found: list[Answered] = []
     left: dict[str, LeftOut] = {}
     for case, answer in zip(cases, answers, strict=True):

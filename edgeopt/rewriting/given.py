@@ -8,10 +8,10 @@ import msgspec
 
 from edgeopt.errors import VerificationError
 from edgeopt.rewriting.frames import resized
-from edgeopt.rewriting.runtimes import Feeds, first_that
+from edgeopt.rewriting.runtimes import Feeds
 
 if TYPE_CHECKING:
-    from edgeopt.backends.base import Backend, TensorInfo
+    from edgeopt.backends.base import TensorInfo
     from edgeopt.graph.model import Model
     from edgeopt.graph.passes import PassContext
 
@@ -21,18 +21,9 @@ MADE_UP = 4
 
 
 def taken_inputs(
-    model: "Model", path: Path, shapes: "Mapping[str, tuple[int, ...]]", backends: "tuple[Backend, ...]"
+    model: "Model", found: "tuple[TensorInfo, ...]", shapes: "Mapping[str, tuple[int, ...]]"
 ) -> "tuple[TensorInfo, ...]":
-    """What the source takes, in the shapes that the user fixes."""
-
-    def look(backend: "Backend") -> "tuple[TensorInfo, ...]":
-        session = backend.load(path, {})
-        try:
-            return session.inputs
-        finally:
-            session.close()
-
-    _, found = first_that(look, backends)
+    """What the source takes, by what a runtime says, in the shapes that the user fixes."""
     weights = set(model.ir.graph.initializers)
     return tuple(
         msgspec.structs.replace(info, shape=shapes[info.name]) if info.name in shapes else info

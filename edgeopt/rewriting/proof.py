@@ -22,9 +22,17 @@ from edgeopt.rewriting.cases import (
 )
 from edgeopt.rewriting.frames import factors_of, frame_of
 from edgeopt.rewriting.given import as_source_takes, check_steady, ordinary_samples, taken_inputs
+from edgeopt.rewriting.opened import Opened
 from edgeopt.rewriting.plain_outputs import has_other_outputs, write_with_tensors
 from edgeopt.rewriting.rounding import moved_model
-from edgeopt.rewriting.runtimes import Feeds, also_loading, first_answer, proof_backends, why_not_loading
+from edgeopt.rewriting.runtimes import (
+    Feeds,
+    also_loading,
+    first_answer,
+    first_opened,
+    proof_backends,
+    why_not_loading,
+)
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -134,7 +142,8 @@ class SourceCheck:
         if plain := _bytes(model) <= LARGE_BYTES and has_other_outputs(path):
             path = Path(folder.name) / "source.onnx"
             write_with_tensors(model.path, path)
-        inputs = taken_inputs(model, path, context.shapes if context else {}, backends)
+        opened = first_opened(path, backends)
+        inputs = taken_inputs(model, opened.inputs, context.shapes if context else {})
         if context is not None:
             inputs = tuple(frame_of(info, context.resize) for info in inputs)
         factors = factors_of(model, context) if context else None
@@ -150,7 +159,7 @@ class SourceCheck:
 
         what = "the samples in --data" if data is not None else "made-up samples"
         try:
-            check = cls.on(Source(model.ir, path, prepared), inputs, feeds, extra, backends, folder)
+            check = cls.on(Source(model.ir, path, prepared), opened, inputs, feeds, extra, backends, folder)
         except ModelError as error:
             raise VerificationError(
                 f"The source model does not run on {what}: {error.message}",
@@ -163,6 +172,7 @@ class SourceCheck:
     def on(
         cls,
         source: Source,
+        opened: Opened,
         inputs: "tuple[TensorInfo, ...]",
         feeds: Feeds,
         extra: Feeds,
@@ -171,15 +181,16 @@ class SourceCheck:
     ) -> "SourceCheck":
         """On these ordinary samples, those that are made to show something, and regimes made from the first.
 
-        Raises ModelError where no runtime runs the source on the samples.
+        `opened`: the source in the first of the runtimes that loads it; it is closed here. Raises ModelError
+        where no runtime runs the source on the samples.
         """
         samples = [*feeds, *extra]
-        backend, reference = first_answer(source.path, [dict(source.prepared(each)) for each in samples], backends)
-        regimes = cases(inputs, source.model_ir, feeds[0])
-        known, left = answered(source.path, regimes, backend, source.prepared)
+        opened, reference = first_answer(opened, [dict(source.prepared(each)) for each in samples], backends)
+        with opened:
+            known, left = answered(opened, cases(inputs, source.model_ir, feeds[0]), source.prepared)
         pairs = zip(samples, reference, strict=True)
         return cls(
-            backend,
+            opened.backend,
             samples,
             reference,
             ordinary=tuple(Answered(Case("", feeds), answer) for feeds, answer in pairs),

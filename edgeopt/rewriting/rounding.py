@@ -82,6 +82,8 @@ def _of_one(wanted: Array, got: Array, others: "Sequence[Array | None]") -> str 
 
 
 def _of_numbers(wanted: Array, got: Array, others: Sequence[Array]) -> str | None:
+    if _alike_at_once(wanted, got):
+        return None
     a, b = wanted.astype(np.float64), got.astype(np.float64)
     moved = np.isfinite(a) != np.isfinite(b)
     moved |= ~np.isfinite(a) & ~np.isfinite(b) & (np.isnan(a) != np.isnan(b))
@@ -95,13 +97,27 @@ def _of_numbers(wanted: Array, got: Array, others: Sequence[Array]) -> str | Non
     allowed = ALIKE * np.maximum(size, typical)
     if (apart > allowed).any() and others:
         spread = _spread(np.where(held, a, 0.0), held, others)
-        moves = np.maximum(spread, _usual(spread, size)) + _unit(wanted.dtype) * size
-        allowed = np.maximum(allowed, TIMES * moves)
+        own = _unit(wanted.dtype) * size
+        allowed = np.maximum(allowed, TIMES * (spread + own))
+        doubtful = apart > allowed
+        if doubtful.any():
+            allowed = np.maximum(allowed, TIMES * (_usual(spread, size, doubtful) + own))
     wrong = apart > allowed
     if not wrong.any():
         return None
     place = np.unravel_index(int(np.argmax(np.where(wrong, apart, -1.0))), wrong.shape)
     return f"has {b[place]:.6g} where the source has {a[place]:.6g}, beyond rounding in {_count(wrong)}"
+
+
+def _alike_at_once(wanted: Array, got: Array) -> bool:
+    """Whether all are numbers and close, found without converting them: most answers are."""
+    if wanted.dtype != got.dtype or wanted.dtype not in (np.float32, np.float64):
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        size, apart = np.abs(wanted), np.abs(wanted - got)
+        # An infinity or NaN on either side is not less than any limit.
+        limit = ALIKE * np.maximum(size, wanted.dtype.type(_typical(size)))
+        return bool((apart <= limit).all()) and bool(np.isfinite(wanted).all())
 
 
 def _spread(wanted: Array, held: Array, others: Sequence[Array]) -> Array:
@@ -114,15 +130,18 @@ def _spread(wanted: Array, held: Array, others: Sequence[Array]) -> Array:
     return spread
 
 
-def _usual(spread: Array, size: Array) -> Array:
-    """How far values of each size move, but for the farthest tenth: one may have moved less by chance."""
+def _usual(spread: Array, size: Array, doubtful: Array) -> Array:
+    """How far values of the size of the doubtful ones move, but for the farthest tenth.
+
+    One may have moved less by chance.
+    """
     usual = np.zeros_like(spread)
     finite = np.isfinite(spread) & (spread > 0)
     if not finite.any():
         return usual
     usual[:] = np.quantile(spread[finite], 0.5)
     binades = np.frexp(size)[1]
-    for binade in np.unique(binades[finite]):
+    for binade in np.unique(binades[finite & doubtful]):
         alike = binades == binade
         moves = spread[alike & finite]
         if moves.size >= FEWEST_ALIKE:

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgeopt.backends.full_precision import in_full_precision
 from edgeopt.errors import EdgeoptError, MissingError, ModelError
 from edgeopt.hw.device import Unavailable
+from edgeopt.rewriting.opened import Opened
 
 if TYPE_CHECKING:
     from edgeopt.backends.base import Backend
@@ -18,18 +19,36 @@ OTHERS_LIMIT_S = 30.0
 """OpenVINO takes minutes over a chain of 10,000 nodes."""
 
 Feeds = list[dict[str, Any]]
+Found = TypeVar("Found")
+
+
+def first_opened(path: Path, backends: "tuple[Backend, ...]" = ()) -> Opened:
+    """A model in the first runtime that loads it; raises ModelError where none does."""
+    return _first_that(lambda backend: Opened(path, backend), backends or judges())
 
 
 def first_answer(
-    path: Path, feeds: Feeds, backends: "tuple[Backend, ...]" = ()
-) -> "tuple[Backend, list[dict[str, Any]]]":
-    """The first runtime that runs a model, and what it answers; raises ModelError where none does."""
-    from edgeopt.graph.verify import run_all
+    opened: Opened, feeds: Feeds, backends: "tuple[Backend, ...]" = ()
+) -> "tuple[Opened, list[dict[str, Any]]]":
+    """The model in the first runtime that also runs it, and what it answers; raises ModelError where none does.
 
-    return first_that(lambda backend: run_all(path, feeds, backend), backends or _judges())
+    One that loads it without being able to run it is left for the next.
+    """
+
+    def ask(backend: "Backend") -> "tuple[Opened, list[dict[str, Any]]]":
+        one = opened if backend.name == opened.backend.name else Opened(opened.path, backend)
+        try:
+            return one, [one.run(sample) for sample in feeds]
+        except EdgeoptError:
+            one.close()
+            raise
+
+    every = backends or judges()
+    names = [backend.name for backend in every]
+    return _first_that(ask, every[names.index(opened.backend.name) :])
 
 
-def first_that(ask: "Callable[[Backend], Any]", backends: "tuple[Backend, ...]") -> "tuple[Backend, Any]":
+def _first_that(ask: "Callable[[Backend], Found]", backends: "tuple[Backend, ...]") -> Found:
     reasons, missing = [], []
     for backend in backends:
         found = backend.available()
@@ -37,7 +56,7 @@ def first_that(ask: "Callable[[Backend], Any]", backends: "tuple[Backend, ...]")
             missing.append(f"{backend.title} is not here: {found.reason}")
             continue
         try:
-            return backend, ask(backend)
+            return ask(backend)
         except EdgeoptError as error:
             reasons.append(error.message)
     if not reasons:
@@ -51,7 +70,7 @@ def proof_backends() -> "tuple[Backend, ...]":
     return tuple(backend_named(name) for name in BACKENDS)
 
 
-def _judges() -> "tuple[Backend, ...]":
+def judges() -> "tuple[Backend, ...]":
     return tuple(in_full_precision(backend) for backend in proof_backends())
 
 

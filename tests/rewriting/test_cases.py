@@ -5,6 +5,7 @@ from edgeopt.backends import backend_named
 from edgeopt.data.regimes import Case
 from edgeopt.errors import EdgeoptError, ModelError
 from edgeopt.rewriting.cases import Answered, Ways, answered, ask_in_other_ways, first_difference, run_each
+from edgeopt.rewriting.opened import Opened
 
 pytest.importorskip("onnxruntime", reason="cases are run in ONNX Runtime")
 X = np.ones((1, 4), np.float32)
@@ -24,18 +25,22 @@ def test_a_sample_that_fails_does_not_take_the_others_along(write_model, backend
     assert np.array_equal(third["y"], -2 * X)
 
 
-def test_what_the_time_does_not_reach_is_none(write_model, backend):
-    assert run_each(write_model(TEXT), [{"x": X}] * 3, backend, limit_s=-1) == [None] * 3
+def test_what_the_time_does_not_reach_is_left_out(write_model, backend):
+    cases = [Case("quiet", {"x": X}), Case("quiet", {"x": 2 * X}), Case("loud", {"x": X})]
+    with Opened(write_model(TEXT), backend) as opened:
+        found, left = answered(opened, cases, dict, limit_s=-1)
+    assert (found, [(one.regime, one.kind) for one in left]) == ([], [("quiet", "no-time"), ("loud", "no-time")])
 
 
 def test_of_a_regime_what_the_source_answers_with_numbers_counts(write_model, backend):
     path = write_model("g (float[1,4] x) => (float[1,4] y) { y = Exp(x) }")
     cases = [Case("ends", {"x": 1e30 * X}, finite_only=True), Case("ends", {"x": X}, finite_only=True)]
-    found, left = answered(path, cases, backend, dict)
+    with Opened(path, backend) as opened:
+        found, left = answered(opened, cases, dict)
+        nothing, alone = answered(opened, cases[:1], dict)
     assert [one.case.feeds["x"][0, 0] for one in found] == [1]
     assert left == []
-    found, left = answered(path, cases[:1], backend, dict)
-    assert (found, [(one.regime, one.kind) for one in left]) == ([], [("ends", "not-finite")])
+    assert (nothing, [(one.regime, one.kind) for one in alone]) == ([], [("ends", "not-finite")])
 
 
 def test_a_source_that_cannot_be_asked_in_another_way_excuses_nothing(write_model, backend, tmp_path):

@@ -13,7 +13,7 @@ from edgeopt.rewriting.failing_case import keep_case
 from edgeopt.rewriting.given import taken_inputs
 from edgeopt.rewriting.padded_cases import padded_cases
 from edgeopt.rewriting.proof import Source, SourceCheck
-from edgeopt.rewriting.runtimes import proof_backends
+from edgeopt.rewriting.runtimes import first_opened
 from edgeopt.search.making.kitchen import Kitchen
 
 _MOST_CHECKED = 4
@@ -40,9 +40,10 @@ def proved(
     feeds = [kitchen.check_samples.feeds(k) for k in range(min(len(kitchen.check_samples), _MOST_CHECKED))]
     extra = padded_cases(model.ir, feeds[0]) if skip_padding.PASS.name in only else []
     try:
-        inputs = taken_inputs(model, source, {}, proof_backends())
+        opened = first_opened(source)
+        inputs = taken_inputs(model, opened.inputs, {})
         # Which runtimes load the result is seen in the race, where each runs it as a candidate of its own.
-        check = SourceCheck.on(Source(model.ir, source, dict), inputs, feeds, extra)
+        check = SourceCheck.on(Source(model.ir, source, dict), opened, inputs, feeds, extra)
     except ModelError as error:
         raise ModelError(
             f"No installed runtime can run the model, so no rewrite can be checked. {error.message}"
