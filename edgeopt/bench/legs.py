@@ -35,8 +35,10 @@ of 1,000 proofs, three in 16.
 SHORT_MS = 2.0
 # After so many legs, a gain too small to be worth anything is not waited for: it may never be clear.
 _PATIENT = 6
-# A proof may take so long whatever time is left; fresh processes also so many times as long as their rounds.
-_LONGEST_S, _OF_ONE = 8.0, 4
+LONGEST_S = 8.0
+"""A proof may take so long whatever time is left."""
+# Fresh processes also so many times as long as their rounds.
+_OF_ONE = 4
 # Such models are loaded side by side, which is sooner; larger ones might need more memory than there is.
 _QUICK_LOAD_MS = 1000.0
 
@@ -138,6 +140,8 @@ class Terms:
     """Asked before each round, so that it can tell at once."""
     most_stopped: int = SHORT_FEWEST
     """So many legs then."""
+    patience_s: float = LONGEST_S
+    """It may take so long when there is less time left."""
 
 
 @dataclass(slots=True)
@@ -197,7 +201,7 @@ def run_legs(pack: Pack, starter: Starter, terms: Terms, span_ms: float) -> Foun
     sampler, now = StateSampler(lambda: ()), pack
     round_s = sum(max(span_ms, each.run_ms) for each in pack.every) / 1e3
     rounds = leg_rounds(starter.seconds, round_s)
-    until_s = max(terms.until_s, time.monotonic() + _LONGEST_S)
+    until_s = max(terms.until_s, time.monotonic() + terms.patience_s)
     while True:
         begin_s = time.monotonic()
         _run(now, rounds, span_ms, sampler, found)
@@ -226,7 +230,7 @@ def affords(until_s: float, starting_s: float, running_s: float) -> bool:
     There is, where that takes no longer than what is left, or not much longer than the same processes would.
     """
     left_s = until_s - time.monotonic()
-    return (FEWEST - 1) * (starting_s + running_s) <= max(_LONGEST_S, left_s, _OF_ONE * running_s)
+    return (FEWEST - 1) * (starting_s + running_s) <= max(LONGEST_S, left_s, _OF_ONE * running_s)
 
 
 def is_settled(found: Found) -> bool:

@@ -100,10 +100,10 @@ def test_what_one_process_is_lucky_in_is_not_called_faster(prove):
 
 @pytest.mark.alone
 def test_as_many_as_are_evidence_run_even_when_time_is_over_and_not_many_more(prove, monkeypatch):
-    monkeypatch.setattr(legs, "_LONGEST_S", 0.0)
-    seen = prove(first_ms=3.0, other_ms=3.1, left_s=-1.0, starting_s=0.01)
+    monkeypatch.setattr(legs, "LONGEST_S", 0.0)
+    seen = prove(first_ms=3.0, other_ms=3.1, left_s=-1.0, starting_s=0.01, patience_s=0.0)
     assert FEWEST <= seen.found.count <= SHORT_FEWEST
-    seen = prove(first_ms=0.1, other_ms=0.1, left_s=-1.0, starting_s=0.01)
+    seen = prove(first_ms=0.1, other_ms=0.1, left_s=-1.0, starting_s=0.01, patience_s=0.0)
     assert seen.found.processes == seen.found.count == SHORT_FEWEST
 
 

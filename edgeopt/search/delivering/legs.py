@@ -1,6 +1,6 @@
 """How many legs of fresh processes a candidate may take to prove itself, and what may be called faster then."""
 
-from edgeopt.bench.legs import Terms
+from edgeopt.bench.legs import LONGEST_S, Terms
 from edgeopt.bench.sequential import Rules
 from edgeopt.bench.stats import SAME
 from edgeopt.search import stopping
@@ -24,4 +24,6 @@ def terms_of(search: Search, most: int, rivals: int, today: int) -> Terms:
 
     alone = bool(today) and search.objective.figure is None
     wanted = range(rivals if alone else 0, rivals + today)
-    return Terms(RULES, most, search.until(1.0), wanted, is_stopped, min(most, stopping.LEGS[0]))
+    # Who asks for a search of two seconds does not wait for four times eight of proofs.
+    patience_s = min(LONGEST_S, search.limit_s)
+    return Terms(RULES, most, search.until(1.0), wanted, is_stopped, min(most, stopping.LEGS[0]), patience_s)

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from edgeopt.bench.legs import SHORT_FEWEST, Found, Terms, is_settled
+from edgeopt.bench.legs import LONGEST_S, SHORT_FEWEST, Found, Terms, is_settled
 from edgeopt.bench.sequential import leg_of
 from edgeopt.search import stopping
 from edgeopt.search.delivering.legs import LEGS, RULES, terms_of
@@ -56,7 +56,9 @@ def search(monkeypatch):
     told = []
     monkeypatch.setattr(stopping, "tell", told.append)
     objective = SimpleNamespace(figure=None)
-    return SimpleNamespace(stop=threading.Event(), until=lambda _: 7.0, objective=objective, told=told)
+    return SimpleNamespace(
+        stop=threading.Event(), until=lambda _: 7.0, limit_s=2.0, objective=objective, told=told
+    )
 
 
 def test_what_runs_today_is_what_must_be_outrun_where_it_is_given(search):
@@ -75,3 +77,9 @@ def test_a_search_that_is_stopped_says_so_and_proves_in_fewer_legs(search):
     assert search.told == [search]
     assert terms.most_stopped == stopping.LEGS[0] < terms.most == LEGS[0]
     assert terms_of(search, 3, 1, 0).most_stopped == 3
+
+
+def test_a_proof_waits_no_longer_than_the_search_was_to_take(search):
+    assert terms_of(search, 6, 1, 0).patience_s == 2.0
+    search.limit_s = 3600
+    assert terms_of(search, 6, 1, 0).patience_s == LONGEST_S
