@@ -298,6 +298,9 @@ def show(outcome: "Outcome", console: "Console") -> None:
         f"{outcome.goal or f'floor {outcome.floor_db:g} dB'}; target {outcome.target}; {outcome.seconds:.0f} s.",
         markup=False,
     )
+    if proof.weakest is not None:
+        said = f"Of {proof.weakest.levels} levels of input the weakest decides: {proof.weakest.sentence}."
+        console.print(said, markup=False)
     for line in shape_lines(outcome):
         console.print(line, markup=False)
     if outcome.cut_short:

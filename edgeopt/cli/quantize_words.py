@@ -67,6 +67,8 @@ def proved(found: "Quantized", proof: "Proof") -> list[str]:
     low = "" if proof.snr_db >= 200 else f", on others perhaps {decibels(proof.low_db)}"
     goal, judged = found.goal, proof.judged
     lines = [f"Accuracy: {decibels(proof.snr_db)}{low}; on {count(proof.samples, 'sample')} {seen}."]
+    if proof.weakest is not None:
+        lines.append(f"Of {proof.weakest.levels} levels of input the weakest decides: {proof.weakest.sentence}.")
     if judged is not None and not goal.is_ratio:
         said = goal.shown(judged.value) if not judged.problem else f"not known: {judged.problem}"
         source = f", the source {goal.shown(judged.source)}" if judged.source is not None else ""

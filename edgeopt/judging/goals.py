@@ -9,6 +9,9 @@ from edgeopt.errors import UsageError
 from edgeopt.judging.budgets import BUDGETS_DB, floor_from
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from edgeopt.graph.levels import Level
     from edgeopt.judging.judged import Judged
     from edgeopt.judging.metrics import Labels, Metric, Outputs
 
@@ -55,11 +58,17 @@ class Goal(msgspec.Struct, frozen=True):
         assert self.floor is not None  # noqa: S101 - `goal_from` gives one of the two
         return -self.floor if self.kind.smaller_is_better else self.floor
 
-    def judge(self, got: "Outputs", reference: "Outputs", labels: "Labels | None" = None) -> "Judged":
-        """What the metric says of outputs by sample, and the ratio in dB beside it."""
+    def judge(
+        self,
+        got: "Outputs",
+        reference: "Outputs",
+        labels: "Labels | None" = None,
+        levels: "Sequence[Level]" = (),
+    ) -> "Judged":
+        """What the metric says of outputs by sample, and the ratio in dB beside it, of the weakest level."""
         from edgeopt.judging.metrics import judged_with_ratio
 
-        return judged_with_ratio(self.kind, got, reference, labels)
+        return judged_with_ratio(self.kind, got, reference, labels, levels)
 
     def score(self, judged: "Judged") -> tuple[float, float]:
         """The value, and what decides, on a scale where more is better and `needed` is enough.

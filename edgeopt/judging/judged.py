@@ -2,6 +2,8 @@
 
 import msgspec
 
+from edgeopt.graph.levels import LevelAccuracy
+
 
 class OutputValue(msgspec.Struct, frozen=True):
     """One output over all samples."""
@@ -32,7 +34,11 @@ class Judged(msgspec.Struct, frozen=True):
     drop_high: float | None = None
     """What that may be on other samples, at 95 %."""
     snr_db: float | None = None
-    """Of the same outputs, whatever the metric."""
+    """Of the same outputs, whatever the metric; of samples of several levels, on the level where it is lowest."""
     low_db: float | None = None
+    weakest: LevelAccuracy | None = None
+    """Of samples of several levels, that which decides."""
+    pooled_low_db: float | None = None
+    """What `low_db` would be over all samples together."""
     problem: str = ""
     """Why the outputs cannot be compared, as a sentence."""

@@ -9,7 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeopt.errors import DataError, UsageError
-from edgeopt.graph.accuracy import RESAMPLES, SEED, Array, compare_outputs, lower_bound_db, snr_lower_bound
+from edgeopt.graph.accuracy import (
+    RESAMPLES,
+    SEED,
+    Accuracy,
+    Array,
+    compare_outputs,
+    lower_bound_db,
+    snr_lower_bound,
+)
+from edgeopt.graph.levels import Level, by_level
 from edgeopt.judging.judged import Judged, OutputValue
 from edgeopt.judging.shares import Values, drop_high, share_low
 
@@ -46,12 +55,15 @@ class Metric:
 
 
 def _ratio(got: Outputs, reference: Outputs, _labels: Labels | None) -> Judged:
-    accuracy = compare_outputs(reference, got)
+    return _ratio_of(compare_outputs(reference, got), len(got))
+
+
+def _ratio_of(accuracy: Accuracy, samples: int) -> Judged:
     outputs = tuple(
         OutputValue(o.name, o.snr_db, snr_lower_bound(tuple(zip(o.noise_power, o.signal_power, strict=True))))
         for o in accuracy.outputs
     )
-    return _worst("snr", outputs, len(got), accuracy.problem or "")
+    return _worst("snr", outputs, samples, accuracy.problem or "")
 
 
 def _cosine(got: Outputs, reference: Outputs, _labels: Labels | None) -> Judged:
@@ -222,10 +234,22 @@ def metric_named(name: str) -> Metric:
     )
 
 
-def judged_with_ratio(metric: Metric, got: Outputs, reference: Outputs, labels: Labels | None) -> Judged:
-    """The metric's value, and beside it the ratio in dB, which every result has."""
-    judged = metric.judge(got, reference, labels)
-    if metric.name == "snr":
-        return msgspec.structs.replace(judged, snr_db=judged.value, low_db=judged.low)
+def judged_with_ratio(
+    metric: Metric, got: Outputs, reference: Outputs, labels: Labels | None, levels: Sequence[Level] = ()
+) -> Judged:
+    """The metric's value, and beside it the ratio in dB, which every result has.
+
+    With the levels of the samples' inputs, the ratio is that of the level where it is lowest: what holds over all
+    samples together holds for the loudest.
+    """
     accuracy = compare_outputs(reference, got)
-    return msgspec.structs.replace(judged, snr_db=accuracy.snr_db, low_db=lower_bound_db(accuracy))
+    is_ratio = metric.name == "snr"
+    judged = _ratio_of(accuracy, len(got)) if is_ratio else metric.judge(got, reference, labels)
+    snr_db, low_db, found = accuracy.snr_db, lower_bound_db(accuracy), by_level(accuracy, levels)
+    judged = msgspec.structs.replace(judged, snr_db=snr_db, low_db=low_db, pooled_low_db=low_db)
+    if not found:
+        return judged
+    weakest = min(found, key=lambda one: (one.low_db, one.snr_db))
+    snr_db, low_db = min(snr_db, *(one.snr_db for one in found)), min(low_db, weakest.low_db)
+    judged = msgspec.structs.replace(judged, snr_db=snr_db, low_db=low_db, weakest=weakest)
+    return msgspec.structs.replace(judged, value=snr_db, low=low_db) if is_ratio else judged

@@ -72,7 +72,9 @@ def _is_constant(node: "ir.Node", place: int) -> bool:
 def _layer(nodes: "list[tuple[str, ir.Node]]", macs: "Mapping[ir.Node, int | None]") -> Layer:
     name, first = nodes[0]
     weight = weight_of(first)
-    shape = tuple(int(d) for d in weight.shape) if weight is not None and weight.shape is not None else ()
+    # What the graph says of a constant's shape may name open dimensions; its numbers have none.
+    array = constant(weight) if weight is not None else None
+    shape = tuple(int(size) for size in array.shape) if array is not None else ()
     known = [count for _, node in nodes if (count := macs.get(node)) is not None]
     inputs = dict.fromkeys(str(node.inputs[k].name) for _, node in nodes for k in computed_inputs(node))
     return Layer(

@@ -8,14 +8,17 @@ import msgspec
 from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.data import Samples, check_samples, from_feeds, load_data
 from edgeopt.data.regimes.covered import alike_inputs
+from edgeopt.data.regimes.levels import levels_in
 from edgeopt.data.split import split
 from edgeopt.errors import DataError
+from edgeopt.graph.levels import Level
 from edgeopt.judging.metrics import Labels
 from edgeopt.profiles.schema import Data
 from edgeopt.quant.checks import check_data
 from edgeopt.quantizing.records import QuantizeRequest, SampleUse
 
-_GENERATED = 16
+# So many ordinary ones plan, and as many prove; beside each stands one of each regime that models meet in use.
+_GENERATED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,10 @@ class Given:
 
     def labels_of(self, which: range) -> Labels | None:
         return None if self.labels is None else self.labels[which.start : which.stop]
+
+    def levels_of(self, which: range) -> list[Level]:
+        """How loud the inputs of each are."""
+        return [levels_in(self.samples.feeds(k)) for k in which]
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Of each input in a run."""
@@ -75,18 +82,19 @@ def _shares(count: int, most: int, most_to_calibrate: int | None) -> tuple[range
 
 
 def _made_up(request: QuantizeRequest, inputs: tuple[TensorInfo, ...]) -> Given:
-    from edgeopt.graph.feeds import generate_feeds
+    from edgeopt.data.regimes import mixed
     from edgeopt.graph.model import load
 
     if request.goal.kind.needs_labels:
         raise DataError(
             f"The metric '{request.goal.metric}' needs labels.", "Give data that has them, with --data."
         )
-    feeds = generate_feeds(inputs, load(request.model).ir, _GENERATED, seed=0)
-    samples = check_samples(from_feeds(feeds), inputs, "what was made up")
-    half = _GENERATED // 2
-    use = SampleUse(_GENERATED, 0, half, _GENERATED - half, generated=True)
-    return Given(inputs, samples, None, range(0), range(half), range(half, _GENERATED), use)
+    model = load(request.model).ir
+    plan, prove = (mixed(inputs, model, _GENERATED, seed) for seed in (0, 1))
+    samples = check_samples(from_feeds([*plan, *prove]), inputs, "what was made up")
+    half, count = len(plan), len(plan) + len(prove)
+    use = SampleUse(count, 0, half, count - half, generated=True)
+    return Given(inputs, samples, None, range(0), range(half), range(half, count), use)
 
 
 def narrowed(inputs: tuple[TensorInfo, ...], shapes: Mapping[str, tuple[int, ...]]) -> tuple[TensorInfo, ...]:

@@ -11,6 +11,7 @@ from edgeopt.bench.stats import Interval
 from edgeopt.bench.taken import Taken
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.ledger import Change
+from edgeopt.graph.levels import LevelAccuracy
 from edgeopt.graph.weak_samples import WeakSamples
 from edgeopt.hw.device import Device
 from edgeopt.judging.goals import Goal
@@ -143,6 +144,8 @@ class Proof(msgspec.Struct, frozen=True):
     """So many plans before this one fell below the goal on these samples, each more daring than the next."""
     weak: WeakSamples | None = None
     """Samples that are far below the floor by themselves."""
+    weakest: LevelAccuracy | None = None
+    """Of samples of several levels, that which decides; `snr_db` and `low_db` are the lowest of all levels."""
 
 
 class File(msgspec.Struct, frozen=True):

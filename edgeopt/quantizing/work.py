@@ -210,8 +210,8 @@ def _warn_of_the_data(work: Work) -> None:
     given = work.given
     if given.use.generated:
         work.warn(
-            "There is no data: accuracy is judged on made-up inputs, which says little, and forms that calibrate "
-            "are left out. Give samples with --data."
+            "There is no data: accuracy is judged on made-up inputs (ordinary ones, and silent, quiet, sparse and "
+            "other regimes), which says little, and forms that calibrate are left out. Give samples with --data."
         )
     for warning in given.warnings:
         work.warn(warning)

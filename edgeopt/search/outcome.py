@@ -11,6 +11,7 @@ from edgeopt.bench.stats import Interval
 from edgeopt.bench.taken import Taken
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.ledger import LedgerEntry
+from edgeopt.graph.levels import LevelAccuracy
 from edgeopt.hw.device import Device
 from edgeopt.search.shapes.by_size import SizeTimes
 
@@ -121,6 +122,8 @@ class Proof(msgspec.Struct, frozen=True):
     """Where open dimensions have several sizes."""
     met: bool = True
     """It is inside the accuracy budget on these samples."""
+    weakest: LevelAccuracy | None = None
+    """Of samples of several levels, that which decides: `accuracy_db` is the lowest of all levels."""
     legs: int = 0
     """So many times all were started afresh: what a process is lucky in is averaged over these. 0: not told."""
 

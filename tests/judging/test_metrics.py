@@ -166,3 +166,22 @@ def test_an_unknown_metric_is_answered_with_the_nearest():
         metric_named("top-1")
     assert "Did you mean 'top1'?" in raised.value.hint
     assert "file.py:function" in raised.value.hint
+
+
+def test_of_samples_of_several_levels_the_weakest_decides():
+    reference = [{"y": loudness * run["y"]} for loudness, run in zip((1, 1, 1, 0.01), runs(1, 1000), strict=False)]
+    drawn = np.random.default_rng(5)
+    got = [{"y": run["y"] + 0.01 * drawn.standard_normal(run["y"].shape)} for run in reference]
+    levels = [(1.0,), (1.0,), (1.0,), (0.01,)]
+    for name in ("snr", "cosine"):
+        together = judged_with_ratio(metric_named(name), got, reference, None)
+        apart = judged_with_ratio(metric_named(name), got, reference, None, levels)
+        assert together.low_db > 35
+        assert together.weakest is None
+        assert apart.snr_db < 5
+        assert apart.low_db <= apart.snr_db
+        assert apart.pooled_low_db == together.low_db
+        assert apart.weakest.share == pytest.approx(0.01)
+    assert judged_with_ratio(metric_named("snr"), got, reference, None, levels).value < 5
+    alike = judged_with_ratio(metric_named("snr"), got, reference, None, [(1.0,)] * 4)
+    assert alike == judged_with_ratio(metric_named("snr"), got, reference, None)

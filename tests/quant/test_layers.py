@@ -1,5 +1,6 @@
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -27,6 +28,14 @@ def test_they_come_in_the_order_of_the_graph_with_all_that_is_known_of_them(tmp_
     assert depthwise.multiply_adds == 16 * 9 * 64
     assert (last.weight_shape, last.channel_axis, last.multiply_adds) == ((10, 24), 0, 240)
     assert not any(layer.reason for layer in layers)
+
+
+def test_weights_whose_recorded_shape_names_open_dimensions_are_measured_by_their_numbers(tmp_path):
+    model = load(picture_net(tmp_path).path).ir
+    weight = model.graph.initializers["k1"]
+    weight.shape = ir.Shape(["many", *weight.shape[1:]])
+    first = find_layers(model, {})[0]
+    assert (first.weight_shape, first.parameters) == ((16, 3, 3, 3), 16 * 3 * 9)
 
 
 def test_products_of_activations_are_layers_without_weights(tmp_path):

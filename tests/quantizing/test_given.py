@@ -78,6 +78,13 @@ def test_without_data_inputs_are_made_up(stack_model):
     assert given.use.generated
     assert not len(given.calibrate)
     assert given.samples.feeds(given.prove[0])["x"].shape == (64, 512)
+    for which in (given.plan, given.prove):
+        loudness = [level for (level,) in given.levels_of(which)]
+        assert len(which) > 8
+        assert min(loudness) == 0
+        assert any(0 < level < 1e-4 for level in loudness)
+        assert sum(level > 0.5 for level in loudness) >= 8
+    assert not np.array_equal(given.feeds(given.plan)[0]["x"], given.feeds(given.prove)[0]["x"])
 
 
 def test_labels_cannot_be_made_up(stack_model):

@@ -1,14 +1,13 @@
 """Whether samples cover more than one regime: what is proved on samples alike is proved for such alone."""
 
 import msgspec
-import numpy as np
 
+from edgeopt.data.regimes.levels import FEWEST, level_of
 from edgeopt.data.samples import Samples
 
 ALIKE = 2.0
 """The loudest sample is not so many times as loud as the quietest."""
 MOST_SAMPLES = 64
-FEWEST = 2
 
 
 class Alike(msgspec.Struct, frozen=True):
@@ -39,12 +38,8 @@ def alike_inputs(samples: Samples) -> tuple[Alike, ...]:
     for name, array in samples.arrays.items():
         if array.dtype.kind != "f" or array[0].size < FEWEST:
             continue
-        levels = [_level(np.asarray(samples.feeds(k)[name])) for k in range(count)]
+        levels = [level_of(samples.feeds(k)[name]) for k in range(count)]
         low, high = min(levels), max(levels)
         if 0 < high < ALIKE * low:
             found.append(Alike(name, low, high))
     return tuple(found)
-
-
-def _level(array: "np.ndarray[tuple[int, ...], np.dtype[np.floating]]") -> float:
-    return float(np.sqrt(np.mean(np.square(array.astype(np.float64))))) if array.size else 0.0

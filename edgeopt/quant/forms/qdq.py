@@ -35,6 +35,9 @@ EIGHT_BITS, SEVEN_BITS = 127, 64  # 255 * 64 + 255 * 64 still fits into 16 bits
 _SMOOTHED_BITS = 8  # sixteen have steps for channels of all sizes
 _LARGEST_BIAS = float(1 << 30)
 _SMALLEST_PRODUCT = 1.2e-38
+# Samples that did not calibrate hold larger values than those that did, and what is outside the range is cut off.
+# Sixteen bits have steps to spare: twice the range costs one bit of sixteen, and the weights' eight decide anyway.
+_WIDENED = 2.0
 
 
 def fits(bits: int, layer: Layer, context: FormContext) -> str:
@@ -63,6 +66,14 @@ def steps_of(kept: Range, context: FormContext, bits: int, *, second: bool = Fal
     return activation_steps(kept, f"{'' if signed else 'u'}int{bits}", symmetric)
 
 
+def kept_range(value: "ir.Value", context: FormContext, bits: int) -> Range | None:
+    """As calibrated, and wider where the steps suffice; not beyond what a Relu or Clip lets through."""
+    kept = context.ranges.get(str(value.name))
+    if kept is None or bits <= _SMOOTHED_BITS:
+        return kept
+    return flows.bounded(value, Range(_WIDENED * kept.low, _WIDENED * kept.high))
+
+
 def scales_of(weight: Array, layer: Layer, context: FormContext) -> Array:
     return weight_scales(weight, axis_of(layer, context), largest(context))
 
@@ -85,7 +96,10 @@ def fake_input(
     bits: int, graph: "ir.Graph", node: "ir.Node", value: "ir.Value", layer: Layer, context: FormContext
 ) -> "ir.Value":
     second = not layer.weight and node.inputs[1] is value and node.inputs[0] is not value
-    steps = steps_of(context.ranges[str(value.name)], context, bits, second=second)
+    kept = kept_range(value, context, bits)
+    if kept is None:
+        raise LookupError(f"The range of '{value.name}' was not calibrated; see `tensors_wanted`.")
+    steps = steps_of(kept, context, bits, second=second)
     return _faked(graph, node, value, steps, before=True)
 
 
@@ -101,7 +115,7 @@ def fake_output(
     if rules.style != "through" or not (rules.everywhere or flows.gives_eight_bits(node)):
         return value
     end = flows.end_of(value, _is_symmetric(context))
-    kept = range_of(context)(end)
+    kept = range_of(context, bits)(end)
     if kept is None:
         raise LookupError(f"The range of '{end.name}' was not calibrated; see `tensors_wanted`.")
     return _faked(graph, node, value, steps_of(kept, context, bits), before=False)
@@ -132,11 +146,11 @@ def _is_symmetric(context: FormContext) -> bool:
     return rules_of(context.backend).symmetric or context.settings.symmetric_activations
 
 
-def range_of(context: FormContext) -> flows.RangeOf:
+def range_of(context: FormContext, bits: int) -> flows.RangeOf:
     """Ranges as calibrated, or as they follow from those before or behind a Relu or Clip."""
 
     def find(value: "ir.Value") -> Range | None:
-        kept = context.ranges.get(str(value.name))
+        kept = kept_range(value, context, bits)
         if kept is not None:
             return kept
         if (array := constant(value)) is not None and array.dtype == np.float32 and array.size:
@@ -154,7 +168,7 @@ def range_of(context: FormContext) -> flows.RangeOf:
         if rounding is not None:
             return _range_of_integers(rounding)
         if len(readers) == 1 and is_op(readers[0][0], "Relu", "Clip") and not value.is_graph_output():
-            return context.ranges.get(str(readers[0][0].outputs[0].name))
+            return kept_range(readers[0][0].outputs[0], context, bits)
         return None
 
     return find
@@ -179,10 +193,10 @@ def write(bits: int, model: "ir.Model", layers: "tuple[Layer, ...]", context: Fo
     through = rules.style == "through"
     if through:
         flow = flows.through(
-            nodes, range_of(context), symmetric=_is_symmetric(context), everywhere=rules.everywhere
+            nodes, range_of(context, bits), symmetric=_is_symmetric(context), everywhere=rules.everywhere
         )
     else:
-        flow = flows.inputs_only(nodes, range_of(context))
+        flow = flows.inputs_only(nodes, range_of(context, bits))
     seconds = {
         node.inputs[1]
         for node, layer in nodes.items()

@@ -9,6 +9,7 @@ import msgspec
 
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import Progress
+from edgeopt.judging.judged import Judged
 from edgeopt.quant.plan.choose import Chosen, choose
 from edgeopt.quant.records import FLOAT, Gain, Plan, Point, Sensitivity, Verdict
 from edgeopt.quantizing.planning.entry import Entry, quantized, settings_for, write_entry
@@ -42,6 +43,8 @@ class Chooser:
             track.course.backend, shared, target_db, limit_s, **settings_for(track.course)
         )
         self.sensitivities = tuple(each for each in known if each.form in track.forms.get(each.layer, ()))
+        self.held_back: Judged | None = None
+        """What would have been good enough over all samples together, and is not on one level."""
         self._scores: dict[frozenset[tuple[str, str]], Score] = {}
 
     def entries(self) -> list[Entry]:
@@ -61,6 +64,12 @@ class Chooser:
                 found.append(self._entry(rest))
             for form in self.track.timed.form_ms:
                 found += self._uniform(form, main)
+        held = self.held_back
+        if held is not None and held.weakest is not None:
+            self.work.warn(
+                f"On {self.track.course.name}, plans that reach the floor over all samples together were refused: "
+                f"of {held.weakest.levels} levels of input the weakest decides, and {held.weakest.sentence}."
+            )
         return found
 
     def check(self, choices: Mapping[str, str]) -> Score:
@@ -78,10 +87,18 @@ class Chooser:
                 entry = write_entry(work.study, self.track.course, choices, self._path("checked"))
                 judged = work.judge.judged(entry.path, entry.course, work.given.plan)
                 self._scores[key] = work.request.goal.score(judged)
+                self._note(judged)
             except EdgeoptError as error:
                 work.warn(f"A plan did not run on {name}: {error.message}")
                 self._scores[key] = (-math.inf, -math.inf)
         return self._scores[key]
+
+    def _note(self, judged: Judged) -> None:
+        goal, together_db = self.work.request.goal, judged.pooled_low_db
+        if judged.weakest is None or together_db is None or goal.met(judged):
+            return
+        if goal.target_db is not None and together_db >= goal.target_db and self.held_back is None:
+            self.held_back = judged
 
     def _chosen(self, sensitivities: tuple[Sensitivity, ...]) -> Chosen:
         goal, timed = self.work.request.goal, self.track.timed

@@ -137,10 +137,13 @@ def _summary(work: Work, entry: Entry, mine: Speed | None, source: Speed | None,
     """`keep`: nothing is written; `below`: as it does not meet the goal."""
     proof, goal, course = entry.proof, work.request.goal, entry.course.name
     reached = "" if proof is None else f"{decibels(proof.snr_db)} on {proof.samples} samples"
+    if proof is not None and proof.weakest is not None:
+        reached += f", of {proof.weakest.levels} levels the weakest"
     if proof is not None and proof.judged is not None:
         reached = f"{goal.title} {goal.shown(proof.judged.value)}, {reached}"
     if below:
-        return f"Keep float: {work.request.method} reaches {reached}, and the goal is {goal}."
+        where = "" if proof is None or proof.weakest is None else f" ({proof.weakest.sentence})"
+        return f"Keep float: {work.request.method} reaches {reached}{where}, and the goal is {goal}."
     if entry.is_float and not is_inexact(entry.course):
         quicker = f", {source.speedup.median:.2f} times as fast as the source" if source is not None else ""
         return f"Keep float: no plan that meets the goal ({goal}) is faster than floats on {course}{quicker}."

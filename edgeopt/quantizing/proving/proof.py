@@ -25,7 +25,8 @@ class Judge:
         """Raises an EdgeoptError where the file does not run there."""
         given = self.study.given
         got = self.runs.outputs(path, course.backend, course.options, given.feeds(which))
-        return self.goal.judge(got, self.study.reference_of(which), given.labels_of(which))
+        reference = self.study.reference_of(which)
+        return self.goal.judge(got, reference, given.labels_of(which), given.levels_of(which))
 
     def proof(self, path: Path, course: Course, steps_back: int = 0) -> Proof:
         """On the samples that prove."""
@@ -33,16 +34,17 @@ class Judge:
         got = self.runs.outputs(path, course.backend, course.options, given.feeds(given.prove))
         reference = self.study.reference_of(given.prove)
         accuracy = compare_outputs(reference, got)
-        judged = self.goal.judge(got, reference, given.labels_of(given.prove))
+        judged = self.goal.judge(got, reference, given.labels_of(given.prove), given.levels_of(given.prove))
         return Proof(
             len(given.prove),
             set_aside=not (given.use.shared or given.use.generated),
-            snr_db=accuracy.snr_db,
-            low_db=lower_bound_db(accuracy),
+            snr_db=accuracy.snr_db if judged.snr_db is None else judged.snr_db,
+            low_db=lower_bound_db(accuracy) if judged.low_db is None else judged.low_db,
             judged=None if self.goal.is_ratio else judged,
             outputs=tuple(output.without_samples() for output in accuracy.outputs),
             steps_back=steps_back,
             weak=weak_samples(accuracy, self.goal.needed) if self.goal.is_ratio else None,
+            weakest=judged.weakest,
         )
 
     def met(self, proof: Proof) -> bool:

@@ -132,8 +132,8 @@ def measured(
         single = outputs if calls.batch == 1 else outputs_of(course, bundle, first, count, 1)
         accuracy = compare_outputs(reference, outputs)
         goal = course.goal
-        labels = course.labels_of(first, count)
-        judged = goal.judge(outputs, reference, labels)
+        labels, levels = course.labels_of(first, count), course.levels_of(first, count)
+        judged = goal.judge(outputs, reference, labels, levels)
         weak = weak_samples(accuracy, goal.needed) if goal.is_ratio else None
         # The first round warms all up together and is not counted.
         run_rounds(list(pack.every), 1, slice_ms(old.loaded.first_run_ms))
@@ -147,7 +147,8 @@ def measured(
             search.tell(found.warning)
         if weak is not None and weak.warning not in search.warnings:
             search.warn(weak.warning)
-        met = all(goal.score(goal.judge(each, reference, labels))[0] >= goal.needed for each in (outputs, single))
+        answers = [goal.judge(each, reference, labels, levels) for each in (outputs, single)]
+        met = all(goal.score(each)[0] >= goal.needed for each in answers)
         faced = list(zip(pack.others, found.decisions, strict=True))
         old, against = _hardest(faced[: len(ways)])
         against_today = _hardest(faced[len(ways) :])[1] if current else None
@@ -156,7 +157,7 @@ def measured(
             against.speedup,
             _run_ms(old),
             _run_ms(bundle),
-            accuracy.snr_db,
+            accuracy.snr_db if judged.snr_db is None else judged.snr_db,
             count,
             course.split.calibration_count > 0,
             bundle.memory,
@@ -178,6 +179,7 @@ def measured(
             met=met,
             legs=found.processes,
             judged="" if goal.is_ratio else f"{goal.title} {goal.shown(judged.value)}",
+            weakest=judged.weakest,
         )
         return Proved(proof, reference, single)
 

@@ -12,8 +12,11 @@ from edgeopt.bench.messages import Load, Loaded, Memory
 from edgeopt.bench.rounds import speedup
 from edgeopt.bench.stats import Interval
 from edgeopt.bench.trial import read_outputs
+from edgeopt.data.regimes.levels import levels_in
+from edgeopt.data.samples import Samples
 from edgeopt.data.split import Split
 from edgeopt.errors import TrialError
+from edgeopt.graph.levels import Level
 from edgeopt.judging.goals import Goal
 from edgeopt.judging.judged import Judged
 from edgeopt.judging.metrics import Labels
@@ -33,8 +36,15 @@ class Course:
     """The baseline's outputs on the check samples."""
     labels: Labels | None = None
     """Of all samples."""
+    samples: Samples | None = None
+    """All that lie at `samples_path`."""
     by_sample: bool = False
     """The race is for throughput."""
+
+    def levels_of(self, first: int, count: int) -> list[Level]:
+        """How loud the inputs of some of the samples are; none where these are not at hand."""
+        samples = self.samples
+        return [] if samples is None else [levels_in(samples.feeds(k)) for k in range(first, first + count)]
 
     def labels_of(self, first: int, count: int) -> Labels | None:
         return None if self.labels is None else self.labels[first : first + count]
@@ -124,7 +134,8 @@ def outputs_of(
 def judge(course: Course, entry: Entry, outputs: list[dict[str, Array]]) -> None:
     """Holds the outputs against the accuracy budget; below it, the candidate is out."""
     split, goal = course.split, course.goal
-    judged = goal.judge(outputs, course.reference, course.labels_of(split.check_first, split.check_count))
+    first, count = split.check_first, split.check_count
+    judged = goal.judge(outputs, course.reference, course.labels_of(first, count), course.levels_of(first, count))
     entry.accuracy_db, entry.accuracy_low_db = judged.snr_db, judged.low_db
     if judged.problem:
         entry.leave("failed", judged.problem)
@@ -135,7 +146,8 @@ def judge(course: Course, entry: Entry, outputs: list[dict[str, Array]]) -> None
 def _reached(goal: Goal, judged: Judged, count: int) -> str:
     where = f"on {count} samples that calibration never saw"
     if goal.is_ratio:
-        return f"{judged.value:.1f} dB {where} (on others perhaps {judged.low:.1f})"
+        weakest = f": {judged.weakest.sentence}" if judged.weakest is not None else ""
+        return f"{judged.value:.1f} dB {where} (on others perhaps {judged.low:.1f}){weakest}"
     beside = f", {judged.snr_db:.1f} dB" if judged.snr_db is not None else ""
     return f"{goal.title} {goal.shown(judged.value)}{beside} {where}"
 

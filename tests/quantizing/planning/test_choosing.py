@@ -14,8 +14,8 @@ from tests.conftest import seeded, write_onnx
 ROWS, WIDTH = 16, 32
 
 
-@pytest.fixture
-def work(models, tmp_path):
+@pytest.fixture(params=[1.0])
+def work(request, models, tmp_path):
     """Two products with weights, and one of what they give."""
     nodes = [
         ("MatMul", ["x", "first"], ["a"], {}),
@@ -25,8 +25,9 @@ def work(models, tmp_path):
     ]
     weights = {name: seeded(WIDTH, WIDTH, seed=k) for k, name in enumerate(("first", "second"))}
     model = write_onnx(models / "scores.onnx", nodes, weights, {"x": [ROWS, WIDTH]}, {"y": [ROWS, ROWS]})
-    data = tmp_path / "data.npz"
-    np.savez(data, x=np.random.default_rng(3).standard_normal((16, ROWS, WIDTH)).astype(np.float32))
+    data, quiet = tmp_path / "data.npz", request.param
+    x = np.random.default_rng(3).standard_normal((16, ROWS, WIDTH)) * np.resize((1.0, quiet), (16, 1, 1))
+    np.savez(data, x=x.astype(np.float32))
     request = QuantizeRequest(model, data=data, backend="onnxruntime-cpu", goal=goal_from(None, "15dB"))
     with Runs() as runs:
         work = prepare(request, tmp_path, runs, lambda _: None)
@@ -54,3 +55,19 @@ def test_one_form_is_also_tried_on_the_layers_with_weights_alone(work):
     (product,) = (verdict for verdict in alone.plan.verdicts if verdict.layer not in weighted)
     assert product.form == FLOAT
     assert "the whole model runs quicker" in product.reason
+
+
+@pytest.mark.parametrize("work", [0.01], indirect=True)
+def test_a_plan_that_a_quiet_level_refuses_says_so(work):
+    """Over all samples together the quiet ones hardly count."""
+    gains = tuple(Gain(layer.name, "int8", 1.0, 0.5) for layer in work.study.layers)
+    timed = Timed(gains, 3.0, {"int8": 1.5})
+    chooser = Chooser(work, track := Track(work.courses[0], timed, worth(timed)), track.forms)
+
+    (entry, *_) = chooser.entries()
+
+    assert dict(entry.choices) != {layer.name: "int8" for layer in work.study.layers}
+    assert chooser.held_back.pooled_low_db > 15 > chooser.held_back.low_db
+    (warning,) = [each for each in work.warnings if "the weakest decides" in each]
+    assert "of 2 levels of input" in warning
+    assert "of the loudest" in warning

@@ -1,0 +1,21 @@
+import numpy as np
+import pytest
+
+from edgeopt.data.regimes.levels import level_of, levels_in
+
+
+def test_a_level_is_the_root_of_the_mean_square_of_what_is_finite():
+    assert level_of(np.array([3.0, -3.0, np.inf, np.nan], np.float32)) == pytest.approx(3.0)
+    assert level_of(np.zeros(4)) == 0.0
+    assert level_of(np.zeros(0)) == 0.0
+    assert np.isfinite(level_of(np.full(4, 1e300)))
+
+
+def test_only_floating_point_inputs_have_one_and_masks_have_none():
+    feeds = {
+        "x": np.full((1, 4), 2.0, np.float32),
+        "ids": np.arange(4),
+        "attention_mask": np.ones((1, 4), np.float32),
+        "a": np.full((1, 4), 5.0),
+    }
+    assert levels_in(feeds) == (5.0, 2.0)
