@@ -41,6 +41,9 @@ extends = "generic-cpu"
 ladder = ["source", "cleaned", "lowered", "int8", "int8-dynamic"]
 [backends]
 order = ["onnxruntime-cpu"]
+[search]
+max_candidates = 40
+time_limit_s = 5
 """
 
 
@@ -78,7 +81,12 @@ per_channel = true
 def still(profile):
     """The same with no runtime option to turn, so that a search finds what it is given and nothing else."""
     found = profile.replace('extends = "generic-cpu"\n', "") + _STILL
-    return found if "[search]" in found else found + "[search]\nmax_candidates = 40\ntime_limit_s = 60\n"
+    return found if "[search]" in found else found + "[search]\nmax_candidates = 40\ntime_limit_s = 8\n"
+
+
+def limited(profile, candidates, seconds):
+    """The same for so many candidates and seconds."""
+    return profile.split("[search]")[0] + f"[search]\nmax_candidates = {candidates}\ntime_limit_s = {seconds}\n"
 
 
 def write_onnx(path, nodes, weights, inputs, outputs, opset=17):

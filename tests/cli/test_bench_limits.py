@@ -31,9 +31,7 @@ def result(out):
 @pytest.mark.parametrize(
     ("who", "limits", "code", "states"),
     [
-        ("faster", ["--max-slowdown", "2%", "--min-speedup", "1.5x"], 0, ["held", "held"]),
         ("faster", ["--max-slowdown", 0.02, "--min-speedup", 20], 4, ["held", "broken"]),
-        ("slower", ["--max-slowdown", "2%"], 4, ["broken"]),
         ("slower", ["--max-slowdown", "1000%"], 0, ["held"]),
     ],
 )
@@ -163,11 +161,12 @@ def test_a_suite_leaves_with_4_where_one_model_is_slower(edgeopt, null_model, tm
     data = result(out)
     assert [row["exit_code"] for row in data["models"]] == [4, 3, 4]
     assert [each["state"] for each in data["judgement"]["checks"]] == ["broken", "not judged", "broken"]
-    (folder / "three.null.json").unlink()
+    for name in ("two", "three"):
+        (folder / f"{name}.null.json").unlink()
     code, out, _ = edgeopt(*common, "--max-slowdown", "10000%", "--markdown")
     assert code == 0
-    assert "**All limits hold.**" in out
-    assert out.count("| held |") == 2
+    assert "**The limit holds.**" in out
+    assert out.count("| held |") == 1
 
 
 @pytest.mark.parametrize(

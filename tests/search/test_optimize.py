@@ -8,6 +8,7 @@ from edgeopt.errors import DataError, ModelError, UsageError
 from edgeopt.events import ignore
 from edgeopt.runtime.check import check
 from edgeopt.search.optimize import optimize
+from tests.conftest import limited
 
 
 def test_arrays_from_python_under_any_name(tmp_path, models, quick_profile):
@@ -84,7 +85,7 @@ def test_a_time_limit_that_is_none(tmp_path, seconds):
 
 def test_a_profile_limits_how_many_take_part(relu_model, tmp_path, quick_profile):
     few = tmp_path / "few.toml"
-    few.write_text(quick_profile.read_text() + "[search]\nmax_candidates = 1\ntime_limit_s = 3\n")
+    few.write_text(limited(quick_profile.read_text(), 1, 3))
     outcome = optimize(relu_model, tmp_path / "out.edgeopt", profile=few)
     made = [variant.name for variant in outcome.variants if not variant.failure]
     assert [report.candidate.variant for report in outcome.candidates] == made

@@ -14,6 +14,7 @@ from edgeopt.search.making.variants import Maker, make_all
 from edgeopt.search.optimize import optimize
 from edgeopt.search.remembered import Memory
 from edgeopt.search.settings import Settings
+from tests.conftest import limited
 
 SAYS = "From the cache, measured at "
 
@@ -29,7 +30,7 @@ def cache(tmp_path, monkeypatch):
 def quick(tmp_path, quick_profile):
     """One candidate and no time: over at once."""
     profile = tmp_path / "quick.toml"
-    profile.write_text(quick_profile.read_text() + "[search]\nmax_candidates = 1\ntime_limit_s = 1\n")
+    profile.write_text(limited(quick_profile.read_text(), 1, 1))
     return profile
 
 

@@ -16,7 +16,7 @@ from edgeopt.search.delivering.today import running_today
 from edgeopt.search.making.variants import Maker, inspect
 from edgeopt.search.optimize import optimize
 from edgeopt.search.racing.screen import Course
-from tests.conftest import still, write_onnx
+from tests.conftest import limited, still, write_onnx
 from tests.processing.conftest import post_model, pre_model
 
 pytestmark = pytest.mark.slow
@@ -29,7 +29,7 @@ def nothing_to_turn(tmp_path, quick_profile):
     """A profile with which a search finds the source as it is, and nothing else."""
     profile = tmp_path / "still.toml"
     text = quick_profile.read_text().replace('"source", "cleaned", "lowered", "int8", "int8-dynamic"', '"source"')
-    profile.write_text(still(text + "[search]\nmax_candidates = 40\ntime_limit_s = 2\n"))
+    profile.write_text(still(limited(text, 40, 2)))
     return profile
 
 

@@ -4,6 +4,7 @@ from edgeopt.bundle.read import read_bundle
 from edgeopt.errors import UsageError
 from edgeopt.search.optimize import optimize
 from edgeopt.search.outcome import in_order
+from tests.conftest import limited
 
 pytestmark = pytest.mark.slow
 
@@ -15,7 +16,7 @@ def asked(tmp_path, monkeypatch, quick_profile, conv_model):
     monkeypatch.setenv("EDGEOPT_CACHE_LIMIT", "50MB")
     profile = tmp_path / "quick.toml"
     ladder = quick_profile.read_text().replace(', "lowered", "int8", "int8-dynamic"', "")
-    profile.write_text(ladder + "[search]\nmax_candidates = 2\ntime_limit_s = 5\n")
+    profile.write_text(limited(ladder, 2, 5))
     return {"model": conv_model, "out": tmp_path / "out.edgeopt", "profile": profile}
 
 
