@@ -1,6 +1,4 @@
 import json
-import os
-import signal
 from contextlib import closing
 
 import numpy as np
@@ -34,7 +32,14 @@ def null(tmp_path):
 
 
 def children():
-    return psutil.Process().children()
+    return set(psutil.Process().children())
+
+
+@pytest.fixture
+def begun():
+    """Asks for the processes that this test has started: what others left, or lets end, is not theirs."""
+    before = children()
+    return lambda: children() - before
 
 
 def test_a_session_gives_what_it_gives_in_this_process(null):
@@ -71,10 +76,11 @@ def test_a_process_that_flushed_denormals_takes_no_model_that_must_not(tmp_path)
         assert not answer(flush_denormals=True).any()
 
 
-def test_one_that_is_killed_between_two_runs_says_so(null):
+def test_one_that_is_killed_between_two_runs_says_so(null, begun):
     backend, model = null
     session = backend.load(model(), {})
-    os.kill(children()[0].pid, signal.SIGKILL)
+    (process,) = begun()
+    process.kill()
     with pytest.raises(ModelError, match="killed by the system"):
         session.run(FEEDS)
     session.close()
@@ -95,12 +101,11 @@ def test_the_errors_of_a_backend_stay_what_they_are(null):
     assert (found.value.code, found.value.exit_code) == (UsageError.code, UsageError.exit_code)
 
 
-def test_one_process_serves_one_model_after_another_and_ends(null):
+def test_one_process_serves_one_model_after_another_and_ends(null, begun):
     backend, model = null
-    before = len(children())
     for name in "abc":
         backend.load(model(name), {}).close()
-    assert len(children()) == before + 1
+    assert len(begun()) == 1
 
 
 def test_a_closed_session_runs_nothing(null):
@@ -112,13 +117,14 @@ def test_a_closed_session_runs_nothing(null):
         session.run(FEEDS)
 
 
-def test_nothing_is_left_behind(tmp_path, monkeypatch):
+def test_nothing_is_left_behind(tmp_path, monkeypatch, begun):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / "m.null.json").write_text(json.dumps(MODEL))
     with closing(Apart()) as apart:
         apart.of(backend_named("null")).load(tmp_path / "m.null.json", {}).run(FEEDS)
-        begun = children()
-    assert not psutil.wait_procs(begun, timeout=10)[1]
+        processes = begun()
+    assert processes
+    assert not psutil.wait_procs(processes, timeout=10)[1]
     assert [file.name for file in tmp_path.iterdir()] == ["m.null.json"]
 
 
