@@ -1,5 +1,6 @@
 """ONNX's reference operators, one node at a time, with a rounding error after each where one is wanted."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -338,19 +339,24 @@ class _WidePool:
 
     def __init__(self, pool: OpRun) -> None:
         self.pool = pool
-        self.pads = list(pool.pads or [])
-        half = len(self.pads) // 2
-        self.unequal = self.pads[:half] != self.pads[half:]
+        pads = list(pool.pads or [])
+        half = len(pads) // 2
+        self.begin, self.end = pads[:half], pads[half:]
+        self.unequal = self.begin != self.end
         if self.unequal:
-            pool.pads = [0] * len(self.pads)
+            pool.pads = [0] * len(pads)
 
     def need_context(self) -> bool:
         return False
 
     def run(self, x: np.ndarray) -> Sequence[np.ndarray]:
-        if self.unequal:
-            half = len(self.pads) // 2
-            around = [(0, 0), (0, 0), *zip(self.pads[:half], self.pads[half:], strict=True)]
-            least = -np.inf if x.dtype in EPSILONS else np.iinfo(x.dtype).min
-            x = np.pad(x, around, constant_values=least)
-        return self.pool.run(x)
+        if not self.unequal:
+            return self.pool.run(x)
+        around = [(0, 0), (0, 0), *zip(self.begin, self.end, strict=True)]
+        least = -np.inf if x.dtype in EPSILONS else np.iinfo(x.dtype).min
+        found = self.pool.run(np.pad(x, around, constant_values=least))
+        # Rounded up, the last window of a row may begin in the padding, which no longer tells it from the input.
+        strides = self.pool.strides or [1] * len(self.begin)
+        real = zip(x.shape[2:], self.begin, strides, strict=True)
+        inside = (..., *(slice(math.ceil((size + begin) / stride)) for size, begin, stride in real))
+        return [each[inside] for each in found]

@@ -15,9 +15,10 @@ def parsed(body):
     return parser.parse_model(f"{head} {{ {body} }}")
 
 
+@pytest.mark.parametrize("more", ["", ", strides = [2, 2]", ", strides = [3, 2], ceil_mode = 1"])
 @pytest.mark.parametrize("pads", ["1, 1, 0, 1", "0, 0, 1, 1", "1, 0, 0, 1", "1, 1, 1, 1"])
-def test_a_pool_is_padded_as_onnxruntime_does_it(pads):
-    model = parsed(f"y = MaxPool <kernel_shape = [2, 2], pads = [{pads}]> (x)")
+def test_a_pool_is_padded_as_onnxruntime_does_it(pads, more):
+    model = parsed(f"y = MaxPool <kernel_shape = [2, 2], pads = [{pads}]{more}> (x)")
     (was,), (now,) = (answer(model, [{"x": X}]) for answer in (reference, onnxruntime))
     assert np.array_equal(was["y"], now["y"])
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgeopt.graph.passes.base import (
     Notes,
@@ -96,6 +96,12 @@ def _fold(model: "ir.Model", limit: int, should_fold: "Callable[[ir.Node], bool 
             except RuntimeError:  # what the folding of one operator raises, whatever the cause
                 return None
 
+        def new_initializer(self, node: "ir.Node", array: Any) -> "ir.Value | None":
+            if node.outputs[0].is_graph_output() and not array.size:
+                # OpenVINO loses the dimensions of a weight that is an output and has none in one of them.
+                return None
+            return super().new_initializer(node, array)  # type: ignore[no-any-return, unused-ignore]
+
     sweep = Sweep(
         shape_inference=True, input_size_limit=8192, output_size_limit=limit // 4, should_fold=should_fold
     )
@@ -109,9 +115,6 @@ def _should_fold(node: "ir.Node", budget: Budget, notes: Notes) -> bool | None:
         filled = constant(node.inputs[0])
         # As empty weights, see below.
         return None if filled is None else 0 < math.prod(filled.tolist()) <= SMALL_ELEMENTS
-    if is_op(node, "Range") and _is_empty_range(node):
-        # OpenVINO loses the dimensions of a weight that has none in one of them.
-        return False
     if is_op(node, *PRESERVED):
         return None
     if is_op(node, *MISCOMPUTED) and not _gives_integers(node):
@@ -130,14 +133,6 @@ def _should_fold(node: "ir.Node", budget: Budget, notes: Notes) -> bool | None:
         return False
     budget.left_bytes -= grows
     return True
-
-
-def _is_empty_range(node: "ir.Node") -> bool:
-    known = [constant(value) for value in node.inputs]
-    if any(array is None or array.size != 1 for array in known):
-        return False
-    start, limit, step = (array.item() for array in known if array is not None)
-    return bool(step) and (limit - start) / step <= 0
 
 
 def _gives_integers(node: "ir.Node") -> bool:

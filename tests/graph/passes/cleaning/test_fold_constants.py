@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from edgeopt.graph.passes.base import PassContext
 from edgeopt.graph.passes.cleaning.fold_constants import PASS
@@ -109,9 +110,23 @@ def test_what_the_reference_computes_wrongly_is_left_to_the_runtime(make_model, 
     assert "LogSoftmax" in kinds(PASS.apply(model.ir, PassContext()).model)
 
 
-def test_an_empty_range_stays_as_openvino_loses_its_dimension(make_model, kinds):
-    text = """g (float[n] x) => (int64[m] y) {
-        zero = Constant <value_int = 0> ()  one = Constant <value_int = 1> ()
-        end = Constant <value_int = END> ()  y = Range(zero, end, one) }"""
-    assert "Range" in kinds(PASS.apply(make_model(text.replace("END", "0")).ir, PassContext()).model)
-    assert "Range" not in kinds(PASS.apply(make_model(text.replace("END", "3")).ir, PassContext()).model)
+EMPTY_OUTPUTS = {
+    "Range": """zero = Constant <value_int = 0> ()  one = Constant <value_int = 1> ()
+        end = Constant <value_int = END> ()  y = Range(zero, end, one)""",
+    "Slice": """some = Constant <value_ints = [4, 5, 6]> ()  zero = Constant <value_ints = [0]> ()
+        end = Constant <value_ints = [END]> ()  y = Slice(some, zero, end)""",
+}
+
+
+@pytest.mark.parametrize("kind", EMPTY_OUTPUTS)
+def test_what_makes_an_empty_output_stays_as_openvino_loses_its_dimension(make_model, kinds, kind):
+    text = f"g (float[n] x) => (int64[m] y) {{ {EMPTY_OUTPUTS[kind]} }}"
+    assert kind in kinds(PASS.apply(make_model(text.replace("END", "0")).ir, PassContext()).model)
+    assert kind not in kinds(PASS.apply(make_model(text.replace("END", "3")).ir, PassContext()).model)
+
+
+def test_what_is_empty_within_the_graph_is_computed(make_model, kinds):
+    text = """g (float[n] x) => (float[n] y) {
+        zero = Constant <value_ints = [0]> ()  c = Constant <value_floats = [4.0]> ()
+        none = Slice(c, zero, zero)  y = Concat <axis = 0> (x, none) }"""
+    assert "Slice" not in kinds(PASS.apply(make_model(text).ir, PassContext()).model)
