@@ -299,8 +299,7 @@ def show(outcome: "Outcome", console: "Console") -> None:
         markup=False,
     )
     if proof.weakest is not None:
-        said = f"Of {proof.weakest.levels} levels of input the weakest decides: {proof.weakest.sentence}."
-        console.print(said, markup=False)
+        console.print(proof.weakest.sentence, markup=False)
     for line in shape_lines(outcome):
         console.print(line, markup=False)
     if outcome.cut_short:

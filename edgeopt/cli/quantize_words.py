@@ -68,7 +68,7 @@ def proved(found: "Quantized", proof: "Proof") -> list[str]:
     goal, judged = found.goal, proof.judged
     lines = [f"Accuracy: {decibels(proof.snr_db)}{low}; on {count(proof.samples, 'sample')} {seen}."]
     if proof.weakest is not None:
-        lines.append(f"Of {proof.weakest.levels} levels of input the weakest decides: {proof.weakest.sentence}.")
+        lines.append(proof.weakest.sentence)
     if judged is not None and not goal.is_ratio:
         said = goal.shown(judged.value) if not judged.problem else f"not known: {judged.problem}"
         source = f", the source {goal.shown(judged.source)}" if judged.source is not None else ""

@@ -36,7 +36,12 @@ class LevelAccuracy(msgspec.Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """The end of one, for people."""
+        """For people."""
+        return f"Of {self.levels} levels of input the weakest decides: {self.where}."
+
+    @property
+    def where(self) -> str:
+        """The end of a sentence: what, how close and on which samples."""
         some = "1 sample" if self.samples == 1 else f"{self.samples} samples"
         where = "of silence" if not self.share else f"at {self.share:.2g} of the loudest"
         if self.share >= 1:

@@ -8,10 +8,9 @@ import msgspec
 from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.data import Samples, check_samples, from_feeds, load_data
 from edgeopt.data.regimes.covered import alike_inputs
-from edgeopt.data.regimes.levels import levels_in
+from edgeopt.data.regimes.levels import Levels
 from edgeopt.data.split import split
 from edgeopt.errors import DataError
-from edgeopt.graph.levels import Level
 from edgeopt.judging.metrics import Labels
 from edgeopt.profiles.schema import Data
 from edgeopt.quant.checks import check_data
@@ -32,6 +31,7 @@ class Given:
     plan: range
     prove: range
     use: SampleUse
+    levels: Levels
     warnings: tuple[str, ...] = ()
 
     def feeds(self, which: range) -> list[dict[str, Array]]:
@@ -39,10 +39,6 @@ class Given:
 
     def labels_of(self, which: range) -> Labels | None:
         return None if self.labels is None else self.labels[which.start : which.stop]
-
-    def levels_of(self, which: range) -> list[Level]:
-        """How loud the inputs of each are."""
-        return [levels_in(self.samples.feeds(k)) for k in which]
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Of each input in a run."""
@@ -64,7 +60,7 @@ def read_given(
     found = labels_for(goal.kind, data, samples, request.labels)
     calibrate, plan, prove, shared = _shares(len(samples), goal.kind.most_samples, request.samples)
     use = SampleUse(len(samples), len(calibrate), len(plan), len(prove), shared=shared)
-    return Given(inputs, samples, found, calibrate, plan, prove, use, warnings)
+    return Given(inputs, samples, found, calibrate, plan, prove, use, Levels(samples), warnings)
 
 
 def _shares(count: int, most: int, most_to_calibrate: int | None) -> tuple[range, range, range, bool]:
@@ -94,7 +90,7 @@ def _made_up(request: QuantizeRequest, inputs: tuple[TensorInfo, ...]) -> Given:
     samples = check_samples(from_feeds([*plan, *prove]), inputs, "what was made up")
     half, count = len(plan), len(plan) + len(prove)
     use = SampleUse(count, 0, half, count - half, generated=True)
-    return Given(inputs, samples, None, range(0), range(half), range(half, count), use)
+    return Given(inputs, samples, None, range(0), range(half), range(half, count), use, Levels(samples))
 
 
 def narrowed(inputs: tuple[TensorInfo, ...], shapes: Mapping[str, tuple[int, ...]]) -> tuple[TensorInfo, ...]:

@@ -63,7 +63,7 @@ def run_each(
 
     Raises where the model does not load.
     """
-    with Opened(path, backend, options) as opened:
+    with contextlib.closing(Opened(path, backend, options)) as opened:
         return _answers(opened, feeds, float("inf"))
 
 

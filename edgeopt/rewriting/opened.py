@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from edgeopt.errors import EdgeoptError
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from edgeopt.backends.base import Backend, TensorInfo
 
 
@@ -34,11 +32,3 @@ class Opened:
 
     def close(self) -> None:
         self._session.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: "TracebackType | None"
-    ) -> None:
-        self.close()

@@ -186,7 +186,7 @@ class SourceCheck:
         """
         samples = [*feeds, *extra]
         opened, reference = first_answer(opened, [dict(source.prepared(each)) for each in samples], backends)
-        with opened:
+        with closing(opened):
             known, left = answered(opened, cases(inputs, source.model_ir, feeds[0]), source.prepared)
         pairs = zip(samples, reference, strict=True)
         return cls(

@@ -142,7 +142,7 @@ def prepare(settings: Settings, folder: Path, stack: ExitStack, emit: Emit) -> S
     course = Course(
         LocalHost(folder), folder, samples_path, split(len(samples), given), settings.goal, reference=[]
     )
-    course.labels, course.samples = _labels(settings, samples), samples
+    course.labels = _labels(settings, samples)
     contender, candidate = _baseline(course, settings.model, profile.backends.order)
     stack.callback(contender.close)
     with explained(shaped):

@@ -40,6 +40,7 @@ def test_a_quiet_level_has_a_ratio_of_its_own():
     assert -3 < quiet.snr_db < 3
     assert quiet.low_db <= quiet.snr_db
     assert (quiet.samples, quiet.levels) == (2, 2)
+    assert quiet.sentence.startswith("Of 2 levels")
     assert "on the 2 samples at 0.01 of the loudest" in quiet.sentence
 
 

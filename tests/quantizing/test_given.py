@@ -79,7 +79,7 @@ def test_without_data_inputs_are_made_up(stack_model):
     assert not len(given.calibrate)
     assert given.samples.feeds(given.prove[0])["x"].shape == (64, 512)
     for which in (given.plan, given.prove):
-        loudness = [level for (level,) in given.levels_of(which)]
+        loudness = [level for (level,) in given.levels.of(which)]
         assert len(which) > 8
         assert min(loudness) == 0
         assert any(0 < level < 1e-4 for level in loudness)

@@ -1,11 +1,15 @@
 """Rewrites that ordinary samples do not see through: a source, and what somebody might take for the same."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from edgeopt.errors import VerificationError
 from edgeopt.graph.model import load
-from edgeopt.rewriting.proof import SourceCheck
+from edgeopt.rewriting.given import ordinary_samples
+from edgeopt.rewriting.proof import Source, SourceCheck
+from edgeopt.rewriting.runtimes import first_opened, judges
 
 pytest.importorskip("onnxruntime", reason="proofs run models in ONNX Runtime")
 
@@ -36,6 +40,21 @@ def test_an_epsilon_that_only_quiet_inputs_reach_is_missed(prove):
     assert "in the regime 'silence' the output 'y' has -inf where the source has -230" in wrong
     assert ordinary_db > check.floor_db  # the samples alone would have let it pass
     assert not check.failing[0]["x"].any()
+
+
+def test_the_source_is_loaded_once(write_model):
+    path, loaded = write_model(LOGARITHM, **WEIGHTS), []
+    judge = judges()[0]
+
+    def load_and_note(path, options, **more):
+        loaded.append(path)
+        return judge.load(path, options, **more)
+
+    backends = (replace(judge, load=load_and_note),)
+    model, opened = load(path), first_opened(path, backends)
+    feeds = ordinary_samples(model, opened.inputs, None)
+    SourceCheck.on(Source(model.ir, path, dict), opened, opened.inputs, feeds, [], backends).close()
+    assert loaded == [path]
 
 
 def test_the_regimes_are_tried_beside_the_users_data(prove, tmp_path):

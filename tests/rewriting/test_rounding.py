@@ -1,7 +1,10 @@
 import numpy as np
 import onnx_ir as ir
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from edgeopt.rewriting import rounding
 from edgeopt.rewriting.rounding import difference, excess, moved_feeds, moved_model
 
 WANTED = np.linspace(-1, 1, 101, dtype=np.float32)
@@ -125,3 +128,29 @@ def test_how_far_answers_are_apart():
     assert excess({"n": np.array([1])}, {"n": np.array([2])}) == np.inf
     assert excess({"y": WANTED}, {"y": WANTED[:3]}) == np.inf
     assert excess({"y": broken}, {"y": broken}) == 0
+
+
+NUMBERS = st.one_of(
+    st.floats(width=32),
+    st.sampled_from([0.0, -0.0, 1.0, 1e-40, 3e38, np.inf, -np.inf, np.nan]),
+)
+
+
+@settings(max_examples=300, derandomize=True, deadline=None)
+@given(
+    wanted=st.lists(NUMBERS, min_size=1, max_size=6),
+    moves=st.lists(st.sampled_from([0.0, 1e-7, 5e-5, 2e-4, 1.0]), min_size=6, max_size=6),
+    put=st.one_of(st.none(), NUMBERS),
+)
+def test_what_is_alike_at_once_is_alike_on_a_second_look(wanted, moves, put):
+    wanted = np.float32(wanted)
+    with np.errstate(over="ignore", invalid="ignore"):
+        got = wanted * (1 + np.float32(moves[: wanted.size]))
+    if put is not None:
+        got[-1] = put
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(rounding, "_alike_at_once", lambda *_: False)
+        slowly = said(got, wanted=wanted)
+    if rounding._alike_at_once(wanted, got):
+        assert slowly is None
+    assert said(got, wanted=wanted) == slowly

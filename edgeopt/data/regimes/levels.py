@@ -1,16 +1,32 @@
 """How loud the inputs of a sample are."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from edgeopt.backends.base import Array
+from edgeopt.data.samples import Samples
 from edgeopt.graph.levels import Level
 from edgeopt.masks import is_mask
 
 FEWEST = 2
 """An input of a single number is a setting, and has no level."""
 _LARGEST = float(np.finfo(np.float64).max)
+
+
+@dataclass(slots=True)
+class Levels:
+    """Those of some samples, each of which is looked at once: every plan and candidate is judged by them."""
+
+    samples: Samples
+    _known: dict[int, Level] = field(default_factory=dict)
+
+    def of(self, which: range) -> list[Level]:
+        for place in which:
+            if place not in self._known:
+                self._known[place] = levels_in(self.samples.feeds(place))
+        return [self._known[place] for place in which]
 
 
 def level_of(array: Array) -> float:

@@ -67,8 +67,8 @@ class Chooser:
         held = self.held_back
         if held is not None and held.weakest is not None:
             self.work.warn(
-                f"On {self.track.course.name}, plans that reach the floor over all samples together were refused: "
-                f"of {held.weakest.levels} levels of input the weakest decides, and {held.weakest.sentence}."
+                f"On {self.track.course.name}, plans that reach the floor over all samples together were refused. "
+                f"{held.weakest.sentence}"
             )
         return found
 

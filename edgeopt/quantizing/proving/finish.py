@@ -142,7 +142,7 @@ def _summary(work: Work, entry: Entry, mine: Speed | None, source: Speed | None,
     if proof is not None and proof.judged is not None:
         reached = f"{goal.title} {goal.shown(proof.judged.value)}, {reached}"
     if below:
-        where = "" if proof is None or proof.weakest is None else f" ({proof.weakest.sentence})"
+        where = "" if proof is None or proof.weakest is None else f" ({proof.weakest.where})"
         return f"Keep float: {work.request.method} reaches {reached}{where}, and the goal is {goal}."
     if entry.is_float and not is_inexact(entry.course):
         quicker = f", {source.speedup.median:.2f} times as fast as the source" if source is not None else ""

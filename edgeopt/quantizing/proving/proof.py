@@ -26,7 +26,7 @@ class Judge:
         given = self.study.given
         got = self.runs.outputs(path, course.backend, course.options, given.feeds(which))
         reference = self.study.reference_of(which)
-        return self.goal.judge(got, reference, given.labels_of(which), given.levels_of(which))
+        return self.goal.judge(got, reference, given.labels_of(which), given.levels.of(which))
 
     def proof(self, path: Path, course: Course, steps_back: int = 0) -> Proof:
         """On the samples that prove."""
@@ -34,7 +34,7 @@ class Judge:
         got = self.runs.outputs(path, course.backend, course.options, given.feeds(given.prove))
         reference = self.study.reference_of(given.prove)
         accuracy = compare_outputs(reference, got)
-        judged = self.goal.judge(got, reference, given.labels_of(given.prove), given.levels_of(given.prove))
+        judged = self.goal.judge(got, reference, given.labels_of(given.prove), given.levels.of(given.prove))
         return Proof(
             len(given.prove),
             set_aside=not (given.use.shared or given.use.generated),

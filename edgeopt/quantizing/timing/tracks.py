@@ -108,7 +108,7 @@ def _floats(work: Work, course: Course) -> tuple[Accuracy, bool]:
     given, study, goal = work.given, work.study, work.request.goal
     got = work.runs.outputs(study.path, course.backend, course.options, given.feeds(given.plan))
     reference = study.reference_of(given.plan)
-    judged = goal.judge(got, reference, given.labels_of(given.plan), given.levels_of(given.plan))
+    judged = goal.judge(got, reference, given.labels_of(given.plan), given.levels.of(given.plan))
     return compare_outputs(reference, got), goal.met(judged)
 
 

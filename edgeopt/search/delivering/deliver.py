@@ -45,7 +45,7 @@ def deliver(search: Search, field: Field, best: list[Entry], begin: float) -> Ou
                 entry.status = "below the floor"
                 reached = proof.judged or f"{proof.accuracy_db:.1f} dB"
                 if proof.weakest is not None:
-                    reached += f" ({proof.weakest.sentence})"
+                    reached += f" ({proof.weakest.where})"
                 entry.reason = f"{reached} from the written bundle, on samples set aside"
             elif too_much := over(search, entry, proof):
                 entry.status, entry.reason = OVER, f"from the written bundle: {too_much}"

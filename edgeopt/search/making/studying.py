@@ -9,6 +9,7 @@ import numpy as np
 
 from edgeopt.backends.base import Array
 from edgeopt.data import Samples
+from edgeopt.data.regimes.levels import Levels
 from edgeopt.errors import ModelError
 from edgeopt.judging.metrics import Labels
 from edgeopt.quant.recorded import raised
@@ -46,7 +47,7 @@ def given_by(kitchen: Kitchen) -> Given:
     calibrate = range(len(kitchen.calibration) if kitchen.calibration is not None else 0)
     use = SampleUse(count, len(calibrate), len(plan_on), len(prove), shared=not held)
     inputs = describe(load(kitchen.source)).inputs
-    return Given(inputs, samples, _labels(kitchen), calibrate, plan_on, prove, use)
+    return Given(inputs, samples, _labels(kitchen), calibrate, plan_on, prove, use, Levels(samples))
 
 
 def packed(labels: Labels | None) -> bytes:

@@ -12,8 +12,8 @@ from edgeopt.bench.messages import Load, Loaded, Memory
 from edgeopt.bench.rounds import speedup
 from edgeopt.bench.stats import Interval
 from edgeopt.bench.trial import read_outputs
-from edgeopt.data.regimes.levels import levels_in
-from edgeopt.data.samples import Samples
+from edgeopt.data import open_samples
+from edgeopt.data.regimes.levels import Levels
 from edgeopt.data.split import Split
 from edgeopt.errors import TrialError
 from edgeopt.graph.levels import Level
@@ -36,15 +36,16 @@ class Course:
     """The baseline's outputs on the check samples."""
     labels: Labels | None = None
     """Of all samples."""
-    samples: Samples | None = None
-    """All that lie at `samples_path`."""
+    levels: Levels | None = None
+    """Of the samples at `samples_path`, from the first use on."""
     by_sample: bool = False
     """The race is for throughput."""
 
     def levels_of(self, first: int, count: int) -> list[Level]:
-        """How loud the inputs of some of the samples are; none where these are not at hand."""
-        samples = self.samples
-        return [] if samples is None else [levels_in(samples.feeds(k)) for k in range(first, first + count)]
+        """How loud the inputs of some of the samples are."""
+        if self.levels is None:
+            self.levels = Levels(open_samples(self.samples_path))
+        return self.levels.of(range(first, first + count))
 
     def labels_of(self, first: int, count: int) -> Labels | None:
         return None if self.labels is None else self.labels[first : first + count]
@@ -146,7 +147,7 @@ def judge(course: Course, entry: Entry, outputs: list[dict[str, Array]]) -> None
 def _reached(goal: Goal, judged: Judged, count: int) -> str:
     where = f"on {count} samples that calibration never saw"
     if goal.is_ratio:
-        weakest = f": {judged.weakest.sentence}" if judged.weakest is not None else ""
+        weakest = f": {judged.weakest.where}" if judged.weakest is not None else ""
         return f"{judged.value:.1f} dB {where} (on others perhaps {judged.low:.1f}){weakest}"
     beside = f", {judged.snr_db:.1f} dB" if judged.snr_db is not None else ""
     return f"{goal.title} {goal.shown(judged.value)}{beside} {where}"

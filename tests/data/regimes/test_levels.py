@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from edgeopt.data.regimes.levels import level_of, levels_in
+from edgeopt.data import Samples
+from edgeopt.data.regimes.levels import Levels, level_of, levels_in
 
 
 def test_a_level_is_the_root_of_the_mean_square_of_what_is_finite():
@@ -19,3 +20,18 @@ def test_only_floating_point_inputs_have_one_and_masks_have_none():
         "a": np.full((1, 4), 5.0),
     }
     assert levels_in(feeds) == (5.0, 2.0)
+
+
+def test_each_sample_is_looked_at_once(monkeypatch):
+    samples = Samples({"x": np.float32([[1, 1], [3, 3], [5, 5]])}, {"x": 2})
+    asked = []
+
+    def feeds(self, place, given=Samples.feeds):
+        asked.append(place)
+        return given(self, place)
+
+    monkeypatch.setattr(Samples, "feeds", feeds)
+    levels = Levels(samples)
+    assert levels.of(range(1, 3)) == [(3.0,), (5.0,)]
+    assert levels.of(range(3)) == [(1.0,), (3.0,), (5.0,)]
+    assert asked == [1, 2, 0]
