@@ -1,4 +1,12 @@
+from contextlib import ExitStack
+
+import numpy as np
 import pytest
+
+from edgeopt.data import open_samples
+from edgeopt.search.outcome import Candidate
+from edgeopt.search.racing.screen import Entry, judge
+from tests.search.conftest import Track
 
 
 def test_a_good_candidate_stays_loaded(track):
@@ -18,6 +26,18 @@ def test_the_floor_decides(track, noise, passes):
         assert entry.status == "below the floor"
         assert "on 8 samples that calibration never saw" in entry.reason
         assert "the floor is 30 dB" in entry.reason
+
+
+@pytest.mark.parametrize(("error", "status"), [(1e-5, "lost"), (2e-3, "below the floor")])
+def test_the_weakest_level_of_input_decides(tmp_path, null_model, error, status):
+    with ExitStack() as stack:
+        course = Track(tmp_path, stack, null_model, quiet=3).course
+    samples = open_samples(course.samples_path)
+    course.reference = [{"y": samples.feeds(k)["x"]} for k in range(len(samples))]
+    entry = Entry(Candidate("source", "null", {}), tmp_path)
+    judge(course, entry, [{"y": answer["y"] + np.float32(error)} for answer in course.reference])
+    assert entry.status == status
+    assert ("on the 3 samples at 0.0" in entry.reason) is (status != "lost")
 
 
 @pytest.mark.parametrize(
