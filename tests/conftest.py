@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import functools
 import gc
 import json
 import os
@@ -24,6 +25,7 @@ from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Tensor
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
+from edgeopt.targets import profile_for
 
 # Nobody's own cache; and of searches nothing is kept but where a test asks for it, or the second would not search.
 _CACHE = "edgeopt-test-cache-"
@@ -100,6 +102,12 @@ def write_onnx(path, nodes, weights, inputs, outputs, opset=17):
     graph = helper.make_graph(rows, "tiny", *ports, arrays)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), path)
     return path
+
+
+@functools.cache
+def narrow() -> bool:
+    """Whether this device's own profile gives weights seven bits, as pairs of products would overflow."""
+    return profile_for(probe()).quantization.reduce_range
 
 
 def seeded(*shape, seed=0):

@@ -14,7 +14,7 @@ from edgeopt.graph.pipeline import run_pipeline
 from edgeopt.graph.shapes import fill_outputs
 from tests.differential import judge
 from tests.differential.graphs import Case
-from tests.differential.interpreter import Flushing, Program, Rounding, program
+from tests.differential.interpreter import FUSED_INTO_SOFTMAX, Flushing, Program, Rounding, program
 from tests.differential.regimes import REGIMES, feeds
 from tests.differential.runtimes import RUNTIMES, Answers, Outputs
 
@@ -61,7 +61,7 @@ class Sample:
                 None,
                 *(Rounding(np.random.default_rng(seed), together=seed % 2 == 1) for seed in range(runs)),
             ]
-            roundings += [Flushing()] if flush else []
+            roundings.append(Flushing() if flush else Flushing(FUSED_INTO_SOFTMAX))
             self._rounded[flush, runs] = [run for one in roundings if (run := self._run(one)) is not None]
         return self._rounded[flush, runs]
 

@@ -158,6 +158,11 @@ def small_model(path):
     [(ORT, one) for one in LOSSY[ORT]] + [(OPENVINO, one) for one in LOSSY[OPENVINO][:2]],
 )
 def test_options_that_are_told_to_be_lossy_are(backend, options, tmp_path):
+    if backend == OPENVINO:
+        known = pytest.importorskip("openvino").Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+        wanted = {"bf16": "BF16", "f16": "FP16"}[options["precision"]]
+        if wanted not in known:
+            pytest.skip(f"this CPU computes in f32 where {options['precision']} is asked for")
     feeds = [{"x": np.random.default_rng(4).standard_normal((8, 64)).astype(np.float32)}]
     path = small_model(tmp_path / "small.onnx")
     # Of each process the first session decides about denormals in ONNX Runtime.

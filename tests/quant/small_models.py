@@ -16,7 +16,7 @@ from edgeopt.quant.layers import computed_inputs, find_layers, nodes_by_key
 from edgeopt.quant.records import Layer, Range
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.quant.write import tensors_wanted, write
-from tests.conftest import seeded, write_onnx
+from tests.conftest import narrow, seeded, write_onnx
 
 RUNS = 6
 
@@ -32,6 +32,8 @@ class Case:
     ranges: dict[str, Range]
 
     def context(self, backend: str, **settings: object) -> FormContext:
+        """For this device, unless told otherwise."""
+        settings = {"reduce_range": narrow(), **settings}
         return FormContext(backend, QuantSettings(**settings), self.ranges)  # type: ignore[arg-type]
 
     def choices(self, form: str, context: FormContext) -> dict[str, str]:
@@ -45,6 +47,11 @@ class Case:
 
     def answers(self, path: Path | None = None) -> list[dict[str, np.ndarray]]:
         return run(path or self.path, self.feeds)
+
+
+def context_for(one: Case, form: str, backend: str) -> FormContext:
+    """Products of sixteen bits overflow nowhere, so their weights have all eight."""
+    return one.context(backend, **({"reduce_range": False} if form == "a16w8" else {}))
 
 
 def case(path: Path, feeds: list[dict[str, np.ndarray]]) -> Case:

@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import onnx
 import pytest
@@ -188,6 +190,6 @@ def test_layers_of_a_written_model_can_be_found_again(nets, tmp_path):
     left = [layer for layer in layers if not layer.reason]
     assert [layer.operator for layer in left] == ["Conv", "Conv", "Gemm"]
     found = ranges(tmp_path / "q.onnx", tensors_wanted(model, layers, QuantSettings()), one.feeds)
-    context = type(one.context("x"))("onnxruntime-cpu", QuantSettings(), found)
+    context = dataclasses.replace(one.context("onnxruntime-cpu"), ranges=found)
     save(write(model, layers, {layer.name: "int8" for layer in left}, context).model, tmp_path / "qq.onnx")
     assert snr_db(one.answers(), run(tmp_path / "qq.onnx", one.feeds)) > 25

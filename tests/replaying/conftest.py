@@ -12,6 +12,7 @@ from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Step, Tensor
 from edgeopt.bundle.facts import machine_of
 from edgeopt.data import Samples
+from edgeopt.data.regimes.levels import Levels
 from edgeopt.graph.model import load, save
 from edgeopt.graph.passes import PASSES
 from edgeopt.graph.pipeline import run_pipeline, select
@@ -24,9 +25,10 @@ from edgeopt.quantizing.planning.corrections import Corrections
 from edgeopt.quantizing.records import SampleUse
 from edgeopt.quantizing.study import begin
 from edgeopt.replaying.exported import export
-from tests.conftest import seeded, write_onnx
+from tests.conftest import narrow, seeded, write_onnx
 
 BACKEND = "onnxruntime-cpu"
+SETTINGS = QuantSettings(reduce_range=narrow())
 
 
 @pytest.fixture(scope="session")
@@ -60,10 +62,9 @@ def chain(chain_model, tmp_path_factory):
     np.savez(folder / "data.npz", x=arrays[:, 0])
     source = load(chain_model)
     cleaned = run_pipeline(source).model_ir
-    given = Given(
-        (), Samples({"x": arrays}, {"x": 4}), None, range(6), range(6, 8), range(8, 12), SampleUse(12, 6, 2, 4)
-    )
-    study = begin(raised(cleaned), given, {}, QuantSettings(), folder / "study")
+    samples = Samples({"x": arrays}, {"x": 4})
+    given = Given((), samples, None, range(6), range(6, 8), range(8, 12), SampleUse(12, 6, 2, 4), Levels(samples))
+    study = begin(raised(cleaned), given, {}, SETTINGS, folder / "study")
     study.corrections = Corrections(bias=True)
     study.calibrated()
     assert study.equalization, "nothing was evened out, so a replay would not show that it can do that"
@@ -94,7 +95,7 @@ def chain(chain_model, tmp_path_factory):
             outputs=[Tensor("y", "float32", [1, 8])],
             steps=[
                 Step("cleaned", {"passes": [one.name for one in select(PASSES)]}),
-                Step("int8", msgspec.structs.asdict(QuantSettings()), {"int8": list(choices)}),
+                Step("int8", msgspec.structs.asdict(SETTINGS), {"int8": list(choices)}),
             ],
             device=fingerprint(device),
             machine=machine_of(device),

@@ -57,6 +57,8 @@ def test_openvino_answers_as_it_was_simulated(tmp_path, form, block_size):
     assert len(one.choices(form, context)) == 2
     path = one.written(form, context, tmp_path / "q.onnx")
     got = openvino(path, one.feeds, dynamic_quantization_group_size=32 if form == "int8-groups" else 0)
+    if form == "int8-groups" and snr_db(openvino(path, one.feeds, dynamic_quantization_group_size=0), got) > 140:
+        pytest.skip("OpenVINO leaves activations in floats on this CPU")
     fake = run(simulated(one, form, context, tmp_path / "f.onnx"), one.feeds, exactly=True)
     assert snr_db(fake, got) > snr_db(one.answers(), got) + 10
 

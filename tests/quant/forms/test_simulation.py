@@ -3,7 +3,7 @@
 import pytest
 
 from edgeopt.quant.forms import FORMS
-from tests.quant.small_models import run, simulated, snr_db
+from tests.quant.small_models import context_for, run, simulated, snr_db
 
 ALIKE_DB = 50.0  # where one number now and then is rounded the other way
 HALVES_DB = 6.0  # what lies between products is rounded as well, and a sum in half precision rounds on its way
@@ -42,6 +42,6 @@ def test_both_give_the_same(net, form, backend, request, tmp_path):
 @pytest.mark.parametrize(("form", "least"), [("int8", 20), ("w8", 35), ("fp16", 60), ("a16w8", 35), ("w4", 12)])
 def test_each_is_as_exact_as_its_bits_allow(pictures, tokens, form, least, tmp_path):
     for one in (pictures, tokens):
-        context = one.context("onnxruntime-qnn" if form == "fp16" else "onnxruntime-cpu")
+        context = context_for(one, form, "onnxruntime-qnn" if form == "fp16" else "onnxruntime-cpu")
         written = one.written(form, context, tmp_path / "written.onnx")
         assert snr_db(one.answers(), one.answers(written)) > least

@@ -66,7 +66,8 @@ def seen_in(path, data):
 
 
 def answers(path, data):
-    session = backend_named("onnxruntime-cpu").load(path, {})
+    # With pairs as they stand: fused, products overflow on some CPUs.
+    session = backend_named("onnxruntime-cpu").load(path, {"graph_level": "none"})
     found = [session.run(data.feeds(k)) for k in range(len(data))]
     session.close()
     return found

@@ -16,9 +16,9 @@ from edgeopt.quant.preparing.smoothing import factors_for, smoothing
 from edgeopt.quant.sensitivity.switchboard import Switchboard
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.quant.write import tensors_wanted, write
-from tests.conftest import seeded, write_onnx
+from tests.conftest import narrow, seeded, write_onnx
 
-SETTINGS = QuantSettings()
+SETTINGS = QuantSettings(reduce_range=narrow())
 CHANNELS = 64
 
 
