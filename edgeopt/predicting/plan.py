@@ -148,12 +148,13 @@ def _delivered(plan: Plan, found: Ranked, begun: float) -> Ahead:
     """Holds the best against the floor once more, on the samples that nothing has seen, and writes it."""
     first = baseline_order(plan.backends.order)[0]
     for best in found.in_line():
-        accuracy = plan.bench.accuracy(best.made, plan.given.prove)
-        if accuracy.problem or accuracy.snr_db < plan.wishes.floor_db:
-            best.made.failure = f"{accuracy.snr_db:.1f} dB on samples set aside"
+        judged = plan.bench.judged(best.made, plan.given.prove)
+        if judged.problem or judged.value < plan.wishes.floor_db:
+            where = f": {judged.weakest.where}" if judged.weakest is not None else ""
+            best.made.failure = f"{judged.value:.1f} dB on samples set aside{where}"
             best.made.below = True
             continue
-        outcome = ahead_of(plan, found, best, baseline(first), accuracy.snr_db, time.monotonic() - begun)
+        outcome = ahead_of(plan, found, best, baseline(first), judged.value, time.monotonic() - begun)
         plan.emit(Progress("writing", str(plan.wishes.out)))
         write_bundle(plan, best.made, outcome)
         return outcome

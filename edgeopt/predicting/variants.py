@@ -10,9 +10,11 @@ import msgspec
 from edgeopt.backends.base import Array
 from edgeopt.backends.full_precision import full_precision
 from edgeopt.errors import EdgeoptError
-from edgeopt.graph.accuracy import Accuracy, compare_outputs, decibels, lower_bound_db
+from edgeopt.graph.accuracy import decibels
 from edgeopt.graph.ledger import Ledger, LedgerEntry
 from edgeopt.hw.device import Device
+from edgeopt.judging.goals import Goal
+from edgeopt.judging.judged import Judged
 from edgeopt.predicting.backends import PROCESSOR, stand_in
 from edgeopt.profiles import TargetProfile
 from edgeopt.quant.forms import Form
@@ -55,8 +57,10 @@ class Bench:
         options = made.candidate.options if own else full_precision(made.judged_with)
         return self.runs.outputs(made.path, made.judged_with, options, feeds)
 
-    def accuracy(self, made: "Made", which: range) -> Accuracy:
-        return compare_outputs(self.study.reference_of(which), self.outputs(made, which))
+    def judged(self, made: "Made", which: range) -> Judged:
+        """How near its answers are to the source's, on the level of input where they are farthest."""
+        goal, levels = Goal(floor=self.floor_db, budget=""), self.study.given.levels.of(which)
+        return goal.judge(self.outputs(made, which), self.study.reference_of(which), levels=levels)
 
 
 @dataclass(slots=True)
@@ -126,13 +130,14 @@ def in_form(bench: Bench, form: Form, candidate: Candidate, folder: Path, cleani
 
 def judge(bench: Bench, made: Made) -> None:
     """Holds its answers on samples that calibration never saw against the source's."""
-    found = bench.accuracy(made, bench.study.given.plan)
-    made.accuracy_db, made.accuracy_low_db = found.snr_db, lower_bound_db(found)
+    found = bench.judged(made, bench.study.given.plan)
+    made.accuracy_db, made.accuracy_low_db = found.value, found.low
     if found.problem:
         made.failure = found.problem.rstrip(".")
-    elif made.accuracy_low_db < bench.floor_db:
+    elif found.low < bench.floor_db:
         made.below = True
-        made.failure = f"{decibels(found.snr_db)}, on other samples perhaps {made.accuracy_low_db:.1f} dB"
+        where = f": {found.weakest.where}" if found.weakest is not None else ""
+        made.failure = f"{decibels(found.value)}, on other samples perhaps {found.low:.1f} dB{where}"
 
 
 def _fewer(bench: Bench, form: Form, course: Course, choices: dict[str, str]) -> Iterator[frozenset[str]]:

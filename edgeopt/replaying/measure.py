@@ -3,8 +3,10 @@
 from edgeopt.bundle.deployment import Evidence
 from edgeopt.bundle.facts import four_digits
 from edgeopt.data import save_samples
+from edgeopt.data.regimes.levels import levels_in
 from edgeopt.errors import VerificationError
-from edgeopt.graph.accuracy import compare_outputs, decibels
+from edgeopt.graph.accuracy import decibels
+from edgeopt.judging.goals import Goal
 from edgeopt.quantizing.proving.speed import RESULT, SOURCE, Runner, compared
 from edgeopt.replaying.work import Work
 
@@ -17,11 +19,13 @@ def prove(work: Work) -> Evidence:
     """Raises VerificationError where the outputs are below the floor, or nothing can be measured."""
     samples = work.samples()
     feeds, reference = work.last_samples(samples, _MOST_SAMPLES)
-    accuracy = compare_outputs(reference, work.answers(feeds))
-    if accuracy.problem or accuracy.snr_db < work.needed_db:
+    goal = Goal(floor=work.needed_db, budget="")
+    judged = goal.judge(work.answers(feeds), reference, levels=[levels_in(sample) for sample in feeds])
+    if judged.problem or judged.value < work.needed_db:
+        said = judged.problem or (judged.weakest.sentence if judged.weakest is not None else "")
         raise VerificationError(
-            f"The rebuilt model reaches {decibels(accuracy.snr_db)} on {len(feeds)} samples here; it must reach "
-            f"{work.needed_db:g} dB. {accuracy.problem or ''}".strip(),
+            f"The rebuilt model reaches {decibels(judged.value)} on {len(feeds)} samples here; it must reach "
+            f"{work.needed_db:g} dB. {said}".strip(),
             "Run `edgeopt optimize` on this device.",
         )
     place = work.rest / "samples"
@@ -50,7 +54,7 @@ def prove(work: Work) -> Evidence:
         speedup_low=four_digits(ratio.low),
         speedup_high=four_digits(ratio.high),
         rounds=ratio.rounds,
-        accuracy_db=round(accuracy.snr_db, 1),
+        accuracy_db=round(judged.value, 1),
         floor_db=work.floor_db,
         samples=len(feeds),
     )

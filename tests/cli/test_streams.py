@@ -18,9 +18,9 @@ import pytest
 from edgeopt import events
 
 # Moments of each command, half of them by each signal; the sweep is for `make test-slow`.
-SHARE, SWEPT = 2, 200
-# A search takes as long as all other commands together, and `test_optimize` stops it in every phase.
-LONG = ("optimize", "quantize")
+SHARE, SWEPT = 1, 200
+# A search takes as long as all other commands together, and `tests/test_kill.py` stops it too.
+SWEPT_ONLY = ("optimize",)
 AT_ONCE = 2
 SMALL = ("{model}", "--data", "{samples}")
 COMMANDS = {
@@ -165,17 +165,16 @@ def faults(stopped, done):
         yield f"left: {stopped.left}"
 
 
+def moments_of(name):
+    swept = pytest.param(name, SWEPT, marks=[pytest.mark.sweep, pytest.mark.timeout(3600)])
+    return [swept] if name in SWEPT_ONLY else [(name, SHARE), swept]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize(
-    "moments", [SHARE, pytest.param(SWEPT, marks=[pytest.mark.sweep, pytest.mark.timeout(3600)])]
-)
+@pytest.mark.parametrize(("name", "moments"), [row for name in COMMANDS for row in moments_of(name)])
 def test_stopped_at_any_moment_it_tells_whole_records_and_leaves_nothing(stop_at, name, moments):
     whole = stop_at(name, "whole")
     assert list(faults(whole, whole.code)) == []
-
-    if moments == SHARE and name in LONG:
-        moments = 1
 
     def stopped(turn):
         moment_s = whole.seconds * (turn + 0.5) / moments

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgeopt.graph.passes.base import (
     Notes,
@@ -22,9 +22,8 @@ from edgeopt.graph.passes.base import (
 from edgeopt.graph.passes.knowledge.linear import spreads_weights
 
 if TYPE_CHECKING:
+    import numpy as np
     import onnx_ir as ir
-
-    from edgeopt.backends.base import Array
 
 ROUNDS = 6
 SMALL_ELEMENTS = 16_384  # of a filled tensor: the scales of a normalization may go into the file, weights not
@@ -98,7 +97,7 @@ def _fold(model: "ir.Model", limit: int, should_fold: "Callable[[ir.Node], bool 
             except RuntimeError:  # what the folding of one operator raises, whatever the cause
                 return None
 
-        def new_initializer(self, node: "ir.Node", array: "Array") -> "ir.Value | None":
+        def new_initializer(self, node: "ir.Node", array: "np.ndarray[Any, Any]") -> "ir.Value | None":
             if node.outputs[0].is_graph_output() and not array.size:
                 # OpenVINO loses the dimensions of a weight that is an output and has none in one of them.
                 return None
