@@ -30,7 +30,7 @@ def recorded(tmp_path_factory, conv_model, conv_data, quick_profile):
                 "--profile",
                 quick_profile,
             ]
-            command = [sys.executable, "-m", "edgeopt", "optimize", conv_model, *arguments, "--time-limit", 3]
+            command = [sys.executable, "-m", "edgeopt", "optimize", conv_model, *arguments, "--time-limit", 5]
             (folder / "recorded").mkdir(exist_ok=True)
             done = subprocess.run([*map(str, command), "--json"], capture_output=True, check=True)
             told.write_bytes(done.stdout)

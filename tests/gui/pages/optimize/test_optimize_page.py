@@ -29,7 +29,7 @@ SEARCH_MS = 60_000
 
 @pytest.fixture
 def page(open_page, context):
-    context.settings.keep("optimize.time-limit-s", 3)
+    context.settings.keep("optimize.time-limit-s", 5)
     return open_page(ENTRY)
 
 
@@ -227,7 +227,7 @@ def test_a_search_that_is_cancelled_does_not_take_the_result_before_away(qtbot, 
 @pytest.fixture
 def searched(ready, context, result, tmp_path):
     """The page with the result of an earlier search of this session, in which one candidate did not win."""
-    order = Order(MODEL, DATA, None, Choices("balanced", time_limit_s=3))
+    order = Order(MODEL, DATA, None, Choices("balanced", time_limit_s=5))
     run = Run(MODEL, tmp_path / "before.edgeopt", order.shown(), job=None, result=result, order=order)
     run.board.finish(result)
     run.board.rows["other"] = Row("other", "lost", trade="Instead of the winner: 0.90x the speed.")
