@@ -8,6 +8,7 @@ import msgspec
 
 from edgeopt.graph.accuracy import EQUAL_DB
 from edgeopt.graph.ledger import LedgerEntry
+from edgeopt.graph.levels import LevelAccuracy
 from edgeopt.search.objectives import OBJECTIVES
 from edgeopt.search.outcome import CURRENT, Candidate
 from edgeopt_gui.pages.optimize.choices import LATENCY
@@ -69,6 +70,8 @@ class Proof(msgspec.Struct, frozen=True):
     figure: float | None = None
     """Of the objective, where that is not latency: of the bundle, and of the source model."""
     baseline_figure: float | None = None
+    weakest: LevelAccuracy | None = None
+    """Of samples of several levels of input, that which decides."""
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -165,7 +168,9 @@ def proof_line(result: Result) -> str:
     how = f"{said} from the written bundle over {speedup.rounds} rounds in turns: {_interval(speedup)}"
     samples = f"checked on {count(proof.samples, 'sample')}{' set aside until then' if proof.set_aside else ''}"
     sure = f"{speedup.confidence:.1%} confidence"
-    parts = [f"{how}, {sure}", samples, proof.judged, f"target {result.target}", f"{result.seconds:.0f} s"]
+    weakest = proof.weakest.sentence.rstrip(".") if proof.weakest is not None else ""
+    where = f"target {result.target}"
+    parts = [f"{how}, {sure}", samples, weakest, proof.judged, where, f"{result.seconds:.0f} s"]
     return " · ".join(part for part in parts if part)
 
 

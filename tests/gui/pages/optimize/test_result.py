@@ -66,6 +66,12 @@ def test_a_metric_stands_where_the_floor_would(faster):
     assert comparison(kept)[2].change == "no floor in dB"
 
 
+def test_the_weakest_level_of_input_is_named(faster):
+    level = {"output": "y", "snr_db": 31.5, "low_db": 30.2, "samples": 3, "share": 0.01, "levels": 2}
+    told = proof_line(read_result({**faster, "proof": {**faster["proof"], "weakest": level}}))
+    assert "Of 2 levels of input the weakest decides: 'y' has 31.5 dB on the 3 samples" in told
+
+
 def test_what_runs_today_is_kept_as_such(faster):
     today = {**faster["winner"], "variant": "current"}
     kept = read_result({**faster, "winner": today, "verdict": "keep what you have"})
