@@ -12,10 +12,12 @@ from edgeopt.backends import backend_named
 from edgeopt.data import Samples
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.model import load, save
+from edgeopt.hw.probe import probe
 from edgeopt.quant.pairs import can_overflow, lost_by
 from edgeopt.quant.saturation import percent, simulate
-from tests.conftest import seeded, write_onnx
+from tests.conftest import narrow, seeded, write_onnx
 from tests.quant.planted import planted, quantized, samples, settings_of
+from tests.quant.small_models import odd_net, picture_net, token_net
 
 
 @pytest.fixture(scope="module")
@@ -188,3 +190,18 @@ def test_shares_for_people():
     assert percent(0.0004) == "less than 0.1 %"
     assert percent(0.0123) == "1.2 %"
     assert percent(0.25) == "25 %"
+
+
+@pytest.mark.hardware
+@pytest.mark.parametrize("net", [picture_net, token_net, odd_net])
+def test_this_processor_computes_what_is_simulated(net, tmp_path):
+    if not narrow() or probe().host.architecture != "x86_64":
+        pytest.skip("pairs of products do not overflow on this processor")
+    one = net(tmp_path)
+    path = one.written("int8", one.context("onnxruntime-cpu", reduce_range=False), tmp_path / "q.onnx")
+    rows = {name: np.stack([feed[name] for feed in one.feeds]) for name in one.feeds[0]}
+    found = simulate(load(path).ir, Samples(rows, {name: array.ndim - 1 for name, array in rows.items()}))
+    got = one.answers(path)
+    exact, simulated = compare_outputs(found.exact, got).snr_db, compare_outputs(found.outputs, got).snr_db
+    assert exact < 40
+    assert simulated > 100
