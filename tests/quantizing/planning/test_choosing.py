@@ -69,5 +69,5 @@ def test_a_plan_that_a_quiet_level_refuses_says_so(work):
     assert dict(entry.choices) != {layer.name: "int8" for layer in work.study.layers}
     assert chooser.held_back.pooled_low_db > 15 > chooser.held_back.low_db
     (warning,) = [each for each in work.warnings if "the weakest decides" in each]
-    assert "of 2 levels of input" in warning
+    assert "Of 2 levels of input" in warning
     assert "of the loudest" in warning

@@ -23,6 +23,7 @@ def runner(null_model):
     return make
 
 
+@pytest.mark.alone
 def test_the_quicker_one_is_called_faster_with_an_interval(runner, samples, tmp_path):
     told = []
     found = compared([runner("quick", 2.0), runner("slow", 6.0)], samples, tmp_path, LIMIT_S, told.append)
@@ -38,12 +39,14 @@ def test_the_quicker_one_is_called_faster_with_an_interval(runner, samples, tmp_
     assert not found.warning
 
 
+@pytest.mark.alone
 def test_the_slower_one_is_called_slower(runner, samples, tmp_path):
     found = compared([runner("slow", 6.0), runner("quick", 2.0)], samples, tmp_path, LIMIT_S)
 
     assert found.speeds["quick"].verdict == "slower"
 
 
+@pytest.mark.alone
 def test_the_quickest_has_the_least_time(runner, samples, tmp_path):
     times = ranked([runner("a", 6.0), runner("b", 2.0), runner("c", 4.0)], samples, tmp_path)
 
