@@ -17,7 +17,8 @@ import pytest
 
 from edgeopt import events
 
-# Moments of each command, half of them by each signal; the sweep is for `make test-slow`.
+# Moments of each command; from one to the next, and from command to command, the signal changes, and every third
+# is read late. The sweep is for `make test-slow`.
 SHARE, SWEPT = 1, 200
 # A search takes as long as all other commands together, and `tests/test_kill.py` stops it too.
 SWEPT_ONLY = ("optimize",)
@@ -176,10 +177,12 @@ def test_stopped_at_any_moment_it_tells_whole_records_and_leaves_nothing(stop_at
     whole = stop_at(name, "whole")
     assert list(faults(whole, whole.code)) == []
 
+    first = list(COMMANDS).index(name)
+
     def stopped(turn):
         moment_s = whole.seconds * (turn + 0.5) / moments
-        number = (signal.SIGTERM, signal.SIGINT)[turn % 2]
-        found = stop_at(name, turn, moment_s, number, late=turn % 3 == 1)
+        number = (signal.SIGTERM, signal.SIGINT)[(first + turn) % 2]
+        found = stop_at(name, turn, moment_s, number, late=(first + turn) % 3 == 1)
         return [f"after {moment_s:.3f} s, {number.name}: {fault}" for fault in faults(found, whole.code)]
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
