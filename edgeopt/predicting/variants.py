@@ -131,10 +131,11 @@ def in_form(bench: Bench, form: Form, candidate: Candidate, folder: Path, cleani
 def judge(bench: Bench, made: Made) -> None:
     """Holds its answers on samples that calibration never saw against the source's."""
     found = bench.judged(made, bench.study.given.plan)
-    made.accuracy_db, made.accuracy_low_db = found.snr_db, found.low_db
     if found.problem:
         made.failure = found.problem.rstrip(".")
-    elif found.low < bench.floor_db:
+        return
+    made.accuracy_db, made.accuracy_low_db = found.snr_db, found.low_db
+    if found.low < bench.floor_db:
         made.below = True
         where = f": {found.weakest.where}" if found.weakest is not None else ""
         made.failure = f"{decibels(found.value)}, on other samples perhaps {found.low:.1f} dB{where}"

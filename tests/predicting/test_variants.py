@@ -41,9 +41,9 @@ def test_the_weakest_level_decides(bench, error, below):
     assert made.accuracy_db == pytest.approx(-20 * np.log10(error / 0.01), abs=2)
 
 
-def test_what_cannot_be_compared_has_a_reason_and_a_number_that_is_one(bench):
+def test_what_cannot_be_compared_has_a_reason_and_no_accuracy(bench):
     made = Made(Candidate("int8", "onnxruntime-cpu"), Path("nan"))
     judge(bench, made)
     assert "not finite" in made.failure
     assert not made.below
-    assert made.accuracy_db is None or np.isfinite(made.accuracy_db)
+    assert made.accuracy_db is None
