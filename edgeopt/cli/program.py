@@ -23,8 +23,8 @@ def leave(run: Callable[[list[str]], int]) -> None:
     with signals.heard() as heard:
         try:
             code = run(sys.argv[1:])
-        except KeyboardInterrupt:  # on the way into or out of `run`, which handles it itself
-            code = EXIT_CANCELLED
+        except KeyboardInterrupt as stop:  # on the way into or out of `run`, which handles it itself
+            code = _told(stop, heard, sys.argv)
         finally:
             heard.finish()
             let_go_of_stdout()
@@ -47,9 +47,16 @@ def run(name: str, build: Callable[[], typer.Typer], arguments: list[str], order
         code = _run(name, build, arguments, order)
         if heard.raised is not None and not heard.said:
             # Before the command began, or after its end: typer makes an exit code of it, and nobody was told.
-            heard.finish()
-            error, code = stopped(heard.raised, NOTHING)
-            fail(error, json="--json" in arguments)
+            code = _told(heard.raised, heard, arguments)
+    return code
+
+
+def _told(stop: KeyboardInterrupt, heard: signals.Signals, arguments: Sequence[str]) -> int:
+    """Says that a signal ended the command, unless it has said its last; the exit code that goes with it."""
+    error, code = stopped(stop, NOTHING)
+    if not heard.said:
+        heard.finish()
+        fail(error, json="--json" in arguments)
     return code
 
 

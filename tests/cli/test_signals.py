@@ -57,6 +57,11 @@ def test_before_the_work_begins_it_is_told_too(command):
     assert (code, [each.code for each in told]) == (130, ["cancelled"])
 
 
+def test_on_the_way_to_the_command_it_is_told_too(command):
+    code, told = command(f"{WORK}\nprogram._run = lambda *_: sends()")
+    assert (code, [each.code for each in told]) == (143, ["terminated"])
+
+
 @pytest.mark.parametrize("number", ["SIGTERM", "SIGINT"])
 def test_after_the_result_it_changes_nothing(command, number):
     code, told = command(after=f"sends(signal.{number})")
