@@ -176,12 +176,14 @@ def test_a_long_history_costs_no_more_to_draw_than_a_short_one():
 
 
 def test_appending_costs_the_same_from_first_to_last():
+    """In time of this thread, which nothing else on the machine lengthens much."""
     ring = Ring()
     numbers = itertools.count()
     took = []
     for _ in range(8):
-        begin = time.perf_counter()
+        begin = time.thread_time()
         for _ in range(20_000):
             ring.append(next(numbers) * 0.1, 1.0)
-        took.append(time.perf_counter() - begin)
-    assert sorted(took)[4] / 20_000 < 20e-6
+        took.append(time.thread_time() - begin)
+    assert min(took[4:]) < 3 * min(took[:4])
+    assert min(took) / 20_000 < 20e-6

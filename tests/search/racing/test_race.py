@@ -24,7 +24,7 @@ def test_the_fastest_leads_and_the_hopeless_leave_with_a_reason(track):
     assert fast.candidate.name in slow.reason
     assert slow.speedup.median < 0.6
     fast.measured(track.baseline)
-    assert 1.4 < fast.speedup.median < 2.6
+    assert 1.1 < fast.speedup.median < 4
 
 
 def test_of_equals_the_more_accurate_leads(track):
@@ -39,6 +39,7 @@ def test_of_equals_the_more_accurate_leads(track):
     assert ranked(track.baseline, [slower, rough, exact]) == [rough, exact, slower]
 
 
+@pytest.mark.processes
 def test_who_crashes_in_the_race_is_out_and_the_others_go_on(track):
     good, crashing = track.enter("ab"), track.enter("abc")
     os.kill(crashing.contender.child.pid, signal.SIGKILL)
@@ -74,6 +75,7 @@ def test_what_was_measured_before_still_ranks_when_no_time_is_left(track):
     assert not said
 
 
+@pytest.mark.processes
 def test_a_baseline_that_falls_ends_the_race_with_a_sentence(track):
     entry = track.enter("ab")
     os.kill(track.baseline.child.pid, signal.SIGSEGV)
@@ -107,6 +109,7 @@ def test_it_tells_how_each_candidate_stands_and_who_leaves(track):
     )
 
 
+@pytest.mark.processes
 def test_a_crash_is_told_as_the_end_of_a_candidate(track):
     good, crashing = track.enter("ab"), track.enter("abc")
     os.kill(crashing.contender.child.pid, signal.SIGKILL)
