@@ -17,10 +17,17 @@ EdgeoptError
 Terminated                exit 143 SIGTERM; a KeyboardInterrupt, which is exit 130
 """
 
+from typing import Literal
+
 EXIT_CANCELLED = 130
 EXIT_TERMINATED = 143
 EXIT_UNREAD = 141
 EXIT_BUG = 1
+
+Ending = Literal[
+    "", "not-started", "too-often", "exited", "crashed", "killed", "hung", "memory", "nonsense", "closed"
+]
+"""How a process ended that was asked something; empty: it lives, and says itself why it cannot."""
 
 
 class EdgeoptError(Exception):
@@ -90,9 +97,10 @@ class VerificationError(EdgeoptError):
 class TrialError(EdgeoptError):
     code = "trial-failed"
 
-    def __init__(self, message: str, hint: str = "", code: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", code: str = "", ending: Ending = "") -> None:
         """`code`: what the trial itself said was wrong, such as "usage"; it decides the exit code too."""
         super().__init__(message, hint)
+        self.ending = ending
         if code:
             self.code = code
             self.exit_code = exit_code_of(code)

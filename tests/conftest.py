@@ -21,11 +21,15 @@ import pytest
 from onnx import helper, numpy_helper
 
 from edgeopt.backends import backend_named
+from edgeopt.bench.host import LocalHost
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Tensor
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.targets import profile_for
+from tests.near import NearHost
+
+NEAR = {"cli", "comparing", "measuring", "predicting", "quantizing", "replaying", "rewriting", "search"}
 
 # Nobody's own cache; and of searches nothing is kept but where a test asks for it, or the second would not search.
 _CACHE = "edgeopt-test-cache-"
@@ -113,6 +117,20 @@ def narrow() -> bool:
 def seeded(*shape, seed=0):
     spread = np.sqrt(np.prod(shape[1:])) if len(shape) > 1 else 1.0
     return (np.random.default_rng(seed).standard_normal(shape) / spread).astype(np.float32)
+
+
+@pytest.fixture
+def near(monkeypatch):
+    """What is asked of processes is answered in this one, which has imported all that they would."""
+    monkeypatch.setattr(LocalHost, "start", NearHost.start)
+
+
+@pytest.fixture(autouse=True)
+def near_where_it_may(request):
+    """In folders whose tests start more processes than they look at; not where they are killed or measured."""
+    kept = any(request.node.get_closest_marker(name) for name in ("processes", "alone", "sweep"))
+    if not kept and not NEAR.isdisjoint(folder.name for folder in request.path.parents):
+        request.getfixturevalue("near")
 
 
 def pytest_collection_modifyitems(items):

@@ -11,9 +11,10 @@ from edgeopt.analyzing.coverage import CoverageCheck, installed
 from edgeopt.analyzing.deployment import deployment_row
 from edgeopt.analyzing.inputs import check_shapes, feeds_for, shapes_of
 from edgeopt.analyzing.lane import Lane
-from edgeopt.analyzing.messages import Failed, RealShapes, Rewrites, Rewritten, Seen
+from edgeopt.analyzing.messages import RealShapes, Rewrites, Rewritten, Seen
 from edgeopt.analyzing.opportunities import find_all
 from edgeopt.analyzing.opportunities.view import View
+from edgeopt.bench.processes.failed import Failed
 from edgeopt.bundle.deployment import SUFFIX
 from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.errors import MissingExtraError
@@ -189,7 +190,7 @@ def _rewritten(passes: Lane, size: int, notes: list[str]) -> Rewritten | None:
                 "`edgeopt simplify` does."
             )
         return answer
-    reason = answer.reason if isinstance(answer, Failed) else "it answered another question"
+    reason = answer.told if isinstance(answer, Failed) else "it answered another question"
     notes.append(f"What the passes would do is not known: {reason}")
     return None
 
@@ -207,7 +208,7 @@ def _with_real_shapes(path: Path, given: Given, wishes: Wishes, passes: Lane, no
     answer = passes.answer(_RUN_LIMIT_S)
     if isinstance(answer, Seen):
         return Given(given.shapes, answer.shapes, given.device, given.threads, given.large_weights)
-    reason = answer.reason if isinstance(answer, Failed) else "it answered another question"
+    reason = answer.told if isinstance(answer, Failed) else "it answered another question"
     notes.append(f"The model could not be run for the shapes that its file does not tell: {reason}")
     return given
 

@@ -2,38 +2,18 @@
 
 from pathlib import Path
 
-import msgspec
-
 from edgeopt.analyzing.messages import (
     Answer,
     Away,
     Cover,
     Covered,
-    Failed,
     RealShapes,
     Request,
     Rewrites,
     Seen,
     decode_request,
 )
-from edgeopt.bench.processes.serve import serve
-from edgeopt.errors import EdgeoptError, said_by
-
-
-def main() -> None:
-    """Answers requests until the parent ends."""
-    serve(lambda line: msgspec.json.encode(_guarded(decode_request.decode(line))))
-
-
-def _guarded(request: Request) -> Answer:
-    try:
-        return _answer(request)
-    except EdgeoptError as error:
-        return Failed(error.message)
-    except MemoryError:
-        return Failed("There is not enough memory.")
-    except Exception as error:  # noqa: BLE001 - the process's edge: whatever a runtime raises is a result
-        return Failed(f"{type(error).__name__}: {said_by(error)}")
+from edgeopt.bench.processes.serve import Answering, serve
 
 
 def _answer(request: Request) -> Answer:
@@ -89,5 +69,7 @@ def _boundaries(path: Path, unsupported: tuple[str, ...]) -> int | None:
     return boundaries(nodes, sides)
 
 
+ANSWERING = Answering(decode_request.decode, lambda: _answer)
+
 if __name__ == "__main__":
-    main()
+    serve(ANSWERING.lines())

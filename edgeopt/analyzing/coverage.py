@@ -7,9 +7,10 @@ from itertools import zip_longest
 from pathlib import Path
 
 from edgeopt.analyzing.lane import Lane
-from edgeopt.analyzing.messages import Away, Cover, Covered, Failed
+from edgeopt.analyzing.messages import Away, Cover, Covered
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Backend
+from edgeopt.bench.processes.failed import Failed
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis import CoverageRow
@@ -73,7 +74,7 @@ class CoverageCheck:
                 away = f"it cannot be used here: {answer.reason}"
                 return CoverageRow(backend.name, backend.title, reason=away) if self._named else None
             case Failed():
-                return CoverageRow(backend.name, backend.title, reason=answer.reason)
+                return CoverageRow(backend.name, backend.title, reason=answer.told)
             case _:
                 return CoverageRow(backend.name, backend.title, reason="it answered another question")
 

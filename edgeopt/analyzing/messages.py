@@ -2,6 +2,8 @@
 
 import msgspec
 
+from edgeopt.bench.processes.failed import Failed
+
 
 class Cover(msgspec.Struct, frozen=True, tag="cover"):
     """Which nodes of the model would this backend run?"""
@@ -84,10 +86,6 @@ class Seen(msgspec.Struct, frozen=True, tag="seen"):
 class Away(msgspec.Struct, frozen=True, tag="away"):
     """The backend cannot be used on this device."""
 
-    reason: str
-
-
-class Failed(msgspec.Struct, frozen=True, tag="failed"):
     reason: str
 
 

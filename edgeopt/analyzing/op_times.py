@@ -1,19 +1,20 @@
 """Where the time of a run goes, by the runtimes' own profilers, in terms of the nodes of the model."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
-
-from edgeopt.analyzing.op_times_child import Answer, OptionValue, Wanted
+from edgeopt.analyzing.op_times_child import OptionValue, Timed, Wanted, decode_answer
 from edgeopt.analyzing.op_times_rows import rows_of
 from edgeopt.analyzing.op_times_source import Source, prepared, source_of_rows
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Available, Backend, Feeds
 from edgeopt.bench.host import LocalHost
+from edgeopt.bench.processes.asked import Asked
+from edgeopt.bench.processes.failed import Failed
 from edgeopt.data import Samples, save_samples
-from edgeopt.errors import MissingError, TrialError, UsageError
+from edgeopt.errors import MissingError, UsageError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis import Analysis, OpTimes
 from edgeopt.hw.device import Device
@@ -71,7 +72,8 @@ def profile_ops(
         found = []
         for place, backend in enumerate(chosen):
             emit(Progress("timing the nodes", backend.title, place, len(chosen)))
-            answer = _answer(_wanted(backend, source, folder, timing), folder)
+            with closing(asked(folder)) as process:
+                answer = timed(process, _wanted(backend, source, folder, timing))
             found.append(_op_times(backend, answer, source, analysis, timing))
         return tuple(found)
 
@@ -106,23 +108,18 @@ def _wanted(backend: Backend, source: Source, folder: Path, timing: Timing) -> W
     )
 
 
-def _answer(wanted: Wanted, folder: Path) -> Answer:
-    try:
-        child = LocalHost(folder).start(CHILD_MODULE)
-    except TrialError as error:
-        return Answer(reason=f"its process {error.message}")
-    try:
-        child.send(msgspec.json.encode(wanted))
-        return msgspec.json.decode(child.receive(_ANSWER_LIMIT_S), type=Answer)
-    except TrialError as error:
-        return Answer(reason=f"its process {error.message}")
-    except msgspec.MsgspecError as error:
-        return Answer(reason=f"its process answered something that is no answer: {error}")
-    finally:
-        child.close()
+def asked(folder: Path) -> Asked[Timed]:
+    """The process that kernels are timed in; what libraries write for a while goes to the folder."""
+    return Asked(LocalHost(folder), CHILD_MODULE, decode_answer)
 
 
-def _op_times(backend: Backend, answer: Answer, source: Source, analysis: Analysis, timing: Timing) -> OpTimes:
+def timed(process: Asked[Timed], wanted: Wanted) -> Timed:
+    """That it crashed or hung is a reason why there are no times."""
+    answer = process.ask(wanted, _ANSWER_LIMIT_S)
+    return Timed(reason=answer.told) if isinstance(answer, Failed) else answer
+
+
+def _op_times(backend: Backend, answer: Timed, source: Source, analysis: Analysis, timing: Timing) -> OpTimes:
     kernels = answer.kernels
     if kernels is None:
         return OpTimes(backend.name, answer.version, timing.threads, 0, 0.0, 0.0, 0.0, (), reason=answer.reason)

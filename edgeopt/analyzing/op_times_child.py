@@ -6,9 +6,9 @@ import msgspec
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Available, Kernels
-from edgeopt.bench.processes.serve import serve
+from edgeopt.bench.processes.failed import Failed
+from edgeopt.bench.processes.serve import Answering, serve
 from edgeopt.data import open_samples
-from edgeopt.errors import EdgeoptError, said_by
 
 OptionValue = str | int | float | bool | dict[str, list[int]]
 
@@ -23,44 +23,36 @@ class Wanted(msgspec.Struct, frozen=True):
     limit_s: float = 3.0
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Timed(msgspec.Struct, frozen=True, tag="timed"):
     kernels: Kernels | None = None
     version: str = ""
     reason: str = ""
     """Why there are none."""
 
 
-def main() -> None:
-    """Answers requests until the parent ends."""
-    serve(lambda line: msgspec.json.encode(_guarded(msgspec.json.decode(line, type=Wanted))))
+Answer = Timed | Failed
+
+decode_request = msgspec.json.Decoder(Wanted).decode
+decode_answer = msgspec.json.Decoder(Answer).decode
 
 
-def _guarded(wanted: Wanted) -> Answer:
-    try:
-        return _answer(wanted)
-    except EdgeoptError as error:
-        return Answer(reason=error.message)
-    except MemoryError:
-        return Answer(reason="There is not enough memory.")
-    except Exception as error:  # noqa: BLE001 - the process's edge: whatever a runtime raises is a result
-        return Answer(reason=f"{type(error).__name__}: {said_by(error)}")
-
-
-def _answer(wanted: Wanted) -> Answer:
+def _answer(wanted: Wanted) -> Timed:
     backend = backend_named(wanted.backend)
     state = backend.available()
     if not isinstance(state, Available):
-        return Answer(reason=state.reason)
+        return Timed(reason=state.reason)
     if backend.op_times is None:
-        return Answer(version=state.version, reason="its runtime does not tell the time of single kernels")
+        return Timed(version=state.version, reason="its runtime does not tell the time of single kernels")
     import numpy as np
 
     feeds = {name: np.array(array) for name, array in open_samples(Path(wanted.samples_path)).feeds(0).items()}
     found = backend.op_times(
         Path(wanted.model_path), wanted.options, feeds, wanted.runs, wanted.custom_ops, wanted.limit_s
     )
-    return Answer(found, state.version, found.reason)
+    return Timed(found, state.version, found.reason)
 
+
+ANSWERING = Answering(decode_request, lambda: _answer)
 
 if __name__ == "__main__":
-    main()
+    serve(ANSWERING.lines())

@@ -12,7 +12,6 @@ import numpy as np
 from edgeopt.bench.host import Child, TrialHost
 from edgeopt.bench.messages import (
     Answer,
-    Failed,
     Load,
     Loaded,
     Memory,
@@ -23,6 +22,8 @@ from edgeopt.bench.messages import (
     Timed,
     decode_answer,
 )
+from edgeopt.bench.processes.asked import answered
+from edgeopt.bench.processes.failed import Failed
 from edgeopt.errors import BundleError, TrialError
 
 SLOWEST_ANSWER_S = 60.0
@@ -150,14 +151,7 @@ def ask(child: Child, request: Request, timeout_s: float = SLOWEST_ANSWER_S) -> 
 
 def read_answer(child: Child, timeout_s: float) -> Answer:
     """The answer to what was sent before."""
-    line = child.receive(timeout_s)
-    try:
-        answer: Answer = decode_answer(line)
-    except msgspec.DecodeError:
-        # What comes next from such a process could be taken for the answer to another question.
-        child.close()
-        begin = line[:60].decode(errors="replace")
-        raise TrialError(f"answered something that is no answer: {begin!r}; it was killed") from None
+    answer: Answer = answered(child, decode_answer, timeout_s)
     return answer
 
 

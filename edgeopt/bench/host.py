@@ -17,7 +17,7 @@ from edgeopt.bench.processes.environment import child_environment
 from edgeopt.bench.processes.guard import Guard, kills_for_memory, usual_limit_bytes
 from edgeopt.bench.processes.last_words import append_only, last_words
 from edgeopt.bench.processes.padding import UNPADDED, Padding, chance, draw
-from edgeopt.errors import TrialError, signal_name
+from edgeopt.errors import Ending, TrialError, signal_name
 
 TRIAL_MODULE = "edgeopt.bench.trial"
 NOT_STARTED = "not-started"
@@ -32,6 +32,14 @@ class Child(Protocol):
     def send(self, line: bytes) -> None: ...
     def receive(self, timeout_s: float) -> bytes:
         """The next answer; raises TrialError when there is none, with how it ended, and it is gone then."""
+        ...
+
+    def ready(self, timeout_s: float) -> bool:
+        """Waits until an answer, or the end, is there; False when the time was up first."""
+        ...
+
+    def fileno(self) -> int:
+        """For `select` or `poll`: readable when an answer, or the end, is there."""
         ...
 
     def close(self) -> None: ...
@@ -92,6 +100,7 @@ class LocalChild:
                 "The system gives no more processes, files or space: see `ulimit -n`, `ulimit -u`, and how much "
                 "is free in the folder for temporary files.",
                 NOT_STARTED,
+                "not-started",
             ) from None
         self._guard = Guard(self._process.pid, limit, self._log.fileno())
         # Not `select.select`, which knows no file number above 1023.
@@ -99,8 +108,8 @@ class LocalChild:
         self._poll.register(self.fileno(), select.POLLIN)
         self._pending = bytearray()
         self._searched = 0
-        self._ending: str | None = None
-        """Why it is closed."""
+        self._end_was: tuple[Ending, str] | None = None
+        """How it was closed, and that in words."""
 
     def _start(self, module: str, log_folder: Path | None, padding: Padding) -> None:
         with contextlib.ExitStack() as undone:
@@ -140,7 +149,7 @@ class LocalChild:
 
     def send(self, line: bytes) -> None:
         assert self._process.stdin is not None  # noqa: S101 - it was opened as a pipe
-        if self._ending is not None:
+        if self._end_was is not None:
             return
         # A child that has died is told by the next `receive`, together with how it died.
         with contextlib.suppress(BrokenPipeError):
@@ -149,12 +158,12 @@ class LocalChild:
 
     def ready(self, timeout_s: float) -> bool:
         """Waits until an answer, or the end, is there; False when the time was up first."""
-        if self._ending is not None or b"\n" in self._pending[self._searched :]:
+        if self._end_was is not None or b"\n" in self._pending[self._searched :]:
             return True
         deadline = time.monotonic() + timeout_s
         while True:
             if self._guard.due_in_s() <= 0 and self._guard.look():
-                self._end(f"used more than {size_text(self._guard.limit_bytes or 0)}; it was killed")
+                self._end("memory", f"used more than {size_text(self._guard.limit_bytes or 0)}; it was killed")
                 return True
             left = max(0.0, deadline - time.monotonic())
             # Rounded up, or it would be asked over and over for the last part of a millisecond.
@@ -168,27 +177,28 @@ class LocalChild:
         deadline = time.monotonic() + timeout_s
         while (line := self._take_line()) is None:
             if not self.ready(deadline - time.monotonic()):
-                self._end(self._how_it_hangs(timeout_s))
-            elif self._ending is None:
+                self._end(*self._how_it_hangs(timeout_s))
+            elif self._end_was is None:
                 chunk = self._read()
                 self._pending += chunk
                 if not chunk:
-                    self._end(self._how_it_ended())
+                    self._end(*self._how_it_ended())
                 elif len(self._pending) > LONGEST_LINE_BYTES:
-                    self._end(f"{self._no_answer()}, a line without an end; it was killed")
-            if self._ending is not None:
-                raise TrialError(self._ending)
+                    self._end("nonsense", f"{self._no_answer()}, a line without an end; it was killed")
+            if self._end_was is not None:
+                ending, words = self._end_was
+                raise TrialError(words, ending=ending)
         return line
 
     def close(self) -> None:
         """Ends the process and everything that it started; safe to call twice."""
-        self._end("was ended")
+        self._end("closed", "was ended")
 
-    def _end(self, why: str) -> None:
-        if self._ending is not None:
+    def _end(self, ending: Ending, words: str) -> None:
+        if self._end_was is not None:
             return
         # By the second call the process is reaped, and its number may be another group's.
-        self._ending = why
+        self._end_was = ending, words
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -214,15 +224,15 @@ class LocalChild:
             return b""
         return os.read(self.fileno(), _CHUNK_BYTES)
 
-    def _how_it_hangs(self, timeout_s: float) -> str:
+    def _how_it_hangs(self, timeout_s: float) -> tuple[Ending, str]:
         if self._pending:
-            return f"{self._no_answer()} and no end of it within {timeout_s:.0f} s; it was killed"
-        return f"hung: no answer within {timeout_s:.0f} s; it was killed"
+            return "nonsense", f"{self._no_answer()} and no end of it within {timeout_s:.0f} s; it was killed"
+        return "hung", f"hung: no answer within {timeout_s:.0f} s; it was killed"
 
     def _no_answer(self) -> str:
         return f"answered something that is no answer: {self._pending[:60].decode(errors='replace')!r}"
 
-    def _how_it_ended(self) -> str:
+    def _how_it_ended(self) -> tuple[Ending, str]:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(5)
         code = self._process.poll()
@@ -233,7 +243,7 @@ class LocalChild:
             killed = kills_for_memory()
             sure = killed is not None and self._killed_before is not None and killed > self._killed_before
             why = "which had no memory left" if sure else "perhaps for memory"
-            return f"was killed by the system, {why}{f' (it held {size_text(held)})' if held else ''}"
+            return "killed", f"was killed by the system, {why}{f' (it held {size_text(held)})' if held else ''}"
         if code is not None and code < 0:
-            return f"crashed: {signal_name(-code)}{tail}"
-        return f"ended with exit code {code}{tail}"
+            return "crashed", f"crashed: {signal_name(-code)}{tail}"
+        return "exited", f"ended with exit code {code}{tail}"

@@ -3,6 +3,7 @@
 import msgspec
 
 from edgeopt.backends.base import Placement, TensorInfo
+from edgeopt.bench.processes.failed import Failed
 
 
 class Load(msgspec.Struct, frozen=True, tag="load"):
@@ -169,12 +170,6 @@ class Watched(msgspec.Struct, frozen=True, tag="watched"):
 class Placed(msgspec.Struct, frozen=True, tag="placed"):
     time_ms: dict[str, float]
     """Empty where the runtime does not tell."""
-
-
-class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    code: str
-    message: str
-    hint: str = ""
 
 
 class StageTimes(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from edgeopt.bench.contender import Contender, Side, enter, failed
 from edgeopt.bench.figures import figures, stable
-from edgeopt.bench.host import NOT_STARTED, LocalChild, TrialHost
+from edgeopt.bench.host import LocalChild, TrialHost
 from edgeopt.bench.instruments.energy import EnergyMeter, energy
 from edgeopt.bench.instruments.gauges import SAMPLE_S, Gauges
 from edgeopt.bench.messages import Loaded, Memory, Time, Timed
@@ -66,9 +66,9 @@ class Tally:
         try:
             self.contender = enter(host, self.side.name, self.side.load, patience_s, self.side.concurrency)
         except TrialError as error:
-            told_why = error.message.startswith("failed") or error.code == NOT_STARTED
             self.error = error
-            self.failure = error.message if told_why else f"{error.message} (while loading)"
+            told_when = error.ending in {"", "not-started"}
+            self.failure = error.message if told_when else f"{error.message} (while loading)"
             return
         self.loaded = self.loaded or self.contender.loaded
         self.loads.append(self.contender.loaded)

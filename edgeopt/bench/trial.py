@@ -6,7 +6,6 @@ Reads one request a line, answers one line; ends when its stdin closes. See `mes
 import time
 from pathlib import Path
 
-import msgspec
 import numpy as np
 
 from edgeopt.backends.base import Array
@@ -15,7 +14,6 @@ from edgeopt.bench.messages import (
     Answer,
     Describe,
     Described,
-    Failed,
     Load,
     Loaded,
     Outputs,
@@ -30,7 +28,8 @@ from edgeopt.bench.messages import (
     Watch,
     decode_request,
 )
-from edgeopt.bench.processes.serve import serve
+from edgeopt.bench.processes.failed import Failed
+from edgeopt.bench.processes.serve import Answering, serve
 from edgeopt.bench.trials.affinity import keep_to
 from edgeopt.bench.trials.batches import answers, in_batches
 from edgeopt.bench.trials.device_memory import open_gauge
@@ -39,7 +38,7 @@ from edgeopt.bench.trials.openers import Loads, Opener, describe, opener, times_
 from edgeopt.bench.trials.pace import Pace
 from edgeopt.bench.trials.phases import Phases
 from edgeopt.data import Samples, open_samples, write_archive
-from edgeopt.errors import EdgeoptError, said_by
+from edgeopt.errors import UsageError
 
 # Enough different inputs that no cache can know them all; few enough to keep in memory.
 ROTATION = 16
@@ -72,7 +71,7 @@ class Trial:
         if isinstance(request, Places):
             return Placed(times_by_place(request.load))
         if self.session is None or self.opener is None:
-            return Failed("usage", "The trial was asked to run before a model was loaded.")
+            return Failed("The trial was asked to run before a model was loaded.", code=UsageError.code)
         if isinstance(request, Time):
             return self._time(self.session, self.opener, request)
         if isinstance(request, Watch):
@@ -80,7 +79,7 @@ class Trial:
                 self.pace = Pace(self.session.run, self.opener.turns)
             return self.pace.slice(request.slice_ms, request.interval_ms)
         if self.opener.no_outputs:
-            return Failed("usage", self.opener.no_outputs)
+            return Failed(self.opener.no_outputs, code=UsageError.code)
         return self._outputs(self.session, request)
 
     def _load(self, request: Load) -> Answer:
@@ -139,7 +138,7 @@ class Trial:
 
     def _time(self, session: Loads, opened: Opener, request: Time) -> Answer:
         if request.concurrency > 1 and opened.no_threads:
-            return Failed("usage", opened.no_threads)
+            return Failed(opened.no_threads, code=UsageError.code)
         count = self.counters.read if self.counters else None
         # Slow runs would never come to the last sizes if every slice began with the first.
         place = self.place if self.samples is not None and self.samples.sizes else 0
@@ -181,20 +180,7 @@ def read_outputs(path: Path) -> list[dict[str, Array]]:
     return [runs[k] for k in sorted(runs)]
 
 
-def main() -> None:
-    """Answers requests until the parent ends."""
-    trial = Trial()
-    serve(lambda line: msgspec.json.encode(_guarded(trial, line)))
-
-
-def _guarded(trial: Trial, line: bytes) -> Answer:
-    try:
-        return trial.answer(decode_request(line))
-    except EdgeoptError as error:
-        return Failed(error.code, error.message, error.hint)
-    except Exception as error:  # noqa: BLE001 - the process's edge: whatever a runtime raises is a result
-        return Failed("failed", f"{type(error).__name__}: {said_by(error)}")
-
+ANSWERING = Answering(decode_request, lambda: Trial().answer)
 
 if __name__ == "__main__":
-    main()
+    serve(ANSWERING.lines())

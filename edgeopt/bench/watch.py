@@ -104,7 +104,7 @@ def follow(
             answered = time.monotonic()
             yield answer
         elif now - answered > patience_s:
-            raise TrialError(f"hung: no run has ended for {patience_s:.0f} s; it was killed")
+            raise TrialError(f"hung: no run has ended for {patience_s:.0f} s; it was killed", ending="hung")
         gauges.sample_if_due([child], contender.name)
     for _ in range(_AHEAD if to_the_end else 0):
         gauges.wait([child], patience_s, contender.name)

@@ -12,7 +12,8 @@ from edgeopt.backends import BACKENDS
 from edgeopt.backends.base import Available, TensorInfo
 from edgeopt.bench.contender import ask, load_patience_s, reason
 from edgeopt.bench.host import LocalHost
-from edgeopt.bench.messages import Answer, Describe, Described, Failed, Load
+from edgeopt.bench.messages import Answer, Describe, Described, Load
+from edgeopt.bench.processes.failed import Failed
 from edgeopt.errors import EdgeoptError, MissingError, ModelError, TrialError, UsageError
 
 _ERRORS: dict[str, type[EdgeoptError]] = {each.code: each for each in (UsageError, MissingError)}
@@ -84,7 +85,7 @@ def _inputs(load: Load, name: str, folder: Path, timeout_s: float | None) -> Ten
             answer = asked(load.backend)
         except TrialError as error:
             hint = "The file may be damaged."
-            if "hung" in error.message or "nothing for" in error.message:
+            if error.ending == "hung":
                 hint = "Give it longer with --load-timeout SECONDS; or the file may be damaged."
             raise ModelError(f"Loading '{name}' {error.message.rstrip('.')}.", hint) from None
     if isinstance(answer, Failed):

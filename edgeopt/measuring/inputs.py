@@ -8,6 +8,7 @@ from pathlib import Path
 from zipfile import BadZipFile
 
 from edgeopt.backends.base import TensorInfo
+from edgeopt.bench.host import LocalHost
 from edgeopt.bundle.read import read_bundle
 from edgeopt.data import check_samples, from_feeds, load_data, save_samples
 from edgeopt.data.samples import Samples
@@ -109,7 +110,7 @@ def _generate(
     if model is not None:
         from edgeopt.search.making.variants import Maker, inspect  # brings all passes and forms along
 
-        with closing(Maker(folder)) as maker:
+        with closing(Maker(LocalHost(folder))) as maker:
             inspect(maker, model, samples, count, narrowed=tensors)
         return
     if all(p is not None and p.model.suffix != ".xml" for p in places):

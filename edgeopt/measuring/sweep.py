@@ -14,7 +14,7 @@ from edgeopt.backends.options import Option, described, nearest, read_options
 from edgeopt.bench.contender import Side
 from edgeopt.bench.contest import contest
 from edgeopt.bench.figures import RUNS_FOR_P99
-from edgeopt.bench.host import TrialHost
+from edgeopt.bench.host import LocalHost, TrialHost
 from edgeopt.bench.instruments.machine_state import StateSampler
 from edgeopt.bench.report import Comparison, ContestReport, SideReport, Verdict
 from edgeopt.bench.sequential import Rules
@@ -94,7 +94,7 @@ def _with_names(side: Side, wanted: Sweep) -> tuple[TensorInfo, ...]:
         return wanted.inputs
     from edgeopt.search.making.variants import Maker, inspect  # brings all passes and forms along
 
-    with closing(Maker(wanted.folder)) as maker:
+    with closing(Maker(LocalHost(wanted.folder))) as maker:
         try:
             found = inspect(maker, path, wanted.folder / "named", 1).inputs
         except EdgeoptError:

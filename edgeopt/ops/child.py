@@ -4,14 +4,13 @@ import statistics
 import time
 from pathlib import Path
 
-import msgspec
-
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array, Session
-from edgeopt.bench.processes.serve import serve
-from edgeopt.errors import EdgeoptError, ModelError, said_by
+from edgeopt.bench.processes.failed import Failed
+from edgeopt.bench.processes.serve import Answering, serve
+from edgeopt.errors import ModelError
 from edgeopt.ops import arrays
-from edgeopt.ops.messages import Answer, Failed, Open, Opened, Refused, Time, Timed, decode_request
+from edgeopt.ops.messages import Answer, Open, Opened, Refused, Time, Timed, decode_request
 
 _WARM_UP_BELOW_US = 20_000.0
 _MOST_RUNS = 10_000
@@ -47,7 +46,7 @@ class Runner:
     def _time(self, slice_ms: float) -> Answer:
         session = self._session
         if session is None:
-            return Failed("nothing is open")
+            return Failed("Nothing is open.")
         if self._run_us < _WARM_UP_BELOW_US:
             self._one_run(session)  # brings the caches back from what ran in the turn before
         taken: list[float] = []
@@ -63,26 +62,7 @@ class Runner:
         return (time.perf_counter_ns() - begin) / 1e3
 
 
-def main() -> None:
-    """Answers requests until the parent ends."""
-    runner = Runner()
-
-    def answer(line: bytes) -> bytes:
-        return msgspec.json.encode(_guarded(runner, decode_request.decode(line)))
-
-    serve(answer)
-
-
-def _guarded(runner: Runner, request: Open | Time) -> Answer:
-    try:
-        return runner.answer(request)
-    except EdgeoptError as error:
-        return Failed(error.message)
-    except MemoryError:
-        return Failed("There is not enough memory.")
-    except Exception as error:  # noqa: BLE001 - the process's edge: whatever a runtime raises is a result
-        return Failed(f"{type(error).__name__}: {said_by(error)}")
-
+ANSWERING = Answering(decode_request.decode, lambda: Runner().answer)
 
 if __name__ == "__main__":
-    main()
+    serve(ANSWERING.lines())

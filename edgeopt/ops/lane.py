@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-import msgspec
-
-from edgeopt.bench.host import Child, TrialHost
-from edgeopt.errors import TrialError
-from edgeopt.ops.messages import Answer, Failed, Open, Time, decode_answer
+from edgeopt.bench.host import TrialHost
+from edgeopt.bench.processes.asked import Asked
+from edgeopt.bench.processes.failed import Failed
+from edgeopt.ops.messages import Answer, Open, Time, decode_answer
 
 CHILD_MODULE = "edgeopt.ops.child"
 _MOST_STARTS = 25
@@ -21,42 +20,21 @@ class Lane:
         self.backend = backend
         self.outputs_path = folder / f"{backend}.outputs"
         self._host = host
-        self._child: Child | None = None
-        self._starts = 0
+        self._asked: Asked[Answer] = Asked(host, CHILD_MODULE, decode_answer.decode, _MOST_STARTS)
 
     def open(self, model: Path, feeds: Path, options: dict[str, str | int]) -> None:
         """Begins to load a model and run it once; `answer` waits for it."""
         self.outputs_path.unlink(missing_ok=True)
         put = self._host.put
-        self._send(Open(self.backend, options, put(model), put(feeds), str(self.outputs_path)))
+        self._asked.send(Open(self.backend, options, put(model), put(feeds), str(self.outputs_path)))
 
-    def time(self, slice_ms: float) -> Answer:
+    def time(self, slice_ms: float) -> Answer | Failed:
         """Runs what is open for a slice."""
-        self._send(Time(slice_ms))
-        return self.answer(_SLICE_LIMIT_S)
+        return self._asked.ask(Time(slice_ms), _SLICE_LIMIT_S)
 
-    def answer(self, limit_s: float = _OPEN_LIMIT_S) -> Answer:
+    def answer(self, limit_s: float = _OPEN_LIMIT_S) -> Answer | Failed:
         """What it says; that it crashed or hung is an answer too."""
-        if self._child is None:
-            return Failed("its process ended too often, so nothing more was tried")
-        try:
-            return decode_answer.decode(self._child.receive(limit_s))
-        except TrialError as error:
-            self.close()
-            return Failed(error.message)
-        except msgspec.MsgspecError as error:
-            self.close()
-            return Failed(f"its process answered something that is no answer: {error}")
+        return self._asked.answer(limit_s)
 
     def close(self) -> None:
-        if self._child is not None:
-            self._child.close()
-            self._child = None
-
-    def _send(self, request: Open | Time) -> None:
-        if self._child is None:
-            if self._starts == _MOST_STARTS:
-                return
-            self._starts += 1
-            self._child = self._host.start(CHILD_MODULE)
-        self._child.send(msgspec.json.encode(request))
+        self._asked.close()

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from edgeopt.bench.processes.failed import Failed
+
 
 class Open(msgspec.Struct, frozen=True, tag="open"):
     """Let go of the model before, load this one, run it, and save what it gives."""
@@ -31,10 +33,6 @@ class Timed(msgspec.Struct, frozen=True, tag="timed"):
 class Refused(msgspec.Struct, frozen=True, tag="refused"):
     """The backend does not take the model."""
 
-    message: str
-
-
-class Failed(msgspec.Struct, frozen=True, tag="failed"):
     message: str
 
 

@@ -12,13 +12,14 @@ import msgspec
 
 from edgeopt.backends import backend_named
 from edgeopt.bench.host import LocalHost
+from edgeopt.bench.processes.failed import Failed
 from edgeopt.events import Emit, Progress
 from edgeopt.hw.device import Device
 from edgeopt.ops import arrays
 from edgeopt.ops.case import SIZES, Case, Precision
 from edgeopt.ops.compare import compare
 from edgeopt.ops.lane import Lane
-from edgeopt.ops.messages import Answer, Failed, Opened, Refused, Timed
+from edgeopt.ops.messages import Answer, Opened, Refused, Timed
 from edgeopt.ops.prepare import Prepared, prepare
 from edgeopt.ops.result import Measured, Status
 
@@ -136,7 +137,7 @@ def _result(prepared: Prepared, status: Status, message: str) -> Measured:
     return Measured(status, prepared.operations, prepared.moved_bytes, message)
 
 
-def _sentence(answer: Answer) -> str:
+def _sentence(answer: Answer | Failed) -> str:
     said = answer.message if isinstance(answer, (Failed, Refused)) else "its process answered another question"
     return said[0].upper() + said[1:].rstrip(".") + "."
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.bench.messages import Failed
+from edgeopt.bench.processes.failed import Failed
 from edgeopt.bench.rounds import latency_ms
 from edgeopt.errors import TrialError
 from edgeopt.events import Progress
@@ -162,7 +162,7 @@ class Field:
         Returns the backends that were looked at.
         """
         until = self.search.until(_PLANNING_SHARE)
-        maker = Maker(self.search.folder)
+        maker = Maker(self.search.course.host)
         try:
             job = self._job(PLANNED, planning=self._planning(until))
             for _, made in self._made([maker], [job], until):
@@ -206,7 +206,7 @@ class Field:
         return True
 
     def _make(self, jobs: list[Make]) -> None:
-        second = [Maker(self.search.folder) for _ in range(min(_MAKERS, len(jobs)) - 1)]
+        second = [Maker(self.search.course.host) for _ in range(min(_MAKERS, len(jobs)) - 1)]
         try:
             for job, made in self._made([self.search.maker, *second], jobs, self._deadline()):
                 self._ready(job, made)

@@ -123,7 +123,8 @@ def prepare(settings: Settings, folder: Path, stack: ExitStack, emit: Emit) -> S
     profile, absent = _with_what_is_here(without_planned(asked), settings)
     emit(Progress("reading the model", settings.model.name))
     check_file(settings.model)  # before a process is started that would have to end again
-    maker = Maker(folder)
+    host = LocalHost(folder)
+    maker = Maker(host)
     stack.callback(maker.close)
     generated = folder / "generated"
     facts = inspect(maker, settings.model, generated, _GENERATED_SAMPLES)
@@ -139,9 +140,7 @@ def prepare(settings: Settings, folder: Path, stack: ExitStack, emit: Emit) -> S
     samples_path = shaped.path if shaped else folder / "samples" if given else generated
     if given and not shaped:
         save_samples(samples, samples_path)
-    course = Course(
-        LocalHost(folder), folder, samples_path, split(len(samples), given), settings.goal, reference=[]
-    )
+    course = Course(host, folder, samples_path, split(len(samples), given), settings.goal, reference=[])
     course.labels = _labels(settings, samples)
     contender, candidate = _baseline(course, settings.model, profile.backends.order)
     stack.callback(contender.close)

@@ -3,7 +3,8 @@ import pytest
 
 from edgeopt.bench.contender import Contender, Side, accept, ask, enter, enter_side, load_patience_s, save_outputs
 from edgeopt.bench.host import LocalHost
-from edgeopt.bench.messages import Failed, Load, Loaded, Memory, Saved, Time, Timed
+from edgeopt.bench.messages import Load, Loaded, Memory, Saved, Time, Timed
+from edgeopt.bench.processes.failed import Failed
 from edgeopt.bench.trial import read_outputs
 from edgeopt.bundle.deployment import FILE, Deployment, Run, Source, to_toml
 from edgeopt.errors import TrialError
@@ -92,7 +93,7 @@ def test_the_code_and_the_hint_of_a_trial_are_kept(load_null):
 
 def test_a_slice_that_fails_keeps_its_code_and_hint():
     one = Contender("a", Says(b""), Loaded((), (), 0, 0, Memory()))
-    assert accept(one, Failed("usage", "No.", "Ask otherwise.")) is None
+    assert accept(one, Failed("No.", "Ask otherwise.", "usage")) is None
     assert (one.failure, one.error.code, one.error.hint) == ("failed: No.", "usage", "Ask otherwise.")
 
 

@@ -124,6 +124,7 @@ def test_every_duty_has_its_own_table(edgeopt, null_model, null_data, more, says
     assert "\nMachine: Linux" in out
 
 
+@pytest.mark.processes
 def test_a_side_that_does_not_finish_is_told_and_ends_with_1(edgeopt, null_model, null_data):
     model, other = null_model(latency_ms=1), null_model("other", crash="run")
     code, out, _ = edgeopt("bench", model, "--against", other, "--data", null_data, "--rounds", 6)

@@ -108,6 +108,7 @@ def test_runs_that_get_no_verdict_do_not_pass(edgeopt, null_model, null_data, tm
     assert "could not be judged" in err
 
 
+@pytest.mark.processes
 def test_a_side_that_crashes_passes_nothing(edgeopt, null_model, null_data):
     model, other = null_model(latency_ms=1), null_model("other", crash="run")
     common = ["--data", null_data, "--rounds", 6, "--max-slowdown", "2%"]

@@ -76,6 +76,7 @@ def test_a_program_gets_records_and_the_last_one_is_the_result(edgeopt, null_mod
     assert {type(event) for event in told[:-1]} == {events.Progress, events.Metric, events.Log}
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("arguments", "code", "name"),
     [

@@ -13,6 +13,8 @@ import pytest
 
 from edgeopt import samples
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def edgeopt(edgeopt_here):

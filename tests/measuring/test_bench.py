@@ -83,6 +83,7 @@ def test_a_slower_model_is_seen_as_slower(null_model, data):
     assert 0.2 < comparison.speedup.median < 0.5
 
 
+@pytest.mark.processes
 def test_a_side_that_crashes_is_a_result_beside_the_other(null_model, data):
     sound, crashing = null_model("sound"), null_model("crashing", crash="run")
     found = bench(Request(str(sound), (str(crashing),), settings=data, rounds=6), ignore)
@@ -90,6 +91,7 @@ def test_a_side_that_crashes_is_a_result_beside_the_other(null_model, data):
     assert "SIGSEGV" in found.sides[1].failure
 
 
+@pytest.mark.processes
 def test_a_program_by_the_same_rules(null_model, data, tmp_path):
     (tmp_path / "mine.py").write_text(
         "import os, sys, time, numpy as np\n"
@@ -188,6 +190,7 @@ def wrong(tmp_path, bundle, conv_model, matmul_model, null_model):
     }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("kind", "error", "says"),
     [

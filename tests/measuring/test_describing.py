@@ -57,6 +57,7 @@ def test_no_accelerator_is_opened_to_see_what_a_model_takes(backend, conv_model,
     assert [(tensor.name, tensor.shape[1:]) for tensor in found] == [("x", (3, 16, 16))]
 
 
+@pytest.mark.processes
 def test_a_model_that_loads_slowly_is_given_the_time_that_was_asked_for(null_model, tmp_path):
     slow = Load("null", str(null_model("slow", hang="load")), {}, "")
     with pytest.raises(ModelError, match="no answer within 1 s") as raised:

@@ -13,6 +13,7 @@ HERE = "onnxruntime-cpu"
 RELU = Choice((HERE,), ("Relu",), ("fp32",), quick=True)
 
 SHORT_OF_MEMORY = """
+from edgeopt.bench.processes.serve import serve
 from edgeopt.ops import child
 from edgeopt.errors import MissingError
 
@@ -20,7 +21,7 @@ def refuse(*_, **__):
     raise {error}
 
 child.backend_named = lambda name: type("B", (), {{"load": refuse}})
-child.main()
+serve(child.ANSWERING.lines())
 """
 
 

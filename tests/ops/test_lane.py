@@ -1,9 +1,10 @@
 import pytest
 
 from edgeopt.bench.host import LocalHost
+from edgeopt.bench.processes.failed import Failed
 from edgeopt.ops import lane as ops_lane
 from edgeopt.ops.lane import Lane
-from edgeopt.ops.messages import Failed, Opened, Refused, Timed
+from edgeopt.ops.messages import Opened, Refused, Timed
 
 CHILD = """
 import os, signal, threading
@@ -26,6 +27,11 @@ def answer(line):
 
 serve(answer)
 """
+
+
+@pytest.fixture
+def few_starts(monkeypatch):
+    monkeypatch.setattr(ops_lane, "_MOST_STARTS", 2)
 
 
 @pytest.fixture
@@ -67,8 +73,10 @@ def test_the_next_case_gets_a_new_process(lane, tmp_path, name, said):
     assert lane.time(1.0) != before
 
 
-def test_a_process_that_ends_again_and_again_is_given_up(lane, tmp_path, monkeypatch):
-    monkeypatch.setattr(ops_lane, "_MOST_STARTS", 2)
+@pytest.mark.usefixtures("few_starts")
+def test_a_process_that_ends_again_and_again_is_given_up(lane, tmp_path):
     for _ in range(2):
         assert "SIGSEGV" in opened(lane, "crashes", tmp_path).message
-    assert opened(lane, "good", tmp_path) == Failed("its process ended too often, so nothing more was tried")
+    assert opened(lane, "good", tmp_path) == Failed(
+        "ended too often, so nothing more was tried", ending="too-often"
+    )

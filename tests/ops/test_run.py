@@ -58,6 +58,7 @@ def test_what_a_runtime_does_not_know_is_not_supported(found):
 CRASHES_AT_PAD = """
 import os, signal, sys
 from pathlib import Path
+from edgeopt.bench.processes.serve import serve
 from edgeopt.ops import child
 
 open_as_it_is = child.Runner._open
@@ -68,7 +69,7 @@ def crash(runner, request):
     return open_as_it_is(runner, request)
 
 child.Runner._open = crash
-child.main()
+serve(child.ANSWERING.lines())
 """
 
 

@@ -62,6 +62,7 @@ def trials(monkeypatch):
     return pids
 
 
+@pytest.mark.processes
 def test_measured_anew_it_is_about_this_device(chain, tmp_path, trials):
     found = replay(Order(chain.bundle, chain.model, tmp_path / "m.edgeopt", chain.data, measure=True))
     evidence = read_bundle(tmp_path / "m.edgeopt").deployment.evidence

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from edgeopt.bench.host import LocalHost
 from edgeopt.bundle.manifest import FILE, file_digest
 from edgeopt.bundle.read import read_bundle
 from edgeopt.cache.user import listing
@@ -97,7 +98,7 @@ def memory(cache, conv_model, conv_data, tmp_path):
 
 
 def test_a_variant_is_kept_as_soon_as_it_is_made_and_is_not_made_again(memory, job, tmp_path):
-    maker = Maker(tmp_path)
+    maker = Maker(LocalHost(tmp_path))
     try:
         found = make_all([maker], [job("first"), job("first", "no such")], time.monotonic() + 60, memory())
         (one, made) = next(found)

@@ -7,6 +7,8 @@ import struct
 
 import msgspec
 
+from edgeopt.bench.processes.failed import Failed
+
 PREFIX = struct.Struct("<IIQ")
 MOST_HEADER_BYTES = 1 << 20
 
@@ -69,10 +71,6 @@ class Golden(msgspec.Struct, frozen=True, tag=True):
     latency_ms: float
     resident_bytes: int
     samples: int = 1
-
-
-class Failed(msgspec.Struct, frozen=True, tag=True):
-    reason: str
 
 
 ToWorker = Load | Infer | TryGolden

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt.bench.processes.failed import Failed
 from edgeopt.errors import EdgeoptError, signal_name
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.workers.channel import Body, Channel, ChannelClosedError, Received
-from edgeopt_agent.workers.frames import Answered, Failed, Golden, Infer, Load, Loaded, TryGolden
+from edgeopt_agent.workers.frames import Answered, Golden, Infer, Load, Loaded, TryGolden
 from edgeopt_agent.workers.launch import Launched, launch
 
 # One that runs and one that is there already when it is done.
@@ -94,7 +95,7 @@ class Worker:
         load = Load(str(folder), self.release_id, limits.max_body_bytes, limits.max_tensor_elements)
         received = await self._asked(self._channel.ask(load), limits.probe_timeout_s, "while loading")
         if isinstance(received.message, Failed):
-            raise WorkerError(received.message.reason)
+            raise WorkerError(received.message.message)
         assert isinstance(received.message, Loaded)  # noqa: S101 - what the question is answered with
         self.name = received.message.name
         self.backend = received.message.backend
@@ -116,7 +117,7 @@ class Worker:
         future = self._channel.ask(TryGolden(timeout_s, quick))
         received = await self._asked(future, timeout_s, "while answering its golden samples")
         if isinstance(received.message, Failed):
-            raise WorkerError(received.message.reason)
+            raise WorkerError(received.message.message)
         assert isinstance(received.message, Golden)  # noqa: S101 - what the question is answered with
         return received.message
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from edgeopt.backends.base import TensorInfo
 from edgeopt.bench.memory import resident_bytes
+from edgeopt.bench.processes.failed import Failed, failure_of
 from edgeopt.bundle.read import Bundle
 from edgeopt.errors import DataError, EdgeoptError
 from edgeopt.runtime.golden import answer_golden
@@ -24,7 +25,6 @@ from edgeopt_agent.v2.request import read_request
 from edgeopt_agent.workers.child_io import Frame
 from edgeopt_agent.workers.frames import (
     Answered,
-    Failed,
     FromWorker,
     Golden,
     Infer,
@@ -47,7 +47,7 @@ def load_served(wanted: Load) -> "tuple[Served | None, FromWorker]":
     try:
         session = load(Path(wanted.folder))
     except EdgeoptError as error:
-        return None, Failed(error.message)
+        return None, failure_of(error)
     deployment = session.deployment
     if deployment is None:
         return None, Failed(f"'{wanted.folder}' is not a bundle.")
@@ -76,18 +76,18 @@ class Served:
             assert isinstance(message, TryGolden)  # noqa: S101 - it is loaded once
             return self._golden(message), b"", []
         except EdgeoptError as error:
-            return self._failed(message, error.message, of_request=isinstance(error, DataError))
+            return self._failed(message, failure_of(error), of_request=isinstance(error, DataError))
         except Exception as error:  # noqa: BLE001 - the process's edge: one bad request must not end it
             traceback.print_exc(file=sys.stderr)
-            sentence = f"The model could not be run: {type(error).__name__}: {error}."
-            return self._failed(message, sentence, of_request=False)
+            said = failure_of(error).message.rstrip(".")
+            return self._failed(message, Failed(f"The model could not be run: {said}."), of_request=False)
 
     @staticmethod
-    def _failed(message: ToWorker, sentence: str, of_request: bool) -> Reply:
+    def _failed(message: ToWorker, failed: Failed, of_request: bool) -> Reply:
         if not isinstance(message, Infer):
-            return Failed(sentence), b"", []
+            return failed, b"", []
         status = 400 if of_request else 500
-        return Answered(status, 0.0, fault=not of_request), write_error(sentence), []
+        return Answered(status, 0.0, fault=not of_request), write_error(failed.message), []
 
     def _infer(self, message: Infer, text: memoryview, data: memoryview) -> Reply:
         try:

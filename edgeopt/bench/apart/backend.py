@@ -5,12 +5,12 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
-
 from edgeopt.backends.base import Array, Backend, Feeds, Options, Placement, TensorInfo
 from edgeopt.bench.apart import values
-from edgeopt.bench.apart.messages import Close, Done, Failed, Load, Loaded, Request, Run, decode_answer
-from edgeopt.bench.host import Child, LocalHost
+from edgeopt.bench.apart.messages import Answer, Close, Done, Load, Loaded, Request, Run, decode_answer
+from edgeopt.bench.host import LocalHost
+from edgeopt.bench.processes.asked import Asked
+from edgeopt.bench.processes.failed import FAILED, NO_MEMORY, Failed
 from edgeopt.errors import EdgeoptError, ModelError, TrialError, UsageError
 
 CHILD_MODULE = "edgeopt.bench.apart.child"
@@ -72,30 +72,22 @@ class Process:
 
     def __init__(self, title: str, folder: str) -> None:
         self._title = title
-        self._host = LocalHost(Path(folder))
-        self._child: Child | None = None
+        self._asked: Asked[Answer] = Asked(LocalHost(Path(folder)), CHILD_MODULE, decode_answer.decode)
 
     def ask(self, request: Request, when: str, limit_s: float = LIMIT_S) -> Loaded | Done:
         """Raises what the child raised; a ModelError where it crashed or hung."""
-        if self._child is None:
-            self._child = self._host.start(CHILD_MODULE)
-        try:
-            self._child.send(msgspec.json.encode(request))
-            answer = decode_answer.decode(self._child.receive(limit_s))
-        except (TrialError, msgspec.MsgspecError) as error:
-            self.end()
-            said = error.message if isinstance(error, TrialError) else f"answered what is no answer: {error}"
-            raise ModelError(f"{self._title} {said.rstrip('.')}, {when}.") from None
-        if isinstance(answer, Failed):
-            if answer.code == ModelError.code:
-                raise ModelError(answer.message, answer.hint)
-            raise TrialError(answer.message, answer.hint, answer.code)
-        return answer
+        answer = self._asked.ask(request, limit_s)
+        if not isinstance(answer, Failed):
+            return answer
+        if answer.ending:
+            raise ModelError(f"{self._title} {answer.message.rstrip('.')}, {when}.", answer.hint)
+        # What a runtime raises of its own speaks of the model.
+        if answer.code in {ModelError.code, FAILED, NO_MEMORY}:
+            raise ModelError(answer.message, answer.hint)
+        raise TrialError(answer.message, answer.hint, answer.code)
 
     def end(self) -> None:
-        if self._child is not None:
-            self._child.close()
-            self._child = None
+        self._asked.close()
 
 
 class ApartSession:

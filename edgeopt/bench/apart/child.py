@@ -2,14 +2,12 @@
 
 from pathlib import Path
 
-import msgspec
-
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Session
 from edgeopt.bench.apart import values
-from edgeopt.bench.apart.messages import Answer, Close, Done, Failed, Load, Loaded, Run, decode_request
-from edgeopt.bench.processes.serve import serve
-from edgeopt.errors import EdgeoptError, said_by
+from edgeopt.bench.apart.messages import Answer, Close, Done, Load, Loaded, Run, decode_request
+from edgeopt.bench.processes.failed import Failed
+from edgeopt.bench.processes.serve import Answering, serve
 
 
 class Holder:
@@ -36,22 +34,7 @@ class Holder:
         return Loaded(self._session.inputs, self._session.outputs)
 
 
-def main() -> None:
-    """Answers requests until the parent ends."""
-    holder = Holder()
-    serve(lambda line: msgspec.json.encode(_guarded(holder, line)))
-
-
-def _guarded(holder: Holder, line: bytes) -> Answer:
-    try:
-        return holder.answer(decode_request.decode(line))
-    except EdgeoptError as error:
-        return Failed(error.message, error.hint, error.code)
-    except MemoryError:
-        return Failed("There is not enough memory.")
-    except Exception as error:  # noqa: BLE001 - the process's edge: whatever a runtime raises is a result
-        return Failed(f"{type(error).__name__}: {said_by(error)}")
-
+ANSWERING = Answering(decode_request.decode, lambda: Holder().answer)
 
 if __name__ == "__main__":
-    main()
+    serve(ANSWERING.lines())

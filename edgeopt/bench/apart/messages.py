@@ -3,6 +3,7 @@
 import msgspec
 
 from edgeopt.backends.base import TensorInfo
+from edgeopt.bench.processes.failed import Failed
 
 OptionValue = str | int | float | bool | dict[str, list[int]]
 
@@ -35,13 +36,6 @@ class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
 
 class Done(msgspec.Struct, frozen=True, tag="done"):
     """It ran, or it is closed."""
-
-
-class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    message: str
-    hint: str = ""
-    code: str = "bad-model"
-    """The kind of error, as `errors` names it; what a runtime raises of its own speaks of the model."""
 
 
 Request = Load | Run | Close

@@ -6,11 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
-from edgeopt.bench.peaks.tasks import Answer, Dispatch, Failed, Layers, Ran, Run, Stream, Task, decode_run
-from edgeopt.bench.processes.serve import serve
-from edgeopt.errors import EdgeoptError, said_by
+from edgeopt.bench.peaks.tasks import Dispatch, Layers, Ran, Run, Stream, Task, decode_run
+from edgeopt.bench.processes.serve import Answering, serve
 
 Rates = Callable[[float], tuple[float, ...]]
 """Runs for so many milliseconds."""
@@ -65,28 +62,19 @@ def _open_model(task: Layers | Dispatch) -> Rates:
     return rates
 
 
-def main() -> None:
-    """Answers requests until the parent ends."""
-    opened: dict[Task, Rates] = {}
+class Runner:
+    """What was opened stays open."""
 
-    def answer(line: bytes) -> bytes:
-        return msgspec.json.encode(_guarded(decode_run(line), opened))
+    def __init__(self) -> None:
+        self._opened: dict[Task, Rates] = {}
 
-    serve(answer)
+    def answer(self, request: Run) -> Ran:
+        if request.task not in self._opened:
+            self._opened[request.task] = open_task(request.task)
+        return Ran(self._opened[request.task](request.slice_ms))
 
 
-def _guarded(request: Run, opened: dict[Task, Rates]) -> Answer:
-    try:
-        if request.task not in opened:
-            opened[request.task] = open_task(request.task)
-        return Ran(opened[request.task](request.slice_ms))
-    except EdgeoptError as error:
-        return Failed(error.message)
-    except MemoryError:
-        return Failed("there is not enough memory")
-    except Exception as error:  # noqa: BLE001 - the process's edge: whatever a runtime raises is a result
-        return Failed(f"{type(error).__name__}: {said_by(error)}")
-
+ANSWERING = Answering(decode_run, lambda: Runner().answer)
 
 if __name__ == "__main__":
-    main()
+    serve(ANSWERING.lines())

@@ -4,6 +4,8 @@ from typing import Literal, get_args
 
 import msgspec
 
+from edgeopt.bench.processes.failed import Failed
+
 Precision = Literal["fp32", "fp16", "bf16", "int8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 Operator = Literal["MatMul", "Conv 1x1", "Conv 3x3"]
@@ -62,10 +64,6 @@ class Ran(msgspec.Struct, frozen=True, tag="ran"):
     """By run: operations a second, bytes a second, or runs a second of what computes nothing."""
 
     rates: tuple[float, ...]
-
-
-class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    message: str
 
 
 Answer = Ran | Failed

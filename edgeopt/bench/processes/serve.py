@@ -4,12 +4,41 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import msgspec
 
 from edgeopt.bench.processes import lifeline
+from edgeopt.bench.processes.failed import failure_of
 from edgeopt.bench.processes.lean import leave_out_the_converter
 
+Request = TypeVar("Request")
+Lines = Callable[[bytes], bytes]
 
-def serve(answer: Callable[[bytes], bytes]) -> None:
+
+@dataclass(frozen=True, slots=True)
+class Answering(Generic[Request]):
+    """What a module answers that is started as a process. Each has one, named `ANSWERING`."""
+
+    decode: Callable[[bytes], Request]
+    begin: Callable[[], Callable[[Request], object]]
+    """Gives what answers, as a process has it that was asked nothing yet."""
+
+    def lines(self) -> Lines:
+        """A line for each line; whatever is raised is an answer too."""
+        answer = self.begin()
+
+        def line_for(line: bytes) -> bytes:
+            try:
+                return msgspec.json.encode(answer(self.decode(line)))
+            except Exception as error:  # noqa: BLE001 - the process's edge: whatever a library raises is a result
+                return msgspec.json.encode(failure_of(error))
+
+        return line_for
+
+
+def serve(answer: Lines) -> None:
     """Answers requests until the parent ends; whatever else is printed goes to stderr's file."""
     if len(sys.argv) > 1:
         lifeline.end_group_with(int(sys.argv[1]))

@@ -4,28 +4,22 @@ What `analyzing.op_times` does for one model costs a process and a copy of the m
 """
 
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import msgspec
-
-from edgeopt.analyzing.op_times import CHILD_MODULE
-from edgeopt.analyzing.op_times_child import Answer, OptionValue, Wanted
+from edgeopt.analyzing.op_times import asked, timed
+from edgeopt.analyzing.op_times_child import OptionValue, Wanted
 from edgeopt.analyzing.op_times_rows import rows_of
 from edgeopt.analyzing.op_times_source import Source, prepared
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Feeds
-from edgeopt.bench.host import Child, LocalHost
 from edgeopt.data import Samples, save_samples
-from edgeopt.errors import TrialError
 from edgeopt.graph.analysis import Analysis, OpTimeRow
 from edgeopt.graph.analysis.given import Given
 from edgeopt.workspace import WORK, workspace
-
-_ANSWER_LIMIT_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +61,10 @@ class Clock:
         self._options = {name: value for name, value in options.items() if name in known}
         self._feeds, self._runs, self._limit_s = feeds, runs, limit_s
         self._stack = ExitStack()
-        self._child: Child | None = None
 
     def __enter__(self) -> Self:
         self._folder = self._stack.enter_context(workspace(WORK))
-        self._stack.callback(self._end)
+        self._process = self._stack.enter_context(closing(asked(self._folder)))
         arrays = {name: array[None] for name, array in self._feeds.items()}
         ranks = {name: array.ndim for name, array in self._feeds.items()}
         save_samples(Samples(arrays, ranks), self._folder / "samples")
@@ -93,24 +86,9 @@ class Clock:
             self._runs,
             self._limit_s,
         )
-        try:
-            if self._child is None:
-                self._child = LocalHost(self._folder).start(CHILD_MODULE)
-            self._child.send(msgspec.json.encode(wanted))
-            answer = msgspec.json.decode(self._child.receive(_ANSWER_LIMIT_S), type=Answer)
-        except TrialError as error:
-            self._end()
-            return Lap(reason=f"its process {error.message}")
-        except msgspec.MsgspecError as error:
-            self._end()
-            return Lap(reason=f"its process answered something that is no answer: {error}")
+        answer = timed(self._process, wanted)
         if answer.kernels is None:
             return Lap(reason=answer.reason)
         outputs = frozenset(tensor.name for tensor in analysis.outputs)
         rows = rows_of(answer.kernels.kernels, source, analysis.nodes, outputs)
         return Lap(rows, sum(row.time_ms for row in rows), answer.kernels.plain_ms, answer.reason)
-
-    def _end(self) -> None:
-        if self._child is not None:
-            self._child.close()
-            self._child = None

@@ -9,30 +9,12 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.bench.messages import Failed
-from edgeopt.bench.processes.serve import serve
+from edgeopt.bench.processes.serve import Answering, serve
 from edgeopt.data import Samples, check_samples, from_feeds, open_samples, save_samples
-from edgeopt.errors import EdgeoptError, said_by
 from edgeopt.search.making.kitchen import Kitchen
 from edgeopt.search.making.messages import Answer, Inspect, Inspected, Made, Make, Request, decode_request
 from edgeopt.search.making.plans import Plans
 from edgeopt.search.making.recipes import recipe_named
-
-
-def main() -> None:
-    """Answers requests until the parent ends."""
-    serve(lambda line: msgspec.json.encode(_guarded(line)))
-
-
-def _guarded(line: bytes) -> Answer:
-    try:
-        return answer(decode_request(line))
-    except EdgeoptError as error:
-        return Failed(error.code, error.message, error.hint)
-    except ModuleNotFoundError as error:
-        return Failed("missing-extra", f"the Python package '{error.name}' is not installed")
-    except Exception as error:  # noqa: BLE001 - the process's edge: whatever a library raises is a result
-        return Failed("failed", f"{type(error).__name__}: {said_by(error)}")
 
 
 def answer(request: Request) -> Answer:
@@ -85,5 +67,7 @@ def _calibration(samples: Samples, count: int) -> Samples | None:
     return samples[range(count)] if count else None
 
 
+ANSWERING = Answering(decode_request, lambda: answer)
+
 if __name__ == "__main__":
-    main()
+    serve(ANSWERING.lines())

@@ -3,7 +3,7 @@
 import msgspec
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.bench.messages import Failed
+from edgeopt.bench.processes.failed import Failed
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.search.making.plans import Planning, Plans

@@ -4,57 +4,44 @@ import select
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-import msgspec
-
 from edgeopt.backends.base import TensorInfo
-from edgeopt.bench.host import LocalChild
-from edgeopt.bench.messages import Failed
+from edgeopt.bench.host import TrialHost
+from edgeopt.bench.processes.asked import Asked
+from edgeopt.bench.processes.failed import FAILED, NO_MEMORY, Failed
 from edgeopt.errors import EdgeoptError, MissingExtraError, ModelError, TrialError
 from edgeopt.search.making.messages import Inspect, Inspected, Made, Make, decode_answer
 
 MAKER_MODULE = "edgeopt.search.making.maker"
 _ANSWER_READY_S = 5.0
 _LOOK_EVERY_S = 0.2
-_LATE = Failed("late", "not ready within the time limit; a longer --time-limit allows it")
-_STOPPED = Failed("stopped", "not ready when the search was stopped")
+_LATE = Failed("not ready within the time limit; a longer --time-limit allows it", code="late")
+_STOPPED = Failed("not ready when the search was stopped", code="stopped")
 
 
-@dataclass(slots=True)
 class Maker:
-    """A child process that makes one variant at a time."""
+    """A child process that makes one variant at a time; it starts at once, because it imports for a second."""
 
-    log_folder: Path
-    child: LocalChild = field(init=False)
-    busy: Make | None = None
-    begin: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.child = LocalChild(MAKER_MODULE, self.log_folder)
-
-    def fileno(self) -> int:
-        return self.child.fileno()
+    def __init__(self, host: TrialHost) -> None:
+        self.busy: Make | None = None
+        self.process: Asked[Inspected | Made] = Asked(host, MAKER_MODULE, decode_answer)
+        self.process.begin()
 
     def start(self, request: Make) -> None:
-        self.busy, self.begin = request, time.monotonic()
-        self.child.send(msgspec.json.encode(request))
+        self.busy = request
+        self.process.send(request)
 
     def finish(self) -> Made | Failed:
         """The answer that is ready; after a crash, the reason, with a fresh child for what comes next."""
-        try:
-            answer = decode_answer(self.child.receive(_ANSWER_READY_S))
-        except TrialError as error:
-            self.child = LocalChild(MAKER_MODULE, self.log_folder)
-            answer = Failed("crashed", error.message)
+        answer = self.process.answer(_ANSWER_READY_S)
         self.busy = None
-        assert isinstance(answer, (Made, Failed))  # noqa: S101 - a maker answers Make with these
+        assert not isinstance(answer, Inspected)  # noqa: S101 - a maker answers Make with the others
         return answer
 
     def close(self) -> None:
-        self.child.close()
+        self.process.close()
 
 
 def inspect(
@@ -66,15 +53,9 @@ def inspect(
     narrowed: tuple[TensorInfo, ...] = (),
 ) -> Inspected:
     """What the model is; raises what is wrong with it."""
-    maker.child.send(msgspec.json.encode(Inspect(str(model), str(samples), count, narrowed)))
-    try:
-        answer = decode_answer(maker.child.receive(timeout_s))
-    except TrialError as error:
-        raise ModelError(
-            f"Reading '{model.name}' {error.message}.", "The file may be damaged; export it again."
-        ) from None
+    answer = maker.process.ask(Inspect(str(model), str(samples), count, narrowed), timeout_s)
     if isinstance(answer, Failed):
-        raise _as_error(answer)
+        raise _as_error(answer, model)
     assert isinstance(answer, Inspected)  # noqa: S101 - a maker answers Inspect with this
     return answer
 
@@ -121,7 +102,7 @@ def make_all(
         left = _LOOK_EVERY_S
         while not ready and left > 0:
             left = 0.0 if is_stopped() else max(0.0, deadline - time.monotonic())
-            ready = select.select(busy, [], [], min(left, _LOOK_EVERY_S))[0]
+            ready = _ready(busy, min(left, _LOOK_EVERY_S))
         for maker in ready:
             job = maker.busy
             assert job is not None  # noqa: S101 - it was busy
@@ -134,6 +115,19 @@ def make_all(
             return
 
 
+def _ready(busy: list[Maker], timeout_s: float) -> list[Maker]:
+    """Those that have answered or ended, as soon as there are any."""
+    over = [maker for maker in busy if maker.process.ready(0.0)]
+    if not over:
+        # Not `select.select`, which knows no file number above 1023.
+        poll = select.poll()
+        for maker in busy:
+            if maker.process.child is not None:
+                poll.register(maker.process.child.fileno(), select.POLLIN)
+        poll.poll(1e3 * timeout_s)
+    return over or [maker for maker in busy if maker.process.ready(0.0)]
+
+
 def _give_up(busy: list[Maker], waiting: list[Make], why: Failed) -> Iterator[tuple[Make, Failed]]:
     for maker in busy:
         job, maker.busy = maker.busy, None
@@ -144,9 +138,13 @@ def _give_up(busy: list[Maker], waiting: list[Make], why: Failed) -> Iterator[tu
         yield job, why
 
 
-def _as_error(failed: Failed) -> EdgeoptError:
-    if failed.code == "missing-extra":
+def _as_error(failed: Failed, model: Path) -> EdgeoptError:
+    if failed.ending == "not-started":
+        return TrialError(f"The process that reads models {failed.message}.", failed.hint, failed.code)
+    if failed.ending:
+        return ModelError(f"Reading '{model.name}' {failed.message}.", "The file may be damaged; export it again.")
+    if failed.code == MissingExtraError.code:
         return MissingExtraError("optimize", "Reading and rewriting models")
-    if failed.code in {"bad-model", "failed"}:
+    if failed.code in {ModelError.code, FAILED, NO_MEMORY}:
         return ModelError(failed.message, failed.hint)
     return EdgeoptError(failed.message, failed.hint)

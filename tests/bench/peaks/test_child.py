@@ -2,7 +2,8 @@ import msgspec
 import pytest
 
 from edgeopt.bench.peaks.lane import CHILD_MODULE
-from edgeopt.bench.peaks.tasks import Dispatch, Failed, Layers, Ran, Run, Stream, decode_answer
+from edgeopt.bench.peaks.tasks import Dispatch, Layers, Ran, Run, Stream, decode_answer
+from edgeopt.bench.processes.failed import NO_MEMORY, Failed
 
 
 @pytest.fixture
@@ -41,5 +42,5 @@ def test_what_cannot_be_done_is_said_and_the_next_task_goes_on(ask):
     unknown = ask(Dispatch("no-such-backend"))
     assert isinstance(unknown, Failed)
     assert "no-such-backend" in unknown.message
-    assert ask(Stream("memory", 1, "read", 1 << 60)) == Failed("there is not enough memory")
+    assert ask(Stream("memory", 1, "read", 1 << 60)) == Failed("There is not enough memory.", code=NO_MEMORY)
     assert isinstance(ask(Dispatch("onnxruntime-cpu")), Ran)

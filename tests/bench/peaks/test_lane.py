@@ -10,7 +10,8 @@ from edgeopt.bench.peaks.tasks import Dispatch
 CHILD = """
 import os, signal, time
 import msgspec
-from edgeopt.bench.peaks.tasks import Failed, Ran, decode_run
+from edgeopt.bench.peaks.tasks import Ran, decode_run
+from edgeopt.bench.processes.failed import Failed
 from edgeopt.bench.processes.serve import serve
 
 def answer(line):
@@ -73,9 +74,9 @@ def test_the_others_go_on_in_a_new_process(lane, bad, reason):
 
 
 def test_a_process_that_fails_again_and_again_is_given_up(lane, monkeypatch):
-    one = lane("a", "b", "c", "d")
     monkeypatch.setattr(peaks_lane, "CHILD_MODULE", "no_such_module")
+    one = lane("a", "b", "c", "d")
     for name in "abcd":
         turn(one, name)
     assert one.tasks == []
-    assert one.failures[Dispatch("d")] == "its process failed too often"
+    assert one.failures[Dispatch("d")] == "ended too often, so nothing more was tried"

@@ -67,7 +67,7 @@ def test_what_failed_is_absent_with_the_reason_and_the_rest_is_there(measure):
     assert [p.level for p in measured.peaks.memory] == ["L1"]
     assert measured.unavailable == {
         "peaks.memory.L3": "planned so",
-        "peaks.memory.memory": "there is not enough memory",
+        "peaks.memory.memory": "There is not enough memory.",
     }
 
 

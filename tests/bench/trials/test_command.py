@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 from edgeopt.bench.contender import ask
-from edgeopt.bench.messages import Describe, Described, Failed, Load, Loaded, Outputs, Time, Timed, Watch
+from edgeopt.bench.messages import Describe, Described, Load, Loaded, Outputs, Time, Timed, Watch
+from edgeopt.bench.processes.failed import Failed
 
 PROGRAM = """
 import os, sys, time

@@ -14,7 +14,8 @@ import pytest
 
 from edgeopt import events
 from edgeopt.bench.contender import ask
-from edgeopt.bench.messages import Describe, Described, Failed, Load, Loaded, Outputs, Saved, Time, Timed
+from edgeopt.bench.messages import Describe, Described, Load, Loaded, Outputs, Saved, Time, Timed
+from edgeopt.bench.processes.failed import Failed
 from edgeopt.bench.trial import read_outputs
 from edgeopt.data import load_data, open_samples, save_samples
 from edgeopt.fleet.client import Agent

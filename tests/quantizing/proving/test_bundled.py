@@ -88,6 +88,7 @@ def test_nothing_but_a_bundle_is_replaced(stack_model, stack_data, tmp_path):
         ask(stack_model, tmp_path / "mine.bin", stack_data)
 
 
+@pytest.mark.processes
 def test_an_agent_serves_it(made, tmp_path):
     quiet = ["--soak-seconds", "0", "--soak-requests", "0", "--log-level", "error", "--json"]
     command = [sys.executable, "-m", "edgeopt_agent.main", "run", "--port", "0", "--data-dir", str(tmp_path)]

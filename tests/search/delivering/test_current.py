@@ -69,7 +69,7 @@ def test_what_cannot_run_or_is_of_another_model_is_refused(conv_bundle, tmp_path
     profile = tmp_path / "today.toml"
     profile.write_text("")
     host, samples = LocalHost(tmp_path), tmp_path / "samples"
-    with closing(Maker(tmp_path)) as maker:
+    with closing(Maker(LocalHost(tmp_path))) as maker:
         facts = inspect(maker, model, samples, 1)
         for given, said in (
             (conv_bundle, r"'conv\.edgeopt' takes x, and the model takes z"),

@@ -5,6 +5,7 @@ import numpy as np
 import onnx
 import pytest
 
+from edgeopt.bench.host import LocalHost
 from edgeopt.bundle.read import read_bundle
 from edgeopt.data import Samples, save_samples
 from edgeopt.hw.probe import probe
@@ -74,7 +75,7 @@ def planned(folder, model, samples, floor_db, limit_s=20.0):
         settings=QuantSettings(),
         planning=planning,
     )
-    with closing(Maker(folder)) as maker:
+    with closing(Maker(LocalHost(folder))) as maker:
         return next(make_all([maker], [job], time.monotonic() + 60))[1]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from edgeopt.bench.host import LocalHost
 from edgeopt.data import Samples, load_data, open_samples, save_samples
 from edgeopt.errors import ModelError
 from edgeopt.quant.settings import QuantSettings
@@ -19,7 +20,7 @@ def makers(tmp_path):
     with ExitStack() as stack:
 
         def start(count):
-            found = [Maker(tmp_path) for _ in range(count)]
+            found = [Maker(LocalHost(tmp_path)) for _ in range(count)]
             for maker in found:
                 stack.callback(maker.close)
             return found
@@ -95,18 +96,20 @@ def test_one_that_fails_says_why_and_the_others_go_on(makers, job, changes, says
     assert says in reason
 
 
+@pytest.mark.processes
 def test_a_maker_that_dies_is_a_stated_failure_and_the_others_go_on(makers, job):
     (maker,) = makers(1)
-    os.kill(maker.child.pid, signal.SIGKILL)
+    os.kill(maker.process.child.pid, signal.SIGKILL)
     found = answers(make_all([maker], [job("int8"), job("int8-dynamic")], soon()))
     assert found["int8"].startswith("was killed by the system, perhaps for memory")
     assert isinstance(found["int8-dynamic"], Made)
 
 
+@pytest.mark.processes
 def test_what_is_not_ready_by_the_deadline_is_given_up(makers, job):
     """A maker that is stopped never answers; nobody waits for it, and nothing is begun after the deadline."""
     (maker,) = makers(1)
-    os.kill(maker.child.pid, signal.SIGSTOP)
+    os.kill(maker.process.child.pid, signal.SIGSTOP)
     deadline = time.monotonic() + 0.3
     found = answers(make_all([maker], [job("int8"), job("int8-dynamic")], deadline))
     assert len(found) == 2
@@ -115,9 +118,10 @@ def test_what_is_not_ready_by_the_deadline_is_given_up(makers, job):
     assert "--time-limit" in again["cleaned"]
 
 
+@pytest.mark.processes
 def test_what_is_not_ready_when_it_is_told_to_stop_is_given_up(makers, job):
     (maker,) = makers(1)
-    os.kill(maker.child.pid, signal.SIGSTOP)
+    os.kill(maker.process.child.pid, signal.SIGSTOP)
     stop = threading.Event()
     threading.Timer(0.1, stop.set).start()
     for _ in range(2):  # while one is made, and before any is
@@ -143,8 +147,9 @@ def test_data_are_checked_against_what_was_inspected(makers, conv_model, conv_da
     assert len(load_data(conv_data, facts.inputs)) == 32
 
 
+@pytest.mark.processes
 def test_a_model_that_kills_its_reader_is_refused(makers, conv_model, tmp_path):
     (maker,) = makers(1)
-    os.kill(maker.child.pid, signal.SIGKILL)
+    os.kill(maker.process.child.pid, signal.SIGKILL)
     with pytest.raises(ModelError, match=r"Reading 'conv\.onnx' was killed by the system"):
         inspect(maker, conv_model, tmp_path / "generated", 1)

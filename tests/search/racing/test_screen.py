@@ -40,6 +40,7 @@ def test_the_weakest_level_of_input_decides(tmp_path, null_model, error, status)
     assert ("on the 3 samples at 0.0" in entry.reason) is (status != "lost")
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("faults", "says"),
     [
@@ -59,6 +60,7 @@ def test_a_candidate_that_fails_is_out_with_its_reason(track, faults, says):
     assert entry.contender is None
 
 
+@pytest.mark.processes
 def test_a_candidate_that_hangs_is_killed(track):
     entry = track.enter("hanging", timeout_s=2.0, hang="run")
     assert entry.status == "failed"

@@ -1,0 +1,48 @@
+"""What is asked of processes, answered in this one: for tests of what is asked, not of the processes.
+
+A search starts twenty processes, which import for longer than they work. Here the same modules answer the same
+lines, but whoever crashes or hangs would take the test along. `tests/bench/processes/test_asked.py` holds both to
+the same answers.
+"""
+
+import importlib
+import os
+from collections import deque
+
+from edgeopt.bench.host import TRIAL_MODULE, LocalHost
+
+
+class NearChild:
+    """Answers while it is sent to, so several that are asked at once take turns."""
+
+    def __init__(self, module):
+        self._answer = importlib.import_module(module).ANSWERING.lines()
+        self._answers = deque()
+        # One byte for each answer that waits: what is waited for with `poll` is a file.
+        self._read, self._write = os.pipe()
+
+    def send(self, line):
+        if self._answer is not None:
+            self._answers.append(self._answer(line))
+            os.write(self._write, b".")
+
+    def receive(self, _timeout_s):
+        os.read(self._read, 1)
+        return self._answers.popleft()
+
+    def ready(self, _timeout_s):
+        return bool(self._answers)
+
+    def fileno(self):
+        return self._read
+
+    def close(self):
+        if self._answer is not None:
+            self._answer = None
+            os.close(self._read)
+            os.close(self._write)
+
+
+class NearHost(LocalHost):
+    def start(self, module=TRIAL_MODULE):
+        return NearChild(module)
