@@ -55,13 +55,22 @@ class Standing(msgspec.Struct, frozen=True, tag_field="event", tag="standing"):
     speedup_low: float | None = None
     speedup_high: float | None = None
     accuracy_db: float | None = None
+    of_best: float | None = None
+    """Its speed as a share of that of the best, where it is out for that."""
     schema: int = SCHEMA
 
 
 class Log(msgspec.Struct, frozen=True, tag_field="event", tag="log"):
+    """A sentence; where programs act on it, what it is about stands beside it."""
+
     level: Literal["info", "warning"]
     message: str
     schema: int = SCHEMA
+    kind: Literal["", "no-metric", "agent-away"] = ""
+    subject: str = ""
+    """The metric that is not told."""
+    reason: str = ""
+    """Why, without a full stop."""
 
 
 class Result(msgspec.Struct, frozen=True, tag_field="event", tag="result"):

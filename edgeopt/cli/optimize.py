@@ -243,7 +243,6 @@ def optimize(
     )
 
 
-_SHARE = " of the speed of "
 _ON_THE_FRONT = "*"
 
 
@@ -334,7 +333,7 @@ def _speed(report: "CandidateReport", chosen: bool, top: float) -> str:
     """The winner against the baseline; the others against the best, by way of those that they ran with."""
     if chosen:
         return str(report.speedup) if report.speedup else ""
-    return f"{report.pace / top:.2f} of the best" if _SHARE in report.reason and report.pace and top else ""
+    return f"{report.pace / top:.2f} of the best" if report.of_best is not None and report.pace and top else ""
 
 
 def _verdict(report: "CandidateReport", outcome: "Outcome") -> str:
@@ -347,5 +346,5 @@ def _verdict(report: "CandidateReport", outcome: "Outcome") -> str:
         low = f", perhaps {report.accuracy_low_db:.1f} dB on others" if report.accuracy_low_db is not None else ""
         return f"below the floor{low}"
     if report.status == "failed":
-        return report.reason.split(": ", 1)[-1][:160]
-    return "slower" if _SHARE in report.reason else report.reason
+        return report.reason[:160]
+    return "slower" if report.of_best is not None else report.reason

@@ -104,7 +104,8 @@ def _patiently(call: Callable[[], Answer], agent: Source, deployment: Deployment
         if error.code != UNREACHABLE:
             raise
         state = deployment.state.lower().replace("_", " ")
-        emit(Log("warning", f"The agent went away while deployment {deployment.id} was {state}; waiting for it."))
+        said = f"The agent went away while deployment {deployment.id} was {state}; waiting for it."
+        emit(Log("warning", said, kind="agent-away"))
     deadline = time.monotonic() + _PATIENCE_S
     while time.monotonic() < deadline:
         time.sleep(_PAUSE_S)

@@ -43,7 +43,8 @@ def watch(url: str, emit: events.Emit, stop: threading.Event) -> None:
             if stop.is_set():
                 return
         if not away:
-            emit(events.Log("warning", f"The agent at {address.url} went away; waiting for it to come back."))
+            said = f"The agent at {address.url} went away; waiting for it to come back."
+            emit(events.Log("warning", said, kind="agent-away"))
             away = True
         stop.wait(pause_s)
         pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)

@@ -76,6 +76,8 @@ class CandidateReport(msgspec.Struct, frozen=True):
     by_way_of_best: float | None = None
     """How many times as fast as the baseline, by way of the best of those that it ran with: only what was measured
     in the same rounds can be compared."""
+    of_best: float | None = None
+    """Its speed as a share of that of the best it ran with last, where it is out for that."""
 
     @property
     def pace(self) -> float | None:
@@ -136,6 +138,7 @@ class Outcome(msgspec.Struct, frozen=True):
     verdict: Literal["faster", "better", "picked", "keep what you have"]
     """Faster; or, where the objective is another, better by that and not slower; or what the user picked."""
     summary: str
+    """The verdict in words, and what was found."""
     floor_db: float
     """0 where only another metric counts; see `goal`."""
     winner: Candidate
@@ -160,6 +163,8 @@ class Outcome(msgspec.Struct, frozen=True):
     """The one that it was measured on, without the sources of its facts."""
     operators: dict[str, int] = {}
     """Of the source model, how often each occurs."""
+    found: str = ""
+    """The summary without the words for the verdict, where it begins with them."""
     schema: int = SCHEMA
 
 

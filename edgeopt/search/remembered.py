@@ -85,7 +85,7 @@ class Memory:
         except (BundleError, OSError):
             return  # somebody took or replaced it meanwhile
         files = {f.relative_to(bundle.folder).as_posix(): f for f in bundle.folder.rglob("*") if f.is_file()}
-        title = f"{outcome.model}: {outcome.summary.partition(' (')[0].rstrip('.')}"
+        title = f"{outcome.model}: {outcome.verdict}, {outcome.proof.speedup.median:.2f}x, {outcome.winner.name}"
         record = Record(BUNDLE, title, datetime.now(UTC), {}, msgspec.msgpack.encode(outcome))
         self.store.put(BUNDLE, self.key, record, files)
 

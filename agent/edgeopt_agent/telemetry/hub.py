@@ -54,7 +54,8 @@ class Hub:
             self._sampling = asyncio.create_task(self._sample(self._sampler), name="telemetry")
         first: list[Event] = [self._present] if self._present else []
         first += [
-            Log("info", f"This device tells no {name}: {why}.") for name, why in self._sampler.missing().items()
+            Log("info", f"This device tells no {name}: {why}.", kind="no-metric", subject=name, reason=why)
+            for name, why in self._sampler.missing().items()
         ]
         if first:
             viewer.put("\n".join(map(encode, first)))

@@ -96,7 +96,7 @@ class Gauges:
                 self.tell(name, value, subject, now)
             elif name not in self._absent:
                 self._absent.add(name)
-                self.emit(Log("info", f"No {name}: {why}."))
+                self.emit(Log("info", f"No {name}: {why}.", kind="no-metric", subject=name, reason=why))
 
     def tell(self, name: str, value: float, subject: str, now: float | None = None) -> None:
         """One metric, with the time of day that belongs to a moment of the monotonic clock."""

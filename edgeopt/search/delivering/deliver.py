@@ -121,15 +121,17 @@ def _leave_the_track(search: Search, best: list[Entry]) -> None:
     for place, entry in enumerate(best):
         entry.measured(search.baseline_contender)
         share = speeds[id(entry)] / max(speeds[id(best[0])], 1e-9)
-        reason = entry.behind(best[0].candidate, share)
         figure, shown = figure_of(search, entry.contender, entry.size_bytes), search.objective.shown
-        if figure is not None:
-            least = figure if place == 0 else least
-            reason = f"{search.objective.title} {shown(figure)}, where {best[0].candidate.name} has {shown(least)}"
+        entry.fall_behind(best[0].candidate, share)
         if place == 0:
             itself = entry.candidate == search.baseline
-            reason = "the baseline" if itself else "first in the race, but not proved better than the baseline"
-        entry.leave("lost", reason)
+            least = figure or 0.0
+            entry.leave(
+                "lost", "the baseline" if itself else "first in the race, but not proved better than the baseline"
+            )
+        elif figure is not None:
+            has = f"{search.objective.title} {shown(figure)}"
+            entry.leave("lost", f"{has}, where {best[0].candidate.name} has {shown(least)}")
 
 
 def publish(search: Search, field: Field, candidate: Candidate, outcome: Outcome, folder: Path) -> Outcome:

@@ -61,10 +61,12 @@ def pick(settings: Settings, folder: Path, memory: Memory, emit: Emit) -> Outcom
                 reached = f"{candidate.name} reaches {decibels(proof.accuracy_db)} on samples set aside"
                 raise VerificationError(f"{reached}: below the floor.", "Pick another one, or lower the --floor.")
             fresh = outcome_of(search, field, candidate, proof, time.monotonic() - begin)
+            found = _found(candidate, proof, known)
             outcome = msgspec.structs.replace(
                 fresh,
                 verdict="picked",
-                summary=_summary(candidate, proof, known),
+                summary=f"Picked: {found}",
+                found=found,
                 variants=known.variants,
                 candidates=tuple(_after(report, candidate) for report in in_order(known)),
                 front=known.front,
@@ -98,14 +100,14 @@ def _after(report: CandidateReport, picked: Candidate) -> CandidateReport:
     return report
 
 
-def _summary(picked: Candidate, proof: Proof, known: Outcome) -> str:
+def _found(picked: Candidate, proof: Proof, known: Outcome) -> str:
     what, figures = "speed", f"{proof.latency_ms:.3g} ms instead of {proof.baseline_ms:.3g} ms"
     if known.objective == THROUGHPUT and proof.figure and proof.baseline_figure:
         shown = objective_named(THROUGHPUT).shown
         what, figures = "throughput", f"{shown(proof.figure)} instead of {shown(proof.baseline_figure)}"
     rival = msgspec.structs.replace(known.baseline, calls=proof.baseline_calls)
     told = (
-        f"Picked: {picked.name}, {proof.speedup.median:.2f}x the {what} of {rival.name} "
+        f"{picked.name}, {proof.speedup.median:.2f}x the {what} of {rival.name} "
         f"({figures}), accuracy {decibels(proof.accuracy_db)}."
     )
     traded = _traded(picked, proof, known)

@@ -23,6 +23,7 @@ from edgeopt.version import __version__
 
 def outcome_of(search: Search, field: Field, winner: Candidate, proof: Proof, seconds: float) -> Outcome:
     kept = _is_kept(search, winner)
+    found, cut_short = _found(search, winner, proof), f" {search.cut_short}." if search.cut_short else ""
     candidates = tuple(_candidate_report(e, field.entries) for e in field.entries)
     return Outcome(
         model=search.settings.model.name,
@@ -31,7 +32,7 @@ def outcome_of(search: Search, field: Field, winner: Candidate, proof: Proof, se
         target=search.profile.name,
         verdict="keep what you have" if kept else "faster" if search.objective.figure is None else "better",
         objective=search.objective.name,
-        summary=_summary(search, winner, proof) + (f" {search.cut_short}." if search.cut_short else ""),
+        summary=(f"Keep what you have: {found}" if kept else found) + cut_short,
         floor_db=search.settings.goal.target_db or 0.0,
         goal="" if search.settings.goal.is_ratio else str(search.settings.goal),
         winner=winner,
@@ -47,6 +48,7 @@ def outcome_of(search: Search, field: Field, winner: Candidate, proof: Proof, se
         seconds=seconds,
         device=device_for_evidence(search.device),
         operators=search.facts.operators,
+        found=(found if kept else "") + (cut_short if kept else ""),
     )
 
 
@@ -119,11 +121,10 @@ def ledger_of(field: Field, candidate: Candidate) -> Ledger:
     return tuple(entry for v in field.variants if v.is_of(candidate) for entry in v.ledger)
 
 
-def _summary(search: Search, winner: Candidate, proof: Proof) -> str:
+def _found(search: Search, winner: Candidate, proof: Proof) -> str:
     if _is_kept(search, winner):
         name = search.settings.baseline.name if search.settings.baseline is not None else search.baseline.name
-        nothing = f"nothing was proved {_better(search)} than {name}"
-        return f"Keep what you have: {nothing} inside {_floor(search)}."
+        return f"nothing was proved {_better(search)} than {name} inside {_floor(search)}."
     objective = search.objective
     if objective.by_sample:
         return _throughput(search, winner, proof)
@@ -184,6 +185,7 @@ def _candidate_report(entry: Entry, entries: Sequence[Entry]) -> CandidateReport
         entry.size_bytes,
         entry.throughput_per_s,
         _pace(entry, entries),
+        entry.of_best,
     )
 
 

@@ -151,7 +151,7 @@ def _keep(baseline: Contender, alive: list[Entry], share: float, emit: Emit) -> 
             kept.append(entry)
         else:
             entry.measured(baseline)
-            entry.leave("lost", entry.behind(best.candidate, part))
+            entry.fall_behind(best.candidate, part)
             emit(final(entry))
     return kept
 

@@ -68,6 +68,8 @@ class Entry:
     led_by: Candidate | None = None
     """The best of those that it ran with last, and its speed as a share of that one's."""
     share: float | None = None
+    of_best: float | None = None
+    """That share, where it is why it is out."""
     size_bytes: int | None = None
     """Of all files of its model."""
     memory: Memory | None = None
@@ -87,9 +89,14 @@ class Entry:
         self.led_by, self.share = best, share
         return f"{share:.2f} of the speed of {best.name}"
 
+    def fall_behind(self, best: Candidate, share: float) -> None:
+        """Out of the race, because another one is that much faster."""
+        self.leave("lost", self.behind(best, share))
+        self.of_best = share
+
     def leave(self, status: Status, reason: str) -> None:
         """Out of the race, for this reason."""
-        self.status, self.reason = status, reason
+        self.status, self.reason, self.of_best = status, reason, None
         if self.contender is not None:
             self.memory = self.contender.memory
             self.contender.close()

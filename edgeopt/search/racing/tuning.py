@@ -169,7 +169,7 @@ def _placed(tuning: _Tuning, best: Entry, entry: Entry, ratio: float) -> Entry:
         return best
     if ratio * race.margin(entry) < 1:
         entry.latency_ms = float(np.median(entry.contender.slices_ms))
-        entry.leave("lost", entry.behind(best.candidate, ratio))
+        entry.fall_behind(best.candidate, ratio)
         tuning.search.emit(final(entry))
         return best
     tuning.alive.append(entry)

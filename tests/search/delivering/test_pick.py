@@ -16,7 +16,7 @@ def asked(tmp_path, monkeypatch, quick_profile, conv_model):
     monkeypatch.setenv("EDGEOPT_CACHE_LIMIT", "50MB")
     profile = tmp_path / "quick.toml"
     ladder = quick_profile.read_text().replace(', "lowered", "int8", "int8-dynamic"', "")
-    profile.write_text(limited(ladder, 2, 5))
+    profile.write_text(limited(ladder, 2, 8))
     return {"model": conv_model, "out": tmp_path / "out.edgeopt", "profile": profile}
 
 

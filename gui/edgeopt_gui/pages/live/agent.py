@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from edgeopt.events import Log, Progress
+from edgeopt.events import Progress
 from edgeopt.fleet.records import FINAL, Status
 
 _SUBJECT = "deployment "
@@ -141,8 +141,3 @@ def why_no_change(agent: AgentRecord | None, *, connected: bool, changing: bool)
     if changing or (agent is not None and agent.busy):
         return "A deployment is under way."
     return ""
-
-
-def says_it_went_away(event: Log) -> bool:
-    """As `edgeopt fleet watch` says it while it waits for the agent to come back."""
-    return event.level == "warning" and "went away" in event.message

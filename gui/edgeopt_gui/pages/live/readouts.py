@@ -1,6 +1,5 @@
 """The figures beside the charts, as records."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -11,8 +10,6 @@ from edgeopt_gui.plots.ticks import significant
 
 NOTHING = "\N{EN DASH}"
 PERCENTILES = ((panels.P50, "p50"), (panels.P90, "p90"), (panels.P99, "p99"))
-
-_NO_METRIC = re.compile(r"(?:.* )?[Nn]o ([a-z0-9]+_[a-z0-9_]+): (.+?)\.?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +57,3 @@ def _plain(name: str, value: float | None, unit: str, why_not: str) -> Readout:
     if value is None:
         return Readout(name, NOTHING, note=why_not)
     return Readout(name, f"{value:.0f} {unit}")
-
-
-def reason_in(message: str) -> tuple[str, str] | None:
-    """The metric and why it is not told, from `No clock_hz: the kernel shows no cpufreq.` and its like."""
-    found = _NO_METRIC.fullmatch(message)
-    return (found[1], found[2]) if found else None

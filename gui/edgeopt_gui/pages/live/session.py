@@ -4,9 +4,9 @@ from typing import Literal
 
 from edgeopt.events import Event, Log, Metric, Progress
 from edgeopt_gui.pages.live import panels
-from edgeopt_gui.pages.live.agent import AgentRecord, says_it_went_away
+from edgeopt_gui.pages.live.agent import AgentRecord
 from edgeopt_gui.pages.live.history import History
-from edgeopt_gui.pages.live.readouts import PERCENTILES, Readout, read, reason_in
+from edgeopt_gui.pages.live.readouts import PERCENTILES, Readout, read
 from edgeopt_gui.plots.spec import Level
 from edgeopt_gui.plots.ticks import significant
 
@@ -143,13 +143,12 @@ class Session:
         return "settled" if step.final else "step"
 
     def _take_log(self, event: Log, now_s: float) -> Effect:
-        reason = reason_in(event.message)
-        if reason is not None:
-            self.missing[reason[0]] = reason[1]
+        if event.kind == "no-metric":
+            self.missing[event.subject] = event.reason
             return "text"
         if event.level == "warning":
             self.said = event.message
-        if self.agent is None or self.agent.away or not says_it_went_away(event):
+        if self.agent is None or self.agent.away or event.kind != "agent-away":
             return "text"
         self.agent.away = True
         self.history.interrupt()

@@ -27,7 +27,6 @@ Status = Literal[
     "not made",
 ]
 _SAME = 1.02
-_SHARE = " of the speed of "
 _MARKS = {
     "racing": "▸ racing",
     "winner": "★ winner",
@@ -60,19 +59,20 @@ class Row:
     """What is given up and won if it is delivered instead of the winner; "" where it cannot be."""
     front: bool = False
     """No other one beats it in all that counts."""
+    of_best: float | None = None
+    """Its speed as a share of that of the best, where it is out for that."""
 
     @property
     def outcome(self) -> str:
         """A mark, a word, and the reason where there is one."""
-        word = "out" if self.status == "lost" and _SHARE not in self.reason else _MARKS[self.status]
+        word = "out" if self.status == "lost" and self.of_best is None else _MARKS[self.status]
         return f"{word}: {self.reason}" if self.reason else word
 
     @property
     def short(self) -> str:
         """The same for a narrow column; what was measured stands in the others."""
-        share, of_speed, _ = self.reason.partition(_SHARE)
-        if of_speed:
-            return f"{100 * float(share):.0f} % of the best"
+        if self.of_best is not None:
+            return f"{100 * self.of_best:.0f} % of the best"
         if self.status in {"below the floor", "over a limit"}:
             return _MARKS[self.status]
         return self.outcome.partition(";")[0]
@@ -157,6 +157,7 @@ def _row_of(standing: events.Standing, before: Row | None) -> Row:
         low=standing.speedup_low if measured else row.low,
         high=standing.speedup_high if measured else row.high,
         accuracy_db=_known(standing.accuracy_db, row.accuracy_db),
+        of_best=standing.of_best,
     )
 
 
@@ -178,6 +179,7 @@ def _reported(report: "Report", result: "Result") -> Row:
         report.accuracy_db,
         trade_of(report, result),
         report.candidate.name in result.front,
+        report.of_best,
     )
 
 

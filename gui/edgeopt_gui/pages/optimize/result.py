@@ -48,6 +48,8 @@ class Report(msgspec.Struct, frozen=True):
     accuracy_db: float | None = None
     memory: Memory | None = None
     size_bytes: int | None = None
+    of_best: float | None = None
+    """Its speed as a share of that of the best, where it is out for that."""
 
     @property
     def can_be_delivered(self) -> bool:
@@ -100,6 +102,8 @@ class Result(msgspec.Struct, frozen=True):
     """When the search was stopped early, as a sentence."""
     from_cache: str = ""
     """When it was measured, where nothing was measured now."""
+    found: str = ""
+    """The summary without the words for the verdict, where it begins with them."""
 
     @property
     def kept(self) -> bool:
@@ -151,10 +155,9 @@ def explanation(result: Result) -> str:
             f"{result.budget}. The bundle holds it unchanged, with what was measured."
         )
     if result.kept:  # the headline says so
-        reason = result.summary.partition(": ")[2] or result.summary
-        return reason[:1].upper() + reason[1:]
+        return _capitalized(result.found or result.summary)
     if result.verdict != "faster" or result.objective != LATENCY:
-        return result.summary.removeprefix("Picked: ")
+        return result.found or result.summary
     return (
         f"{short_name(result.winner.name)} takes {milliseconds(proof.latency_ms)} where "
         f"{short_name(result.baseline.name)} takes {milliseconds(proof.baseline_ms)}."
@@ -220,3 +223,7 @@ def _interval(speedup: Interval) -> str:
     if speedup.low is None or speedup.high is None:
         return f"{times(speedup.median)}, too few rounds for an interval"
     return f"{times(speedup.low)} to {times(speedup.high)}"
+
+
+def _capitalized(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from edgeopt.events import Log, Progress
+from edgeopt.events import Progress
 from edgeopt.fleet import records
-from edgeopt_gui.pages.live.agent import WORDS, AgentRecord, says_it_went_away
+from edgeopt_gui.pages.live.agent import WORDS, AgentRecord
 
 SERVING = records.Serving("0123456789ab", "digits", 1.0, 7)
 STATUS = msgspec.to_builtins(
@@ -77,12 +77,6 @@ def test_a_state_of_a_newer_agent_is_shown_by_its_name(agent):
 
 def test_every_end_of_a_deployment_has_words():
     assert {state.lower() for state in records.FINAL} <= set(WORDS)
-
-
-def test_the_sentence_by_which_it_goes_away_is_known():
-    assert says_it_went_away(Log("warning", "The agent at x went away; waiting for it to come back."))
-    assert not says_it_went_away(Log("info", "The agent at x is back."))
-    assert not says_it_went_away(Log("warning", "The device is hot."))
 
 
 def test_a_long_reason_is_told_in_short_and_whole(agent):

@@ -4,7 +4,7 @@ import pytest
 
 from edgeopt.events import Metric
 from edgeopt_gui.pages.live.history import History
-from edgeopt_gui.pages.live.readouts import NOTHING, read, reason_in
+from edgeopt_gui.pages.live.readouts import NOTHING, read
 
 
 def row(history, name, missing=None):
@@ -52,16 +52,3 @@ def test_requests_of_this_side_are_counted(history):
     history.take(Metric("failed_requests", 3.0), 1e9)
     requests = row(history, "Test requests a second")
     assert (requests.value, requests.note) == ("20.0", "1,200 sent, 3 failed")
-
-
-@pytest.mark.parametrize(
-    ("message", "found"),
-    [
-        ("No clock_hz: the kernel shows no cpufreq.", ("clock_hz", "the kernel shows no cpufreq")),
-        ("This device tells no temperature_c: no sensor.", ("temperature_c", "no sensor")),
-        ("No more runs: stopped.", None),
-        ("The model does not keep up.", None),
-    ],
-)
-def test_reasons_are_found_in_what_is_logged(message, found):
-    assert reason_in(message) == found

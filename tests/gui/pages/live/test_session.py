@@ -57,7 +57,10 @@ def test_before_there_are_samples_it_says_what_is_done(session):
 
 def test_why_a_metric_is_missing_is_kept(session):
     session.begin("model.onnx", "", NOW_S)
-    session.take(Log("info", "No clock_hz: the kernel shows no cpufreq."), NOW_S)
+    session.take(
+        Log("info", "It is not told.", kind="no-metric", subject="clock_hz", reason="the kernel shows no cpufreq"),
+        NOW_S,
+    )
     clock = next(each for each in session.readouts() if each.name == "Clock")
     assert clock.note == "The kernel shows no cpufreq"
 
@@ -68,7 +71,7 @@ def test_a_session_with_an_agent(session):
     soaking = Progress("soaking", "digits", subject="deployment 1", time_s=NOW_S + 1)
     assert session.take(soaking, NOW_S + 1) == "step"
     assert session.take(Progress("committed", "digits", subject="deployment 1"), NOW_S + 2) == "settled"
-    gone = Log("warning", "The agent at device went away; waiting for it to come back.")
+    gone = Log("warning", "It is waited for.", kind="agent-away")
     assert session.take(gone, NOW_S + 3) == "away"
     assert session.state(True, False, None) == "Waiting for the agent"
     assert session.history.latest == {}

@@ -77,8 +77,8 @@ def test_a_later_standing_keeps_what_it_does_not_say():
     board = Board()
     board.hear(events.Standing("a", "racing", accuracy_db=40.0))
     board.hear(events.Standing("a", "racing", latency_ms=2.0, speedup=1.5, speedup_low=1.4, speedup_high=1.6))
-    row = board.hear(events.Standing("a", "lost", "0.70 of the speed of b"))
-    assert row == Row("a", "lost", "0.70 of the speed of b", 2.0, 1.5, 1.4, 1.6, 40.0)
+    row = board.hear(events.Standing("a", "lost", "0.70 of the speed of b", of_best=0.7))
+    assert row == Row("a", "lost", "0.70 of the speed of b", 2.0, 1.5, 1.4, 1.6, 40.0, of_best=0.7)
     assert row.outcome == "slower: 0.70 of the speed of b"
     assert row.short == "70 % of the best"
 

@@ -20,7 +20,7 @@ def faster(found):
         "latency_ms": 0.0571,
         "accuracy_db": 128.7,
     }
-    return {**found, "verdict": "faster", "proof": proof}
+    return {**found, "verdict": "faster", "proof": proof, "found": ""}
 
 
 def test_the_verdict_is_one_sentence_with_both_latencies(faster):
