@@ -9,7 +9,6 @@ from edgeopt.errors import MissingError, ProfileError, UsageError
 from edgeopt.fitting import DoesNotFit, Fits, fit
 from edgeopt.hw.device import Device
 from edgeopt.profiles import (
-    BACKENDS,
     PLANNED_BACKENDS,
     Resolved,
     TargetProfile,
@@ -65,7 +64,7 @@ class Choice(msgspec.Struct, frozen=True):
 def lacking_backend(profile: TargetProfile) -> str | None:
     """The backend that a profile is about, the first of its order, where this version does not have it."""
     first = profile.backends.order[0]
-    return None if first in BACKENDS else first
+    return first if first in PLANNED_BACKENDS else None
 
 
 def choose(device: Device, profiles: Sequence[TargetProfile]) -> Choice:
@@ -136,7 +135,7 @@ def planned_names(profile: TargetProfile) -> tuple[str, ...]:
 
 def without_planned(profile: TargetProfile) -> TargetProfile:
     """The profile without those."""
-    order = tuple(name for name in profile.backends.order if name in BACKENDS)
+    order = tuple(name for name in profile.backends.order if name not in PLANNED_BACKENDS)
     return msgspec.structs.replace(profile, backends=msgspec.structs.replace(profile.backends, order=order))
 
 

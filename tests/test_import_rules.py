@@ -84,12 +84,12 @@ FLOORS = (
         "hw",
         "cores",
         "cache",
-        "profiles",
-        "fitting",
-        "targets",
     ),
     *(
         "graph|backends",
+        "profiles",
+        "fitting",
+        "targets",
         "data",
         "bundle",
         "processing",
@@ -342,9 +342,9 @@ def test_importing_edgeopt_loads_no_runtime():
 
 REGISTRIES = (
     ("edgeopt/hw/probes/__init__.py", "PROBES"),
-    ("edgeopt/graph/passes/__init__.py", "PASSES"),
-    ("edgeopt/backends/onnxruntime/lowering/__init__.py", "LOWERINGS"),
-    ("edgeopt/backends/openvino/lowering/__init__.py", "LOWERINGS"),
+    ("edgeopt/graph/passes/__init__.py", "ORDER"),
+    ("edgeopt/backends/onnxruntime/lowering/__init__.py", "PLACES"),
+    ("edgeopt/backends/openvino/lowering/__init__.py", "PLACES"),
     ("edgeopt/backends/__init__.py", "BACKENDS"),
     ("edgeopt/search/making/recipes.py", "RECIPES"),
     ("edgeopt/ops/cases/__init__.py", "FAMILIES"),

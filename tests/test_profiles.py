@@ -88,32 +88,16 @@ def test_every_value_of_a_shipped_profile_says_why():
     assert len(paths) > 20
 
 
-def test_the_words_are_those_of_the_other_parts():
-    from edgeopt.backends import BACKENDS
-    from edgeopt.graph.passes import PASSES
+def test_the_variants_are_the_recipes_of_a_search():
     from edgeopt.search.making.recipes import RECIPES
 
-    assert set(profiles.BACKENDS) == {backend.name for backend in BACKENDS} - {"null"}
     assert set(profiles.VARIANTS) == {recipe.name for recipe in RECIPES}
-    assert tuple(p.name for p in PASSES) == words.PASSES
-    assert not set(words.PLANNED_BACKENDS) & set(words.BACKENDS)
 
 
-@pytest.mark.parametrize("backend", profiles.BACKENDS)
-def test_the_runtime_options_are_those_of_the_backends(backend):
-    from edgeopt.backends import backend_named
-    from edgeopt.backends.options import described
+def test_no_backend_is_planned_that_is_here():
+    from edgeopt.backends import NAMES
 
-    def kind(option):
-        if option.choices:
-            return option.choices
-        return next(
-            (t for word, t in (("true", bool), ("a whole number", int)) if option.kind.startswith(word)), None
-        )
-
-    # Free text, such as the name of a folder, is given for one model and not in a profile; so are shapes.
-    options = {option.name: kind(option) for option in described(backend_named(backend).options)}
-    assert words.RUNTIME_OPTIONS[backend] == {name: kind for name, kind in options.items() if kind}
+    assert not set(words.PLANNED_BACKENDS) & set(NAMES)
 
 
 def test_the_page_names_every_key_and_every_word():

@@ -1,5 +1,7 @@
 """What runs models; a new backend is one file, one line here, one test file."""
 
+from functools import cache
+
 from edgeopt.backends.base import Backend
 from edgeopt.backends.null import BACKEND as NULL
 from edgeopt.backends.onnxruntime.coreml import BACKEND as ONNXRUNTIME_COREML
@@ -14,6 +16,7 @@ from edgeopt.backends.openvino.auto import BACKEND as OPENVINO_AUTO
 from edgeopt.backends.openvino.cpu import BACKEND as OPENVINO_CPU
 from edgeopt.backends.openvino.gpu import BACKEND as OPENVINO_GPU
 from edgeopt.backends.openvino.npu import BACKEND as OPENVINO_NPU
+from edgeopt.backends.options import Kind, kinds
 from edgeopt.errors import UsageError
 
 # Where a backend is looked for that can run a model, the first one that is there is taken.
@@ -32,6 +35,25 @@ BACKENDS: tuple[Backend, ...] = (
     OPENVINO_NPU,
     OPENVINO_AUTO,
 )
+
+# Those that a profile may name, and a search try: the others compute nothing.
+NAMES = tuple(backend.name for backend in BACKENDS if backend.package is not None)
+
+
+@cache
+def option_kinds(name: str) -> dict[str, Kind]:
+    """What a profile may set on a backend, and to what; nothing where there is no such backend."""
+    return next((kinds(backend.options) for backend in BACKENDS if backend.name == name), {})
+
+
+def lowering_names(name: str) -> tuple[str, ...]:
+    """The rewrites into what only the runtime behind a backend knows, or runs faster."""
+    from edgeopt.backends.onnxruntime import lowering as onnxruntime
+    from edgeopt.backends.openvino import lowering as openvino
+
+    if name not in NAMES:
+        return ()
+    return openvino.NAMES if name.startswith("openvino-") else onnxruntime.NAMES
 
 
 def backend_named(name: str) -> Backend:

@@ -3,15 +3,19 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from edgeopt.hw.device import Unavailable
 
-Array = NDArray[Any]
+# Who only asks which backends there are, or what options one has, needs no numpy, which takes 0.1 s.
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+else:
+    Array = Any
 Feeds = Mapping[str, Array]
 Options = Mapping[str, str | int | float | bool | dict[str, list[int]]]
 
@@ -168,6 +172,8 @@ def check_feeds(inputs: tuple[TensorInfo, ...], feeds: Feeds) -> str | None:
     unknown = [n for n in feeds if n not in names]
     if unknown:
         return f"The model has no input '{unknown[0]}'; it takes: {', '.join(names)}."
+    import numpy as np
+
     for info in inputs:
         array = np.asarray(feeds[info.name])
         if array.dtype.name != info.dtype and not (info.dtype == "str" and array.dtype.kind in "OU"):

@@ -10,8 +10,6 @@ from itertools import product
 from types import MappingProxyType
 from typing import NamedTuple
 
-import numpy as np
-
 from edgeopt.backends.base import Array, Feeds, TensorInfo
 from edgeopt.errors import UsageError
 from edgeopt.masks import used_length
@@ -143,6 +141,8 @@ def read_buckets(
     fill: Sizes = MappingProxyType({}),
 ) -> Buckets:
     """The options of these names as one thing; UsageError where they do not fit each other or the model."""
+    import numpy as np
+
     known = {info.name: tuple(shapes.get(info.name, info.shape)) for info in inputs}
     unsized = next(
         (name for name, shape in known.items() if not all(isinstance(size, int) for size in shape)), None
@@ -189,6 +189,8 @@ class Masked(NamedTuple):
 
 def fill_up(array: Array, shape: tuple[int, ...], region: Region) -> Array:
     """The array in a corner of a larger one, zeros around it."""
+    import numpy as np
+
     larger = np.zeros(shape, array.dtype)
     larger[region] = array
     return larger

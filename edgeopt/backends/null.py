@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
-import numpy as np
 
 from edgeopt.backends.base import Array, Available, Backend, Coverage, Feeds, Options, Placement, TensorInfo
 from edgeopt.backends.feeds import closed, prepare
@@ -157,6 +156,8 @@ def times(path: Path, options: Options, feeds: Feeds, custom_ops: tuple[str, ...
 
 
 def _fault(model: NullModel, moment: Moment) -> None:
+    import numpy as np
+
     if model.fail == moment:
         raise ModelError(f"The null model fails while it should {moment}, as planted.", "Remove 'fail' from it.")
     if model.crash == moment:
@@ -202,6 +203,8 @@ def _sizes(inputs: tuple[TensorInfo, ...], arrays: dict[str, Array]) -> dict[str
 
 
 def _output(model: NullModel, info: TensorInfo, sizes: dict[str, int], arrays: dict[str, Array]) -> Array:
+    import numpy as np
+
     shape = tuple(d if isinstance(d, int) else sizes.get(d or "", 1) for d in info.shape)
     values = np.zeros(shape)
     if model.behaviour == "mix" and values.size:
@@ -217,6 +220,8 @@ def _output(model: NullModel, info: TensorInfo, sizes: dict[str, int], arrays: d
 
 def _seed(info: TensorInfo, array: Array, batch: str | None) -> Array:
     """A number for each row of the batch, or one number where the input has no batch axis."""
+    import numpy as np
+
     texts = info.dtype == "str"
     numbers = np.array([sum(t.encode()) for t in array.flat]).reshape(array.shape) if texts else array
     if not numbers.size:
@@ -226,6 +231,8 @@ def _seed(info: TensorInfo, array: Array, batch: str | None) -> Array:
 
 
 def _as_type(values: Array, dtype: str) -> Array:
+    import numpy as np
+
     if dtype == "str":
         return np.array([f"{value:.6f}" for value in values.flat], dtype=object).reshape(values.shape)
     if dtype == "bool":

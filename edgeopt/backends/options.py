@@ -9,6 +9,8 @@ from edgeopt.backends.base import Options
 from edgeopt.errors import UsageError
 
 Value = str | int | float | bool
+Kind = type[bool] | type[int] | tuple[str, ...]
+"""What a value must be: true or false, a whole number, or one of these words."""
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 
@@ -27,10 +29,6 @@ class Option(msgspec.Struct, frozen=True):
     """What a search may try; empty: it leaves the option alone."""
 
 
-class NoOptions(msgspec.Struct, frozen=True):
-    """Of a backend that takes none."""
-
-
 def about(description: str, search: tuple[Value, ...] = ()) -> msgspec.Meta:
     """What an option does, in a sentence, and the values that a search may try; for use in `Annotated`."""
     return msgspec.Meta(description=description, extra={"search": search})
@@ -44,6 +42,21 @@ def described(kind: type[msgspec.Struct]) -> tuple[Option, ...]:
         name for one in kind.__mro__ for name in vars(one).get("__annotations__", {}) if name in hints
     )
     return tuple(_option(name, hints[name], defaults[name]) for name in names)
+
+
+def kinds(kind: type[msgspec.Struct]) -> dict[str, Kind]:
+    """What the values of each option must be, for those that a profile may name.
+
+    Free text, such as the name of a folder, is given for one model and not in a profile; so are shapes.
+    """
+    found: dict[str, Kind] = {}
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        part = _parts(hint)[0]
+        if choices := _choices(hint):
+            found[name] = choices
+        elif part in {bool, int}:
+            found[name] = bool if part is bool else int
+    return found
 
 
 def read_options(kind: type[_Struct], options: Options, backend: str) -> _Struct:

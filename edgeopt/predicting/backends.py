@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from edgeopt.backends import backend_named
+from edgeopt.backends import NAMES, backend_named
 from edgeopt.backends.base import Available
 from edgeopt.hw.device import Device
-from edgeopt.profiles import BACKENDS, TargetProfile
+from edgeopt.profiles import TargetProfile
 
 PROCESSOR = ("onnxruntime-cpu", "openvino-cpu")
 _PROVIDERS = {
@@ -31,7 +31,7 @@ class OnDevice:
 
 
 def on_device(profile: TargetProfile, device: Device) -> OnDevice:
-    known = tuple(name for name in profile.backends.order if name in BACKENDS)
+    known = tuple(name for name in profile.backends.order if name in NAMES)
     absent = {name: why for name in known if (why := _why_absent(name, device))}
     order = tuple(name for name in known if name not in absent)
     if order:

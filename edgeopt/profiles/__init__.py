@@ -26,7 +26,6 @@ from edgeopt.profiles.schema import (
 from edgeopt.profiles.words import (
     ARCHITECTURES,
     AUTO,
-    BACKENDS,
     INTEGER_TYPES,
     PLANNED_BACKENDS,
     VARIANTS,
@@ -35,7 +34,6 @@ from edgeopt.profiles.words import (
 __all__ = [
     "ARCHITECTURES",
     "AUTO",
-    "BACKENDS",
     "INTEGER_TYPES",
     "PLANNED_BACKENDS",
     "SCHEMA",

@@ -88,10 +88,14 @@ def _check_words(found: Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]], 
 
 def _words(profile: TargetProfile) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
     """Where words stand, which, and which are known there."""
-    backends = (*words.BACKENDS, *words.PLANNED_BACKENDS)
+    # Not before a profile is checked: they are more than all of this room.
+    from edgeopt import backends as registry
+    from edgeopt.graph import passes
+
+    backends = (*registry.NAMES, *words.PLANNED_BACKENDS)
     yield from _match_words(profile.match)
     if not isinstance(profile.graph.passes, str):
-        yield "passes in [graph]", profile.graph.passes, words.PASSES
+        yield "passes in [graph]", profile.graph.passes, passes.NAMES
     yield "layout in [graph]", (profile.graph.layout,), words.LAYOUTS
     yield "ladder in [precision]", profile.precision.ladder, words.VARIANTS
     quantization = profile.quantization
@@ -101,7 +105,7 @@ def _words(profile: TargetProfile) -> Iterator[tuple[str, tuple[str, ...], tuple
     yield "order in [backends]", profile.backends.order, backends
     yield "[lowerings]", tuple(profile.lowerings), backends
     for backend, names in profile.lowerings.items():
-        yield f"{backend} in [lowerings]", names, words.LOWERINGS.get(backend, ())
+        yield f"{backend} in [lowerings]", names, registry.lowering_names(backend)
     yield "[runtime]", tuple(profile.runtime), backends
     for value, simd in profile.needs.items():
         yield f"{value} in [needs]", simd, words.SIMD_NAMES
@@ -147,9 +151,11 @@ def _check_option(path: Path, backend: str, option: str, values: object) -> None
             f"{where} must be a list with at least one value.",
             f"For a single value, write: {option} = [{as_toml(values) if values else 0}]",
         )
-    known = words.RUNTIME_OPTIONS.get(backend)
-    if known is None:
+    from edgeopt.backends import NAMES, option_kinds
+
+    if backend not in NAMES:  # planned, or a word that nobody knows: that is told elsewhere
         return
+    known = option_kinds(backend)
     if option not in known:
         message = f"{path}: the table [runtime.{backend}] has no key '{option}'."
         raise ProfileError(message, nearest(option, tuple(known)))

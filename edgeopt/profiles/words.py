@@ -1,12 +1,8 @@
-"""The words that a profile may use where it names something; those of other parts are repeated here.
-
-Importing the other parts is slow; tests compare the two.
-"""
+"""The words that a profile may use where it names something; passes and backends have registries of their own."""
 
 from typing import NamedTuple
 
 from edgeopt.hw.simd import NAMES as SIMD_NAMES
-from edgeopt.profiles.onnxruntime_options import ONNXRUNTIME, Kinds
 
 AUTO = "auto"
 """As `extends`: whatever target fits the device."""
@@ -16,50 +12,6 @@ SYSTEMS = ("Linux", "Darwin", "Windows")
 """As `HostFacts.os` spells them; Darwin is macOS."""
 ACCELERATORS = ("gpu", "npu")
 
-PASSES = (
-    "weights-out-of-inputs",
-    "inline-functions",
-    "name-nodes",
-    "raise-opset",
-    "fix-shapes",
-    "fold-shapes",
-    "fold-constants",
-    "control-flow",
-    "einsum-into-matmul",
-    "normalization-into-conv",
-    "resize-into-conv",
-    "batchnorm-into-conv",
-    "batchnorm-before-conv",
-    "softmax",
-    "layer-normalization",
-    "rms-normalization",
-    "rotary-embedding",
-    "gelu",
-    "swish",
-    "hard-swish",
-    "mish",
-    "attention",
-    "joined-products",
-    "rewrite-patterns",
-    "picture-order",
-    "transposes",
-    "constant-chains",
-    "scale-into-linear",
-    "pad-into-pool",
-    "focus-into-conv",
-    "parallel-convs",
-    "transpose-into-gemm",
-    "matmul-add-to-gemm",
-    "global-pooling",
-    "operator-forms",
-    "equal-subexpressions",
-    "identities",
-    "skip-padding",
-    "dead-nodes",
-    "deduplicate-weights",
-    "memory-order",
-    "strip-metadata",
-)
 LAYOUTS = ("source",)
 
 VARIANTS = (
@@ -80,108 +32,8 @@ VARIANTS = (
 INTEGER_TYPES = ("uint8", "int8")
 CALIBRATIONS = ("minmax", "moving-average", "percentile", "entropy", "mse", "distribution")
 
-BACKENDS = (
-    "onnxruntime-cpu",
-    "openvino-cpu",
-    "onnxruntime-cuda",
-    "onnxruntime-tensorrt",
-    "onnxruntime-directml",
-    "onnxruntime-coreml",
-    "onnxruntime-openvino",
-    "onnxruntime-qnn",
-    "onnxruntime-xnnpack",
-    "openvino-gpu",
-    "openvino-npu",
-    "openvino-auto",
-)
-# Likewise: this version runs nothing on them.
+# This version runs nothing on them.
 PLANNED_BACKENDS = ("onnxruntime-webgpu",)
-
-_ONNXRUNTIME_LOWERINGS = (
-    "ort-transformers",
-    "ort-attention",
-    "ort-gelu",
-    "ort-quick-gelu",
-    "ort-skip-normalization",
-    "ort-lines",
-    "ort-forms",
-)
-_OPENVINO_LOWERINGS = ("openvino-forms",)
-# Rewrites into what only one runtime knows or runs faster, by the backends that run it.
-LOWERINGS = {
-    name: _ONNXRUNTIME_LOWERINGS if name.startswith("onnxruntime-") else _OPENVINO_LOWERINGS for name in BACKENDS
-}
-
-_PRIORITIES = ("", "low", "medium", "high")
-_OPENVINO_SHARED: Kinds = {
-    "cache_mode": ("", "speed", "size"),
-    "mmap": bool,
-    "execution_mode": ("", "performance", "accuracy"),
-}
-# What each value of an option must be: a type, or one of these words. Planned backends have no such table yet.
-RUNTIME_OPTIONS: dict[str, Kinds] = {
-    **ONNXRUNTIME,
-    "openvino-cpu": {
-        **_OPENVINO_SHARED,
-        "threads": int,
-        "performance_hint": ("latency", "throughput"),
-        "streams": int,
-        "pinning": bool,
-        "hyper_threading": bool,
-        "core_type": ("", "any", "performance", "efficiency"),
-        "precision": ("", "f32", "bf16", "f16"),
-        "dynamic_quantization_group_size": int,
-        "kv_cache_precision": ("", "u8", "f16", "bf16", "f32"),
-        "partitioner": ("", "static", "auto"),
-        "flush_denormals": bool,
-    },
-    "openvino-gpu": {
-        **_OPENVINO_SHARED,
-        "fallback": ("none", "cpu"),
-        "performance_hint": ("latency", "throughput"),
-        "streams": int,
-        "precision": ("", "f32", "f16"),
-        "dynamic_quantization_group_size": int,
-        "kv_cache_precision": ("", "u8", "f16", "bf16", "f32"),
-        "queue_priority": _PRIORITIES,
-        "queue_throttle": _PRIORITIES,
-        "host_task_priority": _PRIORITIES,
-        "loop_unrolling": bool,
-        "winograd": bool,
-        "sdpa": bool,
-        "auto_batching": bool,
-        "model_priority": _PRIORITIES,
-        "compile_threads": int,
-    },
-    "openvino-npu": {
-        **_OPENVINO_SHARED,
-        "fallback": ("none", "cpu"),
-        "performance_hint": ("latency", "throughput"),
-        "precision": ("", "f32", "f16"),
-        "turbo": bool,
-        "tiles": int,
-        "optimization_level": int,
-        "efficiency": ("", "efficiency", "latency"),
-        "compiler": ("", "driver", "plugin", "prefer_plugin"),
-        "qdq_optimization": bool,
-        "dynamic_quantization": bool,
-        "defer_weights_load": bool,
-        "driver_cache": bool,
-        "model_priority": _PRIORITIES,
-        "workload": ("", "default", "efficient"),
-        "compile_threads": int,
-    },
-    "openvino-auto": {
-        **_OPENVINO_SHARED,
-        "performance_hint": ("latency", "throughput", "cumulative_throughput"),
-        "startup_fallback": bool,
-        "runtime_fallback": bool,
-        "schedule": ("", "device_priority", "round_robin"),
-        "bind_buffer": bool,
-        "model_priority": _PRIORITIES,
-        "threads": int,
-    },
-}
 
 PICTURE_LAYOUTS = ("nchw", "nhwc")
 COLOUR_ORDERS = ("rgb", "bgr", "gray")
@@ -224,18 +76,14 @@ __all__ = [
     "ACCELERATORS",
     "ARCHITECTURES",
     "AUTO",
-    "BACKENDS",
     "CALIBRATIONS",
     "COLOUR_ORDERS",
     "INTEGER_TYPES",
     "LAYOUTS",
-    "LOWERINGS",
-    "PASSES",
     "PICTURE_LAYOUTS",
     "PICTURE_TYPES",
     "PLANNED_BACKENDS",
     "RUNTIME_NEEDS",
-    "RUNTIME_OPTIONS",
     "SIMD_NAMES",
     "SYSTEMS",
     "VARIANTS",

@@ -8,8 +8,6 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from edgeopt.backends.base import Array, Feeds
 
 if TYPE_CHECKING:
@@ -70,6 +68,8 @@ class BoundRun:
         self._lock = threading.Lock()
 
     def __call__(self, names: list[str], feeds: Feeds, _options: object) -> list[Array]:
+        import numpy as np
+
         arrays = {name: np.ascontiguousarray(array).reshape(np.shape(array)) for name, array in feeds.items()}
         if any(not array.size for array in arrays.values()):
             # There is no memory to bind where there are no values.

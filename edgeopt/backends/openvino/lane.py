@@ -7,11 +7,10 @@ kept tensors (a new shared tensor costs 4 us); large ones are shared, so that no
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from edgeopt.backends.base import Array
 
 if TYPE_CHECKING:
+    import numpy as np
     from openvino import CompiledModel, InferRequest, Type
 
 _SHARE_FROM_BYTES = 128 * 1024
@@ -24,7 +23,7 @@ class Slot:
 
     __slots__ = ("_held", "array", "dtype", "index", "kind", "name", "shape", "view")
 
-    def __init__(self, index: int, name: str, kind: "Type", dtype: np.dtype[Any]) -> None:
+    def __init__(self, index: int, name: str, kind: "Type", dtype: "np.dtype[Any]") -> None:
         self.index = index
         self.name = name
         self.kind = kind
@@ -46,6 +45,7 @@ class Slot:
             self.share(request, array)
 
     def share(self, request: "InferRequest", array: Array) -> None:
+        import numpy as np
         from openvino import Tensor
 
         direct = array.flags.carray and array.dtype is self.dtype
@@ -73,7 +73,7 @@ class Lane:
     __slots__ = ("_casts", "_infer", "_large", "_names", "_stateful", "request", "slots")
 
     def __init__(
-        self, compiled: "CompiledModel", slots: list[Slot], names: list[str], dtypes: list[np.dtype[Any]]
+        self, compiled: "CompiledModel", slots: list[Slot], names: list[str], dtypes: "list[np.dtype[Any]]"
     ) -> None:
         from openvino._pyopenvino import InferRequest
 
@@ -105,6 +105,7 @@ class Lane:
 
     def _infer_into_fresh(self) -> dict[str, Array]:
         """Large outputs are written straight into new arrays, which spares copying them."""
+        import numpy as np
         from openvino import Tensor
 
         fresh = {index: np.empty(shape, dtype) for index, shape, dtype in self._large}

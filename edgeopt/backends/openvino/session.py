@@ -4,8 +4,6 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from edgeopt.backends.base import Array, Feeds, Placement, TensorInfo
 from edgeopt.backends.feeds import closed, prepare
 from edgeopt.backends.memory import give_back
@@ -25,6 +23,7 @@ from edgeopt.backends.strictness import refuse_fallback
 from edgeopt.errors import MissingExtraError, ModelError, said_by
 
 if TYPE_CHECKING:
+    import numpy as np
     from openvino import CompiledModel, Core, Model
 
 _ERRORS = (RuntimeError, LookupError, AttributeError, TypeError, ValueError)
@@ -162,7 +161,9 @@ class OpenVinoSession:
         return Program(compiled, self.inputs, self.outputs, shapes)
 
 
-def numpy_dtype(name: str) -> np.dtype[Any]:
+def numpy_dtype(name: str) -> "np.dtype[Any]":
+    import numpy as np
+
     if name != "bfloat16":
         return np.dtype(name)
     try:

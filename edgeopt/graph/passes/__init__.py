@@ -10,97 +10,69 @@
 What several of them know of operators stands in `knowledge/`.
 """
 
-from edgeopt.graph.passes.algebra import (
-    constant_chains,
-    einsum_into_matmul,
-    global_pooling,
-    operator_forms,
-    rewrite_patterns,
-    scale_into_linear,
-    transpose_into_gemm,
-)
+from typing import TYPE_CHECKING
+
 from edgeopt.graph.passes.base import Pass, PassContext, PassResult
-from edgeopt.graph.passes.cleaning import (
-    control_flow,
-    dead_nodes,
-    deduplicate_weights,
-    equal_subexpressions,
-    fix_shapes,
-    fold_constants,
-    fold_shapes,
-    identities,
-    inline_functions,
-    name_nodes,
-    raise_opset,
-    skip_padding,
-    strip_metadata,
-    weights_out_of_inputs,
-)
-from edgeopt.graph.passes.fusion import (
-    attention,
-    batchnorm_before_conv,
-    batchnorm_into_conv,
-    focus_into_conv,
-    gelu,
-    hard_swish,
-    joined_products,
-    layer_normalization,
-    matmul_add_to_gemm,
-    mish,
-    normalization_into_conv,
-    pad_into_pool,
-    parallel_convs,
-    resize_into_conv,
-    rms_normalization,
-    rotary_embedding,
-    softmax,
-    swish,
-)
-from edgeopt.graph.passes.layout import memory_order, picture_order, transposes
+from edgeopt.graph.passes.places import passes_at
 
-PASSES: tuple[Pass, ...] = (
-    weights_out_of_inputs.PASS,
-    inline_functions.PASS,
-    name_nodes.PASS,
-    raise_opset.PASS,
-    fix_shapes.PASS,
-    fold_shapes.PASS,
-    fold_constants.PASS,
-    control_flow.PASS,
-    einsum_into_matmul.PASS,
-    normalization_into_conv.PASS,
-    resize_into_conv.PASS,
-    batchnorm_into_conv.PASS,
-    batchnorm_before_conv.PASS,
-    softmax.PASS,
-    layer_normalization.PASS,
-    rms_normalization.PASS,
-    rotary_embedding.PASS,
-    gelu.PASS,
-    swish.PASS,
-    hard_swish.PASS,
-    mish.PASS,
-    attention.PASS,
-    joined_products.PASS,
-    rewrite_patterns.PASS,
-    picture_order.PASS,
-    transposes.PASS,
-    constant_chains.PASS,
-    scale_into_linear.PASS,
-    pad_into_pool.PASS,
-    focus_into_conv.PASS,
-    parallel_convs.PASS,
-    transpose_into_gemm.PASS,
-    matmul_add_to_gemm.PASS,
-    global_pooling.PASS,
-    operator_forms.PASS,
-    equal_subexpressions.PASS,
-    identities.PASS,
-    skip_padding.PASS,
-    dead_nodes.PASS,
-    deduplicate_weights.PASS,
-    memory_order.PASS,
-    strip_metadata.PASS,
+# The folder of each, and its name, which is that of its file.
+ORDER = (
+    "cleaning/weights-out-of-inputs",
+    "cleaning/inline-functions",
+    "cleaning/name-nodes",
+    "cleaning/raise-opset",
+    "cleaning/fix-shapes",
+    "cleaning/fold-shapes",
+    "cleaning/fold-constants",
+    "cleaning/control-flow",
+    "algebra/einsum-into-matmul",
+    "fusion/normalization-into-conv",
+    "fusion/resize-into-conv",
+    "fusion/batchnorm-into-conv",
+    "fusion/batchnorm-before-conv",
+    "fusion/softmax",
+    "fusion/layer-normalization",
+    "fusion/rms-normalization",
+    "fusion/rotary-embedding",
+    "fusion/gelu",
+    "fusion/swish",
+    "fusion/hard-swish",
+    "fusion/mish",
+    "fusion/attention",
+    "fusion/joined-products",
+    "algebra/rewrite-patterns",
+    "layout/picture-order",
+    "layout/transposes",
+    "algebra/constant-chains",
+    "algebra/scale-into-linear",
+    "fusion/pad-into-pool",
+    "fusion/focus-into-conv",
+    "fusion/parallel-convs",
+    "algebra/transpose-into-gemm",
+    "fusion/matmul-add-to-gemm",
+    "algebra/global-pooling",
+    "algebra/operator-forms",
+    "cleaning/equal-subexpressions",
+    "cleaning/identities",
+    "cleaning/skip-padding",
+    "cleaning/dead-nodes",
+    "cleaning/deduplicate-weights",
+    "layout/memory-order",
+    "cleaning/strip-metadata",
 )
+NAMES = tuple(place.rpartition("/")[2] for place in ORDER)
 
-__all__ = ["PASSES", "Pass", "PassContext", "PassResult"]
+if TYPE_CHECKING:
+    PASSES: tuple[Pass, ...]
+
+
+def __getattr__(name: str) -> tuple[Pass, ...]:
+    """Imported when they are first asked for."""
+    if name != "PASSES":
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    found = passes_at(__name__, (f"{place.replace('/', '.').replace('-', '_')}.PASS" for place in ORDER))
+    globals()[name] = found
+    return found
+
+
+__all__ = ["NAMES", "PASSES", "Pass", "PassContext", "PassResult"]

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from edgeopt.backends import NAMES
 from edgeopt.graph.ledger import Ledger
-from edgeopt.profiles import BACKENDS
 from edgeopt.quant.forms import FORMS
 from edgeopt.quantizing.planning.entry import GROUPED
 from edgeopt.quantizing.timing.courses import GROUPS
@@ -13,8 +13,8 @@ from edgeopt.search.making.kitchen import Kitchen
 from edgeopt.search.making.plans import Plans
 
 # Which of them are tried is said by the profile, and by what is installed.
-ORT = tuple(name for name in BACKENDS if name.startswith("onnxruntime-"))
-OPENVINO = tuple(name for name in BACKENDS if name.startswith("openvino-"))
+ORT = tuple(name for name in NAMES if name.startswith("onnxruntime-"))
+OPENVINO = tuple(name for name in NAMES if name.startswith("openvino-"))
 PLANNED = "planned"
 # They calibrate nothing, and a screen on made-up inputs tells whether a value left their range.
 _FLOATS = frozenset({"fp16", "bf16"})

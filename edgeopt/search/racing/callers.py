@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+from edgeopt.backends import option_kinds
 from edgeopt.bench.calls import ONE, Calls
-from edgeopt.profiles.words import RUNTIME_OPTIONS
 from edgeopt.search.outcome import Candidate
 
 LARGEST_BATCH = 32
@@ -37,7 +37,7 @@ def _powers(most: int) -> Iterable[int]:
 
 def called(candidate: Candidate, calls: Calls, room: Room) -> Candidate:
     """The same candidate called so, with the threads and streams that so many callers leave it."""
-    known = RUNTIME_OPTIONS.get(candidate.backend, {})
+    known = option_kinds(candidate.backend)
     options = dict(candidate.options)
     if "streams" in known:
         options = {name: value for name, value in options.items() if name not in _OF_STREAMS}

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from edgeopt.backends import option_kinds
 from edgeopt.cores import cores_for
 from edgeopt.hw.device import Device
-from edgeopt.profiles.words import RUNTIME_OPTIONS
 from edgeopt.search.outcome import Candidate, RuntimeOptions
 from edgeopt.search.racing.effects import Point, Value
 from edgeopt.search.racing.space import NUMERIC, Space
@@ -37,7 +37,7 @@ def choices_on(backend: str, space: Space, device: Device) -> dict[str, tuple[Va
 
 def _with_cores(found: dict[str, tuple[Value, ...]], backend: str, device: Device) -> dict[str, tuple[Value, ...]]:
     """One thread for each core that is whole, or fast, where these are fewer than the threads that may run."""
-    known = RUNTIME_OPTIONS[backend]
+    known = option_kinds(backend)
     physical, fast = cores_for("physical", device), cores_for("performance", device)
     first, *others = found[_THREADS]
     found[_THREADS] = tuple(dict.fromkeys((first, physical.threads, fast.threads, *others)))

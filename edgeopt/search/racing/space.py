@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from edgeopt.profiles.words import RUNTIME_OPTIONS
+from edgeopt.backends import option_kinds
 from edgeopt.search.making.recipes import RECIPES, recipe_named
 from edgeopt.search.outcome import Candidate, RuntimeOptions
 
@@ -41,7 +41,7 @@ def first_candidates(
         if backend not in recipe_named(variant).backends:
             continue
         fixed: RuntimeOptions = {"shapes": shapes} if shapes and backend.startswith("openvino") else {}
-        if threads is not None and "threads" in RUNTIME_OPTIONS[backend]:
+        if threads is not None and "threads" in option_kinds(backend):
             fixed["threads"] = threads
         chosen = (settled or {}).get(backend, {})
         fixed |= {option: value for option, value in chosen.items() if option not in NUMERIC}

@@ -2,11 +2,11 @@ import numpy as np
 import onnx
 import pytest
 
-from edgeopt.backends import backend_named
+from edgeopt.backends import NAMES, backend_named, lowering_names
 from edgeopt.data import Samples
 from edgeopt.errors import ModelError
 from edgeopt.graph.verify import compare_outputs
-from edgeopt.profiles import BACKENDS, load_profile, profiles_folder, words
+from edgeopt.profiles import load_profile, profiles_folder
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.search.making.kitchen import Kitchen
 from edgeopt.search.making.lowering import lower, lowered_variants, lowerings_of
@@ -58,9 +58,9 @@ def answers(path, feeds):
         session.close()
 
 
-def test_the_words_of_profiles_are_the_lowerings_that_there_are():
-    for backend in BACKENDS:
-        assert words.LOWERINGS.get(backend, ()) == tuple(one.name for one in lowerings_of(backend)), backend
+@pytest.mark.parametrize("backend", NAMES)
+def test_each_stands_where_the_registry_says(backend):
+    assert lowering_names(backend) == tuple(one.name for one in lowerings_of(backend))
 
 
 def test_it_is_made_once_for_all_backends_with_the_same_list(tmp_path):

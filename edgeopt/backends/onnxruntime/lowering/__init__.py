@@ -1,23 +1,34 @@
 """Forms of a graph that only ONNX Runtime understands, each a pass; run them on a model that is clean already."""
 
-from edgeopt.backends.onnxruntime.lowering import (
-    activations,
-    attention,
-    forms,
-    lines,
-    skip_normalization,
-    transformer,
-)
-from edgeopt.graph.passes.base import Pass
+from typing import TYPE_CHECKING
 
-LOWERINGS: tuple[Pass, ...] = (
-    transformer.PASS,
-    attention.PASS,
-    activations.GELU,
-    activations.QUICK_GELU,
-    skip_normalization.PASS,
-    lines.PASS,
-    forms.PASS,
-)
+from edgeopt.graph.passes.places import passes_at
 
-__all__ = ["LOWERINGS"]
+if TYPE_CHECKING:
+    from edgeopt.graph.passes.base import Pass
+
+    LOWERINGS: "tuple[Pass, ...]"
+
+# In the order in which they run: the name of each, and where it stands in the files beside this one.
+PLACES = (
+    ("ort-transformers", "transformer.PASS"),
+    ("ort-attention", "attention.PASS"),
+    ("ort-gelu", "activations.GELU"),
+    ("ort-quick-gelu", "activations.QUICK_GELU"),
+    ("ort-skip-normalization", "skip_normalization.PASS"),
+    ("ort-lines", "lines.PASS"),
+    ("ort-forms", "forms.PASS"),
+)
+NAMES = tuple(name for name, _ in PLACES)
+
+
+def __getattr__(name: str) -> "tuple[Pass, ...]":
+    """Imported when they are first asked for."""
+    if name != "LOWERINGS":
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    found = passes_at(__name__, (place for _, place in PLACES))
+    globals()[name] = found
+    return found
+
+
+__all__ = ["LOWERINGS", "NAMES"]
