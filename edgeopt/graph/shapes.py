@@ -87,17 +87,6 @@ def forget_claims(model: "ir.Model") -> None:
                     value.shape = None
 
 
-def open_count(model: "ir.Model") -> int:
-    """How many results of nodes still have no shape, or a dimension that is no number."""
-    return sum(
-        1
-        for graph in model.graphs()
-        for node in graph
-        for value in node.outputs
-        if value.name and (value.shape is None or not value.shape.is_static())
-    )
-
-
 def fill_outputs(model: "ir.Model") -> None:
     """Gives outputs that were declared without type or shape those that follow."""
     if all(value.shape is not None or not _is_tensor(value) for value in model.graph.outputs):

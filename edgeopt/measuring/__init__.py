@@ -1,1 +1,1 @@
-"""What `edgeopt bench`, `watch` and `ops` do: from what the user named to sides that take turns, and a report."""
+"""What `edgeopt bench` and `watch` do: from what the user named to sides that take turns, and a report."""

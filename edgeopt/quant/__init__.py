@@ -1,1 +1,1 @@
-"""Precision as the libraries give it: one file a method, each writes one variant."""
+"""Forms of a model in fewer bits: its layers, the ranges of their values, and each form written out as a graph."""

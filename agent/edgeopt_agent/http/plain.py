@@ -16,7 +16,6 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
-Headers = list[tuple[bytes, bytes]]
 
 JSON = (b"content-type", b"application/json")
 # A body may take its time limit, and on top what its bytes need at this rate: slow networks are no attack.

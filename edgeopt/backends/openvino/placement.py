@@ -76,9 +76,5 @@ def _is(device: str, wanted: str) -> bool:
     return device == wanted or "." not in device or "." not in wanted
 
 
-def _computes(op: "Node") -> bool:
-    return op.get_type_name() not in NO_WORK
-
-
 def _name(op: "Node") -> str:
     return str(op.get_friendly_name())

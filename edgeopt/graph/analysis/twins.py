@@ -5,8 +5,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from edgeopt.graph.model import Model
-
 if TYPE_CHECKING:
     import onnx_ir as ir
 
@@ -14,17 +12,6 @@ if TYPE_CHECKING:
 _SMALLEST_BYTES = 1024
 _BLOCK_BYTES = 1 << 20
 _PROBE_BYTES = 4096
-
-
-def twin_bytes(model: Model) -> int:
-    """How many bytes of initializers repeat what another one holds already."""
-    weights = [
-        value.const_value
-        for graph in model.ir.graphs()
-        for value in graph.initializers.values()
-        if value.const_value is not None
-    ]
-    return sum((len(group) - 1) * int(group[0].nbytes) for group in twins(weights))
 
 
 def twins(weights: "Iterable[ir.TensorProtocol]") -> "tuple[tuple[ir.TensorProtocol, ...], ...]":

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from edgeopt.graph.files.external import subgraphs
 
 if TYPE_CHECKING:
-    import onnx_ir as ir
+    pass
 
 # protobuf classes carry no types; these are onnx's ModelProto, GraphProto and TypeProto.
 Proto = Any
@@ -26,11 +26,6 @@ def restore(model: Proto) -> None:
     """The other way."""
     for type_ in _types(model.graph):
         _restore(type_)
-
-
-def is_map(type_: "ir.TypeProtocol | None") -> bool:
-    """Whether a type of onnx-ir's stands for a map."""
-    return bool(type_ is not None and (type_.denotation or "").startswith(MARK))
 
 
 def _hide(type_: Proto) -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from edgeopt.report.markup import Markup, joined, tag, text
 
-TEXT_PX = 12
 LETTER_PX = 7.1
 """The width of a letter in the middle, at the size of text in charts."""
 _ROUND = (1.0, 2.0, 5.0)

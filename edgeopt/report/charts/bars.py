@@ -1,7 +1,7 @@
 """Bars that lie: stages one below the other, or the two sides of each phase."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgeopt.report.blocks import Picture
@@ -74,10 +74,3 @@ def _bar(each: Bar, y: float, scale: Scale) -> Markup:
         after = max(after, x)
     parts.append(label(after + 8, middle + 4, each.said, class_="ink number"))
     return joined(*parts)
-
-
-def value_bars(
-    rows: Sequence[tuple[str, float]], said: Callable[[float], str], class_: str = "result"
-) -> list[Group]:
-    """One bar for each name."""
-    return [Group(name, (Bar(value, class_, said(value)),)) for name, value in rows]
