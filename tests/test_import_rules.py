@@ -16,13 +16,23 @@ SOURCES = (("edgeopt", ROOT), ("edgeopt_agent", ROOT / "agent"), ("edgeopt_gui",
 LAYERS = (
     ("edgeopt.errors", ()),
     ("edgeopt.version", ()),
+    ("edgeopt.units", ()),
     ("edgeopt.events", ("edgeopt.errors",)),
     ("edgeopt.hw", ("edgeopt.errors", "edgeopt.events", "edgeopt.hw")),
     (
         "edgeopt.graph.verify",
-        ("edgeopt.errors", "edgeopt.events", "edgeopt.graph", "edgeopt.hw.device", "edgeopt.backends.base"),
+        (
+            *("edgeopt.errors", "edgeopt.events", "edgeopt.units"),
+            *("edgeopt.graph", "edgeopt.hw.device", "edgeopt.backends.base"),
+        ),
     ),
-    ("edgeopt.graph", ("edgeopt.errors", "edgeopt.events", "edgeopt.masks", "edgeopt.graph", "edgeopt.hw.device")),
+    (
+        "edgeopt.graph",
+        (
+            *("edgeopt.errors", "edgeopt.events", "edgeopt.units", "edgeopt.masks"),
+            *("edgeopt.graph", "edgeopt.hw.device"),
+        ),
+    ),
     # What only one runtime understands is written in the words of passes.
     *(
         (
@@ -78,6 +88,7 @@ FLOORS = (
         "errors",
         "events",
         "version",
+        "units",
         "samples",
         "workspace",
         "masks",

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from edgeopt import units
 from edgeopt.bundle.deployment import FILE as DEPLOYMENT
 from edgeopt.bundle.deployment import Deployment, read_deployment
 from edgeopt.bundle.manifest import FILE as MANIFEST
@@ -66,7 +67,7 @@ def check_space(data: DataDir, needed_bytes: int, reserve_bytes: int) -> None:
         raise RefusedError(
             507,
             "no-space",
-            f"The bundle needs {needed / 2**20:.0f} MiB of disk, and {free / 2**20:.0f} MiB are free.",
+            f"The bundle needs {units.size(needed)} of disk, and {units.size(free)} are free.",
             "Free some space on the device, or make the bundle smaller.",
         )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt import units
 from edgeopt.analyzing.coverage import CoverageCheck, installed
 from edgeopt.analyzing.deployment import deployment_row
 from edgeopt.analyzing.inputs import check_shapes, feeds_for, shapes_of
@@ -158,7 +159,7 @@ def _small_enough(size: int, wishes: Wishes, notes: list[str]) -> bool:
     if size <= _COVERAGE_MOST_BYTES or wishes.backends:
         return True
     notes.append(
-        f"The model is larger than {_COVERAGE_MOST_BYTES / 1e9:g} GB, so no runtime was asked which nodes it "
+        f"The model is larger than {units.size(_COVERAGE_MOST_BYTES)}, so no runtime was asked which nodes it "
         "runs; name one with --backend to ask it."
     )
     return False
@@ -167,7 +168,7 @@ def _small_enough(size: int, wishes: Wishes, notes: list[str]) -> bool:
 def _asked_the_passes(path: Path, size: int, passes: Lane, notes: list[str]) -> bool:
     if size > _REWRITES_MOST_BYTES:
         notes.append(
-            f"The model is larger than {_REWRITES_MOST_BYTES / 1e6:.0f} MB, so the passes were not tried on it; "
+            f"The model is larger than {units.size(_REWRITES_MOST_BYTES)}, so the passes were not tried on it; "
             "`edgeopt simplify` does it."
         )
         return False

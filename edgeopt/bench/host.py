@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-from edgeopt.bench.memory import size_text
+from edgeopt import units
 from edgeopt.bench.processes.environment import child_environment
 from edgeopt.bench.processes.guard import Guard, kills_for_memory, usual_limit_bytes
 from edgeopt.bench.processes.last_words import append_only, last_words
@@ -163,7 +163,7 @@ class LocalChild:
         deadline = time.monotonic() + timeout_s
         while True:
             if self._guard.due_in_s() <= 0 and self._guard.look():
-                self._end("memory", f"used more than {size_text(self._guard.limit_bytes or 0)}; it was killed")
+                self._end("memory", f"used more than {units.size(self._guard.limit_bytes or 0)}; it was killed")
                 return True
             left = max(0.0, deadline - time.monotonic())
             # Rounded up, or it would be asked over and over for the last part of a millisecond.
@@ -243,7 +243,7 @@ class LocalChild:
             killed = kills_for_memory()
             sure = killed is not None and self._killed_before is not None and killed > self._killed_before
             why = "which had no memory left" if sure else "perhaps for memory"
-            return "killed", f"was killed by the system, {why}{f' (it held {size_text(held)})' if held else ''}"
+            return "killed", f"was killed by the system, {why}{f' (it held {units.size(held)})' if held else ''}"
         if code is not None and code < 0:
             return "crashed", f"crashed: {signal_name(-code)}{tail}"
         return "exited", f"ended with exit code {code}{tail}"

@@ -95,13 +95,6 @@ def net_peak_bytes(memory: "Memory") -> int | None:
     return _less(memory.peak_bytes, memory.import_bytes)
 
 
-def size_text(size_bytes: int) -> str:
-    """`512 MiB`, `11.7 GiB`."""
-    if size_bytes < 10 * 2**30:
-        return f"{size_bytes / 2**20:.0f} MiB"
-    return f"{size_bytes / 2**30:.1f} GiB"
-
-
 def _less(size: int | None, before: int | None) -> int | None:
     return None if size is None or before is None else max(0, size - before)
 

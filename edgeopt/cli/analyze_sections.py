@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from edgeopt import units
 from edgeopt.graph.analysis.sums import HOLDERS
 
 if TYPE_CHECKING:
@@ -40,10 +41,10 @@ def _summary(analysis: "Analysis") -> Iterator[tuple[str, str]]:
     yield "Name", analysis.name
     yield "Format", f"{analysis.format}{version}{f', opset {opsets}' if opsets else ''}"
     yield "Made by", analysis.producer
-    yield "Size", size(analysis.size_bytes)
+    yield "Size", units.size(analysis.size_bytes)
     zeros = analysis.weights_summary.zeros_share
     told = f", {zeros:.1%} of them zero" if zeros is not None and zeros >= 0.001 else ""
-    yield "Weights", f"{size(analysis.weights_bytes)} in {analysis.weights_count:,}{told}"
+    yield "Weights", f"{units.size(analysis.weights_bytes)} in {analysis.weights_count:,}{told}"
     yield "Parameters", f"{analysis.parameters:,}"
     kinds = len(analysis.operators)
     yield "Nodes", f"{analysis.nodes_count:,}, {kinds} operator{'s' if kinds != 1 else ''}"
@@ -51,7 +52,7 @@ def _summary(analysis: "Analysis") -> Iterator[tuple[str, str]]:
     yield "Digest", f"sha256 {analysis.digest[:16]}…"
     files = analysis.external_files
     for file in files[:_SHOWN_FILES]:
-        yield "External data", f"{file.name}, {size(file.size_bytes)}"
+        yield "External data", f"{file.name}, {units.size(file.size_bytes)}"
     if len(files) > _SHOWN_FILES:
         yield "", f"and {len(files) - _SHOWN_FILES:,} more files"
     deployment = analysis.deployment
@@ -94,7 +95,7 @@ def _activations(analysis: "Analysis") -> str:
         return UNKNOWN
     at = f", at {done.peak_node}" if done.peak_node else ""
     least = f"; {done.unsized:,} tensors of unknown size are not in it" if done.unsized else ""
-    return f"{size(done.peak_activation_bytes)} at once at the most{at}{least}"
+    return f"{units.size(done.peak_activation_bytes)} at once at the most{at}{least}"
 
 
 def _least(analysis: "Analysis") -> str:
@@ -194,7 +195,7 @@ def operators(analysis: "Analysis") -> Section:
             share_text(row.count / analysis.nodes_count if analysis.nodes_count else 0.0),
             f"{row.count:,}",
             _figure(row.operations, row.unknown, row.count) if row.category else UNKNOWN,
-            size(row.weights_bytes) if row.weights_bytes else "",
+            units.size(row.weights_bytes) if row.weights_bytes else "",
         )
         for row in analysis.operators
     )
@@ -223,7 +224,7 @@ def _weight(row: "WeightRow", total: int, looked: bool) -> tuple[str, ...]:
         UNKNOWN if row.minimum is None else f"{row.minimum:.3g}",
         UNKNOWN if row.maximum is None else f"{row.maximum:.3g}",
     )
-    told = (row.name, row.dtype, str(list(row.shape)), size(row.size_bytes), f"{share:.1%}")
+    told = (row.name, row.dtype, str(list(row.shape)), units.size(row.size_bytes), f"{share:.1%}")
     return (*told, *inside) if looked else told
 
 
@@ -261,7 +262,7 @@ def nodes(analysis: "Analysis") -> Section:
             ", ".join(shape_text(tensor) for tensor in row.outputs if tensor.name),
             _known(row.cost.operations),
             _known(moved(row.cost), "B"),
-            size(row.weights_bytes) if row.weights_bytes else "",
+            units.size(row.weights_bytes) if row.weights_bytes else "",
             _time(row.least_ms),
             row.bound,
         )
@@ -298,14 +299,6 @@ def shape_text(tensor: "Tensor") -> str:
     if tensor.shape is None:
         return "?"
     return "[" + ", ".join("?" if d is None else str(d) for d in tensor.shape) + "]"
-
-
-def size(size_bytes: int) -> str:
-    """In the unit in which it is easy to read."""
-    for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if size_bytes >= scale:
-            return f"{size_bytes / scale:.1f} {unit}"
-    return f"{size_bytes} B"
 
 
 def scaled(count: float) -> str:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from edgeopt import units
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
 
@@ -78,15 +79,15 @@ def show_listing(found: "Listing", console: "Console") -> None:
         table.add_column("size", justify="right", no_wrap=True)
         for entry in found.entries:
             made, used = (ago((now - at).total_seconds()) for at in (entry.made_at, entry.used_at))
-            table.add_row(entry.kind, entry.title, made, used, size(entry.size_bytes))
+            table.add_row(entry.kind, entry.title, made, used, units.size(entry.size_bytes))
         for other in found.others:
-            table.add_row("other", other.title, "", "", size(other.size_bytes))
+            table.add_row("other", other.title, "", "", units.size(other.size_bytes))
         console.print(table)
         console.print()
     console.print(
-        f"{_count(len(found.entries))} of searches in {found.folder}: {size(found.size_bytes)}"
+        f"{_count(len(found.entries))} of searches in {found.folder}: {units.size(found.size_bytes)}"
         + (
-            f" of {size(found.limit_bytes)} at most."
+            f" of {units.size(found.limit_bytes)} at most."
             if found.limit_bytes
             else "; nothing is kept (the limit is 0)."
         ),
@@ -97,17 +98,9 @@ def show_listing(found: "Listing", console: "Console") -> None:
 def show_cleared(done: "Cleared", console: "Console") -> None:
     also = "".join(f", {other.title}" for other in done.others)
     console.print(
-        f"Dropped {_count(len(done.entries))} of searches{also}: {size(done.freed_bytes)} are free again.",
+        f"Dropped {_count(len(done.entries))} of searches{also}: {units.size(done.freed_bytes)} are free again.",
         markup=False,
     )
-
-
-def size(size_bytes: int) -> str:
-    """`12 kB`, `3.4 MB`: the units in which the limit is given."""
-    for unit, name in ((10**9, "GB"), (10**6, "MB")):
-        if size_bytes >= unit:
-            return f"{size_bytes / unit:.1f} {name}"
-    return f"{size_bytes / 1e3:.0f} kB" if size_bytes >= 1000 else f"{size_bytes} B"
 
 
 def _count(number: int) -> str:

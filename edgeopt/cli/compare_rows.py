@@ -61,7 +61,7 @@ def decibels_text(snr_db: float, problem: str | None = None) -> str:
 
 
 def _sides(found: "Comparison") -> Section:
-    from edgeopt.cli.analyze_sections import size
+    from edgeopt.units import size
 
     rows = [
         [side.name, side.kind, size(side.size_bytes), f"{side.nodes:,}", side.runtime]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from edgeopt import units
 from edgeopt.cli.console import JsonFlag, execute
 
 if TYPE_CHECKING:
@@ -317,7 +318,7 @@ def _said_of_front(outcome: "Outcome") -> str:
 
 
 def _mebibytes(size: int | None) -> str:
-    return "" if size is None else f"{size / 2**20:.3g} MiB"
+    return "" if size is None else units.mebibytes(size)
 
 
 def _parts(candidate: "Candidate") -> tuple[str, ...]:

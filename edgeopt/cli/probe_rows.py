@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from edgeopt.cli.peak_rows import peak_rows
 from edgeopt.hw.device import Accelerator, Cache, Clock, Cluster, Device, Runtime
+from edgeopt.units import size
 
 _FAMILIES = (
     ("AVX-512", "avx512", ("avx512-", "avx512")),
@@ -69,13 +70,6 @@ def rows(device: Device) -> Iterator[Row]:
 def is_detail(name: str) -> bool:
     """Whether it is a single fact of something that is here (`memory.swap_total_bytes`, `gpu.0.clock_hz`)."""
     return name.startswith(_SECTIONS) or any(part.isdigit() for part in name.split("."))
-
-
-def size(size_bytes: int) -> str:
-    for unit, name in ((2**30, "GiB"), (2**20, "MiB")):
-        if size_bytes >= unit:
-            return f"{size_bytes / unit:.1f}".removesuffix(".0") + f" {name}"
-    return f"{size_bytes / 2**10:.0f} KiB"
 
 
 def _system(device: Device) -> Iterator[Row]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from edgeopt import units
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
 
@@ -95,7 +96,7 @@ def diff(
 
 
 def show_exported(result: "Exported", console: "Console") -> None:
-    console.print(f"{result.profile}: {result.size_bytes / 1000:.1f} kB, from {result.bundle}", markup=False)
+    console.print(f"{result.profile}: {units.size(result.size_bytes)}, from {result.bundle}", markup=False)
     _show_steps(result.steps, console)
     console.print(result.summary, markup=False)
 

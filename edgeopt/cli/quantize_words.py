@@ -3,6 +3,8 @@
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from edgeopt import units
+
 if TYPE_CHECKING:
     from edgeopt.judging.judged import Judged
     from edgeopt.quant.records import Plan, Point
@@ -100,11 +102,7 @@ def _samples(use: "SampleUse") -> str:
 
 def _sizes(found: "Quantized") -> str:
     size = sum(file.size_bytes for file in found.files)
-    return f"Size: {_bytes(found.source_bytes)} → {_bytes(size)}."
-
-
-def _bytes(size: int) -> str:
-    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
+    return f"Size: {units.size(found.source_bytes)} → {units.size(size)}."
 
 
 def _slowest(phases: "dict[str, float]") -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from edgeopt import units
 from edgeopt.cli.console import JsonFlag, execute
 
 if TYPE_CHECKING:
@@ -73,4 +74,4 @@ def show(found: "Reports", console: "Console") -> None:
     console.print(found.summary, markup=False)
     for what, reason in found.unknown.items():
         console.print(f"Not known: {what}. {reason}", markup=False, style="dim")
-    console.print(f"Report: {found.path} ({found.size_bytes / 1e3:,.0f} kB)", markup=False, style="bold")
+    console.print(f"Report: {found.path} ({units.size(found.size_bytes)})", markup=False, style="bold")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from edgeopt import units
 from edgeopt.cli.console import JsonFlag, execute
 
 if TYPE_CHECKING:
@@ -97,6 +98,6 @@ def show(report: "WatchReport", console: "Console") -> None:
             markup=False,
         )
     if report.peak_memory_bytes is not None:
-        console.print(f"peak memory {report.peak_memory_bytes / 2**20:.0f} MiB, runtime included", markup=False)
+        console.print(f"peak memory {units.size(report.peak_memory_bytes)}, runtime included", markup=False)
     if report.missed_runs:
         console.print(f"{report.missed_runs:,} runs were left out: they came due while another ran", markup=False)

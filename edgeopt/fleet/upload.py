@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from edgeopt import units
 from edgeopt.bundle.archive import pack
 from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.errors import BundleError
@@ -39,7 +40,7 @@ def pieces(file: BinaryIO, size: int, emit: Emit) -> Iterator[bytes]:
     """The file in pieces, telling how much of it has been taken."""
     sent = 0
     while piece := file.read(_PIECE_BYTES):
-        emit(Progress("sending", f"{size / 2**20:.1f} MiB", done=sent, total=size))
+        emit(Progress("sending", units.size(size), done=sent, total=size))
         yield piece
         sent += len(piece)
-    emit(Progress("sending", f"{size / 2**20:.1f} MiB", done=sent, total=size))
+    emit(Progress("sending", units.size(size), done=sent, total=size))

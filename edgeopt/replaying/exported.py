@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt import units
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Available
 from edgeopt.bundle.deployment import LARGEST_BYTES, Deployment, Record, read_deployment, to_toml
@@ -69,7 +70,7 @@ def export(bundle: Path, out: Path) -> Exported:
     if len(content) > LARGEST_BYTES:
         raise BundleError(
             f"What '{bundle.name}' holds of calibration and processing is too large for a profile in one file "
-            f"({len(content) / 1e6:.1f} MB; at most {LARGEST_BYTES / 1e6:.1f} MB are read).",
+            f"({units.size(len(content))}; at most {units.size(LARGEST_BYTES)} are read).",
             "Replay from the bundle itself.",
         )
     # Under a hidden name first: what is there stays until the new one is whole.

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
+from edgeopt import units
 from edgeopt.bench.stats import Interval
 from edgeopt.graph.accuracy import EQUAL_DB
 
@@ -29,24 +30,11 @@ def time_axis(highest_ms: float) -> Callable[[float], str]:
 
 
 def size(count: int | None) -> str:
-    if count is None:
-        return UNKNOWN
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= factor:
-            return f"{_three(count / factor)} {unit}"
-    return f"{count} B"
+    return UNKNOWN if count is None else units.size(count)
 
 
 def mebibytes(count: int | None) -> str:
-    return UNKNOWN if count is None else f"{count / 2**20:,.1f} MiB"
-
-
-def binary(count: int) -> str:
-    """As caches and memory are told: `48 KiB`, `32 MiB`, `23.5 GiB`."""
-    for unit, factor in (("GiB", 2**30), ("MiB", 2**20)):
-        if count >= factor:
-            return f"{count / factor:.3g} {unit}"
-    return f"{count / 1024:.4g} KiB"
+    return UNKNOWN if count is None else units.mebibytes(count)
 
 
 def moment(said: str) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt import samples
+from edgeopt import samples, units
 from edgeopt.events import Emit
 from edgeopt.graph.accuracy import decibels
 from edgeopt.hw.device import Device
@@ -80,8 +80,8 @@ def _gains(outcome: Outcome, backend: str) -> list[Gain]:
         gains.append(
             Gain(
                 "peak memory",
-                f"{before.peak_bytes / 2**20:.0f} MiB",
-                f"{after.peak_bytes / 2**20:.0f} MiB",
+                units.size(before.peak_bytes),
+                units.size(after.peak_bytes),
                 "of the whole process, runtime included",
             )
         )

@@ -67,7 +67,7 @@ def test_only_the_model_counts_for_memory(data):
 def test_space_is_checked_twice_over(data):
     free = shutil.disk_usage(data.root).free
     check_space(data, 1000, 0)
-    with pytest.raises(RefusedError, match="MiB of disk") as refused:
+    with pytest.raises(RefusedError, match="GiB of disk") as refused:
         check_space(data, free * 3 // 4, 0)
     assert refused.value.status == 507
 

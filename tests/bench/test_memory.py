@@ -69,10 +69,3 @@ def test_the_models_need_is_what_came_after_the_runtime():
 def test_a_need_that_is_not_known_is_none(told):
     assert memory.net_bytes(told) is None
     assert memory.net_peak_bytes(told) is None
-
-
-@pytest.mark.parametrize(
-    ("size", "text"), [(512 << 20, "512 MiB"), (9 << 30, "9216 MiB"), (12_562_962_842, "11.7 GiB")]
-)
-def test_sizes_as_people_read_them(size, text):
-    assert memory.size_text(size) == text

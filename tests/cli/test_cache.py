@@ -36,18 +36,18 @@ def test_it_lists_what_is_kept_with_sizes_ages_and_the_limit(edgeopt_here, cache
     code, out, err = edgeopt_here("cache", "list")
     assert (code, err) == (0, "")
     rows = [line.split() for line in out.splitlines()]
-    assert [row[-2:] for row in rows if row[:1] == ["bundle"]] == [["1.5", "MB"]] * 2
+    assert [row[-2:] for row in rows if row[:1] == ["bundle"]] == [["1.4", "MiB"]] * 2
     assert "10 days ago" in out
     assert "measured peaks" in out
     assert "2 entries" in out
-    assert "3.0 MB of 5.0 MB at most" in out
+    assert "2.9 MiB of 4.8 MiB at most" in out
     assert titles(edgeopt_here("cache", "list", "--json")[1]) == ["conv.onnx: cleaned", "conv.onnx: 2.1x faster"]
 
 
 def test_it_clears_what_was_not_used_or_all(edgeopt_here, cache):
     code, out, _ = edgeopt_here("cache", "clear", "--older-than", "7", "--json")
     assert (code, titles(out)) == (0, ["conv.onnx: 2.1x faster"])
-    assert "1.5 MB are free again" in edgeopt_here("cache", "clear")[1]
+    assert "1.4 MiB are free again" in edgeopt_here("cache", "clear")[1]
     assert titles(edgeopt_here("cache", "list", "--json")[1]) == []
     assert sorted(p.name for p in cache.iterdir()) == ["ops-of-mine", f"peaks-1-{OLD[:32]}.json", "searches"]
     assert edgeopt_here("cache", "clear", "--all")[0] == 0

@@ -3,7 +3,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from edgeopt.cli.probe_rows import headline, rows, size
+from edgeopt.cli.probe_rows import headline, rows
 from edgeopt.hw.device import Accelerator, Cache, Clock, Cluster, Identity, NumaNode, Runtime
 from edgeopt.hw.host import RecordedHost
 from edgeopt.hw.probe import probe
@@ -23,14 +23,6 @@ def values(device):
         return {row.title.strip(): row.value for row in found if row.group == group}
 
     return of
-
-
-@pytest.mark.parametrize(
-    ("size_bytes", "expected"),
-    [(32 * 2**10, "32 KiB"), (512 * 2**20, "512 MiB"), (2**30, "1 GiB"), (3 * 2**29, "1.5 GiB"), (0, "0 KiB")],
-)
-def test_sizes(size_bytes, expected):
-    assert size(size_bytes) == expected
 
 
 def test_the_headline_says_what_counts(device):

@@ -5,6 +5,7 @@ import time
 from collections import deque
 from statistics import median
 
+from edgeopt import units
 from edgeopt.hw.load import process_memory_bytes
 from edgeopt_agent.deployments.observed import Seen
 from edgeopt_agent.deployments.probing import judge_latency
@@ -131,6 +132,6 @@ class _Limits:
         now_bytes = process_memory_bytes(self._worker.pid)
         if now_bytes is not None and now_bytes > self._most_bytes:
             raise StepError(
-                f"Its worker grew to {now_bytes / 2**20:.0f} MiB while it soaked; at most "
-                f"{self._most_bytes / 2**20:.0f} MiB are allowed."
+                f"Its worker grew to {units.size(now_bytes)} while it soaked; at most "
+                f"{units.size(self._most_bytes)} are allowed."
             )

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from edgeopt.analyzing.opportunities.view import HEAVY, View, bytes_text
+from edgeopt import units
+from edgeopt.analyzing.opportunities.view import HEAVY, View
 from edgeopt.graph.analysis import Opportunity, Tensor
 
 _BATCH = 8
@@ -25,7 +26,7 @@ def find(view: View) -> Iterable[Opportunity]:
     yield Opportunity(
         "batch",
         f"Run several samples at once where throughput counts, {_BATCH} say",
-        f"At a batch of 1, {len(rows)} nodes wait for their weights ({bytes_text(weights)}).",
+        f"At a batch of 1, {len(rows)} nodes wait for their weights ({units.size(weights)}).",
         tuple(row.name or row.outputs[0].name for row in rows),
         gain,
         f"of the time per sample at a batch of {_BATCH}, at most; {view.basis}",

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from edgeopt.analyzing.opportunities.view import View, bytes_text
+from edgeopt import units
+from edgeopt.analyzing.opportunities.view import View
 from edgeopt.graph.analysis import Opportunity
 
 _LEAST_SHARE = 0.005
@@ -30,7 +31,7 @@ def _transposes(view: View) -> Iterable[Opportunity]:
     yield Opportunity(
         "layout",
         "Avoid transposes",
-        f"{len(rows)} transpose{'s' if len(rows) != 1 else ''} move {bytes_text(moved)} and compute nothing; no "
+        f"{len(rows)} transpose{'s' if len(rows) != 1 else ''} move {units.size(moved)} and compute nothing; no "
         "pass can take them out, so another layout at the export may.",
         tuple(row.name or row.outputs[0].name for row in rows),
         share,

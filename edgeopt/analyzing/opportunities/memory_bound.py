@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from edgeopt.analyzing.opportunities.view import View, bytes_text
+from edgeopt import units
+from edgeopt.analyzing.opportunities.view import View
 from edgeopt.graph.analysis import NodeRow, Opportunity
 
 _LIGHT = frozenset({"element-wise", "activation", "quantization"})
@@ -24,7 +25,7 @@ def find(view: View) -> Iterable[Opportunity]:
         "memory-bound chains",
         "Let a runtime that fuses chains of element-wise nodes compete",
         f"{len(chains)} chain{'s' if len(chains) != 1 else ''} of element-wise nodes (up to {len(longest)} long) "
-        f"move{'s' if len(chains) == 1 else ''} {bytes_text(moved)} through memory between their nodes.",
+        f"move{'s' if len(chains) == 1 else ''} {units.size(moved)} through memory between their nodes.",
         tuple(row.name or row.outputs[0].name for chain in chains for row in chain),
         gain,
         f"at most, if no result within a chain goes through memory; {view.basis}",

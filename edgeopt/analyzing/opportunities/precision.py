@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable
 
+from edgeopt import units
 from edgeopt.analyzing.opportunities.quantization import speed_ratio
-from edgeopt.analyzing.opportunities.view import HEAVY, View, bytes_text
+from edgeopt.analyzing.opportunities.view import HEAVY, View
 from edgeopt.graph.analysis import NodeRow, Opportunity
 
 _WORTH = 1.1
@@ -74,7 +75,7 @@ def _casts(view: View) -> Iterable[Opportunity]:
     yield Opportunity(
         "precision",
         "Keep the weights in the type that the device computes in",
-        f"{len(rows)} weights ({bytes_text(size)}) are stored in half precision and cast to float before use: "
+        f"{len(rows)} weights ({units.size(size)}) are stored in half precision and cast to float before use: "
         "half the file, but the casts run at every start or even in every run.",
         _names(rows),
         view.share_of([row for row in rows if not row.inside]),

@@ -25,13 +25,6 @@ _SIZES = {"float64": 8, "int64": 8, "uint64": 8, "complex64": 8, "complex128": 1
 _SIZES |= {"int16": 2, "uint16": 2, "int8": 1, "uint8": 1, "bool": 1}
 
 
-def bytes_text(count: int) -> str:
-    """`12.3 MB`, `450 kB` or `24 B`: never a figure that rounds to nothing."""
-    if count >= 1e5:
-        return f"{count / 1e6:.1f} MB"
-    return f"{count / 1e3:.0f} kB" if count >= 1e3 else f"{count} B"
-
-
 HEAVY = frozenset({"matrix product", "convolution", "attention", "recurrent"})
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from edgeopt import units
 from edgeopt.graph.analysis.records import WeightsSummary
 from edgeopt.graph.analysis.twins import blocks, twins
 
@@ -57,7 +58,7 @@ def look(weights: "list[tuple[ir.Value, ir.TensorProtocol]]", everything: bool) 
     unused = tuple(str(value.name) for value, _ in weights if not value.uses() and not value.is_graph_output())
     note, contents = "", {}
     if size > LOOKED_INTO_BYTES and not everything:
-        note = f"nobody looked at the numbers in {size / 1e9:,.1f} GB of weights; --weights does"
+        note = f"nobody looked at the numbers in {units.size(size)} of weights; --weights does"
     else:
         contents = {id(tensor): content(tensor) for _, tensor in weights}
     named = [(str(value.name), tensor, contents.get(id(tensor), Content())) for value, tensor in weights]

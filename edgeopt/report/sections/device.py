@@ -40,7 +40,7 @@ def _facts(device: Device) -> list[tuple[str, str]]:
         ("cores", cores),
         ("instructions", ", ".join(cpu.simd)),
         ("caches", ", ".join(_cache(each) for each in device.caches if each.kind != "instruction")),
-        ("memory", words.binary(device.memory.total_bytes)),
+        ("memory", words.size(device.memory.total_bytes)),
         (
             "system",
             " · ".join(each for each in (host.distribution or host.os, host.kernel, host.architecture) if each),
@@ -55,7 +55,7 @@ def _facts(device: Device) -> list[tuple[str, str]]:
 
 def _cache(each: Cache) -> str:
     several = f"{each.instances} x " if each.instances > 1 else ""
-    return f"L{each.level} {several}{words.binary(each.size_bytes)}"
+    return f"L{each.level} {several}{words.size(each.size_bytes)}"
 
 
 def _driver(version: str | None) -> str:

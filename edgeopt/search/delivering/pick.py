@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt import units
 from edgeopt.bundle import write
 from edgeopt.errors import UsageError, VerificationError
 from edgeopt.events import Emit
@@ -131,6 +132,6 @@ def _traded(picked: Candidate, proof: Proof, known: Outcome) -> list[str]:
     ]
     for what, now, then in pairs:
         if now and then and abs(now - then) >= _COUNTS * then:
-            size = f"{abs(now - then) / 2**20:.3g} MiB"
+            size = units.size(abs(now - then))
             found.append(f"{size} {'more' if now > then else 'less'} {what}")
     return found or ["no difference that counts"]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from edgeopt import units
 from edgeopt.backends.base import Array
 from edgeopt.data import Samples, save_samples
 from edgeopt.data.split import Split
@@ -72,7 +73,7 @@ def shape_samples(samples: Samples, dimensions: tuple[Dimension, ...], split: Sp
     needed = len(samples) * max(_bytes(samples, dimensions, sizes) for sizes in (usual, largest))
     if needed > _MOST_BYTES:
         raise UsageError(
-            f"{len(samples)} samples of these sizes take {needed / 2**30:.1f} GiB.",
+            f"{len(samples)} samples of these sizes take {units.size(needed)}.",
             "Give fewer samples with --data (48 are enough), or a smaller largest size.",
         )
     every = range(len(samples))

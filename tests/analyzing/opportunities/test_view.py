@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from edgeopt.analyzing.messages import Node
-from edgeopt.analyzing.opportunities.view import View, bytes_text
+from edgeopt.analyzing.opportunities.view import View
 from edgeopt.graph.analysis import Cost, Dimension, OpTimeRow, OpTimes, Tensor
 
 
@@ -80,8 +80,3 @@ def test_open_dimensions_have_the_sizes_that_the_figures_are_for(view):
 def test_commands_quote_the_name_of_the_file(analysis):
     seen = View(msgspec.structs.replace(analysis(), path="a b.onnx"))
     assert seen.simplify == "edgeopt simplify 'a b.onnx' -o 'a b.simplified.onnx'"
-
-
-@pytest.mark.parametrize(("count", "said"), [(24, "24 B"), (99_999, "100 kB"), (123_456, "0.1 MB")])
-def test_no_size_rounds_to_nothing(count, said):
-    assert bytes_text(count) == said

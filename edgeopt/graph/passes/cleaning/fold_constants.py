@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from edgeopt import units
 from edgeopt.graph.passes.base import (
     Notes,
     Pass,
@@ -130,7 +131,7 @@ def _should_fold(node: "ir.Node", budget: Budget, notes: Notes) -> bool | None:
         return None
     grows = max(0, added - freed)
     if added > max(budget.one_bytes, freed) or grows > budget.left_bytes:
-        notes.refuse(f"the result would add {grows / 2**20:.1f} MiB to the model", label(node))
+        notes.refuse(f"the result would add {units.size(grows)} to the model", label(node))
         return False
     budget.left_bytes -= grows
     return True

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil, prod
 from typing import TYPE_CHECKING
 
+from edgeopt import units
 from edgeopt.graph.analysis.liveness import peak_bytes, read_by
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, is_random, label, parts
 
@@ -40,8 +41,9 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
             _arrange(part, order)
             after, _ = peak_bytes(part, sizes)
             if after < before * _WORTH:
+                took = f"{units.size(after)} instead of {units.size(before)}"
                 notes.did(
-                    f"ordered the nodes so that activations take {_mib(after)} instead of {_mib(before)} at once",
+                    f"ordered the nodes so that activations take {took} at once",
                     *(label(node) for node, old in zip(order, found, strict=True) if node is not old),
                 )
                 found, before = order, after
@@ -135,10 +137,6 @@ def _depth_first(nodes: "Sequence[ir.Node]", sizes: "Mapping[ir.Value, int]") ->
             first = sorted((m for m in makers[node] if m is not None), key=lambda m: peak[m] - own[m])
             waiting += [(maker, False) for maker in first if maker not in order]
     return list(order)
-
-
-def _mib(size_bytes: int) -> str:
-    return f"{size_bytes / 2**20:.1f} MiB" if size_bytes >= 2**20 else f"{size_bytes / 2**10:.1f} KiB"
 
 
 PASS = Pass(

@@ -2,9 +2,9 @@
 
 import re
 
+from edgeopt import units
 from edgeopt.cli.probe_rows import is_detail, rows
 from edgeopt.hw.device import Device
-from edgeopt_gui import units
 from edgeopt_gui.pages.device.instruction_sets import by_purpose, level_words
 from edgeopt_gui.widgets.fact import Fact, FactGroup
 

@@ -1,7 +1,7 @@
 """What the live gauges show of one sample of the device's load."""
 
+from edgeopt import units
 from edgeopt.hw.load import LoadSample
-from edgeopt_gui import units
 from edgeopt_gui.widgets.reading import Reading
 
 NAMES = ("Load", "Memory in use", "Clock", "Temperature")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from edgeopt_gui import units
+from edgeopt import units
 from edgeopt_gui.pages.live import panels
 from edgeopt_gui.pages.live.history import History
 from edgeopt_gui.plots.ticks import significant

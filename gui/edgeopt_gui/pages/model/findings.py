@@ -4,9 +4,9 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator
 
+from edgeopt import units
 from edgeopt.graph.analysis import CoverageRow, NodeRow
 from edgeopt.graph.analysis.records import Opportunity
-from edgeopt_gui import units
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.widgets.fact import Fact, FactGroup
 

@@ -4,8 +4,8 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
+from edgeopt import units
 from edgeopt.graph.analysis.records import Opportunity
-from edgeopt_gui import units
 from edgeopt_gui.pages.model import findings
 from edgeopt_gui.pages.model.details import Detailed
 from edgeopt_gui.pages.model.tables import OPPORTUNITY_COLUMNS

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from edgeopt import units
 from edgeopt.graph.analysis import Analysis, CoverageRow, NodeRow, OperatorRow, Tensor, WeightRow
 from edgeopt.graph.analysis.records import Opportunity
-from edgeopt_gui import units
 from edgeopt_gui.pages.model import findings, work
 from edgeopt_gui.pages.model.words import operator_key, shape_text
 from edgeopt_gui.pages.model.work import Totals

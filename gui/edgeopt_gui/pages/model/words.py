@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from edgeopt import units
 from edgeopt.graph.analysis import Analysis, DeploymentRow, NodeRow, OperatorRow, Tensor
-from edgeopt_gui import units
 from edgeopt_gui.pages.model import work
 from edgeopt_gui.widgets.bars import Bar
 from edgeopt_gui.widgets.fact import Fact, FactGroup

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
+from edgeopt import units
 from edgeopt.cli import analyze_sections as sections
 from edgeopt.graph.analysis import Analysis, NodeRow, OperatorRow
 from edgeopt.graph.analysis.records import CategoryRow
 from edgeopt.graph.analysis.sums import HOLDERS
-from edgeopt_gui import units
 from edgeopt_gui.widgets.bars import Bar
 from edgeopt_gui.widgets.fact import Fact, FactGroup
 

@@ -11,9 +11,9 @@ from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.graph.levels import LevelAccuracy
 from edgeopt.search.objectives import OBJECTIVES
 from edgeopt.search.outcome import CURRENT, Candidate
+from edgeopt.units import count
 from edgeopt_gui.pages.optimize.choices import LATENCY
 from edgeopt_gui.pages.optimize.words import accuracy, ago, change, memory, milliseconds, short_name, times
-from edgeopt_gui.units import count
 
 
 class Interval(msgspec.Struct, frozen=True):

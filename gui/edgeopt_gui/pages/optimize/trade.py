@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from edgeopt.units import size
 from edgeopt_gui.pages.optimize.words import accuracy, times
-from edgeopt_gui.units import size
 
 if TYPE_CHECKING:
     from edgeopt_gui.pages.optimize.result import Report, Result

@@ -2,7 +2,7 @@
 
 import re
 
-from edgeopt_gui.units import count, size
+from edgeopt.units import count, size
 
 NOTHING = "–"  # noqa: RUF001 - the dash of a table's empty cell
 

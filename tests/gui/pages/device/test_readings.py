@@ -8,7 +8,7 @@ EMPTY = LoadSample(None, None, None, None, None, {"clock_hz": "the kernel shows 
 def test_values_with_their_units():
     assert [(r.name, r.text, r.note) for r in readings(FULL)] == [
         ("Load", "42 %", "of all cores"),
-        ("Memory in use", "6.0 GiB", "of 16.0 GiB"),
+        ("Memory in use", "6 GiB", "of 16 GiB"),
         ("Clock", "2.40 GHz", "mean of the cores"),
         ("Temperature", "61 °C", "the hottest sensor"),
     ]

@@ -61,5 +61,5 @@ def test_the_search_finds_who_makes_and_who_reads_a_tensor(analysis):
 
 def test_weights_with_their_share(analysis):
     rows = tables.weights(analysis)
-    assert texts(tables.WEIGHT_COLUMNS, rows[0])[1:] == ["float32", "[64, 64, 1, 1]", "16.0 KiB", "35.2%"]
+    assert texts(tables.WEIGHT_COLUMNS, rows[0])[1:] == ["float32", "[64, 64, 1, 1]", "16 KiB", "35.2%"]
     assert sum(row.share for row in rows) == pytest.approx(1.0)

@@ -33,8 +33,8 @@ def told(result, winner, other):
 
 def test_speed_accuracy_and_memory_are_held_against_the_winner(result, pair):
     assert told(result, *pair) == (
-        "Instead of the winner: 0.50x the speed, accuracy 33.1 dB instead of 128.9 dB, memory 20.0 MiB instead of "
-        "30.0 MiB."
+        "Instead of the winner: 0.50x the speed, accuracy 33.1 dB instead of 128.9 dB, memory 20 MiB instead of "
+        "30 MiB."
     )
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from edgeopt_gui import units
+from edgeopt import units
 
 
 @pytest.mark.parametrize(
@@ -13,6 +13,7 @@ from edgeopt_gui import units
         (104_800_000, "99.9 MiB"),
         (104_900_000, "100 MiB"),
         (1023.9 * 2**20, "1.0 GiB"),
+        (32 * 2**20, "32 MiB"),
         (25_276_514_304, "23.5 GiB"),
         (3 * 2**50, "3072 TiB"),
     ],

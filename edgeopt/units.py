@@ -1,15 +1,20 @@
-"""Numbers with their units, in as many digits as a person reads."""
+"""Numbers with their units, in as many digits as a person reads; sizes in units of 1024 bytes everywhere."""
 
 _SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 
 def size(size_bytes: float) -> str:
-    """`912 bytes`, `1.5 MiB`, `24 GiB`: three digits at most."""
+    """`912 bytes`, `1.5 MiB`, `6.0 GiB`, and `24 GiB` where it is just that: three digits at most."""
     value, unit = float(size_bytes), 0
     while value >= 999.5 and unit < len(_SIZES) - 1:
         value, unit = value / 1024, unit + 1
-    digits = 0 if unit == 0 or value >= 99.95 else 1
+    digits = 0 if value >= 99.95 or value == int(value) else 1
     return f"{value:.{digits}f} {_SIZES[unit]}"
+
+
+def mebibytes(size_bytes: float) -> str:
+    """For columns, whose figures are compared: `1,204.5 MiB`, `0.3 MiB`."""
+    return f"{size_bytes / 2**20:,.1f} MiB"
 
 
 def count(number: int, noun: str = "") -> str:
