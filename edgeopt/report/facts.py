@@ -11,6 +11,7 @@ from edgeopt.bundle.deployment import Deployment
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.analysis import OpTimes
 from edgeopt.graph.ledger import LedgerEntry
+from edgeopt.graph.levels import LevelAccuracy
 from edgeopt.hw.device import Device
 from edgeopt.search.shapes.by_size import SizeTimes
 
@@ -52,6 +53,8 @@ class Accuracy(msgspec.Struct, frozen=True):
     outputs: tuple[OutputAccuracy, ...] = ()
     outputs_on: str = ""
     """Which samples the outputs were compared on."""
+    weakest: LevelAccuracy | None = None
+    """The level of input that decided, where the samples are of several."""
 
 
 class Stage(msgspec.Struct, frozen=True):

@@ -166,7 +166,7 @@ def _accuracy(bundle: Bundle, found: Found | str, unknown: dict[str, str]) -> Ac
         proof = found.proof
         known = Accuracy(
             proof.accuracy_db, found.floor_db, "", proof.samples, proof.set_aside,
-            outputs=proof.outputs, outputs_on="the samples of the proof",
+            outputs=proof.outputs, outputs_on="the samples of the proof", weakest=proof.weakest,
         )  # fmt: skip
     if isinstance(found, Ahead):
         known = ahead.accuracy_of(found)
@@ -174,7 +174,7 @@ def _accuracy(bundle: Bundle, found: Found | str, unknown: dict[str, str]) -> Ac
         proved = found.proof
         known = Accuracy(
             proved.snr_db, found.goal.target_db, str(found.goal), proved.samples, proved.set_aside, proved.low_db,
-            proved.outputs, "the samples of the proof",
+            proved.outputs, "the samples of the proof", proved.weakest,
         )  # fmt: skip
     if not known.outputs:
         known = _with_golden(known, bundle, unknown)

@@ -5,6 +5,7 @@ import msgspec
 import pytest
 
 from edgeopt.graph.ledger import Change, LedgerEntry
+from edgeopt.graph.levels import LevelAccuracy
 from edgeopt.report.gather import gather
 from edgeopt.report.make import written
 from tests.report.evidence import CANDIDATES, outcome, put_evidence
@@ -144,6 +145,13 @@ def test_a_plan_of_precision(planned_bundle):
     assert "Of 2 layers: 1 in int8, 1 in float." in text
     assert "kept float: costs 9 dB alone" in text
     assert "in the result's own runtime: 1.40x" in text
+
+
+def test_the_level_of_input_that_decided_is_named(bundle):
+    weakest = LevelAccuracy("y", 33.0, 31.0, 3, 0.01, 2)
+    proof = msgspec.structs.replace(outcome().proof, weakest=weakest)
+    text = Page(written(gather(put_evidence(bundle, outcome(proof=proof)), nodes=False), "html")).text
+    assert "Of 2 levels of input the weakest decides: 'y' has 33.0 dB on the 3 samples" in text
 
 
 def test_what_is_below_the_accuracy_asked_for_is_not_praised(bundle):

@@ -11,6 +11,8 @@ def section(facts: Facts) -> Section | None:
     if found is None:
         return Section("accuracy", "Accuracy", (Words("The bundle does not tell how exact it is."),))
     blocks: list[Block] = [Words(_sentence(found))]
+    if found.weakest is not None:
+        blocks.append(Words(found.weakest.sentence))
     if found.outputs:
         caption = (
             f"Against the source model, on {found.outputs_on}. The ratio is that of the signal to the noise over "
