@@ -8,12 +8,12 @@ import msgspec
 from edgeopt.errors import MissingError, ProfileError, UsageError
 from edgeopt.fitting import DoesNotFit, Fits, fit
 from edgeopt.hw.device import Device
+from edgeopt.nearest import nearest
 from edgeopt.profiles import (
     PLANNED_BACKENDS,
     Resolved,
     TargetProfile,
     Value,
-    nearest,
     resolve,
     shipped_path,
     shipped_profiles,

@@ -12,24 +12,29 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SOURCES = (("edgeopt", ROOT), ("edgeopt_agent", ROOT / "agent"), ("edgeopt_gui", ROOT / "gui"))
 
+# What any part may use.
+GROUND = ("edgeopt.errors", "edgeopt.events", "edgeopt.units", "edgeopt.nearest")
+
 # What a part of the core may import of edgeopt; the first entry that fits a module holds.
 LAYERS = (
     ("edgeopt.errors", ()),
     ("edgeopt.version", ()),
     ("edgeopt.units", ()),
+    ("edgeopt.nearest", ()),
     ("edgeopt.events", ("edgeopt.errors",)),
-    ("edgeopt.hw", ("edgeopt.errors", "edgeopt.events", "edgeopt.hw")),
+    ("edgeopt.hw", (*GROUND, "edgeopt.hw")),
     (
         "edgeopt.graph.verify",
         (
-            *("edgeopt.errors", "edgeopt.events", "edgeopt.units"),
+            *GROUND,
             *("edgeopt.graph", "edgeopt.hw.device", "edgeopt.backends.base"),
         ),
     ),
     (
         "edgeopt.graph",
         (
-            *("edgeopt.errors", "edgeopt.events", "edgeopt.units", "edgeopt.masks"),
+            *GROUND,
+            "edgeopt.masks",
             *("edgeopt.graph", "edgeopt.hw.device"),
         ),
     ),
@@ -38,8 +43,7 @@ LAYERS = (
         (
             f"edgeopt.backends.{runtime}.lowering",
             (
-                "edgeopt.errors",
-                "edgeopt.events",
+                *GROUND,
                 "edgeopt.backends",
                 "edgeopt.graph.ledger",
                 "edgeopt.graph.nodes",
@@ -51,14 +55,16 @@ LAYERS = (
     (
         "edgeopt.backends",
         (
-            *("edgeopt.errors", "edgeopt.events", "edgeopt.masks"),
+            *GROUND,
+            "edgeopt.masks",
             *("edgeopt.backends", "edgeopt.hw.device", "edgeopt.hw.cache_folder"),
         ),
     ),
     (
         "edgeopt.ops",
         (
-            *("edgeopt.errors", "edgeopt.events", "edgeopt.version", "edgeopt.hw"),
+            *GROUND,
+            *("edgeopt.version", "edgeopt.hw"),
             *("edgeopt.graph", "edgeopt.backends", "edgeopt.bench", "edgeopt.ops"),
         ),
     ),
@@ -68,13 +74,14 @@ LAYERS = (
     ),
     (
         "edgeopt.judging",
-        ("edgeopt.errors", "edgeopt.backends", "edgeopt.data", "edgeopt.graph", "edgeopt.judging"),
+        (*GROUND, *("edgeopt.backends", "edgeopt.data", "edgeopt.graph", "edgeopt.judging")),
     ),
     # The engine of quantization measures nothing and hands nothing out: `quantizing` does.
     (
         "edgeopt.quant",
         (
-            *("edgeopt.errors", "edgeopt.events", "edgeopt.backends", "edgeopt.data", "edgeopt.graph"),
+            *GROUND,
+            *("edgeopt.backends", "edgeopt.data", "edgeopt.graph"),
             *("edgeopt.profiles", "edgeopt.targets", "edgeopt.quant"),
         ),
     ),
@@ -89,6 +96,7 @@ FLOORS = (
         "events",
         "version",
         "units",
+        "nearest",
         "samples",
         "workspace",
         "masks",

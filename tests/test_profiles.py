@@ -257,7 +257,7 @@ def test_a_profile_that_extends_itself(write):
         (
             CHILD + '[lowerings]\nopenvino-cpu = ["ort-gelu"]',
             "openvino-cpu in [lowerings] does not know 'ort-gelu'",
-            "Known are: openvino-forms.",
+            "There are: openvino-forms.",
         ),
         (
             CHILD + '[lowerings]\nonnxruntime-webgpu = ["ort-gelu"]',

@@ -18,6 +18,7 @@ from edgeopt.backends.openvino.gpu import BACKEND as OPENVINO_GPU
 from edgeopt.backends.openvino.npu import BACKEND as OPENVINO_NPU
 from edgeopt.backends.options import Kind, kinds
 from edgeopt.errors import UsageError
+from edgeopt.nearest import nearest
 
 # Where a backend is looked for that can run a model, the first one that is there is taken.
 BACKENDS: tuple[Backend, ...] = (
@@ -61,10 +62,4 @@ def backend_named(name: str) -> Backend:
         if backend.name == name:
             return backend
     names = [backend.name for backend in BACKENDS]
-    # What was not written to the end comes before what looks alike.
-    begun = [known for known in names if known.startswith(name)]
-    from difflib import get_close_matches
-
-    near = begun or get_close_matches(name, names, 1, 0.5)
-    hint = f"Did you mean '{near[0]}'?" if near else f"The backends are: {', '.join(names)}."
-    raise UsageError(f"There is no backend '{name}'.", hint)
+    raise UsageError(f"There is no backend '{name}'.", nearest(name, names))

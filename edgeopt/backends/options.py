@@ -7,6 +7,7 @@ import msgspec
 
 from edgeopt.backends.base import Options
 from edgeopt.errors import UsageError
+from edgeopt.nearest import nearest
 
 Value = str | int | float | bool
 Kind = type[bool] | type[int] | tuple[str, ...]
@@ -73,13 +74,6 @@ def read_options(kind: type[_Struct], options: Options, backend: str) -> _Struct
             hint = nearest(str(value), choices) if choices else ""
             raise UsageError(f"The option '{name}' of {backend} {reason}, not {value!r}.", hint) from error
     return msgspec.convert(dict(options), kind)
-
-
-def nearest(word: str, words: tuple[str, ...]) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(word, words, 1, 0.5)
-    return f"Did you mean '{near[0]}'?" if near else f"It takes: {', '.join(words)}."
 
 
 def _option(name: str, hint: object, default: Value | None) -> Option:

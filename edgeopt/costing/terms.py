@@ -3,12 +3,12 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 
 import msgspec
 
 from edgeopt.costing.records import Terms
 from edgeopt.errors import UsageError
+from edgeopt.nearest import near
 
 # ISO 4217, those in use as money.
 _CODES = (
@@ -83,8 +83,8 @@ def check_terms(terms: Terms) -> Terms:
     """The same, where it makes sense; raises UsageError."""
     currency = terms.currency.upper()
     if currency not in CURRENCIES:
-        near = ", ".join(get_close_matches(currency, CURRENCIES))
-        hint = f" Perhaps {near}?" if near else ""
+        meant = ", ".join(near(currency, CURRENCIES, 3))
+        hint = f" Perhaps {meant}?" if meant else ""
         raise UsageError(
             f"There is no currency '{terms.currency}'.",
             f"Give the three letters of ISO 4217, as in --currency EUR.{hint}",

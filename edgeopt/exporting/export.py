@@ -6,7 +6,6 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.backends.options import nearest
 from edgeopt.bundle.durable import publish_folder
 from edgeopt.bundle.manifest import FileEntry, file_digest
 from edgeopt.bundle.read import read_bundle
@@ -16,6 +15,7 @@ from edgeopt.events import Emit, Progress
 from edgeopt.exporting import FORMATS
 from edgeopt.exporting.base import Format, Made, Order
 from edgeopt.exporting.readme import readme
+from edgeopt.nearest import nearest
 from edgeopt.version import __version__
 
 MARK = "edgeopt-export.json"

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,6 +16,7 @@ from edgeopt.graph.nodes import node_count, quiet, rare_collections
 from edgeopt.graph.passes import PASSES, Pass, PassContext
 from edgeopt.graph.shapes import forget_claims
 from edgeopt.graph.structure import Signature, fault, infer_shapes, keep_declared_shapes, signature
+from edgeopt.nearest import near
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -109,9 +109,9 @@ def select(
     only, skip, also = tuple(only), tuple(skip), tuple(also)
     for name in (*only, *skip, *also):
         if name not in names:
-            near = get_close_matches(name, names, n=1, cutoff=0.0)[0]
+            meant = near(name, names, alike=0.0)[0]
             raise UsageError(
-                f"There is no pass '{name}'; did you mean '{near}'?", "`edgeopt passes` lists all of them."
+                f"There is no pass '{name}'; did you mean '{meant}'?", "`edgeopt passes` lists all of them."
             )
     wanted = {p.name for p in passes if (p.name in only if only else not p.on_request)} | set(also)
     return tuple(p for p in passes if p.name in wanted - set(skip))

@@ -225,7 +225,7 @@ def metric_named(name: str) -> Metric:
         from edgeopt.judging.user_metric import user_metric
 
         return user_metric(name)
-    from edgeopt.backends.options import nearest
+    from edgeopt.nearest import nearest
 
     known = tuple(metric.name for metric in METRICS)
     raise UsageError(

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -13,6 +12,7 @@ from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Options
 from edgeopt.bundle.read import is_bundle
 from edgeopt.errors import UsageError
+from edgeopt.nearest import nearest
 
 Kind = Literal["model", "bundle", "command", "url"]
 OptionValue = str | int | float | bool | dict[str, list[int]]
@@ -62,8 +62,7 @@ def other_side(text: str, first: Named) -> Named:
     if backend in {b.name for b in BACKENDS}:
         return _allowed(replace(first, backend=backend, options=read_options(more)))
     if "@" not in text and not Path(text).suffix:
-        near = get_close_matches(backend, [b.name for b in BACKENDS], 1, 0.6)
-        hint = f"Did you mean '{near[0]}'?" if near else "edgeopt backends lists the backends."
+        hint = nearest(backend, [b.name for b in BACKENDS], "edgeopt backends lists the backends.")
         raise UsageError(f"There is no model, bundle or backend '{text}'.", hint)
     return _allowed(_whole(text))
 

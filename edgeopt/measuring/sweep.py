@@ -10,7 +10,7 @@ import msgspec
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import TensorInfo
-from edgeopt.backends.options import Option, described, nearest, read_options
+from edgeopt.backends.options import Option, described, read_options
 from edgeopt.bench.contender import Side
 from edgeopt.bench.contest import contest
 from edgeopt.bench.figures import RUNS_FOR_P99
@@ -25,6 +25,7 @@ from edgeopt.measuring import naming
 from edgeopt.measuring.sweep_axes import Axis, axes_hint, find_axis, resized
 from edgeopt.measuring.sweep_report import SweepPoint, SweepReport, Value, best_by_runs, total_ms
 from edgeopt.measuring.threads import chosen_cores
+from edgeopt.nearest import nearest
 
 BATCHES = (1, 2, 4, 8)
 _MOST_VALUES = 32

@@ -1,7 +1,6 @@
 """Axes that a model leaves open: which one a name means, and samples of other sizes made of those at hand."""
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,6 +9,7 @@ import numpy as np
 from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.data import check_samples, from_feeds, open_samples, save_samples
 from edgeopt.errors import ModelError, UsageError
+from edgeopt.nearest import nearest
 
 _MOST_SAMPLES = 16
 _MOST_BYTES = 256 << 20
@@ -55,10 +55,8 @@ def axes_hint(inputs: Sequence[TensorInfo], name: str = "", others: Sequence[str
     """What can be swept."""
     names = [*dict.fromkeys(d for t in inputs for d in t.shape if isinstance(d, str))]
     names += [f"{t.name}.{k}" for t in inputs for k, d in enumerate(t.shape) if d is None]
-    near = get_close_matches(name, [*names, *others, _BATCH], 1, 0.6) if name else []
-    if near:
-        return f"Did you mean '{near[0]}'?"
-    return f"Its open axes are: {', '.join(names)}." if names else "All axes of its inputs are fixed."
+    listed = f"Its open axes are: {', '.join(names)}." if names else "All axes of its inputs are fixed."
+    return nearest(name, [*names, *others, _BATCH], listed) if name else listed
 
 
 def _batch(inputs: Sequence[TensorInfo]) -> Axis:

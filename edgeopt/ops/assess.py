@@ -3,7 +3,6 @@
 import time
 from collections import Counter
 from collections.abc import Sequence
-from difflib import get_close_matches
 
 import msgspec
 
@@ -13,6 +12,7 @@ from edgeopt.errors import MissingError, UsageError
 from edgeopt.events import Emit, Log
 from edgeopt.hw.cache_folder import user_cache_folder
 from edgeopt.hw.device import Device, Unavailable
+from edgeopt.nearest import nearest
 from edgeopt.ops import cache
 from edgeopt.ops.case import Case, Port
 from edgeopt.ops.cases import FAMILIES, operators
@@ -149,9 +149,7 @@ def _chosen(choice: Choice) -> list[tuple[str, Case]]:
     known = {name.lower(): name for name in operators()}
     for name in choice.only:
         if name.lower() not in known:
-            near = get_close_matches(name.lower(), known, 1, 0.5)
-            hint = f"Did you mean '{known[near[0]]}'?" if near else f"There are: {', '.join(known.values())}."
-            raise UsageError(f"There is no case of an operator '{name}'.", hint)
+            raise UsageError(f"There is no case of an operator '{name}'.", nearest(name, known.values()))
     only = {known[name.lower()] for name in choice.only}
     return [
         (family, case)

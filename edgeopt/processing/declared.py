@@ -8,7 +8,8 @@ import msgspec
 
 from edgeopt.bundle.processing import KINDS, Pictures, Step
 from edgeopt.errors import ProfileError, UsageError
-from edgeopt.profiles.checks import checked_data, nearest
+from edgeopt.nearest import nearest
+from edgeopt.profiles.checks import checked_data
 from edgeopt.profiles.schema import TargetProfile
 
 _DATA_HINT = "docs/profiles.md lists the keys of [data]."

@@ -1,6 +1,5 @@
 """Profiles: TOML files that say how to optimize for one class of devices; strict, and extendable."""
 
-from edgeopt.profiles.checks import nearest
 from edgeopt.profiles.load import (
     Resolved,
     load_profile,
@@ -50,7 +49,6 @@ __all__ = [
     "TargetProfile",
     "Value",
     "load_profile",
-    "nearest",
     "profiles_folder",
     "resolve",
     "shipped_path",

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from edgeopt.errors import ProfileError
+from edgeopt.nearest import nearest
 from edgeopt.profiles import words
 from edgeopt.profiles.schema import SCHEMA, TABLES, Data, Match, TargetProfile
 
@@ -214,17 +215,6 @@ def _sentence(problem: str) -> str:
     for word, plain in _PLAIN_WORDS:
         expected, got = (re.sub(rf"`{word}`", plain, text) for text in (expected, got))
     return f"{where} must be {expected}{', not ' + got if got else ''}."
-
-
-def nearest(word: str, known: tuple[str, ...]) -> str:
-    """A hint that names the nearest right word, or all of them."""
-    from difflib import get_close_matches
-
-    # Before what looks alike comes what differs in capitals alone, or was not written to the end.
-    same = [name for name in known if name.lower() == word.lower()]
-    begun = [name for name in known if len(word) > 2 and name.startswith(word)]
-    near = same or begun or get_close_matches(word, known, 1, 0.5)
-    return f"Did you mean '{near[0]}'?" if near else f"Known are: {', '.join(known)}."
 
 
 _PLAIN_WORDS = (

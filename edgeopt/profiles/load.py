@@ -7,7 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from edgeopt.errors import ProfileError
-from edgeopt.profiles.checks import SHIPPED_HINT, Tables, check_keys, converted, nearest
+from edgeopt.nearest import nearest
+from edgeopt.profiles.checks import SHIPPED_HINT, Tables, check_keys, converted
 from edgeopt.profiles.schema import TargetProfile
 from edgeopt.profiles.words import AUTO
 

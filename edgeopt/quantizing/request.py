@@ -5,11 +5,12 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.backends.options import Value, nearest
+from edgeopt.backends.options import Value
 from edgeopt.bundle.deployment import SUFFIX
 from edgeopt.bundle.places import place_named
 from edgeopt.errors import UsageError
 from edgeopt.judging.goals import goal_from
+from edgeopt.nearest import nearest
 from edgeopt.quantizing.records import METHODS, Augment, QuantizeRequest
 
 _LEAST_S = 5.0

@@ -7,13 +7,13 @@ optimizer.save_optimization_metadata("small.json")
 """
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from edgeopt.errors import UsageError
+from edgeopt.nearest import near
 from edgeopt.rewriting.order import Order
 from edgeopt.rewriting.simplify import Simplified, simplify
 
@@ -88,9 +88,9 @@ class OperatorOptimizer:
 def _checked(config: Config) -> Config:
     for name in config:
         if name not in SETTABLE:
-            near = get_close_matches(name, SETTABLE, 1, 0.0)[0]
+            meant = near(name, SETTABLE, alike=0.0)[0]
             raise UsageError(
-                f"There is no setting '{name}'; did you mean '{near}'?",
+                f"There is no setting '{name}'; did you mean '{meant}'?",
                 f"The config takes: {', '.join(SETTABLE)}.",
             )
     paths = {name: Path(config[name]) for name in ("data",) if config.get(name)}
@@ -105,7 +105,7 @@ def _passes_of(target: str) -> tuple[str, ...]:
     path = shipped_path(target)
     if path is None:
         names = [profile.name for profile in shipped_profiles()]
-        near = get_close_matches(target, names, 1, 0.0)[0]
-        raise UsageError(f"There is no target '{target}'; did you mean '{near}'?", "`edgeopt targets` lists all.")
+        meant = near(target, names, alike=0.0)[0]
+        raise UsageError(f"There is no target '{target}'; did you mean '{meant}'?", "`edgeopt targets` lists all.")
     passes = resolve(path).profile.graph.passes
     return () if isinstance(passes, str) else tuple(passes)

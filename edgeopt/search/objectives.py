@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgeopt.backends.options import nearest
 from edgeopt.bench.contender import Contender
 from edgeopt.errors import UsageError
+from edgeopt.nearest import nearest
 
 _MIB = 2**20
 _TAIL = 0.99

@@ -25,7 +25,7 @@ def test_a_shape_is_a_list_of_sizes():
     ("options", "message", "hint"),
     [
         ({"treads": 2}, "The backend sample has no option 'treads'.", "Did you mean 'threads'?"),
-        ({"zzz": 2}, "The backend sample has no option 'zzz'.", "It takes: threads, level, shapes."),
+        ({"zzz": 2}, "The backend sample has no option 'zzz'.", "There are: threads, level, shapes."),
         (
             {"level": "extendet"},
             "The option 'level' of sample must be one of none, extended, not 'extendet'.",

@@ -4,8 +4,8 @@ They are those of onnxruntime_session_options_config_keys.h that decide how a mo
 the installed runtime.
 """
 
-from edgeopt.backends.options import nearest
 from edgeopt.errors import UsageError
+from edgeopt.nearest import nearest
 
 KNOWN = (
     "ep.cuda.fpa_intb_gemm",

@@ -9,8 +9,8 @@ from edgeopt.backends.onnxruntime.options import OrtOptions, session_options
 from edgeopt.backends.onnxruntime.provider import CPU, Provider
 from edgeopt.backends.onnxruntime.ranks import dimension_names
 from edgeopt.backends.onnxruntime.texts import dimensions
-from edgeopt.backends.options import nearest
 from edgeopt.errors import MissingError, MissingExtraError, ModelError, UsageError, said_by
+from edgeopt.nearest import nearest
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession, SessionOptions

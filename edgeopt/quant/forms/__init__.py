@@ -1,8 +1,7 @@
 """Forms: ways to compute a layer in fewer bits, one file each."""
 
-from difflib import get_close_matches
-
 from edgeopt.errors import UsageError
+from edgeopt.nearest import nearest
 from edgeopt.quant.forms.a16w8 import FORM as A16W8
 from edgeopt.quant.forms.base import Form, FormContext
 from edgeopt.quant.forms.halves import BF16, FP16
@@ -21,8 +20,4 @@ def form_named(name: str) -> Form:
     for form in FORMS:
         if form.name == name:
             return form
-    names = [form.name for form in FORMS]
-    near = get_close_matches(name, names, 1, 0.5)
-    raise UsageError(
-        f"There is no form '{name}'.", f"Did you mean '{near[0]}'?" if near else f"Forms are: {', '.join(names)}."
-    )
+    raise UsageError(f"There is no form '{name}'.", nearest(name, [form.name for form in FORMS]))

@@ -43,7 +43,7 @@ def backends_for(wanted: str, profile: TargetProfile) -> tuple[str, ...]:
     """The one that the user named, or those of the profile that are here; MissingError where there is none."""
     if wanted:
         if wanted not in {backend.name for backend in BACKENDS}:
-            from edgeopt.backends.options import nearest
+            from edgeopt.nearest import nearest
 
             raise UsageError(
                 f"There is no backend '{wanted}'.", nearest(wanted, tuple(backend.name for backend in BACKENDS))

@@ -2,7 +2,6 @@
 
 import time
 from contextlib import ExitStack
-from difflib import get_close_matches
 from pathlib import Path
 
 import msgspec
@@ -12,6 +11,7 @@ from edgeopt.bundle import write
 from edgeopt.errors import UsageError, VerificationError
 from edgeopt.events import Emit
 from edgeopt.graph.accuracy import decibels
+from edgeopt.nearest import near
 from edgeopt.search.delivering.deliver import publish
 from edgeopt.search.delivering.front import EXACT_DB
 from edgeopt.search.delivering.proving import prove
@@ -85,8 +85,8 @@ def _named(known: Outcome, name: str) -> Candidate:
     out = next((c for c in known.candidates if c.candidate.name == name), None)
     if out is not None:
         raise UsageError(f"{name} cannot be delivered: {out.status}, {out.reason}.", "Pick another one.")
-    near = get_close_matches(name, able, 3, 0.3) or list(able)[:3]
-    raise UsageError(f"The search had no candidate '{name}'.", f"There are: {'; '.join(near)}.")
+    meant = near(name, able, 3, 0.3) or list(able)[:3]
+    raise UsageError(f"The search had no candidate '{name}'.", f"There are: {'; '.join(meant)}.")
 
 
 def _is_made(field: Field, candidate: Candidate) -> bool:

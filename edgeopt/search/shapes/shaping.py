@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from itertools import pairwise
 from math import prod
 
@@ -10,6 +9,7 @@ import msgspec
 
 from edgeopt.backends.base import TensorInfo
 from edgeopt.errors import UsageError
+from edgeopt.nearest import nearest
 
 MOST_SIZES = 8
 MOST_PROGRAMS = 16
@@ -132,6 +132,6 @@ def _size(text: str, word: str) -> int:
 def _hint(name: str, known: Mapping[str, object]) -> str:
     if not known:
         return "All dimensions of its inputs have a fixed size, so it needs no buckets."
-    near = get_close_matches(name, known, 1, 0.5)
     listed = f"The open dimensions of its inputs are: {', '.join(known)}."
-    return f"Did you mean '{near[0]}'? {listed}" if near else listed
+    hint = nearest(name, known, listed)
+    return hint if hint == listed else f"{hint} {listed}"

@@ -3,12 +3,12 @@
 A dimension that other inputs or outputs share by name gets the same size there. -1 leaves a dimension as it is.
 """
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult
 from edgeopt.graph.shapes import infer_shapes
 from edgeopt.graph.turned import turned
+from edgeopt.nearest import near
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -42,9 +42,8 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
 
 def _why_not(model: "ir.Model", name: str, wanted: tuple[int, ...]) -> str:  # noqa: ARG001 - like its sister
     names = [str(value.name) for value in model.graph.inputs if not value.is_initializer()]
-    lower = {each.lower(): each for each in names}
-    near = get_close_matches(name.lower(), lower, n=1, cutoff=0.0)
-    return f"the model has no input '{name}'" + (f"; did you mean '{lower[near[0]]}'?" if near else "")
+    meant = near(name, names, alike=0.0)
+    return f"the model has no input '{name}'" + (f"; did you mean '{meant[0]}'?" if meant else "")
 
 
 def _misfit(value: "ir.Value", wanted: tuple[int, ...], sizes: dict[str, int]) -> str | None:
