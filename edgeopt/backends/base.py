@@ -161,6 +161,8 @@ class Backend:
     """None where the runtime does not tell."""
     package: str | None = None
     """The Python package behind it, so that a trial can time loading a model net of importing the runtime."""
+    converts_within: bool = False
+    """Whether between floats and eight bits it converts within the kernels beside, at next to no cost."""
 
 
 def check_feeds(inputs: tuple[TensorInfo, ...], feeds: Feeds) -> str | None:

@@ -38,3 +38,18 @@ def test_asking_for_what_needs_no_device_imports_no_runtime():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_what_there_is_and_what_can_be_set_is_known_without_numpy():
+    code = (
+        "import sys; from edgeopt.backends import NAMES, lowering_names, option_kinds;"
+        "assert all(option_kinds(name) and lowering_names(name) for name in NAMES);"
+        "from edgeopt.graph.passes import NAMES as passes;"
+        "print(len(NAMES) > 10, len(passes) > 40, 'numpy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "True", "False"]
+
+
+def test_openvino_converts_within_its_kernels_whoever_calls_it():
+    assert {b.name for b in BACKENDS if b.converts_within} == {b.name for b in BACKENDS if "openvino" in b.name}

@@ -44,6 +44,7 @@ def backend_of(provider: Provider) -> Backend:
         times=times,
         op_times=timed,
         package="onnxruntime",
+        converts_within=provider.converts_within,
     )
 
 

@@ -118,5 +118,6 @@ PROVIDER = Provider(
     false="False",
     unsent=("device_type", "performance_hint", "precision", "num_streams", "cache_dir", "load_config"),
     more=settings,
+    converts_within=True,
 )
 BACKEND = backend_of(PROVIDER)

@@ -56,6 +56,8 @@ class Provider:
     """The number of the GPU whose memory it keeps in an arena of ONNX Runtime's."""
     graph: Callable[[Any], bool] = field(default=lambda _options: False)
     """Its kernels are recorded and replayed."""
+    converts_within: bool = False
+    """As a backend says it."""
     prepare: Callable[[], None] = field(default=lambda: None)
     """Run once before a session is made."""
 

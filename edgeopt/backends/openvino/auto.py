@@ -83,4 +83,5 @@ BACKEND = Backend(
     load=load,
     options=AutoOptions,
     package="openvino",
+    converts_within=True,
 )

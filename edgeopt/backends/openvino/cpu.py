@@ -50,4 +50,5 @@ BACKEND = Backend(
     options=OpenVinoOptions,
     op_times=timed,
     package="openvino",
+    converts_within=True,
 )

@@ -134,4 +134,5 @@ BACKEND = Backend(
     op_times=timed,
     options=GpuOptions,
     package="openvino",
+    converts_within=True,
 )

@@ -143,4 +143,5 @@ BACKEND = Backend(
     op_times=timed,
     options=NpuOptions,
     package="openvino",
+    converts_within=True,
 )

@@ -117,15 +117,15 @@ def _measured(
     backend: str,
 ) -> Timed:
     home = territory_of(analyses[""].nodes, layers)
-    float_ms = _middle([_shared_out(each, home) for each in times[""]])
+    float_ms = _least_disturbed([_shared_out(each, home) for each in times[""]])
     sizes = _sizes(analyses[""])
     found: list[Gain] = []
     borders: tuple[Border, ...] = ()
     for form in forms:
         there = territory_of(analyses[form].nodes, layers, home)
-        form_ms = _middle([_shared_out(each, there) for each in times[form]])
+        form_ms = _least_disturbed([_shared_out(each, there) for each in times[form]])
         changed = _changed(analyses[form], layers)
-        rate = None if _within(backend) else _conversion_rate(times[form], analyses[form])
+        rate = None if backend_named(backend).converts_within else _conversion_rate(times[form], analyses[form])
         converted = _converted(analyses[form], times[form])
         for layer in layers:
             if layer.name not in changed:
@@ -167,7 +167,7 @@ def _shared_out(times: Lap, territory: Territory) -> dict[str, float]:
     return found
 
 
-def _middle(turns: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def _least_disturbed(turns: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The least disturbed turn of each: others on the machine only ever make a kernel slower."""
     names = {name for turn in turns for name in turn}
     return {name: min(turn[name] for turn in turns if name in turn) for name in names}
@@ -215,11 +215,6 @@ def _conversions(times: Lap, analysis: Analysis) -> list[tuple[OpTimeRow, list[s
         if made and not row.added and all(each.operator in CONVERSIONS for each in made):
             found.append((row, [tensor.name for each in made for tensor in (*each.inputs[:1], *each.outputs[:1])]))
     return found
-
-
-def _within(backend: str) -> bool:
-    """Whether the runtime converts within the kernels that stand before and behind, at next to no cost."""
-    return "openvino" in backend
 
 
 def _conversion_rate(turns: Sequence[Lap], analysis: Analysis) -> float:
