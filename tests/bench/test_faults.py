@@ -44,7 +44,7 @@ FAULTS = {
     "ends": ("print('no device', file=sys.stderr); os._exit(3)", r"^ended with exit code 3 \(no device\)$"),
     "is killed": (
         "os.kill(os.getpid(), signal.SIGKILL)",
-        r"^was killed by the system, perhaps for memory \(it held \d+ MiB\)$",
+        r"^was killed by the system, perhaps for memory \(it held [\d.]+ MiB\)$",
     ),
     "eats memory": (
         f"exec({EAT!r})",

@@ -32,7 +32,7 @@ def test_people_see_the_device(text):
         "4 physical, 4 logical",
         "1.5 cores",
         "512 MiB",
-        "61 GiB",
+        "61.0 GiB",
         "a container (docker)",
     ):
         assert expected in shown

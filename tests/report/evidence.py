@@ -37,11 +37,15 @@ def taken(middle_ms, seed):
     return Taken(slices, 500, tuple(np.quantile(runs, np.linspace(0, 1, 101)).tolist()), 30.0, 3.0)
 
 
-def raced(variant, backend, options, speed, snr_db, status="lost", reason="0.50 of the speed of the best"):
+BEHIND = "0.50 of the speed of the best"
+
+
+def raced(variant, backend, options, speed, snr_db, status="lost", reason=BEHIND):
     ratio = Interval(speed, speed * 0.9, speed * 1.1, 8) if speed else None
     latency = 2.0 / speed if speed else None
     candidate = Candidate(variant, backend, options)
-    return CandidateReport(candidate, status, reason, ratio, latency, snr_db, snr_db, 12.0, memory(90))
+    found = CandidateReport(candidate, status, reason, ratio, latency, snr_db, snr_db, 12.0, memory(90))
+    return msgspec.structs.replace(found, of_best=0.5 if reason == BEHIND else None)
 
 
 CANDIDATES = (
