@@ -53,7 +53,7 @@ WRONG = (
     (("top1-labels", None, "-1%"), "how much worse", "0 or more"),
     (("top1-labels", None, "0.4"), "would be 40 points", "0.4%"),
     (("top1-labels", None, "much"), "is no drop", "Give a number"),
-    (("nothing", None, None), "no metric 'nothing'", "It takes"),
+    (("nothing", None, None), "no metric 'nothing'", "There are"),
 )
 
 

@@ -56,8 +56,9 @@ def test_several_threads_run_at_once_each_with_its_own_place():
         first.setdefault(thread, turn)
     assert sorted(first.values()) == list("abcd")
     throughput = len(taken.latencies_ms) / taken.seconds
-    # Sleeping costs no core, so four threads do four times as much.
-    assert 2.5 < throughput / (len(alone.latencies_ms) / alone.seconds) < 4.6
+    # Sleeping costs no core, so four threads do four times as much; more they cannot, however busy the machine is.
+    assert throughput > 2.5 * len(alone.latencies_ms) / alone.seconds
+    assert throughput < 1.05 * 4 / 0.01
     assert list(taken.starts_ms) == sorted(taken.starts_ms)
 
 
