@@ -66,7 +66,8 @@ class Log(msgspec.Struct, frozen=True, tag_field="event", tag="log"):
     level: Literal["info", "warning"]
     message: str
     schema: int = SCHEMA
-    kind: Literal["", "no-metric", "agent-away"] = ""
+    kind: str = ""
+    """`no-metric`, `agent-away`; empty where nothing acts on it. Others may come."""
     subject: str = ""
     """The metric that is not told."""
     reason: str = ""

@@ -5,6 +5,8 @@ _SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
 def size(size_bytes: float) -> str:
     """`912 bytes`, `1.5 MiB`, `6.0 GiB`, and `24 GiB` where it is just that: three digits at most."""
+    if size_bytes == 1:
+        return "1 byte"
     value, unit = float(size_bytes), 0
     while value >= 999.5 and unit < len(_SIZES) - 1:
         value, unit = value / 1024, unit + 1

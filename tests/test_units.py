@@ -7,6 +7,7 @@ from edgeopt import units
     ("size_bytes", "text"),
     [
         (0, "0 bytes"),
+        (1, "1 byte"),
         (999, "999 bytes"),
         (1000, "1.0 KiB"),
         (46_588, "45.5 KiB"),

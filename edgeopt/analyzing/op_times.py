@@ -113,9 +113,9 @@ def asked(folder: Path) -> Asked[Timed]:
     return Asked(LocalHost(folder), CHILD_MODULE, decode_answer)
 
 
-def timed(process: Asked[Timed], wanted: Wanted) -> Timed:
+def timed(process: Asked[Timed], wanted: Wanted, limit_s: float = _ANSWER_LIMIT_S) -> Timed:
     """That it crashed or hung is a reason why there are no times."""
-    answer = process.ask(wanted, _ANSWER_LIMIT_S)
+    answer = process.ask(wanted, limit_s)
     return Timed(reason=answer.told) if isinstance(answer, Failed) else answer
 
 

@@ -140,6 +140,7 @@ def enter_side(host: TrialHost, side: Side, timeout_s: float | None = None) -> C
             f"'{side.name}' {error.message.rstrip('.')}.",
             error.hint or "Check the file with `edgeopt verify` or its runtime.",
             error.code,
+            error.ending,
         ) from None
 
 

@@ -273,8 +273,8 @@ def show(outcome: "Outcome", console: "Console") -> None:
             " · ".join(part for part in _parts(report.candidate) if part),
             _speed(report, chosen, top),
             decibels(report.accuracy_db) if report.accuracy_db is not None else "",
-            _mebibytes(report.memory.peak_bytes if report.memory else None),
-            _mebibytes(report.size_bytes),
+            _size(report.memory.peak_bytes if report.memory else None),
+            _size(report.size_bytes),
             _verdict(report, outcome),
             style="bold" if chosen else "",
         )
@@ -317,8 +317,8 @@ def _said_of_front(outcome: "Outcome") -> str:
     return f"{told}: {', '.join(numbers)}{another}."
 
 
-def _mebibytes(size: int | None) -> str:
-    return "" if size is None else units.mebibytes(size)
+def _size(size: int | None) -> str:
+    return "" if size is None else units.size(size)
 
 
 def _parts(candidate: "Candidate") -> tuple[str, ...]:

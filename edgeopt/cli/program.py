@@ -12,7 +12,7 @@ from typer.exceptions import TyperException as UsageProblem
 from edgeopt import events
 from edgeopt.cli import signals
 from edgeopt.cli.console import NOTHING, fail, let_go_of_stdout, stopped
-from edgeopt.errors import EXIT_CANCELLED
+from edgeopt.errors import EXIT_CANCELLED, UsageError
 
 
 def leave(run: Callable[[list[str]], int]) -> None:
@@ -39,12 +39,11 @@ def run(name: str, build: Callable[[], typer.Typer], arguments: list[str], order
 
     `order` is that of the commands in the help: typer itself puts those with commands of their own last.
     """
-    unreadable = next((a for a in arguments if not _is_text(a)), None)
-    if unreadable is not None:
-        fail(_not_text(unreadable), json="--json" in arguments)
-        return 2
     with signals.heard() as heard:
-        code = _run(name, build, arguments, order)
+        unreadable = next((a for a in arguments if not _is_text(a)), None)
+        if unreadable is not None:
+            return _misused(_not_text(unreadable), heard, arguments)
+        code = _run(name, build, arguments, order, heard)
         if heard.raised is not None and not heard.said:
             # Before the command began, or after its end: typer makes an exit code of it, and nobody was told.
             code = _told(heard.raised, heard, arguments)
@@ -60,7 +59,20 @@ def _told(stop: KeyboardInterrupt, heard: signals.Signals, arguments: Sequence[s
     return code
 
 
-def _run(name: str, build: Callable[[], typer.Typer], arguments: list[str], order: Sequence[str]) -> int:
+def _misused(error: events.Error, heard: signals.Signals, arguments: Sequence[str]) -> int:
+    """Says it, and nothing after it; the exit code of wrong usage."""
+    heard.finish()
+    fail(error, json="--json" in arguments)
+    return UsageError.exit_code
+
+
+def _run(
+    name: str,
+    build: Callable[[], typer.Typer],
+    arguments: list[str],
+    order: Sequence[str],
+    heard: signals.Signals,
+) -> int:
     try:
         command = typer.main.get_command(build())
         if order and isinstance(command, TyperGroup):
@@ -69,8 +81,7 @@ def _run(name: str, build: Callable[[], typer.Typer], arguments: list[str], orde
         code = command.main(args=arguments or ["--help"], prog_name=name, standalone_mode=False)
     except UsageProblem as problem:
         hint = f"See: {name} --help, or {name} COMMAND --help"
-        fail(events.Error("usage", problem.format_message(), hint), json="--json" in arguments)
-        return 2
+        return _misused(events.Error("usage", problem.format_message(), hint), heard, arguments)
     except KeyboardInterrupt:
         return EXIT_CANCELLED
     return code if isinstance(code, int) else 0

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from edgeopt.bench.host import TrialHost
 from edgeopt.bench.processes.asked import Asked
-from edgeopt.bench.processes.failed import Failed
+from edgeopt.bench.processes.failed import Failed, refuse_not_started
 from edgeopt.ops.messages import Answer, Open, Time, decode_answer
 
 CHILD_MODULE = "edgeopt.ops.child"
@@ -30,11 +30,14 @@ class Lane:
 
     def time(self, slice_ms: float) -> Answer | Failed:
         """Runs what is open for a slice."""
-        return self._asked.ask(Time(slice_ms), _SLICE_LIMIT_S)
+        self._asked.send(Time(slice_ms))
+        return self.answer(_SLICE_LIMIT_S)
 
     def answer(self, limit_s: float = _OPEN_LIMIT_S) -> Answer | Failed:
         """What it says; that it crashed or hung is an answer too."""
-        return self._asked.answer(limit_s)
+        found = self._asked.answer(limit_s)
+        refuse_not_started(found)
+        return found
 
     def close(self) -> None:
         self._asked.close()

@@ -10,7 +10,7 @@ from edgeopt.bench.apart import values
 from edgeopt.bench.apart.messages import Answer, Close, Done, Load, Loaded, Request, Run, decode_answer
 from edgeopt.bench.host import LocalHost
 from edgeopt.bench.processes.asked import Asked
-from edgeopt.bench.processes.failed import FAILED, NO_MEMORY, Failed
+from edgeopt.bench.processes.failed import FAILED, NO_MEMORY, NO_PACKAGE, Failed, refuse_not_started
 from edgeopt.errors import EdgeoptError, ModelError, TrialError, UsageError
 
 CHILD_MODULE = "edgeopt.bench.apart.child"
@@ -79,10 +79,11 @@ class Process:
         answer = self._asked.ask(request, limit_s)
         if not isinstance(answer, Failed):
             return answer
+        refuse_not_started(answer)
         if answer.ending:
             raise ModelError(f"{self._title} {answer.message.rstrip('.')}, {when}.", answer.hint)
         # What a runtime raises of its own speaks of the model.
-        if answer.code in {ModelError.code, FAILED, NO_MEMORY}:
+        if answer.code in {ModelError.code, FAILED, NO_MEMORY, NO_PACKAGE}:
             raise ModelError(answer.message, answer.hint)
         raise TrialError(answer.message, answer.hint, answer.code)
 

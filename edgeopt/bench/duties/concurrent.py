@@ -81,7 +81,9 @@ def run_concurrent(
                     level.throughputs[number] = throughput
             states.append(state.end_round())
             _require_one(levels)
-    warnings = tuple(f"{lv.name}: {lv.failure}; it was left out from then on." for lv in levels if lv.failure)
+    warnings = tuple(
+        f"{lv.name}: {lv.failure.rstrip('.')}; it was left out from then on." for lv in levels if lv.failure
+    )
     if any(each.bad for each in states):
         warnings += (_BUSY,)
     for warning in warnings:

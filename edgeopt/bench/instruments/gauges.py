@@ -41,7 +41,7 @@ class Gauges:
         """The answer to what was sent before; raises TrialError when there is none that can be read."""
         if not self.wait([child], timeout_s, subject):
             child.close()
-            raise TrialError(f"hung: no answer within {timeout_s:.0f} s; it was killed")
+            raise TrialError(f"hung: no answer within {timeout_s:.0f} s; it was killed", ending="hung")
         answer = read_answer(child, timeout_s)
         self.look_at_gpus(getattr(answer, "memory", None))
         return answer

@@ -5,7 +5,7 @@ import time
 from edgeopt.bench.host import TrialHost
 from edgeopt.bench.peaks.tasks import Ran, Run, Task, decode_answer
 from edgeopt.bench.processes.asked import Asked
-from edgeopt.bench.processes.failed import Failed
+from edgeopt.bench.processes.failed import Failed, refuse_not_started
 
 CHILD_MODULE = "edgeopt.bench.peaks.child"
 _MOST_STARTS = 3
@@ -46,6 +46,7 @@ class Lane:
         if task is None:
             return
         answer = self._process.answer(max(0.1, deadline - time.monotonic()))
+        refuse_not_started(answer)
         if isinstance(answer, Failed):
             self.failures[task] = answer.message
         elif keep:

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from edgeopt.errors import EdgeoptError, Ending, MissingExtraError, TrialError, said_by
+from edgeopt.errors import EdgeoptError, Ending, TrialError, said_by
 
-FAILED, NO_MEMORY = "failed", "out-of-memory"
+FAILED, NO_MEMORY, NO_PACKAGE = "failed", "out-of-memory", "missing-package"
 """Codes of what no error of edgeopt's own stands for."""
 
 
@@ -28,9 +28,15 @@ def failure_of(error: BaseException) -> Failed:
         return Failed(error.message, error.hint, error.code)
     if isinstance(error, MemoryError):
         return Failed("There is not enough memory.", code=NO_MEMORY)
-    if isinstance(error, ModuleNotFoundError):
-        return Failed(f"The Python package '{error.name}' is not installed.", code=MissingExtraError.code)
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return Failed(f"The Python package '{error.name}' is not installed.", code=NO_PACKAGE)
     return Failed(f"{type(error).__name__}: {said_by(error)}")
+
+
+def refuse_not_started(answer: object) -> None:
+    """Raises TrialError where the system gave no process: that is no matter of what was asked."""
+    if isinstance(answer, Failed) and answer.ending == "not-started":
+        raise TrialError(f"A process {answer.message.rstrip('.')}.", answer.hint, answer.code, answer.ending)
 
 
 def ended(error: TrialError) -> Failed:

@@ -10,5 +10,12 @@ if TYPE_CHECKING:
 
 def passes_at(package: str, places: Iterable[str]) -> "tuple[Pass, ...]":
     """Each place is `file.NAME` within the package, or `folder.file.NAME`."""
-    split = (place.rpartition(".") for place in places)
-    return tuple(getattr(import_module(f"{package}.{file}"), name) for file, _, name in split)
+    return tuple(_pass_at(package, *place.rsplit(".", 1)) for place in places)
+
+
+def _pass_at(package: str, file: str, name: str) -> "Pass":
+    module = import_module(f"{package}.{file}")
+    if not hasattr(module, name):  # an AttributeError would say that the registry itself is not there
+        raise ImportError(f"The registry of {package} names {file}.{name}, and there is none.")
+    found: Pass = getattr(module, name)
+    return found

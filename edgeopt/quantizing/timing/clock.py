@@ -21,6 +21,8 @@ from edgeopt.graph.analysis import Analysis, OpTimeRow
 from edgeopt.graph.analysis.given import Given
 from edgeopt.workspace import WORK, workspace
 
+_ANSWER_LIMIT_S = 300.0
+
 
 @dataclass(frozen=True, slots=True)
 class Lap:
@@ -86,7 +88,7 @@ class Clock:
             self._runs,
             self._limit_s,
         )
-        answer = timed(self._process, wanted)
+        answer = timed(self._process, wanted, _ANSWER_LIMIT_S)
         if answer.kernels is None:
             return Lap(reason=answer.reason)
         outputs = frozenset(tensor.name for tensor in analysis.outputs)

@@ -33,6 +33,7 @@ def deliver(search: Search, field: Field, best: list[Entry], begin: float) -> Ou
     open_ends = list(best)
     for entry, legs in in_turn(search, _in_line(search, field, best)):
         open_ends = [e for e in open_ends if e is not entry]
+        entry.of_best = None  # how it is out now is up to its proof
         search.emit(racing(entry))
         with write.draft(search.settings.out) as folder:
             try:

@@ -52,7 +52,7 @@ def pick(settings: Settings, folder: Path, memory: Memory, emit: Emit) -> Outcom
             if _is_made(field, candidate):
                 break
         if not _is_made(field, candidate):
-            reasons = [v.failure for v in field.variants if v.name == candidate.variant and v.failure]
+            reasons = [v.failure.rstrip(".") for v in field.variants if v.name == candidate.variant and v.failure]
             raise VerificationError(
                 f"{candidate.name} cannot be made again: {'; '.join(reasons)}.", "Search again."
             )
@@ -95,9 +95,10 @@ def _is_made(field: Field, candidate: Candidate) -> bool:
 
 def _after(report: CandidateReport, picked: Candidate) -> CandidateReport:
     if report.candidate == picked:
-        return msgspec.structs.replace(report, status="winner", reason="")
+        return msgspec.structs.replace(report, status="winner", reason="", of_best=None)
     if report.status == "winner":
-        return msgspec.structs.replace(report, status="lost", reason="it won the search; another one was picked")
+        reason = "it won the search; another one was picked"
+        return msgspec.structs.replace(report, status="lost", reason=reason, of_best=None)
     return report
 
 

@@ -185,7 +185,7 @@ def _candidate_report(entry: Entry, entries: Sequence[Entry]) -> CandidateReport
         entry.size_bytes,
         entry.throughput_per_s,
         _pace(entry, entries),
-        entry.of_best,
+        entry.of_best if entry.status == "lost" else None,
     )
 
 

@@ -10,8 +10,8 @@ from typing import Protocol
 from edgeopt.backends.base import TensorInfo
 from edgeopt.bench.host import TrialHost
 from edgeopt.bench.processes.asked import Asked
-from edgeopt.bench.processes.failed import FAILED, NO_MEMORY, Failed
-from edgeopt.errors import EdgeoptError, MissingExtraError, ModelError, TrialError
+from edgeopt.bench.processes.failed import FAILED, NO_MEMORY, NO_PACKAGE, Failed, refuse_not_started
+from edgeopt.errors import EdgeoptError, MissingExtraError, ModelError
 from edgeopt.search.making.messages import Inspect, Inspected, Made, Make, decode_answer
 
 MAKER_MODULE = "edgeopt.search.making.maker"
@@ -37,6 +37,7 @@ class Maker:
         """The answer that is ready; after a crash, the reason, with a fresh child for what comes next."""
         answer = self.process.answer(_ANSWER_READY_S)
         self.busy = None
+        refuse_not_started(answer)
         assert not isinstance(answer, Inspected)  # noqa: S101 - a maker answers Make with the others
         return answer
 
@@ -117,15 +118,14 @@ def make_all(
 
 def _ready(busy: list[Maker], timeout_s: float) -> list[Maker]:
     """Those that have answered or ended, as soon as there are any."""
-    over = [maker for maker in busy if maker.process.ready(0.0)]
-    if not over:
-        # Not `select.select`, which knows no file number above 1023.
-        poll = select.poll()
-        for maker in busy:
-            if maker.process.child is not None:
-                poll.register(maker.process.child.fileno(), select.POLLIN)
-        poll.poll(1e3 * timeout_s)
-    return over or [maker for maker in busy if maker.process.ready(0.0)]
+    waiting = {child.fileno(): maker for maker in busy if (child := maker.process.child) is not None}
+    if len(waiting) < len(busy):  # where no process could be started, that is the answer
+        return [maker for maker in busy if maker.process.child is None]
+    # Not `select.select`, which knows no file number above 1023.
+    poll = select.poll()
+    for number in waiting:
+        poll.register(number, select.POLLIN)
+    return [waiting[number] for number, _ in poll.poll(1e3 * timeout_s)]
 
 
 def _give_up(busy: list[Maker], waiting: list[Make], why: Failed) -> Iterator[tuple[Make, Failed]]:
@@ -139,11 +139,10 @@ def _give_up(busy: list[Maker], waiting: list[Make], why: Failed) -> Iterator[tu
 
 
 def _as_error(failed: Failed, model: Path) -> EdgeoptError:
-    if failed.ending == "not-started":
-        return TrialError(f"The process that reads models {failed.message}.", failed.hint, failed.code)
+    refuse_not_started(failed)
     if failed.ending:
         return ModelError(f"Reading '{model.name}' {failed.message}.", "The file may be damaged; export it again.")
-    if failed.code == MissingExtraError.code:
+    if failed.code in {MissingExtraError.code, NO_PACKAGE}:
         return MissingExtraError("optimize", "Reading and rewriting models")
     if failed.code in {ModelError.code, FAILED, NO_MEMORY}:
         return ModelError(failed.message, failed.hint)

@@ -55,7 +55,9 @@ def settle(search: Search, stack: ExitStack) -> None:
             run_rounds(field, 1, span_ms, first=number)
     ran = [each for each in field if each.failure is None and each.slices_ms]
     if not ran:
-        raise TrialError(f"The source model {field[0].failure} while it was measured.", race.HINT)
+        raise TrialError(
+            f"The source model {(field[0].failure or '').rstrip('.')} while it was measured.", race.HINT
+        )
     quick = [each for each in ran if not excess(search.settings.limits, latency_ms=each.run_ms)]
     best = min(quick, key=_sample_ms) if quick else min(ran, key=lambda each: each.run_ms)
     for each in field:

@@ -74,7 +74,7 @@ def race(
             run_rounds(field, 1, _span_ms(baseline, alive), first=done)
             done += 1
             if baseline.failure:
-                raise TrialError(f"The source model {baseline.failure} while it was measured.", HINT)
+                raise TrialError(f"The source model {baseline.failure.rstrip('.')} while it was measured.", HINT)
             alive = _without_the_fallen(alive, emit)
             _tell(emit, phase, done, total, baseline, alive, deadline)
             ticker.tell(baseline, alive)

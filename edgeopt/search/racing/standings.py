@@ -66,5 +66,5 @@ def final(entry: Entry | CandidateReport) -> Standing:
         speedup_low=ratio.low if ratio else None,
         speedup_high=ratio.high if ratio else None,
         accuracy_db=entry.accuracy_db,
-        of_best=entry.of_best,
+        of_best=entry.of_best if entry.status == "lost" else None,
     )

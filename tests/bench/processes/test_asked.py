@@ -15,7 +15,8 @@ from edgeopt.bench.host import TRIAL_MODULE, LocalHost
 from edgeopt.bench.peaks import lane as peaks_lane
 from edgeopt.bench.peaks import tasks as peaks
 from edgeopt.bench.processes.asked import Asked
-from edgeopt.bench.processes.failed import NO_MEMORY, Failed
+from edgeopt.bench.processes.failed import NO_MEMORY, NO_PACKAGE, Failed
+from edgeopt.errors import TrialError
 from edgeopt.ops import lane as ops_lane
 from edgeopt.ops import messages as ops
 from edgeopt.search.making import messages as making
@@ -51,8 +52,9 @@ SAID = {
     "raises(UsageError('No.', 'Ask otherwise.'))": Failed("No.", "Ask otherwise.", "usage"),
     "raises(MemoryError())": Failed("There is not enough memory.", code=NO_MEMORY),
     "raises(ModuleNotFoundError(name='onnxscript'))": Failed(
-        "The Python package 'onnxscript' is not installed.", code="missing-extra"
+        "The Python package 'onnxscript' is not installed.", code=NO_PACKAGE
     ),
+    "raises(ModuleNotFoundError('install foo'))": Failed("ModuleNotFoundError: install foo"),
     "raises(ValueError('odd'))": Failed("ValueError: odd"),
 }
 ENDS = {
@@ -126,6 +128,24 @@ def test_one_that_cannot_be_started_is_an_answer(planted, monkeypatch):
     assert (answer.ending, answer.code) == ("not-started", "not-started")
     assert answer.told == "its process could not be started: Resource temporarily unavailable"
     assert asked.ready(0.0)
+
+
+def test_whose_answers_hang_on_having_a_process_says_so_by_an_error(tmp_path, monkeypatch):
+    """A search cannot go on, nor what measures operators or peaks; the model is not at fault."""
+
+    def refused(*_, **__):
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr("subprocess.Popen", refused)
+    lane = ops_lane.Lane("null", LocalHost(tmp_path), tmp_path)
+    lane.open(tmp_path / "m", tmp_path / "f", {})
+    peaks_one = peaks_lane.Lane("null", LocalHost(tmp_path), [peaks.Dispatch("null")])
+    peaks_one.ask(peaks.Dispatch("null"), 1.0)
+    for asked in (lane.answer, lambda: peaks_one.answer(60.0)):
+        with pytest.raises(TrialError, match=r"^A process could not be started: Resource temporarily") as caught:
+            asked()
+        assert caught.value.code == "not-started"
+        assert "ulimit" in caught.value.hint
 
 
 def test_it_is_started_so_often_and_no_more(planted):

@@ -71,7 +71,7 @@ class Row:
     @property
     def short(self) -> str:
         """The same for a narrow column; what was measured stands in the others."""
-        if self.of_best is not None:
+        if self.status == "lost" and self.of_best is not None:
             return f"{100 * self.of_best:.0f} % of the best"
         if self.status in {"below the floor", "over a limit"}:
             return _MARKS[self.status]

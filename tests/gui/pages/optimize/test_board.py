@@ -114,3 +114,12 @@ def test_an_interval_goes_with_the_speed_that_it_was_measured_with():
     board.hear(events.Standing("a", "racing", speedup=2.8, speedup_low=2.6, speedup_high=3.0))
     row = board.hear(events.Standing("a", "racing", speedup=4.1))
     assert (row.speedup, row.low, row.high) == (4.1, None, None)
+
+
+@pytest.mark.parametrize(
+    ("status", "word"), [("baseline", "your model"), ("winner", "★ winner"), ("failed", "✕ failed: it crashed")]
+)
+def test_only_who_lost_is_told_by_a_share_of_the_best(status, word):
+    row = Row("a", status, "it crashed" if status == "failed" else "", of_best=0.52)
+    assert row.short == word
+    assert Row("a", "lost", "0.52 of the speed of b", of_best=0.52).short == "52 % of the best"
