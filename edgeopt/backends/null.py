@@ -156,8 +156,6 @@ def times(path: Path, options: Options, feeds: Feeds, custom_ops: tuple[str, ...
 
 
 def _fault(model: NullModel, moment: Moment) -> None:
-    import numpy as np
-
     if model.fail == moment:
         raise ModelError(f"The null model fails while it should {moment}, as planted.", "Remove 'fail' from it.")
     if model.crash == moment:
@@ -165,6 +163,8 @@ def _fault(model: NullModel, moment: Moment) -> None:
     if model.hang == moment:
         threading.Event().wait()
     if model.eat_memory_at == moment:
+        import numpy as np
+
         hoard = []
         while True:
             hoard.append(np.ones(_STEP_BYTES, np.uint8))

@@ -1,6 +1,7 @@
 """A process that is asked one thing after another; where it ends, the next question has one of its own.
 
-How it ended is an answer like any other, so nobody who asks has to catch anything.
+How it ended is an answer like any other. Whoever cannot go on without a process hands answers to
+`refuse_not_started`.
 """
 
 from collections.abc import Callable
@@ -60,7 +61,7 @@ class Asked(Generic[Answer]):
         return self._failure is not None or self.child is None or self.child.ready(timeout_s)
 
     def begin(self) -> None:
-        """Starts the process before it is asked anything; where that cannot be, the first answer says so."""
+        """Starts the process before it is asked anything; where that cannot be, the first question tries again."""
         if self.child is None:
             self._failure = self._start()
 

@@ -13,7 +13,7 @@ What several of them know of operators stands in `knowledge/`.
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import Pass, PassContext, PassResult
-from edgeopt.graph.passes.places import passes_at
+from edgeopt.graph.passes.places import imported_later
 
 # The folder of each, and its name, which is that of its file.
 ORDER = (
@@ -65,14 +65,8 @@ NAMES = tuple(place.rpartition("/")[2] for place in ORDER)
 if TYPE_CHECKING:
     PASSES: tuple[Pass, ...]
 
-
-def __getattr__(name: str) -> tuple[Pass, ...]:
-    """Imported when they are first asked for."""
-    if name != "PASSES":
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    found = passes_at(__name__, (f"{place.replace('/', '.').replace('-', '_')}.PASS" for place in ORDER))
-    globals()[name] = found
-    return found
-
+__getattr__ = imported_later(
+    __name__, "PASSES", (f"{place.replace('/', '.').replace('-', '_')}.PASS" for place in ORDER)
+)
 
 __all__ = ["NAMES", "PASSES", "Pass", "PassContext", "PassResult"]

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from edgeopt.graph.passes.places import passes_at
+from edgeopt.graph.passes.places import imported_later
 
 if TYPE_CHECKING:
     from edgeopt.graph.passes.base import Pass
@@ -21,14 +21,6 @@ PLACES = (
 )
 NAMES = tuple(name for name, _ in PLACES)
 
-
-def __getattr__(name: str) -> "tuple[Pass, ...]":
-    """Imported when they are first asked for."""
-    if name != "LOWERINGS":
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    found = passes_at(__name__, (place for _, place in PLACES))
-    globals()[name] = found
-    return found
-
+__getattr__ = imported_later(__name__, "LOWERINGS", (place for _, place in PLACES))
 
 __all__ = ["LOWERINGS", "NAMES"]
