@@ -67,7 +67,7 @@ class Log(msgspec.Struct, frozen=True, tag_field="event", tag="log"):
     message: str
     schema: int = SCHEMA
     kind: str = ""
-    """`no-metric`, `agent-away`; empty where nothing acts on it. Others may come."""
+    """`no-metric`, `agent-away`, `agent-back`; empty where nothing acts on it. Others may come."""
     subject: str = ""
     """The metric that is not told."""
     reason: str = ""

@@ -115,7 +115,7 @@ def _patiently(call: Callable[[], Answer], agent: Source, deployment: Deployment
             if error.code != UNREACHABLE:
                 raise
             continue
-        emit(Log("info", "The agent is back."))
+        emit(Log("info", "The agent is back.", kind="agent-back"))
         return answer
     raise MissingError(
         f"The agent at {agent.url} went away while deployment {deployment.id} was {state}, and has not come back.",

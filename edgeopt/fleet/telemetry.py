@@ -35,7 +35,7 @@ def watch(url: str, emit: events.Emit, stop: threading.Event) -> None:
     while not stop.is_set():
         if connection is not None:
             if away:
-                emit(events.Log("info", f"The agent at {address.url} is back."))
+                emit(events.Log("info", f"The agent at {address.url} is back.", kind="agent-back"))
             away = False
             with connection:
                 if _pass_on(connection, emit, stop):
@@ -52,7 +52,7 @@ def watch(url: str, emit: events.Emit, stop: threading.Event) -> None:
 
 
 def _connect(address: Address) -> "ClientConnection":
-    from websockets.exceptions import InvalidHandshake, InvalidMessage
+    from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
     from websockets.sync.client import connect
 
     try:
@@ -69,6 +69,11 @@ def _connect(address: Address) -> "ClientConnection":
         raise no_agent(address) from None
     except ConnectionRefusedError:
         raise nobody(address) from None
+    except ConnectionClosed:
+        raise unreachable(
+            f"The agent at {address.url} closed the connection before it answered.",
+            "It may be starting or going down: try again. edgeopt fleet status says how it is.",
+        ) from None
     except (OSError, EOFError) as error:
         raise unreachable(
             f"The agent at {address.url} cannot be reached: {said_by(error)}.",

@@ -1,5 +1,6 @@
 import contextlib
 import socket
+import struct
 import threading
 
 import pytest
@@ -167,3 +168,27 @@ def test_without_the_extra(monkeypatch):
     monkeypatch.setattr(telemetry, "find_spec", lambda _: None)
     with pytest.raises(errors.MissingExtraError, match="'fleet' extra"):
         watch("127.0.0.1", events.ignore, threading.Event())
+
+
+def test_connections_that_are_reset_at_any_moment_are_an_agent_that_cannot_be_reached():
+    """What resets them before they are greeted is met as an end of the connection, not as an error of the socket."""
+    stopped = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        door.settimeout(0.05)
+
+        def reset_all():
+            while not stopped.is_set():
+                with contextlib.suppress(TimeoutError):
+                    visitor, _ = door.accept()
+                    visitor.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    visitor.close()
+
+        porter = threading.Thread(target=reset_all)
+        porter.start()
+        try:
+            for _ in range(200):
+                with pytest.raises(errors.MissingError, match="closed the connection|no edgeopt agent|reached"):
+                    telemetry.watch(f"127.0.0.1:{door.getsockname()[1]}", [].append, threading.Event())
+        finally:
+            stopped.set()
+            porter.join()

@@ -47,6 +47,8 @@ class Session:
             self.agent = None
         elif self.agent is None or self.agent.url != agent_url:
             self.agent = AgentRecord(agent_url)
+        else:
+            self.agent.away = False  # a watch begins with an agent that answers, or not at all
         self.name, self.phase, self.said, self.sampled = name, "", "", False
         self.history.begin()
         if not again:
@@ -108,16 +110,9 @@ class Session:
 
     def _take_metric(self, event: Metric, now_s: float) -> Effect:
         self.sampled = True
-        back = self.agent is not None and self.agent.away
-        if back and self.agent is not None:
-            self.agent.away = False
-            self.said = ""
-            self.history.mark("agent is back", now_s)
         self.history.take(event, now_s)
         if event.name == panels.P50:
             self._p50_ms = event.value
-        if back:
-            return "back"
         return "serves" if event.name == panels.PROCESS_MEMORY and self._serves_after_all(now_s) else "sample"
 
     def _serves_after_all(self, now_s: float) -> bool:
@@ -148,10 +143,22 @@ class Session:
             return "text"
         if event.level == "warning":
             self.said = event.message
-        if self.agent is None or self.agent.away or event.kind != "agent-away":
-            return "text"
-        self.agent.away = True
+        if self.agent is not None and event.kind == "agent-away" and not self.agent.away:
+            return self._agent_went(self.agent, now_s)
+        if self.agent is not None and event.kind == "agent-back" and self.agent.away:
+            return self._agent_came_back(self.agent, now_s)
+        return "text"
+
+    def _agent_went(self, agent: AgentRecord, now_s: float) -> Effect:
+        agent.away = True
         self.history.interrupt()
         self.history.latest.clear()
         self.history.mark("agent went away", now_s)
         return "away"
+
+    def _agent_came_back(self, agent: AgentRecord, now_s: float) -> Effect:
+        """Only the word of whoever looks for it counts: figures of one's own requests go on while it is away."""
+        agent.away = False
+        self.said = ""
+        self.history.mark("agent is back", now_s)
+        return "back"

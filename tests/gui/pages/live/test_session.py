@@ -75,8 +75,11 @@ def test_a_session_with_an_agent(session):
     assert session.take(gone, NOW_S + 3) == "away"
     assert session.state(True, False, None) == "Waiting for the agent"
     assert session.history.latest == {}
-    assert session.take(Log("info", "The agent at device is back."), NOW_S + 9) == "text"
-    assert session.take(metric("load_percent", 6.0, 9), NOW_S + 9) == "back"
+    # Requests of one's own are counted while nobody answers them.
+    assert session.take(metric("sent_requests", 40.0, 4), NOW_S + 4) == "sample"
+    assert session.agent.away
+    back = Log("info", "The agent at device is back.", kind="agent-back")
+    assert session.take(back, NOW_S + 9) == "back"
     assert session.take(metric("load_percent", 6.0, 9.1), NOW_S + 9.1) == "sample"
     assert session.said == ""
     assert labels(session) == [
