@@ -21,8 +21,8 @@ from edgeopt.data.regimes.covered import alike_inputs
 from edgeopt.data.split import split
 from edgeopt.errors import DataError, MissingError, MissingExtraError, ModelError, TrialError
 from edgeopt.events import Emit, Log, Progress
+from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.files.sniff import check_file
-from edgeopt.graph.verify import compare_outputs
 from edgeopt.hw.device import Device, Unavailable
 from edgeopt.hw.probe import probe
 from edgeopt.judging.budgets import BUDGETS_DB

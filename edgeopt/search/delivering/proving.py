@@ -22,7 +22,7 @@ from edgeopt.bench.taken import taken_by
 from edgeopt.bench.trial import rotated
 from edgeopt.bundle import write
 from edgeopt.events import Progress
-from edgeopt.graph.verify import compare_outputs
+from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.weak_samples import weak_samples
 from edgeopt.processing.golden import put_processing_golden
 from edgeopt.search.delivering.legs import terms_of

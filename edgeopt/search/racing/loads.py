@@ -13,7 +13,7 @@ from edgeopt.bench.rounds import latency_ms, run_rounds, slice_ms
 from edgeopt.bench.trial import read_outputs
 from edgeopt.errors import TrialError
 from edgeopt.events import Log, Progress
-from edgeopt.graph.verify import compare_outputs
+from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.search import stopping
 from edgeopt.search.field import Field
 from edgeopt.search.limits import OVER, excess
