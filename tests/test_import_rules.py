@@ -21,6 +21,7 @@ LAYERS = (
     ("edgeopt.version", ()),
     ("edgeopt.units", ()),
     ("edgeopt.nearest", ()),
+    ("edgeopt.privacy", ()),
     ("edgeopt.events", ("edgeopt.errors",)),
     ("edgeopt.hw", (*GROUND, "edgeopt.hw")),
     (
@@ -89,6 +90,7 @@ FLOORS = (
         "version",
         "units",
         "nearest",
+        "privacy",
         "samples",
         "workspace",
         "masks",
@@ -264,7 +266,9 @@ def test_rooms_import_those_below_them():
     checked = [(name, path) for name, path in modules() if name.startswith("edgeopt.")]
     found = [v for name, path in checked for v in upward(name, path.read_text(), path.stem == "__init__")]
     assert not found, "\n".join(found)
-    assert {name.split(".")[1] for name, _ in checked} == set(FLOORS), "a room without a floor, or the other way round"
+    assert {name.split(".")[1] for name, _ in checked} == set(FLOORS), (
+        "a room without a floor, or a floor without a room"
+    )
 
 
 def test_an_import_of_a_room_above_is_found():
