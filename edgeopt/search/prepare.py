@@ -27,7 +27,7 @@ from edgeopt.hw.device import Device, Unavailable
 from edgeopt.hw.probe import probe
 from edgeopt.judging.budgets import BUDGETS_DB
 from edgeopt.judging.labels import labels_for
-from edgeopt.judging.metrics import Labels
+from edgeopt.judging.metric import Labels
 from edgeopt.processing.attach import Attached, attach
 from edgeopt.processing.data import samples_from, try_after
 from edgeopt.profiles import TargetProfile

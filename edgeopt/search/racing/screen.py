@@ -19,7 +19,7 @@ from edgeopt.errors import TrialError
 from edgeopt.graph.levels import Level
 from edgeopt.judging.goals import Goal
 from edgeopt.judging.judged import Judged
-from edgeopt.judging.metrics import Labels
+from edgeopt.judging.metric import Labels
 from edgeopt.search.outcome import Candidate, Status
 
 
