@@ -24,9 +24,8 @@ from edgeopt.quant.rules import rules_of
 from edgeopt.quantizing.runs import Runs
 from edgeopt.quantizing.timing.courses import GROUPS
 from edgeopt.search.outcome import Candidate
-from edgeopt.search.prepare import baseline_order
-from edgeopt.search.racing.space import baseline, first_candidates
-from edgeopt.targets import runtime_space, settled_options
+from edgeopt.search.racing.baseline import baseline_order, plain
+from edgeopt.search.racing.space import first_candidates, starts_on
 from edgeopt.workspace import WORK, workspace
 
 CLEANED = "cleaned"
@@ -110,13 +109,8 @@ def _exact(plan: Plan, name: str, backend: str) -> Made:
 
 def _candidate(plan: Plan, name: str, backend: str) -> Candidate:
     """With the options that a search on the device would begin with; floats in full precision."""
-    device, profile = plan.record.device, plan.profile
-    is_open = any(not isinstance(size, int) for info in plan.given.inputs for size in info.shape)
-    shapes = plan.given.samples.shapes() if is_open else None
-    limits = device.limits
-    threads = limits.usable_cores if limits.usable_cores < device.cpu.logical_cores else None
-    space, settled = runtime_space(profile, device), settled_options(profile, device)
-    found = first_candidates(name, (backend,), space, shapes, threads, settled) or [Candidate(name, backend)]
+    starts = starts_on(plan.record.device, plan.profile, plan.given.inputs, plan.given.samples)
+    found = first_candidates(name, (backend,), starts) or [Candidate(name, backend)]
     return next((one for one in found if one.options.get("precision", "") in _FULL), found[0])
 
 
@@ -154,7 +148,7 @@ def _delivered(plan: Plan, found: Ranked, begun: float) -> Ahead:
             best.made.failure = f"{judged.value:.1f} dB on samples set aside{where}"
             best.made.below = True
             continue
-        outcome = ahead_of(plan, found, best, baseline(first), judged.value, time.monotonic() - begun)
+        outcome = ahead_of(plan, found, best, plain(first), judged.value, time.monotonic() - begun)
         plan.emit(Progress("writing", str(plan.wishes.out)))
         write_bundle(plan, best.made, outcome)
         return outcome

@@ -9,24 +9,23 @@ from pathlib import Path
 
 from edgeopt.bundle.write import check_target
 from edgeopt.data.given import Data, as_file
-from edgeopt.events import Emit, Progress, ignore
+from edgeopt.events import Emit, ignore
 from edgeopt.judging.goals import goal_from
-from edgeopt.search import stopping
 from edgeopt.search.delivering.deliver import deliver
-from edgeopt.search.delivering.pick import pick as deliver_picked
-from edgeopt.search.field import Field
 from edgeopt.search.limits import Limits
+from edgeopt.search.making.gathering import Gathering, Means
+from edgeopt.search.making.made import Variants
 from edgeopt.search.objectives import LATENCY, objective_named
 from edgeopt.search.outcome import Outcome
-from edgeopt.search.prepare import Search, prepare
-from edgeopt.search.racing import race
-from edgeopt.search.racing.aims import BUCKETED, fast_enough, least
-from edgeopt.search.racing.energy import open_meter
-from edgeopt.search.racing.loads import most, settle
-from edgeopt.search.racing.screen import Entry
-from edgeopt.search.racing.tuning import tune
+from edgeopt.search.pick import pick as deliver_picked
+from edgeopt.search.racing.aims import Races
+from edgeopt.search.racing.best import raced
+from edgeopt.search.racing.entrants import Entrants
+from edgeopt.search.racing.loads import settle
 from edgeopt.search.remembered import Memory
 from edgeopt.search.settings import Settings, checked_limit, checked_target, inputs_of
+from edgeopt.search.stages import begin, delivery_of, entering_of, material_of, plain_of, plan_terms_of
+from edgeopt.search.stopping import Ending, nothing_yet
 from edgeopt.workspace import WORK, workspace
 
 
@@ -95,7 +94,7 @@ def _text(value: str | float | None) -> str | None:
 
 def run(settings: Settings, folder: Path, emit: Emit, stop: threading.Event) -> Outcome:
     """One search, in a folder of its own."""
-    begin = time.monotonic()
+    begin_s = time.monotonic()
     check_target(settings.out, [*inputs_of(settings)])
     memory = Memory(settings, emit)
     if settings.pick:
@@ -103,48 +102,29 @@ def run(settings: Settings, folder: Path, emit: Emit, stop: threading.Event) -> 
     if (known := memory.recall()) is not None:
         return known
     with ExitStack() as stack:
-        search = prepare(settings, folder, stack, emit)
-        search.memory, memory.limit_s, search.stop = memory, search.limit_s, stop
-        stopping.check(search, "reading the model")
-        open_meter(search, stack)
-        settle(search, stack)
-        field = Field(search)
-        stack.callback(field.close)
-        emit(Progress("making variants"))
-        best: list[Entry] = []
-        for _ in field.gather():
-            if stop.is_set() or (best := fast_enough(search, field)):
-                break
-        search.maker.close()
-        if stop.is_set() and not best:
-            stopping.cut_short(search, "making variants", sum(e.contender is not None for e in field.entries))
-        best = best or _race(search, field)
-        outcome = deliver(search, field, best, begin)
+        begun = begin(settings, folder, stack, emit, begin_s)
+        aim, prepared, clock = begun.aim, begun.prepared, begun.clock
+        if stop.is_set():
+            raise nothing_yet("reading the model", kept=memory.on)
+        baseline, room = prepared.baseline, None
+        if aim.objective.by_sample:
+            plain = plain_of(settings.model, prepared)
+            baseline, room = settle(plain, prepared.device, aim.limits, clock, emit, stack)
+        ending = Ending(stop, clock, baseline.contender, emit, memory.on)
+
+        material = material_of(settings.model, prepared, folder / "variants")
+        variants = Variants(material.passes)
+        entrants = Entrants(entering_of(begun, baseline, room, stop), variants, prepared.given.shaped)
+        stack.callback(entrants.close)
+        memory_of_variants = memory.of_variants(clock.limit_s)
+        means = Means(prepared.maker, prepared.ground.host, clock, begun.notes, stop, memory_of_variants)
+        gathering = Gathering(material, means, plan_terms_of(aim, prepared, entrants.floats_ms), variants)
+        stack.callback(gathering.close)
+        races = Races(baseline.contender, clock, ending, emit, begun.meter)
+        best = raced(aim, races, entrants, gathering, prepared.device)
+
+        delivery = delivery_of(settings, begun, baseline.candidate, variants, entrants.entries, ending)
+        outcome = deliver(delivery, best)
     if not outcome.cut_short:
         memory.keep(outcome)
     return outcome
-
-
-def _race(search: Search, field: Field) -> list[Entry]:
-    """Opening, tuning, final; the entries still in it, best first."""
-    baseline = search.baseline_contender
-    if search.objective.figure is not None:
-        return least(search, field)
-    if search.room is not None:
-        return most(search, field)
-    if best := fast_enough(search, field):
-        return best
-    if search.stop.is_set():
-        soon = time.monotonic() + stopping.LAST_LOOK_S
-        return race.race(baseline, field.entries, race.OPENING, search.emit, stopping.STOPPING, soon)
-    stop = search.stop
-    until = search.until(race.OPENING_ENDS)
-    alive = race.race(baseline, field.entries, race.OPENING, search.emit, "racing", until, stop)
-    if not stop.is_set():
-        search.emit(Progress("tuning", "runtime options of the best candidates"))
-        bucketed = field.add_bucketed(alive, BUCKETED)
-        alive = [*tune(search, field, alive, search.until(race.TUNING_ENDS)), *bucketed]
-    best = race.race(baseline, alive, race.FINAL, search.emit, "final", search.until(race.FINAL_ENDS), stop)
-    if stop.is_set():
-        stopping.cut_short(search, "racing")
-    return best

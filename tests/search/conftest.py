@@ -1,4 +1,4 @@
-"""A course of null models for the screen and the race, and searches that several tests look at."""
+"""Null models for the screen and the race, and searches that several tests look at."""
 
 import shutil
 from contextlib import ExitStack
@@ -13,11 +13,14 @@ from edgeopt.bench.host import LocalHost
 from edgeopt.bench.messages import Load
 from edgeopt.bundle.manifest import file_digest
 from edgeopt.data import Samples, save_samples
+from edgeopt.data.regimes.levels import Levels
 from edgeopt.data.split import split
 from edgeopt.judging.goals import Goal
 from edgeopt.search.optimize import optimize
 from edgeopt.search.outcome import Candidate
-from edgeopt.search.racing.screen import Course, Entry, outputs_of, screen
+from edgeopt.search.racing.ground import Ground, outputs_of
+from edgeopt.search.racing.screen import Entry, screen
+from edgeopt.search.racing.standard import Standard
 from tests.conftest import still
 
 
@@ -32,17 +35,20 @@ class Track:
         samples = Samples({"x": x}, {"x": 2})
         save_samples(samples, folder / "samples")
         host = LocalHost(folder)
-        self.course = Course(host, folder, folder / "samples", split(8, True), Goal(floor=floor_db, budget=""), [])
+        self.ground = Ground(host, folder, folder / "samples")
         load = Load("null", str(null_model("baseline", latency_ms=baseline_ms)), {}, str(folder / "samples"))
         self.baseline = enter(host, "baseline", load)
         stack.callback(self.baseline.close)
-        chosen = self.course.split
-        self.course.reference = outputs_of(self.course, self.baseline, chosen.check_first, chosen.check_count)
+        chosen, goal = split(8, True), Goal(floor=floor_db, budget="")
+        reference = outputs_of(folder, self.baseline, chosen.check_first, chosen.check_count)
+        self.standard = Standard(chosen, goal, reference, Levels(samples))
 
     def enter(self, name, timeout_s=20.0, **faults) -> Entry:
         path = self.null_model(name, **{"latency_ms": 4.0, **faults})
         # The race looks recipes up by name; the number of threads, which null ignores, tells entries apart.
-        entry = screen(self.course, Candidate("source", "null", {"threads": len(name)}), path, timeout_s)
+        entry = screen(
+            self.ground, self.standard, Candidate("source", "null", {"threads": len(name)}), path, timeout_s
+        )
         self.stack.callback(lambda: entry.contender and entry.contender.close())
         return entry
 

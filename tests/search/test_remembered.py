@@ -92,7 +92,7 @@ def job(tmp_path, conv_model, conv_data):
 @pytest.fixture
 def memory(cache, conv_model, conv_data, tmp_path):
     def begin(emit=ignore, fresh=False):
-        return Memory(Settings(conv_model, tmp_path / "out", conv_data, fresh=fresh), emit)
+        return Memory(Settings(conv_model, tmp_path / "out", conv_data, fresh=fresh), emit).of_variants(60.0)
 
     return begin
 

@@ -14,7 +14,7 @@ from edgeopt.events import Progress, Standing, decode, encode, ignore
 from edgeopt.replaying.replay import replay
 from edgeopt.replaying.work import Order
 from edgeopt.runtime.check import check
-from edgeopt.search.delivering.proving import golden_places
+from edgeopt.search.delivering.golden import golden_places
 from edgeopt.search.outcome import Outcome
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]

@@ -4,7 +4,8 @@ from edgeopt.bench.legs import LONGEST_S, Terms
 from edgeopt.bench.sequential import Rules
 from edgeopt.bench.stats import SAME
 from edgeopt.search import stopping
-from edgeopt.search.prepare import Search
+from edgeopt.search.objectives import Objective
+from edgeopt.search.stopping import Ending
 
 LEGS = (13, 6, 6, 6)
 """So many at most for the best candidate, and for each of the three behind it. When four in a row fail their
@@ -14,16 +15,16 @@ proof, something other than the candidate is wrong."""
 RULES = Rules(error=2 * 0.025 / len(LEGS), same_percent=100 * (SAME - 1))
 
 
-def terms_of(search: Search, most: int, rivals: int, today: int) -> Terms:
+def terms_of(objective: Objective, ending: Ending, most: int, rivals: int, today: int) -> Terms:
     """Against so many ways to run the baseline, then so many to run what runs today, which is what counts."""
 
     def is_stopped() -> bool:
-        if search.stop.is_set():
-            stopping.tell(search)
-        return search.stop.is_set()
+        if ending.is_asked:
+            ending.announce()
+        return ending.is_asked
 
-    alone = bool(today) and search.objective.figure is None
+    alone = bool(today) and objective.figure is None
     wanted = range(rivals if alone else 0, rivals + today)
     # Who asks for a search of two seconds does not wait for four times eight of proofs.
-    patience_s = min(LONGEST_S, search.limit_s)
-    return Terms(RULES, most, search.until(1.0), wanted, is_stopped, min(most, stopping.LEGS[0]), patience_s)
+    patience_s = min(LONGEST_S, ending.clock.limit_s)
+    return Terms(RULES, most, ending.clock.until(1.0), wanted, is_stopped, min(most, stopping.LEGS[0]), patience_s)

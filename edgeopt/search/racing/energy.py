@@ -10,10 +10,9 @@ from edgeopt.bench.contender import Contender, take_slice
 from edgeopt.bench.instruments.energy import EnergyMeter, energy
 from edgeopt.bench.rounds import in_turn, slice_ms
 from edgeopt.errors import MissingError
-from edgeopt.events import Progress
+from edgeopt.events import Emit, Progress
 from edgeopt.hw.device import Unavailable
-from edgeopt.search.objectives import ENERGY
-from edgeopt.search.prepare import Search
+from edgeopt.search.objectives import ENERGY, Objective
 
 # Longer than this nobody would wait for each of many candidates; a battery's gauge needs a minute.
 _LONGEST_S = 2.0
@@ -25,11 +24,11 @@ _ROUNDS, _FINAL_ROUNDS, _FINALISTS = 3, 8, 6
 _ON_NVIDIA = ("-cuda", "-tensorrt")
 
 
-def open_meter(search: Search, stack: ExitStack) -> None:
+def open_meter(objective: Objective, backends: Sequence[str], stack: ExitStack) -> EnergyMeter | None:
     """Before the long work; MissingError where the device does not tell its energy, or not quickly enough."""
-    if search.objective.name != ENERGY:
-        return
-    nvidia = any(name.endswith(_ON_NVIDIA) for name in search.profile.backends.order)
+    if objective.name != ENERGY:
+        return None
+    nvidia = any(name.endswith(_ON_NVIDIA) for name in backends)
     meter = EnergyMeter.open(gpus=[0] if nvidia else [])
     if isinstance(meter, Unavailable):
         raise MissingError(f"This device does not tell what energy a run takes: {meter.reason}.", _HINT)
@@ -40,29 +39,30 @@ def open_meter(search: Search, stack: ExitStack) -> None:
             "candidate without a break.",
             "Compare two with it: edgeopt bench A --against B --duty sustained. Search for latency meanwhile.",
         )
-    search.meter = meter
+    return meter
 
 
-def meter_all(search: Search, contenders: Sequence[Contender], rounds: int = _ROUNDS, until: float = 0.0) -> None:
+def meter_all(
+    meter: EnergyMeter, contenders: Sequence[Contender], emit: Emit, rounds: int = _ROUNDS, until: float = 0.0
+) -> None:
     """What a run of each takes, in stretches by turns; the first round is run however late it is."""
-    assert search.meter is not None  # noqa: S101 - opened before
     for number in range(rounds):
         if number and until and time.monotonic() >= until:
             return
-        search.emit(Progress("metering", f"{len(contenders)} in turns", number, rounds))
+        emit(Progress("metering", f"{len(contenders)} in turns", number, rounds))
         for contender in in_turn(contenders, number):
             if contender.failure is None:
-                _stretch(search.meter, contender)
+                _stretch(meter, contender)
 
 
-def meter_field(search: Search, contenders: Sequence[Contender], until: float) -> frozenset[int]:
+def meter_field(meter: EnergyMeter, contenders: Sequence[Contender], emit: Emit, until: float) -> frozenset[int]:
     """A few stretches of each, then more of those with the least; these (by `id`) compare with each other."""
-    meter_all(search, contenders, until=until)
+    meter_all(meter, contenders, emit, until=until)
     known = sorted((c for c in contenders if c.joules), key=lambda c: float(np.median(c.joules)))[:_FINALISTS]
     if time.monotonic() < until:
         for contender in known:
             contender.joules.clear()
-        meter_all(search, known, _FINAL_ROUNDS, until)
+        meter_all(meter, known, emit, _FINAL_ROUNDS, until)
     return frozenset(map(id, known))
 
 

@@ -1,38 +1,42 @@
 import threading
 import time
-from types import SimpleNamespace
 
 import pytest
 
+from edgeopt.events import ignore
+from edgeopt.search.clock import Clock
 from edgeopt.search.delivering.deliver import in_turn
 from edgeopt.search.delivering.legs import LEGS
+from edgeopt.search.notes import Notes
+from edgeopt.search.stopping import Ending
 
 
 @pytest.fixture
-def search():
-    told = []
-    made = SimpleNamespace(stop=threading.Event(), told=told, tell=told.append, left_s=60.0)
-    made.until = lambda _share: time.monotonic() + made.left_s
-    return made
+def notes():
+    return Notes(ignore)
 
 
-def test_as_many_prove_themselves_as_there_are_legs_for(search):
-    assert list(in_turn(search, "abcdef")) == list(zip("abcdef", LEGS, strict=False))
-    assert search.told == []
+def ending_in(seconds):
+    return Ending(threading.Event(), Clock(time.monotonic(), seconds), None, ignore)
 
 
-def test_after_the_time_limit_nobody_but_the_first_does_and_it_is_told(search):
-    taken = []
-    for entry, _ in in_turn(search, "abcdef"):
+def test_as_many_prove_themselves_as_there_are_legs_for(notes):
+    assert list(in_turn(ending_in(60.0), notes, "abcdef")) == list(zip("abcdef", LEGS, strict=False))
+    assert notes.kept == []
+
+
+def test_after_the_time_limit_nobody_but_the_first_does_and_it_is_told(notes):
+    taken, ending = [], ending_in(60.0)
+    for entry, _ in in_turn(ending, notes, "abcdef"):
         taken.append(entry)
-        search.left_s = -1.0 if entry == "b" else search.left_s
+        ending.clock = Clock(0.0, 0.0) if entry == "b" else ending.clock
     assert taken == ["a", "b"]
-    (sentence,) = search.told
+    (sentence,) = notes.kept
     assert "2 more candidates that raced well were not measured again" in sentence
 
-    assert [entry for entry, _ in in_turn(search, "ab")] == ["a"]
-    assert "1 more candidate that raced well was not" in search.told[1]
+    assert [entry for entry, _ in in_turn(ending, notes, "ab")] == ["a"]
+    assert "1 more candidate that raced well was not" in notes.kept[1]
 
-    search.told.clear()
-    assert [entry for entry, _ in in_turn(search, "a")] == ["a"]
-    assert search.told == []
+    notes.kept.clear()
+    assert [entry for entry, _ in in_turn(ending, notes, "a")] == ["a"]
+    assert notes.kept == []

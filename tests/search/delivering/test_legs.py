@@ -7,7 +7,10 @@ import pytest
 from edgeopt.bench.legs import LONGEST_S, SHORT_FEWEST, Found, Terms, is_settled
 from edgeopt.bench.sequential import leg_of
 from edgeopt.search import stopping
+from edgeopt.search.clock import Clock
 from edgeopt.search.delivering.legs import LEGS, RULES, terms_of
+from edgeopt.search.objectives import objective_named
+from edgeopt.search.stopping import Ending
 
 SEARCHES = 400
 
@@ -51,35 +54,39 @@ def called_faster(random, luck, most, gain=0.0):
     return found.decisions[0].verdict == "faster"
 
 
+LATENCY, MEMORY = objective_named("latency"), objective_named("memory")
+
+
 @pytest.fixture
-def search(monkeypatch):
-    told = []
-    monkeypatch.setattr(stopping, "tell", told.append)
-    objective = SimpleNamespace(figure=None)
-    return SimpleNamespace(
-        stop=threading.Event(), until=lambda _: 7.0, limit_s=2.0, objective=objective, told=told
-    )
+def told():
+    return []
 
 
-def test_what_runs_today_is_what_must_be_outrun_where_it_is_given(search):
-    assert list(terms_of(search, 6, 2, 0).wanted) == [0, 1]
-    assert list(terms_of(search, 6, 1, 1).wanted) == [1]
-    search.objective.figure = len
-    assert list(terms_of(search, 6, 1, 1).wanted) == [0, 1]
+@pytest.fixture
+def ending(told):
+    source = SimpleNamespace(slices_ms=[2.0], loaded=SimpleNamespace(load_ms=10.0, first_run_ms=2.0))
+    return Ending(threading.Event(), Clock(5.0, 2.0), source, told.append)
 
 
-def test_a_search_that_is_stopped_says_so_and_proves_in_fewer_legs(search):
-    terms = terms_of(search, LEGS[0], 1, 0)
+def test_what_runs_today_is_what_must_be_outrun_where_it_is_given(ending):
+    assert list(terms_of(LATENCY, ending, 6, 2, 0).wanted) == [0, 1]
+    assert list(terms_of(LATENCY, ending, 6, 1, 1).wanted) == [1]
+    assert list(terms_of(MEMORY, ending, 6, 1, 1).wanted) == [0, 1]
+    assert terms_of(LATENCY, ending, 6, 1, 0).until_s == 7.0
+
+
+def test_a_search_that_is_stopped_says_so_and_proves_in_fewer_legs(ending, told):
+    terms = terms_of(LATENCY, ending, LEGS[0], 1, 0)
     assert not terms.is_stopped()
-    assert not search.told
-    search.stop.set()
+    assert not told
+    ending.stop.set()
     assert terms.is_stopped()
-    assert search.told == [search]
+    assert told
     assert terms.most_stopped == stopping.LEGS[0] < terms.most == LEGS[0]
-    assert terms_of(search, 3, 1, 0).most_stopped == 3
+    assert terms_of(LATENCY, ending, 3, 1, 0).most_stopped == 3
 
 
-def test_a_proof_waits_no_longer_than_the_search_was_to_take(search):
-    assert terms_of(search, 6, 1, 0).patience_s == 2.0
-    search.limit_s = 3600
-    assert terms_of(search, 6, 1, 0).patience_s == LONGEST_S
+def test_a_proof_waits_no_longer_than_the_search_was_to_take(ending):
+    assert terms_of(LATENCY, ending, 6, 1, 0).patience_s == 2.0
+    ending.clock = Clock(5.0, 3600.0)
+    assert terms_of(LATENCY, ending, 6, 1, 0).patience_s == LONGEST_S

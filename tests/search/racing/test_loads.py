@@ -1,7 +1,6 @@
 """Searches for throughput, in real processes."""
 
 from contextlib import ExitStack
-from types import SimpleNamespace
 
 import msgspec
 import numpy as np
@@ -15,11 +14,14 @@ from edgeopt.bench.rounds import run_rounds, speedup
 from edgeopt.bundle.read import read_bundle
 from edgeopt.costing.measured import of_bundle
 from edgeopt.data import Samples, save_samples
+from edgeopt.data.regimes.levels import Levels
 from edgeopt.data.split import split
 from edgeopt.judging.goals import Goal
 from edgeopt.report.gather import gather
-from edgeopt.search.racing.loads import no_batches
-from edgeopt.search.racing.screen import Course, outputs_of
+from edgeopt.search.racing.baseline import Baseline, plain
+from edgeopt.search.racing.ground import Ground, outputs_of
+from edgeopt.search.racing.loads import Plain, no_batches
+from edgeopt.search.racing.standard import Standard
 from tests.conftest import write_onnx
 from tests.search.conftest import search
 
@@ -108,12 +110,13 @@ def asked(folder, nodes, shape, stack):
     model = write_onnx(folder / "m.onnx", nodes, {}, {"x": shape}, {"y": shape})
     samples = Samples({"x": np.random.default_rng(1).random((8, 1, 4), np.float32)}, {"x": 2})
     save_samples(samples, folder / "samples")
-    course = Course(LocalHost(folder), folder, folder / "samples", split(8, True), Goal(), [])
-    baseline = enter(course.host, "baseline", Load("onnxruntime-cpu", str(model), {}, str(folder / "samples")))
-    stack.callback(baseline.close)
-    course.reference = outputs_of(course, baseline, course.split.check_first, course.split.check_count)
-    facts = SimpleNamespace(inputs=baseline.loaded.inputs)
-    return SimpleNamespace(course=course, baseline_contender=baseline, facts=facts, samples=samples)
+    ground, chosen = Ground(LocalHost(folder), folder, folder / "samples"), split(8, True)
+    contender = enter(ground.host, "baseline", ground.load("onnxruntime-cpu", model))
+    stack.callback(contender.close)
+    reference = outputs_of(folder, contender, chosen.check_first, chosen.check_count)
+    standard = Standard(chosen, Goal(), reference, Levels(samples))
+    baseline = Baseline(plain("onnxruntime-cpu"), contender)
+    return Plain(model, contender.loaded.inputs, samples, ground, standard, baseline)
 
 
 @pytest.mark.parametrize(

@@ -130,19 +130,18 @@ def test_times_are_told_apart_by_the_size_of_the_sample():
 
 
 def test_a_bundle_that_is_slower_at_one_size_does_not_win():
+    from edgeopt.search.aim import Aim
     from edgeopt.search.delivering.conditions import told, wins
     from edgeopt.search.limits import Limits
     from edgeopt.search.objectives import objective_named
 
     ratio = Interval(2.0, 1.8, 2.2, 11)
     proof = SimpleNamespace(by_size=(), verdict="faster", speedup=ratio, current=None, figure=None)
-    asked = SimpleNamespace(
-        settings=SimpleNamespace(limits=Limits()), objective=objective_named("latency"), meter=None
-    )
-    assert wins(asked, proof, Candidate("source", "null"))
+    aim = Aim(objective_named("latency"), Limits())
+    assert wins(aim, None, proof, Candidate("source", "null"))
     proof.by_size = (SizeTimes({"seq": 16}, 5.0, 9.0, 40, slower=True),)
-    assert not wins(asked, proof, Candidate("source", "null"))
-    assert "but slower at seq=16" in told(asked, proof, Candidate("source", "null"))
+    assert not wins(aim, None, proof, Candidate("source", "null"))
+    assert "but slower at seq=16" in told(aim, None, proof, Candidate("source", "null"))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Another candidate of a search that is over, proved and written without searching again."""
 
+import math
+import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,17 +14,16 @@ from edgeopt.errors import UsageError, VerificationError
 from edgeopt.events import Emit
 from edgeopt.graph.accuracy import decibels
 from edgeopt.nearest import near
-from edgeopt.search.delivering.deliver import publish
+from edgeopt.search.delivering.delivery import Delivery, outcome_for, prove, publish
 from edgeopt.search.delivering.front import EXACT_DB
-from edgeopt.search.delivering.proving import prove
-from edgeopt.search.delivering.report import outcome_of
-from edgeopt.search.field import Field
+from edgeopt.search.making.gathering import Gathering, Means
+from edgeopt.search.making.made import Variants
 from edgeopt.search.objectives import THROUGHPUT, objective_named
 from edgeopt.search.outcome import Candidate, CandidateReport, Outcome, Proof, in_order
-from edgeopt.search.prepare import prepare
-from edgeopt.search.racing.energy import open_meter
 from edgeopt.search.remembered import Memory
 from edgeopt.search.settings import Settings
+from edgeopt.search.stages import begin, delivery_of, material_of, plan_terms_of
+from edgeopt.search.stopping import Ending
 
 _LEGS = 4
 # A smaller share of the winner's is not worth telling.
@@ -32,7 +33,7 @@ _MAY_BE_PICKED = frozenset({"winner", "lost"})
 
 def pick(settings: Settings, folder: Path, memory: Memory, emit: Emit) -> Outcome:
     """Raises UsageError where no such search is kept, or it has no such candidate."""
-    begin = time.monotonic()
+    begin_s = time.monotonic()
     known = memory.known(folder / "known")
     if known is None:
         raise UsageError(
@@ -41,38 +42,49 @@ def pick(settings: Settings, folder: Path, memory: Memory, emit: Emit) -> Outcom
         )
     candidate = _named(known, settings.pick)
     with ExitStack() as stack:
-        search = prepare(settings, folder, stack, emit)
-        search.memory, memory.limit_s = memory, search.limit_s
-        open_meter(search, stack)
-        search.baseline, search.course.by_sample = known.baseline, search.objective.by_sample
-        field = Field(search)
-        field.screening = False
-        stack.callback(field.close)
-        for _ in field.gather():
-            if _is_made(field, candidate):
-                break
-        if not _is_made(field, candidate):
-            reasons = [v.failure.rstrip(".") for v in field.variants if v.name == candidate.variant and v.failure]
-            raise VerificationError(
-                f"{candidate.name} cannot be made again: {'; '.join(reasons)}.", "Search again."
-            )
-        with write.draft(settings.out) as draft:
-            proof = prove(search, field, candidate, draft, _LEGS)
-            if not proof.met:
-                reached = f"{candidate.name} reaches {decibels(proof.accuracy_db)} on samples set aside"
-                raise VerificationError(f"{reached}: below the floor.", "Pick another one, or lower the --floor.")
-            fresh = outcome_of(search, field, candidate, proof, time.monotonic() - begin)
-            found = _found(candidate, proof, known)
-            outcome = msgspec.structs.replace(
-                fresh,
-                verdict="picked",
-                summary=f"Picked: {found}",
-                found=found,
-                variants=known.variants,
-                candidates=tuple(_after(report, candidate) for report in in_order(known)),
-                front=known.front,
-            )
-            return publish(search, field, candidate, outcome, draft)
+        begun, stop = begin(settings, folder, stack, emit, begin_s), threading.Event()
+        prepared, clock = begun.prepared, begun.clock
+        material = material_of(settings.model, prepared, folder / "variants")
+        memory_of_variants = memory.of_variants(clock.limit_s)
+        means = Means(prepared.maker, prepared.ground.host, clock, begun.notes, stop, memory_of_variants)
+        terms = plan_terms_of(begun.aim, prepared, lambda _: math.inf)
+        gathering = Gathering(material, means, terms, Variants(material.passes))
+        stack.callback(gathering.close)
+        variants = _made(gathering, candidate)
+        ending = Ending(stop, clock, prepared.baseline.contender, emit)
+        delivery = delivery_of(settings, begun, known.baseline, variants, [], ending)
+        return _delivered(delivery, candidate, known)
+
+
+def _made(gathering: Gathering, candidate: Candidate) -> Variants:
+    """With the variant that the candidate runs, and with what that is made of; VerificationError without."""
+    variants = gathering.variants
+    for part in gathering.parts():
+        for _ in part:
+            """Nobody takes part: each is only made."""
+        if variants.has(candidate.variant, candidate.backend):
+            return variants
+    reasons = [v.failure.rstrip(".") for v in variants.reports if v.name == candidate.variant and v.failure]
+    raise VerificationError(f"{candidate.name} cannot be made again: {'; '.join(reasons)}.", "Search again.")
+
+
+def _delivered(delivery: Delivery, candidate: Candidate, known: Outcome) -> Outcome:
+    with write.draft(delivery.case.out) as draft:
+        proof = prove(delivery, candidate, draft, _LEGS)
+        if not proof.met:
+            reached = f"{candidate.name} reaches {decibels(proof.accuracy_db)} on samples set aside"
+            raise VerificationError(f"{reached}: below the floor.", "Pick another one, or lower the --floor.")
+        found = _found(candidate, proof, known)
+        outcome = msgspec.structs.replace(
+            outcome_for(delivery, candidate, proof),
+            verdict="picked",
+            summary=f"Picked: {found}",
+            found=found,
+            variants=known.variants,
+            candidates=tuple(_after(report, candidate) for report in in_order(known)),
+            front=known.front,
+        )
+        return publish(delivery, candidate, outcome, draft)
 
 
 def _named(known: Outcome, name: str) -> Candidate:
@@ -87,10 +99,6 @@ def _named(known: Outcome, name: str) -> Candidate:
         raise UsageError(f"{name} cannot be delivered: {out.status}, {out.reason}.", "Pick another one.")
     meant = near(name, able, 3, 0.3) or list(able)[:3]
     raise UsageError(f"The search had no candidate '{name}'.", f"There are: {'; '.join(meant)}.")
-
-
-def _is_made(field: Field, candidate: Candidate) -> bool:
-    return any((candidate.variant, backend) in field.paths for backend in ("", candidate.backend))
 
 
 def _after(report: CandidateReport, picked: Candidate) -> CandidateReport:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from edgeopt.backends.base import TensorInfo
 from edgeopt.bench.contender import ask, enter, load_patience_s, reason
+from edgeopt.bench.host import TrialHost
 from edgeopt.bench.messages import Describe, Described, Load
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Run, Source
@@ -16,18 +17,19 @@ from edgeopt.errors import ModelError, TrialError, UsageError
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.search.making.messages import Inspected
 from edgeopt.search.making.variants import Maker, inspect
-from edgeopt.search.racing.screen import Course
+from edgeopt.search.racing.ground import Ground
 from edgeopt.version import __version__
 
 # In plain defaults: whoever runs it otherwise gives a bundle, which says how.
 _RUNTIMES = {".onnx": "onnxruntime-cpu", ".xml": "openvino-cpu"}
 Tensors = tuple[TensorInfo, ...]
+_FOLDER = "today"
 _OF_THIS_MODEL = "Give what runs today of this model."
 
 
-def running_today(path: Path, facts: Inspected, course: Course, maker: Maker) -> Bundle:
+def running_today(path: Path, facts: Inspected, ground: Ground, maker: Maker) -> Bundle:
     """`facts`: of the source. UsageError where it is of another model, or cannot run the samples."""
-    current = read_bundle(path) if is_bundle(path) or path.is_dir() else _wrapped(path, course, maker)
+    current = read_bundle(path) if is_bundle(path) or path.is_dir() else _wrapped(path, ground, maker)
     described = current.deployment
     for kind, theirs, ours in (
         ("takes", described.inputs, facts.inputs),
@@ -38,9 +40,8 @@ def running_today(path: Path, facts: Inspected, course: Course, maker: Maker) ->
             raise UsageError(
                 f"'{path.name}' {kind} {_told(one, two)}, and the model {kind} {_told(two, one)}.", _OF_THIS_MODEL
             )
-    load = Load("bundle", course.host.put(current.folder), {}, course.host.put(course.samples_path))
     try:
-        enter(course.host, "current", load).close()
+        enter(ground.host, "current", ground.load("bundle", current.folder)).close()
     except TrialError as error:
         raise UsageError(
             f"What runs today, '{path.name}', cannot run the samples: {error.message.rstrip('.')}.", _OF_THIS_MODEL
@@ -48,12 +49,12 @@ def running_today(path: Path, facts: Inspected, course: Course, maker: Maker) ->
     return current
 
 
-def is_wrapped(current: Bundle, given: Path) -> bool:
-    """Whether it was a model, so that the bundle around it is made here and holds no evidence."""
-    return current.folder != given and current.held is None
+def is_wrapped(current: Bundle, folder: Path) -> bool:
+    """Whether it was a model, so that the bundle around it was made in this search and holds no evidence."""
+    return current.folder == folder / _FOLDER
 
 
-def _wrapped(path: Path, course: Course, maker: Maker) -> Bundle:
+def _wrapped(path: Path, ground: Ground, maker: Maker) -> Bundle:
     if path.suffix == ".toml":
         raise UsageError(
             f"'{path.name}' is a deployment profile: it says how what runs today was made, and cannot run itself.",
@@ -66,13 +67,13 @@ def _wrapped(path: Path, course: Course, maker: Maker) -> Bundle:
             f"'{path.name}' is no form that --baseline knows.",
             "Give a bundle, an ONNX model (.onnx) or an OpenVINO model (.xml).",
         )
-    folder = course.folder / "today"
+    folder = ground.folder / _FOLDER
     if path.suffix == ".onnx":
         check_file(path)
-        found = inspect(maker, path, course.folder / "today-inputs", 1)
+        found = inspect(maker, path, ground.folder / "today-inputs", 1)
         inputs, outputs, digest, beside = found.inputs, found.outputs, found.digest, found.external
     else:
-        inputs, outputs = _described(path, course)
+        inputs, outputs = _described(path, ground.host)
         weights = path.with_suffix(".bin")
         digest, beside = file_digest(path), (weights.name,) if weights.is_file() else ()
     files = {name: path.parent / name for name in (path.name, *beside)}
@@ -92,10 +93,10 @@ def _wrapped(path: Path, course: Course, maker: Maker) -> Bundle:
     return read_bundle(folder)
 
 
-def _described(path: Path, course: Course) -> tuple[Tensors, Tensors]:
+def _described(path: Path, host: TrialHost) -> tuple[Tensors, Tensors]:
     """By its own runtime, in a process of its own."""
-    backend, place = _RUNTIMES[path.suffix], course.host.put(path)
-    with closing(course.host.start()) as child:
+    backend, place = _RUNTIMES[path.suffix], host.put(path)
+    with closing(host.start()) as child:
         try:
             answer = ask(child, Describe(backend, place), load_patience_s(Load(backend, place, {}, "")))
         except TrialError as error:

@@ -1,0 +1,35 @@
+"""What the answers of all candidates are held against."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgeopt.backends.base import Array
+from edgeopt.data.regimes.levels import Levels
+from edgeopt.data.split import Split
+from edgeopt.judging.goals import Goal
+from edgeopt.judging.judged import Judged
+from edgeopt.judging.metrics import Labels
+
+Answers = Sequence[dict[str, Array]]
+"""One dict a sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standard:
+    split: Split
+    goal: Goal
+    reference: Answers
+    """What the source answers to the samples that check."""
+    levels: Levels
+    """How loud the inputs are, of all samples."""
+    labels: Labels | None = None
+    """Of all samples."""
+
+    @property
+    def check(self) -> range:
+        return range(self.split.check_first, self.split.check_first + self.split.check_count)
+
+    def judge(self, which: range, answers: Answers, reference: Answers) -> Judged:
+        """`which`: the samples that were answered."""
+        labels = None if self.labels is None else self.labels[which.start : which.stop]
+        return self.goal.judge(answers, reference, labels, self.levels.of(which))
