@@ -16,9 +16,13 @@ NAMES = ("label", "labels")
 
 
 def labels_for(
-    metric: Metric, data: Path | Mapping[str, Array], samples: Samples, name: str = ""
+    metric: Metric, data: Path | Mapping[str, Array] | None, samples: Samples, name: str = ""
 ) -> Labels | None:
     """Class numbers, or for a metric of the user's own whatever the data has; None where the metric takes none."""
+    if data is None:
+        if metric.needs_labels:
+            raise DataError(f"The metric '{metric.name}' needs labels.", "Give data that has them, with --data.")
+        return None
     if metric.needs_labels:
         found = _found(samples, name)
         return _class_numbers(labels_in(data, samples, found), found)

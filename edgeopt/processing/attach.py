@@ -59,8 +59,16 @@ def _model(path: Path, name: str, files: dict[str, Path]) -> Part:
             f"'{path.name}' is neither an ONNX file nor a TOML file with steps.",
             f"Give --{name} a file that ends in .onnx or .toml.",
         )
+    import onnx
+
+    from edgeopt.graph.files.external import external_files
+
     check_file(path)
-    _check_whole(path, name)
+    if external_files(onnx.load(path, load_external_data=False), path):
+        raise ModelError(
+            f"--{name} '{path.name}' keeps weights in other files.",
+            "Save it as one file, with its weights inside.",
+        )
     try:
         session = opened(path)
     except ModelError as error:
@@ -70,18 +78,6 @@ def _model(path: Path, name: str, files: dict[str, Path]) -> Part:
     inputs, outputs = ([tensor_of(each) for each in those] for those in (session.inputs, session.outputs))
     session.close()
     return Part(inputs, outputs, place, file_digest(path))
-
-
-def _check_whole(path: Path, name: str) -> None:
-    import onnx
-
-    from edgeopt.graph.files.external import external_files
-
-    if external_files(onnx.load(path, load_external_data=False), path):
-        raise ModelError(
-            f"--{name} '{path.name}' keeps weights in other files.",
-            "Save it as one file, with its weights inside.",
-        )
 
 
 def _pictures(path: Path, inputs: Tensors) -> Part:

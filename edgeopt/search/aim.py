@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from edgeopt.search.limits import Limits
-from edgeopt.search.objectives import Objective, objective_named
+from edgeopt.search.objectives import OBJECTIVES, Objective
 from edgeopt.search.settings import Settings
 
 
@@ -16,4 +16,6 @@ class Aim:
 
 
 def aim_of(settings: Settings) -> Aim:
-    return Aim(objective_named(settings.objective), settings.limits, settings.target_speedup)
+    """Of settings whose objective is known to be one."""
+    objective = next(each for each in OBJECTIVES if each.name == settings.objective)
+    return Aim(objective, settings.limits, settings.target_speedup)

@@ -5,26 +5,36 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from edgeopt.bundle.write import check_target
 from edgeopt.data.given import Data, as_file
 from edgeopt.events import Emit, ignore
+from edgeopt.graph.files.sniff import check_file
 from edgeopt.judging.goals import goal_from
+from edgeopt.search.aim import aim_of
+from edgeopt.search.clock import Clock
 from edgeopt.search.delivering.deliver import deliver
+from edgeopt.search.delivering.delivery import Raced
+from edgeopt.search.delivering.pick import pick as deliver_picked
+from edgeopt.search.delivering.pick import wanted
+from edgeopt.search.delivering.proving import Means
 from edgeopt.search.limits import Limits
-from edgeopt.search.making.gathering import Gathering, Means
+from edgeopt.search.making.gathering import Gathering
 from edgeopt.search.making.made import Variants
 from edgeopt.search.objectives import LATENCY, objective_named
 from edgeopt.search.outcome import Outcome
-from edgeopt.search.pick import pick as deliver_picked
+from edgeopt.search.place import placed
+from edgeopt.search.prepare import prepare
 from edgeopt.search.racing.aims import Races
 from edgeopt.search.racing.best import raced
-from edgeopt.search.racing.entrants import Entrants
-from edgeopt.search.racing.loads import settle
+from edgeopt.search.racing.energy import open_meter
+from edgeopt.search.racing.entrants import Entering, Entrants
+from edgeopt.search.racing.loads import Plain, settle
 from edgeopt.search.remembered import Memory
 from edgeopt.search.settings import Settings, checked_limit, checked_target, inputs_of
-from edgeopt.search.stages import begin, delivery_of, entering_of, material_of, plain_of, plan_terms_of
+from edgeopt.search.stages import delivery_of, material_of, plan_terms_of
 from edgeopt.search.stopping import Ending, nothing_yet
 from edgeopt.workspace import WORK, workspace
 
@@ -93,38 +103,47 @@ def _text(value: str | float | None) -> str | None:
 
 
 def run(settings: Settings, folder: Path, emit: Emit, stop: threading.Event) -> Outcome:
-    """One search, in a folder of its own."""
+    """One search, in a folder of its own; or, where one is to be picked, the end of one that was done before."""
     begin_s = time.monotonic()
-    check_target(settings.out, [*inputs_of(settings)])
+    inputs = inputs_of(settings)
+    check_target(settings.out, inputs)
+    check_file(settings.model)  # before a process is started that would have to end again
     memory = Memory(settings, emit)
-    if settings.pick:
-        return deliver_picked(settings, folder, memory, emit)
-    if (known := memory.recall()) is not None:
+    known = memory.known(folder / "known") if settings.pick else memory.recall()
+    picked = wanted(known, settings.pick) if settings.pick else None
+    if known is not None and picked is None:
         return known
     with ExitStack() as stack:
-        begun = begin(settings, folder, stack, emit, begin_s)
-        aim, prepared, clock = begun.aim, begun.prepared, begun.clock
+        place = placed(folder, stack, emit)
+        prepared, baseline = prepare(settings, place, stack)
         if stop.is_set():
             raise nothing_yet("reading the model", kept=memory.on)
-        baseline, room = prepared.baseline, None
-        if aim.objective.by_sample:
-            plain = plain_of(settings.model, prepared)
-            baseline, room = settle(plain, prepared.device, aim.limits, clock, emit, stack)
+        aim, clock, room = aim_of(settings), Clock(begin_s, prepared.limit_s), None
+        meter = open_meter(aim.objective, prepared.profile.backends.order, stack)
+        if known is not None:
+            baseline = replace(baseline, candidate=known.baseline)
+        elif aim.objective.by_sample:
+            plain = Plain(settings.model, prepared.facts.inputs, prepared.given.samples, prepared.standard)
+            baseline, room = settle(plain, baseline, place, aim.limits, clock, stack)
         ending = Ending(stop, clock, baseline.contender, emit, memory.on)
 
-        material = material_of(settings.model, prepared, folder / "variants")
+        material = material_of(settings.model, prepared, place)
         variants = Variants(material.passes)
-        entrants = Entrants(entering_of(begun, baseline, room, stop), variants, prepared.given.shaped)
+        most = prepared.profile.search.max_candidates
+        entering = Entering(place, prepared.standard, aim.limits, baseline, prepared.starts, most, room, ending)
+        entrants = Entrants(entering, variants, prepared.given.shaped)
         stack.callback(entrants.close)
-        memory_of_variants = memory.of_variants(clock.limit_s)
-        means = Means(prepared.maker, prepared.ground.host, clock, begun.notes, stop, memory_of_variants)
-        gathering = Gathering(material, means, plan_terms_of(aim, prepared, entrants.floats_ms), variants)
+        terms = plan_terms_of(aim.objective, prepared, entrants.floats_ms)
+        gathering = Gathering(material, terms, variants, place, ending, memory.of_variants(clock.limit_s))
         stack.callback(gathering.close)
-        races = Races(baseline.contender, clock, ending, emit, begun.meter)
-        best = raced(aim, races, entrants, gathering, prepared.device)
 
-        delivery = delivery_of(settings, begun, baseline.candidate, variants, entrants.entries, ending)
-        outcome = deliver(delivery, best)
+        delivery = delivery_of(settings, aim, prepared, place.device, baseline.candidate)
+        means = Means(place.ground, ending, place.notes, meter)
+        if known is not None and picked is not None:
+            return deliver_picked(delivery, gathering, means, picked, known)
+        races = Races(baseline.contender, ending, emit, meter)
+        best = raced(aim, races, entrants, gathering, place.device)
+        outcome = deliver(delivery, Raced(variants, entrants.entries, means), best)
     if not outcome.cut_short:
         memory.keep(outcome)
     return outcome

@@ -2,35 +2,32 @@
 
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import msgspec
 
 from edgeopt.backends import backend_named
-from edgeopt.bench.host import LocalHost
 from edgeopt.bundle.read import Bundle
 from edgeopt.data import Samples, open_samples, save_samples
 from edgeopt.data.regimes.covered import alike_inputs
 from edgeopt.data.regimes.levels import Levels
-from edgeopt.data.split import split
-from edgeopt.errors import DataError, MissingError, ModelError
+from edgeopt.data.split import Split, split
+from edgeopt.errors import MissingError, ModelError
 from edgeopt.events import Progress
-from edgeopt.graph.files.sniff import check_file
 from edgeopt.graph.verify import compare_outputs
-from edgeopt.hw.device import Device, Unavailable
-from edgeopt.hw.probe import probe
+from edgeopt.hw.device import Unavailable
 from edgeopt.judging.budgets import BUDGETS_DB
 from edgeopt.judging.goals import Goal
 from edgeopt.judging.labels import labels_for
-from edgeopt.judging.metrics import Labels
 from edgeopt.processing.attach import Attached, attach
 from edgeopt.processing.data import samples_from, try_after
 from edgeopt.profiles import TargetProfile
 from edgeopt.search.making.messages import Inspected
-from edgeopt.search.making.variants import Maker, inspect
+from edgeopt.search.making.variants import inspect
 from edgeopt.search.notes import Notes
+from edgeopt.search.place import Place
 from edgeopt.search.racing.baseline import PROCESSOR, Baseline, first_running, judge_for
-from edgeopt.search.racing.ground import Ground, outputs_of
+from edgeopt.search.racing.ground import Ground
+from edgeopt.search.racing.space import Starts, starts_on
 from edgeopt.search.racing.standard import Answers, Standard
 from edgeopt.search.settings import Settings, time_limit_for
 from edgeopt.search.shapes.bucketing import check_shape, explained, settle_buckets, shaped_samples
@@ -49,116 +46,87 @@ class Given:
     """As the model takes them; of all sizes where several were asked for."""
     of_user: bool
     """They are the user's, not generated."""
+    split: Split
     raw: Samples | None = None
     """What they were made of by what the bundle is to do before the model, where the user gave that."""
-    labels: Labels | None = None
     shaped: Shaped | None = None
     """The sizes that were asked for, and what is made of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What is known of model, data and device before anything is made of them."""
+    """What was given, read and checked, before anything is made of it."""
 
-    device: Device
     profile: TargetProfile
     facts: Inspected
+    starts: Starts
     given: Given
-    ground: Ground
     standard: Standard
-    baseline: Baseline
     today: Bundle | None
     """What runs today, where that was given."""
     attached: Attached | None
     """What the bundle is to do before and after the model."""
-    maker: Maker
     limit_s: float
     """For the whole search."""
 
 
-def prepare(settings: Settings, folder: Path, stack: ExitStack, notes: Notes) -> Prepared:
-    """Reads, checks and starts; raises the first thing that is wrong with what was given."""
+def prepare(settings: Settings, place: Place, stack: ExitStack) -> tuple[Prepared, Baseline]:
+    """Raises the first thing that is wrong with what was given; the baseline runs until the stack ends."""
     check_shape(settings)
-    device = probe()
-    asked = profile_for(device, settings.target, settings.profile)
-    profile, absent = _with_what_is_here(
-        without_planned(asked), is_named=bool(settings.target or settings.profile)
-    )
+    ground, notes = place.ground, place.notes
+    asked = profile_for(place.device, settings.target, settings.profile)
+    is_named = bool(settings.target or settings.profile)
+    profile, absent = _with_what_is_here(without_planned(asked), is_named=is_named)
     notes.emit(Progress("reading the model", settings.model.name))
-    check_file(settings.model)  # before a process is started that would have to end again
-    ground = Ground(LocalHost(folder), folder, folder / "samples")
-    maker = Maker(ground.host)
-    stack.callback(maker.close)
-    made_up = folder / "generated"
-    facts = inspect(maker, settings.model, made_up, _GENERATED_SAMPLES)
+    made_up = ground.folder / "generated"
+    facts = inspect(place.maker, settings.model, made_up, _GENERATED_SAMPLES)
     attached = attach(settings.pre, settings.post, facts.inputs, facts.outputs)
-    given = _given(settings, facts, profile, attached, folder, notes)
+    given = _given(settings, facts, profile, attached, place)
+    starts = starts_on(place.device, profile, facts.inputs, given.samples)
     save_samples(given.samples, ground.samples_path)
     baseline = first_running(ground, settings.model, profile.backends.order)
     stack.callback(baseline.contender.close)
-    standard = _standard(settings, given, ground, baseline, attached)
-    today = None if settings.baseline is None else running_today(settings.baseline, facts, ground, maker)
-    if planned_names(asked):
-        notes.warn(f"Left out, as this version of edgeopt has them not yet: {', '.join(planned_names(asked))}.")
-    for name, reason in absent.items():
-        notes.warn(f"The backend {name} is left out, as it cannot be used here: {reason}.")
-    misfit = fit(device, profile)
-    if isinstance(misfit, DoesNotFit):
-        notes.warn(f"The target {profile.name} does not fit this device: {misfit.reason}.")
+    standard = _standard(settings, given, attached, ground, baseline)
+    today = None if settings.baseline is None else running_today(settings.baseline, facts, ground, place.maker)
+    _warn_of_the_target(asked, profile, absent, place)
     _warn_of_the_data(given, standard, notes)
     if given.shaped is not None:
         others = open_samples(made_up) if given.of_user else None
         shaped = settle_buckets(given.shaped, ground, settings.model, baseline.candidate, others, notes)
         given = replace(given, shaped=shaped)
     limit_s = settings.time_limit_s or time_limit_for(facts.size_bytes, profile.search.time_limit_s)
-    return Prepared(
-        device=device,
-        profile=profile,
-        facts=facts,
-        given=given,
-        ground=ground,
-        standard=standard,
-        baseline=baseline,
-        today=today,
-        attached=attached,
-        maker=maker,
-        limit_s=limit_s,
-    )
+    return Prepared(profile, facts, starts, given, standard, today, attached, limit_s), baseline
 
 
 def _given(
-    settings: Settings,
-    facts: Inspected,
-    profile: TargetProfile,
-    attached: Attached | None,
-    folder: Path,
-    notes: Notes,
+    settings: Settings, facts: Inspected, profile: TargetProfile, attached: Attached | None, place: Place
 ) -> Given:
+    folder, emit = place.ground.folder, place.notes.emit
     if settings.data is not None:
-        place = folder / "attached"
-        samples, raw = samples_from(settings.data, facts.inputs, profile.data, attached, place, notes.emit)
+        samples, raw = samples_from(settings.data, facts.inputs, profile.data, attached, folder / "attached", emit)
     else:
         samples, raw = open_samples(folder / "generated"), None
-    shaped = shaped_samples(settings, facts, samples, folder)
+    chosen = split(len(samples), settings.data is not None)
+    shaped = shaped_samples(settings, facts, samples, chosen, folder)
     taken = shaped.samples if shaped else samples
-    return Given(taken, settings.data is not None, raw, _labels(settings, taken), shaped)
+    return Given(taken, settings.data is not None, chosen, raw, shaped)
 
 
 def _standard(
-    settings: Settings, given: Given, ground: Ground, baseline: Baseline, attached: Attached | None
+    settings: Settings, given: Given, attached: Attached | None, ground: Ground, baseline: Baseline
 ) -> Standard:
     """By the source model, which must answer the same twice."""
-    chosen = split(len(given.samples), given.of_user)
-    first, count = chosen.check_first, chosen.check_count
+    own, which = baseline.contender, given.split.check
     with (
         explained(given.shaped),
-        judge_for(ground, baseline.contender, baseline.candidate.backend, settings.model) as judge,
+        judge_for(ground, own, baseline.candidate.backend, settings.model) as judge,
     ):
-        reference = outputs_of(ground.folder, judge, first, count)
+        reference = ground.outputs(judge, which)
         try_after(attached, reference[0], ground.folder / "attached")
-        again = outputs_of(ground.folder, judge, first, count)
+        labels = labels_for(settings.goal.kind, settings.data, given.samples, settings.labels)
+        again = ground.outputs(judge, which)
     _check_steady(reference, again, settings.goal)
-    return Standard(chosen, settings.goal, reference, Levels(given.samples), given.labels)
+    return Standard(given.split, settings.goal, reference, Levels(given.samples), labels)
 
 
 def _check_steady(reference: Answers, again: Answers, goal: Goal) -> None:
@@ -169,16 +137,6 @@ def _check_steady(reference: Answers, again: Answers, goal: Goal) -> None:
             "so no variant of it can be checked.",
             "Take the random operators out, or fix their seeds, and export it again.",
         )
-
-
-def _labels(settings: Settings, samples: Samples) -> Labels | None:
-    if settings.data is not None:
-        return labels_for(settings.goal.kind, settings.data, samples, settings.labels)
-    if settings.goal.kind.needs_labels:
-        raise DataError(
-            f"The metric '{settings.goal.metric}' needs labels.", "Give data that has them, with --data."
-        )
-    return None
 
 
 def _with_what_is_here(profile: TargetProfile, *, is_named: bool) -> tuple[TargetProfile, dict[str, str]]:
@@ -197,6 +155,19 @@ def _with_what_is_here(profile: TargetProfile, *, is_named: bool) -> tuple[Targe
     order = tuple(name for name in profile.backends.order if name not in absent)
     backends = msgspec.structs.replace(profile.backends, order=order)
     return msgspec.structs.replace(profile, backends=backends), absent
+
+
+def _warn_of_the_target(
+    asked: TargetProfile, profile: TargetProfile, absent: dict[str, str], place: Place
+) -> None:
+    notes = place.notes
+    if planned_names(asked):
+        notes.warn(f"Left out, as this version of edgeopt has them not yet: {', '.join(planned_names(asked))}.")
+    for name, reason in absent.items():
+        notes.warn(f"The backend {name} is left out, as it cannot be used here: {reason}.")
+    misfit = fit(place.device, profile)
+    if isinstance(misfit, DoesNotFit):
+        notes.warn(f"The target {profile.name} does not fit this device: {misfit.reason}.")
 
 
 def _warn_of_the_data(given: Given, standard: Standard, notes: Notes) -> None:

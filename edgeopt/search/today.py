@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.bench.contender import ask, enter, load_patience_s, reason
+from edgeopt.bench.contender import ask, load_patience_s, reason
 from edgeopt.bench.host import TrialHost
 from edgeopt.bench.messages import Describe, Described, Load
 from edgeopt.bundle import write
@@ -14,7 +14,6 @@ from edgeopt.bundle.facts import tensor_of
 from edgeopt.bundle.manifest import file_digest
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.errors import ModelError, TrialError, UsageError
-from edgeopt.graph.files.sniff import check_file
 from edgeopt.search.making.messages import Inspected
 from edgeopt.search.making.variants import Maker, inspect
 from edgeopt.search.racing.ground import Ground
@@ -41,7 +40,7 @@ def running_today(path: Path, facts: Inspected, ground: Ground, maker: Maker) ->
                 f"'{path.name}' {kind} {_told(one, two)}, and the model {kind} {_told(two, one)}.", _OF_THIS_MODEL
             )
     try:
-        enter(ground.host, "current", ground.load("bundle", current.folder)).close()
+        ground.enter("current", "bundle", current.folder).close()
     except TrialError as error:
         raise UsageError(
             f"What runs today, '{path.name}', cannot run the samples: {error.message.rstrip('.')}.", _OF_THIS_MODEL
@@ -69,7 +68,6 @@ def _wrapped(path: Path, ground: Ground, maker: Maker) -> Bundle:
         )
     folder = ground.folder / _FOLDER
     if path.suffix == ".onnx":
-        check_file(path)
         found = inspect(maker, path, ground.folder / "today-inputs", 1)
         inputs, outputs, digest, beside = found.inputs, found.outputs, found.digest, found.external
     else:

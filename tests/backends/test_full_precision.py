@@ -9,10 +9,11 @@ from onnx import numpy_helper
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.full_precision import full_precision, in_full_precision
+from edgeopt.events import ignore
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.quantizing.runs import Runs
 from edgeopt.rewriting.runtimes import first_answer, first_opened
-from edgeopt.search.notes import Notes
+from edgeopt.search.place import placed
 from edgeopt.search.prepare import prepare
 from edgeopt.search.settings import Settings
 
@@ -67,7 +68,8 @@ def test_so_does_the_reference_of_a_search(swish_model, right, tmp_path):
     (tmp_path / "work").mkdir()
     settings = Settings(swish_model, tmp_path / "out.edgeopt", profile=profile, data=tmp_path / "data.npz")
     with ExitStack() as stack:
-        standard = prepare(settings, tmp_path / "work", stack, Notes(lambda _: None)).standard
+        prepared, _ = prepare(settings, placed(tmp_path / "work", stack, ignore), stack)
+        standard = prepared.standard
         data = np.load(tmp_path / "data.npz")["x"]
-        wanted = [right({"x": data[k : k + 1]}) for k in standard.check]
+        wanted = [right({"x": data[k : k + 1]}) for k in standard.split.check]
     assert compare_outputs(wanted, standard.reference).snr_db > 100

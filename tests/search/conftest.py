@@ -18,7 +18,7 @@ from edgeopt.data.split import split
 from edgeopt.judging.goals import Goal
 from edgeopt.search.optimize import optimize
 from edgeopt.search.outcome import Candidate
-from edgeopt.search.racing.ground import Ground, outputs_of
+from edgeopt.search.racing.ground import Ground
 from edgeopt.search.racing.screen import Entry, screen
 from edgeopt.search.racing.standard import Standard
 from tests.conftest import still
@@ -40,7 +40,7 @@ class Track:
         self.baseline = enter(host, "baseline", load)
         stack.callback(self.baseline.close)
         chosen, goal = split(8, True), Goal(floor=floor_db, budget="")
-        reference = outputs_of(folder, self.baseline, chosen.check_first, chosen.check_count)
+        reference = self.ground.outputs(self.baseline, chosen.check)
         self.standard = Standard(chosen, goal, reference, Levels(samples))
 
     def enter(self, name, timeout_s=20.0, **faults) -> Entry:

@@ -6,7 +6,8 @@ import onnx
 import pytest
 
 from edgeopt.errors import DataError, EdgeoptError, MissingError, ModelError, ProfileError, UsageError
-from edgeopt.search.notes import Notes
+from edgeopt.events import ignore
+from edgeopt.search.place import placed
 from edgeopt.search.prepare import prepare
 from edgeopt.search.settings import Settings
 
@@ -20,9 +21,10 @@ def prepared(tmp_path, quick_profile):
             said = [] if said is None else said
             settings = Settings(model, tmp_path / "out.edgeopt", **{"profile": quick_profile, **options})
             (tmp_path / "work").mkdir()
-            notes = Notes(said.append)
-            found = prepare(settings, tmp_path / "work", stack, notes)
-            return SimpleNamespace(found=found, samples=found.given.samples, warnings=notes.kept)
+            place = placed(tmp_path / "work", stack, said.append)
+            found, baseline = prepare(settings, place, stack)
+            warnings, samples = place.notes.kept, found.given.samples
+            return SimpleNamespace(found=found, baseline=baseline, samples=samples, warnings=warnings)
 
         yield work
 
@@ -32,7 +34,7 @@ def test_with_data(prepared, conv_model, conv_data):
     assert found.found.given.of_user
     assert found.found.limit_s == 7
     assert found.found.profile.name == "quick"
-    assert found.found.baseline.candidate.name == "source · onnxruntime-cpu"
+    assert found.baseline.candidate.name == "source · onnxruntime-cpu"
     assert len(found.samples) == 32
     standard = found.found.standard
     assert len(standard.reference) == standard.split.check_count
@@ -96,7 +98,7 @@ def test_an_error_leaves_no_process_behind(tmp_path, quick_profile):
     before = {p.pid for p in psutil.Process().children(recursive=True)}
     settings = Settings(tmp_path / "nowhere.onnx", tmp_path / "out", profile=quick_profile)
     with ExitStack() as stack, pytest.raises(EdgeoptError):
-        prepare(settings, tmp_path, stack, Notes(lambda _: None))
+        prepare(settings, placed(tmp_path, stack, ignore), stack)
     assert {p.pid for p in psutil.Process().children(recursive=True)} <= before
 
 

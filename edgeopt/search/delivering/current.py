@@ -12,30 +12,31 @@ from edgeopt.bundle.facts import machine_of
 from edgeopt.bundle.read import Bundle
 from edgeopt.events import Progress
 from edgeopt.hw.device import fingerprint
-from edgeopt.measuring.timed import fill_timed
 from edgeopt.processing.attach import Attached
-from edgeopt.search.delivering.delivery import Delivery, outcome_for
+from edgeopt.search.delivering.delivery import Delivery, Raced, outcome_for
 from edgeopt.search.delivering.proving import Written, measured
 from edgeopt.search.delivering.report import Case, evidence_of
+from edgeopt.search.delivering.written import Documents, publish
 from edgeopt.search.outcome import CURRENT, Candidate, Outcome
 from edgeopt.search.today import is_wrapped
 
 
-def keep_current(delivery: Delivery, current: Bundle) -> Outcome:
+def keep_current(delivery: Delivery, raced: Raced, current: Bundle) -> Outcome:
     """Measures it against the source, and puts a copy of it in the bundle's place.
 
     The evidence of a bundle stays as it was; what was a model gets what was measured now, and its processing.
     """
-    case, run, notes = delivery.case, current.deployment.run, delivery.proving.notes
+    case, run, means, proving = delivery.case, current.deployment.run, raced.means, delivery.proving
+    notes = means.notes
     notes.emit(Progress("proving", "what runs today"))
     size_bytes = sum(file.stat().st_size for file in current.model.parent.iterdir() if file.is_file())
-    alone = dataclasses.replace(delivery.proving, today=None)
-    found = measured(alone, Written(current.folder, size_bytes, case.baseline.calls), SHORT_FEWEST)
+    alone = dataclasses.replace(proving, rivals=proving.rivals._replace(today=None))
+    found = measured(alone, means, Written(current.folder, size_bytes, case.baseline.calls), SHORT_FEWEST)
     if not found.proof.met:
         notes.warn(
             f"What runs today reaches {found.proof.accuracy_db:.1f} dB on samples set aside: below the floor."
         )
-    made_here = is_wrapped(current, delivery.proving.ground.folder)
+    made_here = is_wrapped(current, means.ground.folder)
     if delivery.attached is not None and not made_here and not _processes(current, delivery.attached):
         notes.warn("What runs today is kept as it is: --pre and --post are not what its bundle does.")
     kept = Candidate(CURRENT, run.backend, run.options, case.baseline.calls)
@@ -44,13 +45,10 @@ def keep_current(delivery: Delivery, current: Bundle) -> Outcome:
         if made_here:
             if delivery.attached is not None:
                 delivery.attached.put(folder)
-            delivery.golden.put(folder, found.outputs, found.reference)
-        outcome = outcome_for(delivery, kept, found.proof)
-        if made_here:
-            documents: dict[str, object] = {"evidence.json": outcome, "ledger.json": ()}
-            deployment = _deployment(current, case, outcome)
-            fill_timed(delivery.proving.ground.host, folder, deployment, documents, None, notes.emit)
-        write.publish(folder, case.out, single_file=delivery.single_file)
+            delivery.golden.put(folder, found.outputs, found.reference, notes)
+        outcome = outcome_for(delivery, raced, kept, found.proof)
+        told = Documents(_deployment(current, case, outcome), {"evidence.json": outcome, "ledger.json": ()})
+        publish(delivery, means, folder, told if made_here else None)
     return outcome
 
 

@@ -4,12 +4,12 @@ import time
 from collections.abc import Iterator, Sequence
 
 from edgeopt.bench.legs import SHORT_FEWEST
-from edgeopt.bundle import write
 from edgeopt.errors import TrialError, VerificationError
 from edgeopt.search.delivering.conditions import check_limits, told, wins
 from edgeopt.search.delivering.current import keep_current
-from edgeopt.search.delivering.delivery import Delivery, outcome_for, prove, publish
+from edgeopt.search.delivering.delivery import Delivery, Raced, outcome_for, prove
 from edgeopt.search.delivering.legs import LEGS
+from edgeopt.search.delivering.written import hand_out, written
 from edgeopt.search.limits import OVER, excess
 from edgeopt.search.notes import Notes
 from edgeopt.search.outcome import Outcome, Proof
@@ -19,22 +19,22 @@ from edgeopt.search.racing.standings import final, racing
 from edgeopt.search.stopping import Ending, nothing_yet
 
 
-def deliver(delivery: Delivery, best: list[Entry]) -> Outcome:
+def deliver(delivery: Delivery, raced: Raced, best: list[Entry]) -> Outcome:
     """Tries the best candidates in order; when none holds, the bundle is the baseline: keep what you have."""
-    ending, notes = delivery.proving.ending, delivery.proving.notes
+    ending, notes = raced.means.ending, raced.means.notes
     # What is said of these may still change.
     open_ends = list(best)
     outcome = None
-    for entry, legs in in_turn(ending, notes, _in_line(delivery, best)):
+    for entry, legs in in_turn(ending, notes, _in_line(delivery, raced.entries, best)):
         open_ends = [e for e in open_ends if e is not entry]
         notes.emit(racing(entry))
-        outcome = _tried(delivery, entry, legs)
+        outcome = _tried(delivery, raced, entry, legs)
         notes.emit(final(entry))
         if outcome is not None:
             break
     if outcome is None and ending.is_asked:
         raise nothing_yet("proving", kept=ending.kept)
-    outcome = outcome or _kept(delivery)
+    outcome = outcome or _kept(delivery, raced)
     for entry in open_ends:
         notes.emit(final(entry))
     return outcome
@@ -57,25 +57,25 @@ def in_turn(ending: Ending, notes: Notes, line: Sequence[Entry]) -> Iterator[tup
         yield entry, legs
 
 
-def _tried(delivery: Delivery, entry: Entry, legs: int) -> Outcome | None:
+def _tried(delivery: Delivery, raced: Raced, entry: Entry, legs: int) -> Outcome | None:
     """The outcome where this one is proved, with its bundle in place; else the entry says why not."""
     entry.of_best = None  # how it is out now is up to its proof
-    with write.draft(delivery.case.out) as folder:
+    with written(delivery, raced, entry.candidate) as bundle:
         try:
-            proof = prove(delivery, entry.candidate, folder, legs)
+            proof = prove(delivery, raced.means, bundle, legs)
         except TrialError as error:
             entry.status, entry.reason = "failed", f"from the written bundle: {error.message}"
             return None
         if not _holds(delivery, entry, proof):
             return None
         entry.status, entry.reason = "winner", ""
-        outcome = outcome_for(delivery, entry.candidate, proof)
-        return publish(delivery, entry.candidate, outcome, folder)
+        outcome = outcome_for(delivery, raced, entry.candidate, proof)
+        return hand_out(delivery, raced, bundle, entry.candidate, outcome)
 
 
 def _holds(delivery: Delivery, entry: Entry, proof: Proof) -> bool:
     """Whether it may be handed out; if not, the entry says why."""
-    aim, today = delivery.aim, delivery.proving.today
+    aim, today = delivery.aim, delivery.proving.rivals.today
     if not proof.met:
         entry.status = "below the floor"
         reached = proof.judged or f"{proof.accuracy_db:.1f} dB"
@@ -91,31 +91,31 @@ def _holds(delivery: Delivery, entry: Entry, proof: Proof) -> bool:
     return False
 
 
-def _kept(delivery: Delivery) -> Outcome:
+def _kept(delivery: Delivery, raced: Raced) -> Outcome:
     """What the user has: what runs today, or else the source as it is, in a bundle."""
-    proving, source = delivery.proving, delivery.case.baseline
-    if proving.today is not None:
-        return keep_current(delivery, proving.today)
-    with write.draft(delivery.case.out) as folder:
+    source, today = delivery.case.baseline, delivery.proving.rivals.today
+    if today is not None:
+        return keep_current(delivery, raced, today)
+    with written(delivery, raced, source) as bundle:
         try:
-            proof = prove(delivery, source, folder, SHORT_FEWEST)
+            proof = prove(delivery, raced.means, bundle, SHORT_FEWEST)
         except TrialError as error:
             raise VerificationError(
                 f"Not even the source model could be measured again from a bundle: {error.message}.",
                 "Run it again; if it happens twice, the device is too busy or short of memory.",
             ) from None
-        check_limits(delivery.aim.limits, delivery.case.facts.size_bytes, delivery.entries, proof)
-        return publish(delivery, source, outcome_for(delivery, source, proof), folder)
+        check_limits(delivery.aim.limits, delivery.case.facts.size_bytes, raced.entries, proof)
+        return hand_out(delivery, raced, bundle, source, outcome_for(delivery, raced, source, proof))
 
 
-def _in_line(delivery: Delivery, best: list[Entry]) -> list[Entry]:
+def _in_line(delivery: Delivery, entries: Sequence[Entry], best: list[Entry]) -> list[Entry]:
     """Who may prove itself: the finalists, then those who left earlier, as far as they beat the baseline."""
-    source, today = delivery.case.baseline, delivery.proving.today
+    source, today = delivery.case.baseline, delivery.proving.rivals.today
     if delivery.aim.objective.figure is not None:
         # Nobody who came in behind what the user has.
         own = next((place for place, e in enumerate(best) if e.candidate == source), len(best))
         return [e for e in best[:own] if e.speedup]
-    others = [e for e in delivery.entries if e not in best and e.status == "lost" and e.speedup]
+    others = [e for e in entries if e not in best and e.status == "lost" and e.speedup]
     others.sort(key=lambda e: e.speedup.median if e.speedup else 0.0, reverse=True)
     # Against what runs today, the source itself may win.
     least = 1.0 if today is None else AS_FAST

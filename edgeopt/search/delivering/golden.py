@@ -21,9 +21,8 @@ class Golden:
     raw: Samples | None
     """What they were made of by the pre-processing."""
     attached: Attached | None
-    notes: Notes
 
-    def put(self, folder: Path, outputs: Answers, reference: Answers) -> None:
+    def put(self, folder: Path, outputs: Answers, reference: Answers, notes: Notes) -> None:
         """What the bundle answered to the samples that prove, one at a time, and what the source did."""
         first, places = self.split.prove_first, golden_places(self.split.prove_count)
         answered = [outputs[k] for k in places]
@@ -33,7 +32,7 @@ class Golden:
         if self.attached is not None:
             raw = [self.raw.feeds(first + k) for k in places] if self.raw is not None else []
             unchecked = put_processing_golden(folder, self.attached.processing, raw, answered)
-            self.notes.warn_once(unchecked)
+            notes.warn_once(unchecked)
 
 
 def golden_places(count: int) -> list[int]:

@@ -13,7 +13,8 @@ from edgeopt.bench.calls import ONE, Calls
 from edgeopt.bench.contender import Contender, Side
 from edgeopt.bench.instruments.energy import EnergyMeter
 from edgeopt.bench.instruments.machine_state import sentence
-from edgeopt.bench.legs import Found, Pack, Starter, run_legs
+from edgeopt.bench.legs import Found, Pack, Starter, Terms, run_legs
+from edgeopt.bench.messages import Load
 from edgeopt.bench.rounds import run_rounds, slice_ms
 from edgeopt.bench.sequential import Decision
 from edgeopt.bench.stats import FASTER, Interval, paired_ratios, sign_interval
@@ -31,7 +32,7 @@ from edgeopt.search.objectives import Objective
 from edgeopt.search.outcome import Candidate, Proof
 from edgeopt.search.racing.baseline import judge_for
 from edgeopt.search.racing.energy import meter_all
-from edgeopt.search.racing.ground import Ground, outputs_of
+from edgeopt.search.racing.ground import Ground
 from edgeopt.search.racing.standard import Answers, Standard
 from edgeopt.search.shapes.by_size import times_by_size
 from edgeopt.search.shapes.sized import Shaped
@@ -42,24 +43,36 @@ _METERED_ROUNDS = 11
 _CONFIDENCE = 1 - 0.05 / 18
 
 
-@dataclass(frozen=True, slots=True)
-class Proving:
-    """What a bundle is held against, on which samples, and for how long."""
+class Rivals(NamedTuple):
+    """What a bundle must stand up to."""
 
-    ground: Ground
-    standard: Standard
-    objective: Objective
     model: Path
     size_bytes: int
-    """Of the source model."""
+    """Of the source model, with external data."""
     baseline: Candidate
     today: Bundle | None
     """What runs today, where that is to be outrun, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proving:
+    """What a bundle is held against, and on which samples."""
+
+    standard: Standard
+    objective: Objective
+    rivals: Rivals
     samples: Samples
     shaped: Shaped | None
-    meter: EnergyMeter | None
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a proof is made with: processes, an end in time, and for energy a meter."""
+
+    ground: Ground
     ending: Ending
     notes: Notes
+    meter: EnergyMeter | None = None
 
 
 class Written(NamedTuple):
@@ -69,6 +82,8 @@ class Written(NamedTuple):
     size_bytes: int
     """Of its model with all that belongs to that."""
     calls: Calls = ONE
+    record: bytes | None = None
+    """What calibration found."""
 
 
 class Answered(NamedTuple):
@@ -99,37 +114,43 @@ class _Faced(NamedTuple):
     verdict: str
 
 
-def measured(proving: Proving, bundle: Written, legs: int) -> Proved:
+def measured(proving: Proving, means: Means, bundle: Written, legs: int) -> Proved:
     """A bundle against the baseline, and against what runs today, in so many legs at most.
 
     All are called alike; the baseline besides as it gives most, where that is in another way. TrialError where one
     of them falls.
     """
-    ways = tuple(dict.fromkeys((bundle.calls, proving.baseline.calls)))
+    goal, ways = proving.standard.goal, tuple(dict.fromkeys((bundle.calls, proving.rivals.baseline.calls)))
     with ExitStack() as stack:
-        sides = [*_sides(proving, bundle, ways)]
-        starter = Starter(proving.ground.host, sides, stack, proving.objective.by_sample)
+        sides = [*_sides(proving, means.ground, bundle, ways)]
+        starter = Starter(means.ground.host, sides, stack, proving.objective.by_sample)
         pack = starter.first()
-        answered = _answered(proving, pack, bundle.calls.batch)
-        found = _raced(proving, pack, starter, legs, len(ways))
-        _note(proving, found, answered)
+        answered = _answered(proving, means.ground, pack, bundle.calls.batch)
+        terms = terms_of(proving.objective, means.ending, legs, len(ways), len(pack.others) - len(ways))
+        found = _raced(means, pack, starter, terms)
+        if found.warning:
+            means.notes.tell(found.warning)
+        weak = weak_samples(answered.accuracy, goal.needed) if goal.is_ratio else None
+        means.notes.warn_once(weak.warning if weak is not None else "")
         faced = list(zip(pack.others, found.decisions, strict=True))
         against = _hardest(faced[: len(ways)])
-        today = _hardest(faced[len(ways) :]) if proving.today is not None else None
+        today = _hardest(faced[len(ways) :]) if proving.rivals.today is not None else None
         proof = _proof(proving, bundle, pack.first, against, today, answered, found)
         return Proved(proof, answered.reference, answered.single)
 
 
-def _sides(proving: Proving, bundle: Written, ways: Sequence[Calls]) -> Sequence[Side]:
+def _sides(proving: Proving, ground: Ground, bundle: Written, ways: Sequence[Calls]) -> Sequence[Side]:
     """The bundle, then the ways to run the baseline, then those to run what runs today."""
 
     def side(name: str, backend: str, path: Path, how: Calls) -> Side:
-        return Side(name, proving.ground.load(backend, path, batch=how.batch), concurrency=how.callers)
+        load = Load(backend, ground.host.put(path), {}, ground.host.put(ground.samples_path), batch=how.batch)
+        return Side(name, load, concurrency=how.callers)
 
     sides = [side("bundle", "bundle", bundle.folder, bundle.calls)]
-    sides += [side("baseline", proving.baseline.backend, proving.model, how) for how in ways]
-    if proving.today is not None:
-        folder, known = proving.today.folder, _ways_of_today(proving.today, proving.objective)
+    rivals = proving.rivals
+    sides += [side("baseline", rivals.baseline.backend, rivals.model, how) for how in ways]
+    if rivals.today is not None:
+        folder, known = rivals.today.folder, _ways_of_today(rivals.today, proving.objective)
         sides += [side("current", "bundle", folder, how) for how in dict.fromkeys((bundle.calls, *known))]
     return sides
 
@@ -141,39 +162,29 @@ def _ways_of_today(today: Bundle, objective: Objective) -> Sequence[Calls]:
     return [Calls(load.callers, load.batch)] if load is not None else []
 
 
-def _answered(proving: Proving, pack: Pack, batch: int) -> Answered:
-    folder, standard, which = proving.ground.folder, proving.standard, proving.standard.split.prove
-    first, count = which.start, len(which)
-    with judge_for(proving.ground, pack.others[0], proving.baseline.backend, proving.model) as judge:
-        reference = outputs_of(folder, judge, first, count, 1)
-    outputs = outputs_of(folder, pack.first, first, count)
+def _answered(proving: Proving, ground: Ground, pack: Pack, batch: int) -> Answered:
+    standard, which, rivals = proving.standard, proving.standard.split.prove, proving.rivals
+    with judge_for(ground, pack.others[0], rivals.baseline.backend, rivals.model) as judge:
+        reference = ground.outputs(judge, which, 1)
+    outputs = ground.outputs(pack.first, which)
     # A batch is what was raced; those who send one sample get an answer as good.
-    single = outputs if batch == 1 else outputs_of(folder, pack.first, first, count, 1)
+    single = outputs if batch == 1 else ground.outputs(pack.first, which, 1)
     judged = standard.judge(which, outputs, reference)
     every = [judged] if single is outputs else [judged, standard.judge(which, single, reference)]
     met = all(standard.goal.score(each)[0] >= standard.goal.needed for each in every)
     return Answered(reference, single, compare_outputs(reference, outputs), judged, met)
 
 
-def _raced(proving: Proving, pack: Pack, starter: Starter, legs: int, ways: int) -> Found:
-    """In legs of fresh processes; the first `ways` of the others are the baseline's."""
+def _raced(means: Means, pack: Pack, starter: Starter, terms: Terms) -> Found:
+    """In legs of fresh processes."""
     old = pack.others[0]
     # The first round warms all up together and is not counted.
     run_rounds(list(pack.every), 1, slice_ms(old.loaded.first_run_ms))
     span_ms = slice_ms(old.run_ms) if old.slices_ms else slice_ms(1.0)
-    if proving.meter is not None:
-        meter_all(proving.meter, [old, pack.first], proving.notes.emit, _METERED_ROUNDS)
+    if means.meter is not None:
+        meter_all(means.meter, [old, pack.first], means.notes.emit, _METERED_ROUNDS)
     pack.forget()
-    terms = terms_of(proving.objective, proving.ending, legs, ways, len(pack.others) - ways)
     return run_legs(pack, starter, terms, span_ms)
-
-
-def _note(proving: Proving, found: Found, answered: Answered) -> None:
-    goal = proving.standard.goal
-    if found.warning:
-        proving.notes.tell(found.warning)
-    weak = weak_samples(answered.accuracy, goal.needed) if goal.is_ratio else None
-    proving.notes.warn_once(weak.warning if weak is not None else "")
 
 
 def _proof(
@@ -187,7 +198,8 @@ def _proof(
 ) -> Proof:
     old, objective, goal = against.contender, proving.objective, proving.standard.goal
     accuracy, judged = answered.accuracy, answered.judged
-    shaped = proving.shaped if bundle.calls == ONE else None
+    by_size = times_by_size(proving.shaped, old, new, rotated(proving.samples)) if bundle.calls == ONE else ()
+    metered = old.joules and len(old.joules) == len(new.joules)
     return Proof(
         verdict=against.verdict,
         speedup=against.speedup,
@@ -206,11 +218,11 @@ def _proof(
         judged="" if goal.is_ratio else f"{goal.title} {goal.shown(judged.value)}",
         current=today.speedup if today else None,
         current_verdict=today.verdict if today else "",
+        less=sign_interval(paired_ratios(old.joules, new.joules), _CONFIDENCE) if metered else None,
         figure=_figure(objective, new, bundle.size_bytes),
-        baseline_figure=_figure(objective, old, proving.size_bytes),
+        baseline_figure=_figure(objective, old, proving.rivals.size_bytes),
         baseline_calls=Calls(old.concurrency, old.batch),
-        less=_less(old, new) if proving.meter is not None else None,
-        by_size=times_by_size(shaped, old, new, rotated(proving.samples)),
+        by_size=by_size,
         met=answered.met,
         weakest=judged.weakest,
         legs=found.processes,
@@ -231,13 +243,6 @@ def _figure(objective: Objective, contender: Contender, size_bytes: int) -> floa
     if objective.by_sample:
         return 1e3 / float(np.median(contender.slices_ms))
     return objective.figure_of(contender, size_bytes)
-
-
-def _less(old: Contender, new: Contender) -> Interval | None:
-    """How many times less energy; None where the meter gave out."""
-    if not old.joules or len(old.joules) != len(new.joules):
-        return None
-    return sign_interval(paired_ratios(old.joules, new.joules), _CONFIDENCE)
 
 
 def _run_ms(contender: Contender) -> float:

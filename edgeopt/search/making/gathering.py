@@ -1,18 +1,15 @@
 """Makes the variants of the precision ladder, in parts, and hands each on as soon as it is ready."""
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from edgeopt.bench.host import TrialHost
 from edgeopt.bench.processes.failed import Failed
 from edgeopt.judging.goals import Goal
 from edgeopt.judging.metrics import Labels
 from edgeopt.quantizing.timing.courses import Course
-from edgeopt.search.clock import Clock
 from edgeopt.search.making.ladder import Material, backends_of, job, jobs, title_of, why_not
 from edgeopt.search.making.made import Variants
 from edgeopt.search.making.messages import Made, Make
@@ -20,9 +17,10 @@ from edgeopt.search.making.plans import Planned, Planning, Plans
 from edgeopt.search.making.recipes import PLANNED, recipe_named
 from edgeopt.search.making.studying import packed
 from edgeopt.search.making.variants import Maker, Memory, make_all
-from edgeopt.search.notes import Notes
 from edgeopt.search.outcome import VariantReport
 from edgeopt.search.padding import said_of, skips_padding
+from edgeopt.search.place import Place
+from edgeopt.search.stopping import Ending
 
 # Making may take this share of the time limit; racing needs the rest.
 _MAKING_SHARE = 0.58
@@ -54,28 +52,23 @@ class PlanTerms:
     """Asked when all exact variants have been screened: what is quick in floats is planned first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Means:
-    """What variants are made by, and until when."""
-
-    first: Maker
-    """It runs already."""
-    host: TrialHost
-    clock: Clock
-    notes: Notes
-    stop: threading.Event
-    memory: Memory | None = None
-    """What knows those of earlier searches, and learns these."""
-
-
 class Gathering:
     """The variants of one search as they are made."""
 
-    def __init__(self, material: Material, means: Means, plan: PlanTerms | None, variants: Variants) -> None:
-        """`plan`: None where time is not what counts."""
+    def __init__(
+        self,
+        material: Material,
+        plan: PlanTerms | None,
+        variants: Variants,
+        place: Place,
+        ending: Ending,
+        memory: Memory | None = None,
+    ) -> None:
+        """`plan`: None where time is not what counts; `memory`: what knows those of earlier searches."""
         self.variants = variants
-        self._material, self._means, self._plan_terms = material, means, plan
-        self._makers = [means.first]
+        self._material, self._plan_terms = material, plan
+        self._place, self._ending, self._memory = place, ending, memory
+        self._makers = [place.maker]
 
     def parts(self) -> Iterator[Iterator[Ready]]:
         """Each part is to be taken whole before the next one: it builds on what came of it."""
@@ -114,7 +107,7 @@ class Gathering:
             for asked, made in self._made([job(self._material, "cleaned", self._base)], _MAKING_SHARE):
                 yield from self._ready(asked, made)
                 if isinstance(made, Made) and skips_padding(made.ledger):
-                    self._means.notes.warn(said_of(self._material.kept))
+                    self._place.notes.warn(said_of(self._material.kept))
         yield from self._all_of(names)
 
     def _source(self) -> Ready:
@@ -125,7 +118,7 @@ class Gathering:
 
     def _planned(self, covered: list[str]) -> Iterator[Ready]:
         """With nothing beside that would disturb its timing; adds the backends that were looked at."""
-        terms, until_s = self._plan_terms, self._means.clock.until(_PLANNING_SHARE)
+        terms, until_s = self._plan_terms, self._ending.clock.until(_PLANNING_SHARE)
         assert terms is not None  # noqa: S101 - it is wanted
         fresh = self._another()
         try:
@@ -151,21 +144,21 @@ class Gathering:
         asked = [each for name in names for each in jobs(self._material, name, self._base)]
         second = [self._another() for _ in range(min(_MAKERS, len(asked)) - 1)]
         try:
-            for one, made in self._made(asked, _MAKING_SHARE, [self._means.first, *second]):
+            for one, made in self._made(asked, _MAKING_SHARE, [self._place.maker, *second]):
                 yield from self._ready(one, made)
         finally:
             for maker in second:
                 maker.close()
 
     def _another(self) -> Maker:
-        self._makers.append(Maker(self._means.host))
+        self._makers.append(Maker(self._place.ground.host))
         return self._makers[-1]
 
     def _made(
         self, asked: list[Make], share: float, makers: list[Maker] | None = None
     ) -> Iterator[tuple[Make, Made | Failed]]:
-        means = self._means
-        return make_all(makers or [means.first], asked, means.clock.until(share), means.memory, means.stop)
+        makers, until_s = makers or [self._place.maker], self._ending.clock.until(share)
+        return make_all(makers, asked, until_s, self._memory, self._ending.stop)
 
     @property
     def _base(self) -> Path:

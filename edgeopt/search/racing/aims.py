@@ -7,7 +7,6 @@ from edgeopt.bench.instruments.energy import EnergyMeter
 from edgeopt.bench.rounds import speedup
 from edgeopt.events import Emit
 from edgeopt.search.aim import Aim
-from edgeopt.search.clock import Clock
 from edgeopt.search.racing import race
 from edgeopt.search.racing.energy import meter_field
 from edgeopt.search.racing.entrants import Entrants
@@ -29,7 +28,6 @@ class Races:
     """What all races of a search go by."""
 
     baseline: Contender
-    clock: Clock
     ending: Ending
     emit: Emit
     meter: EnergyMeter | None = None
@@ -49,7 +47,7 @@ def fast_enough(aim: Aim, races: Races, entrants: Entrants) -> list[Entry]:
 
 def ranked_by_speed(races: Races, entrants: Entrants) -> list[Entry]:
     """Everybody who is in, after some rounds; nobody leaves."""
-    until_s = races.clock.until(race.OPENING_ENDS)
+    until_s = races.ending.clock.until(race.OPENING_ENDS)
     return race.race(races.baseline, entrants.entries, _LOOK, races.emit, "racing", until_s)
 
 
@@ -62,7 +60,7 @@ def least(aim: Aim, races: Races, entrants: Entrants) -> list[Entry]:
     finalists: frozenset[int] = frozenset()
     if races.meter is not None:
         racing = [e.contender for e in ranked if e.contender is not None]
-        finalists = meter_field(races.meter, racing, races.emit, races.clock.until(race.FINAL_ENDS))
+        finalists = meter_field(races.meter, racing, races.emit, races.ending.clock.until(race.FINAL_ENDS))
     figures: dict[int, float] = {}
     kept = []
     for entry in ranked:

@@ -8,7 +8,7 @@ from pathlib import Path
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Available
 from edgeopt.backends.full_precision import full_precision
-from edgeopt.bench.contender import Contender, enter
+from edgeopt.bench.contender import Contender
 from edgeopt.errors import MissingExtraError, ModelError, TrialError
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.racing.ground import Ground
@@ -44,7 +44,7 @@ def first_running(ground: Ground, model: Path, backends: Sequence[str]) -> Basel
             extras.append(found.extra or name)
             continue
         try:
-            return Baseline(plain(name), enter(ground.host, "baseline", ground.load(name, model)))
+            return Baseline(plain(name), ground.enter("baseline", name, model))
         except TrialError as error:
             reasons.append(f"{name}: {error.message}")
     if not reasons:
@@ -66,7 +66,7 @@ def judge_for(ground: Ground, baseline: Contender, backend: str, model: Path) ->
     if not told:
         yield baseline
         return
-    judge = enter(ground.host, "reference", ground.load(backend, model, dict(told)))
+    judge = ground.enter("reference", backend, model, dict(told))
     try:
         yield judge
     finally:

@@ -44,7 +44,7 @@ def best_of(aim: Aim, races: Races, entrants: Entrants, device: Device) -> list[
         return most(aim.limits, races, entrants, entrants.room)
     if best := fast_enough(aim, races, entrants):
         return best
-    baseline, emit, clock, stop = races.baseline, races.emit, races.clock, races.ending.stop
+    baseline, emit, clock, stop = races.baseline, races.emit, races.ending.clock, races.ending.stop
     if stop.is_set():
         soon_s = time.monotonic() + stopping.LAST_LOOK_S
         return race.race(baseline, entrants.entries, race.OPENING, emit, stopping.STOPPING, soon_s)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,16 +12,14 @@ import msgspec
 from edgeopt.bench.rounds import latency_ms
 from edgeopt.errors import TrialError
 from edgeopt.events import Progress
-from edgeopt.search.clock import Clock
 from edgeopt.search.limits import OVER, Limits, excess
 from edgeopt.search.making.gathering import Ready
 from edgeopt.search.making.made import Variants
 from edgeopt.search.making.recipes import PLANNED
-from edgeopt.search.notes import Notes
 from edgeopt.search.outcome import Candidate
+from edgeopt.search.place import Place
 from edgeopt.search.racing.baseline import Baseline
 from edgeopt.search.racing.callers import Room, at_first
-from edgeopt.search.racing.ground import Ground
 from edgeopt.search.racing.screen import Entry, screen
 from edgeopt.search.racing.space import Starts, first_candidates, other_threads
 from edgeopt.search.racing.standard import Standard
@@ -30,7 +27,7 @@ from edgeopt.search.racing.standings import final, racing
 from edgeopt.search.shapes.bucketing import NO_BUCKETS, with_buckets
 from edgeopt.search.shapes.fill_from import LATEST, may_be_settled, said_of, settle_filling
 from edgeopt.search.shapes.sized import Shaped
-from edgeopt.search.stopping import takes_part
+from edgeopt.search.stopping import Ending, takes_part
 
 _LONGEST_LOAD_S = 60.0
 _SMALL_MS = 2.0
@@ -40,7 +37,7 @@ _SMALL_MS = 2.0
 class Entering:
     """What a candidate must pass to take part."""
 
-    ground: Ground
+    place: Place
     standard: Standard
     limits: Limits
     baseline: Baseline
@@ -49,9 +46,7 @@ class Entering:
     """So many take part, beside the first of each variant."""
     room: Room | None
     """What may be turned in a search for throughput."""
-    clock: Clock
-    stop: threading.Event
-    notes: Notes
+    ending: Ending
 
 
 class Entrants:
@@ -102,12 +97,12 @@ class Entrants:
     def add(self, candidate: Candidate) -> Entry:
         """One more candidate of a variant that is already made, screened."""
         given, path = self._entering, self._variants.path(candidate.variant, candidate.backend)
-        entry = screen(given.ground, given.standard, candidate, path, _LONGEST_LOAD_S)
+        entry = screen(given.place.ground, given.standard, candidate, path, _LONGEST_LOAD_S)
         if entry.status == "failed" and "shapes" in candidate.options and "buckets" not in candidate.options:
             # Not every model that runs with open shapes can be compiled with the data's own.
             rest = {name: value for name, value in candidate.options.items() if name != "shapes"}
             plainer = msgspec.structs.replace(candidate, options=rest)
-            entry = screen(given.ground, given.standard, plainer, path, _LONGEST_LOAD_S)
+            entry = screen(given.place.ground, given.standard, plainer, path, _LONGEST_LOAD_S)
         entry.size_bytes = self._variants.size_bytes(candidate)
         if entry.contender is not None:
             entry.contender.by_sample = self.room is not None
@@ -116,8 +111,8 @@ class Entrants:
                 entry.leave(OVER, over)
         self.entries.append(entry)
         if entry.contender is not None and candidate != given.baseline.candidate:
-            takes_part(given.stop)
-        given.notes.emit(racing(entry) if entry.contender is not None else final(entry))
+            takes_part(given.ending.stop)
+        given.place.notes.emit(racing(entry) if entry.contender is not None else final(entry))
         return entry
 
     def add_bucketed(self, best: Sequence[Entry], most: int) -> list[Entry]:
@@ -129,7 +124,7 @@ class Entrants:
             self._shaped = self._filled(self._shaped, able)
         found = with_buckets(self._shaped, [entry.candidate for entry in best], most)
         if not found:
-            self._entering.notes.tell(NO_BUCKETS)
+            self._entering.place.notes.tell(NO_BUCKETS)
         return [self.add(one) for one in found if one not in self.candidates]
 
     def floats_ms(self, planned: Candidate) -> float:
@@ -151,21 +146,21 @@ class Entrants:
 
     def _filled(self, shaped: Shaped, able: Candidate) -> Shaped:
         given = self._entering
-        given.notes.emit(Progress("tuning", "from which size on it pays to fill up"))
+        given.place.notes.emit(Progress("tuning", "from which size on it pays to fill up"))
         path = self._variants.path(able.variant, able.backend)
-        least = settle_filling(given.ground, shaped, able, path, given.clock.until(LATEST))
+        least = settle_filling(given.place.ground, shaped, able, path, given.ending.clock.until(LATEST))
         for dimension in shaped.dimensions:
             if dimension.name in least:
-                given.notes.tell(said_of(dimension, least[dimension.name]))
+                given.place.notes.tell(said_of(dimension, least[dimension.name]))
         return dataclasses.replace(shaped, fill_from=least)
 
     def _screen(self, candidate: Candidate) -> None:
         given = self._entering
-        if given.stop.is_set():
+        if given.ending.is_asked:
             return
         candidate = at_first(candidate, given.room)
-        left_s = max(0.0, given.clock.until(1.0) - time.monotonic())
-        given.notes.emit(Progress("screening", candidate.name, time_left_s=left_s))
+        left_s = max(0.0, given.ending.clock.until(1.0) - time.monotonic())
+        given.place.notes.emit(Progress("screening", candidate.name, time_left_s=left_s))
         entry = self.add(candidate)
         if entry.contender is not None and self._small and not self.full:
             for other in other_threads(candidate, self.starts.space):

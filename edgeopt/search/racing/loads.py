@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -11,17 +11,16 @@ import numpy as np
 
 from edgeopt.backends.base import TensorInfo
 from edgeopt.bench.calls import ONE, Calls
-from edgeopt.bench.contender import Contender, enter, save_outputs
+from edgeopt.bench.contender import Contender
 from edgeopt.bench.rounds import latency_ms, run_rounds, slice_ms
-from edgeopt.bench.trial import read_outputs
 from edgeopt.data import Samples
 from edgeopt.errors import TrialError
-from edgeopt.events import Emit, Log, Progress
+from edgeopt.events import Log, Progress
 from edgeopt.graph.verify import compare_outputs
-from edgeopt.hw.device import Device
 from edgeopt.search.clock import Clock
 from edgeopt.search.limits import OVER, Limits, excess
 from edgeopt.search.outcome import Candidate
+from edgeopt.search.place import Place
 from edgeopt.search.racing import race
 from edgeopt.search.racing.aims import Races
 from edgeopt.search.racing.baseline import Baseline
@@ -46,23 +45,25 @@ class Plain:
     model: Path
     inputs: Sequence[TensorInfo]
     samples: Samples
-    ground: Ground
     standard: Standard
-    baseline: Baseline
 
 
 def settle(
-    plain: Plain, device: Device, limits: Limits, clock: Clock, emit: Emit, stack: ExitStack
+    plain: Plain, baseline: Baseline, place: Place, limits: Limits, clock: Clock, stack: ExitStack
 ) -> tuple[Baseline, Room]:
     """The baseline in the load in which it gives most, and what may be turned."""
+    device, emit = place.device, place.notes.emit
     emit(Progress("preparing", "the load under which the baseline gives most"))
-    why = no_batches(plain)
+    why = no_batches(plain, baseline.contender, place.ground)
     if why:
         emit(Log("info", f"No batches are tried: {why}."))
     cores = max(1, min(device.limits.usable_cores, device.cpu.logical_cores))
-    alone, room = plain.baseline.contender, room_for(cores, not why)
+    alone, room = baseline.contender, room_for(cores, not why)
     alone_ms = latency_ms(alone)
-    field = [alone, *_further(plain, to_try_on(room, alone_ms), stack)]
+    field = [
+        alone,
+        *_further(plain.model, baseline.candidate.backend, place.ground, to_try_on(room, alone_ms), stack),
+    ]
     _run_in_turns(field, slice_ms(alone_ms), clock.until(_SETTLED))
     ran = [each for each in field if each.failure is None and each.slices_ms]
     if not ran:
@@ -73,8 +74,8 @@ def settle(
         if each is not best:
             each.close()
     best.slices_ms.clear()
-    candidate = msgspec.structs.replace(plain.baseline.candidate, calls=Calls(best.concurrency, best.batch))
-    return replace(plain.baseline, candidate=candidate, contender=best), room
+    calls = Calls(best.concurrency, best.batch)
+    return Baseline(msgspec.structs.replace(baseline.candidate, calls=calls), best), room
 
 
 def _run_in_turns(field: list[Contender], span_ms: float, until_s: float) -> None:
@@ -93,24 +94,23 @@ def _sample_ms(contender: Contender) -> float:
     return float(np.median(contender.slices_ms))
 
 
-def _further(plain: Plain, ways: list[Calls], stack: ExitStack) -> list[Contender]:
+def _further(model: Path, backend: str, ground: Ground, ways: list[Calls], stack: ExitStack) -> list[Contender]:
     """The source in plain defaults, called in further ways; without those that it does not bear."""
-    found, ground, backend = [], plain.ground, plain.baseline.candidate.backend
+    found = []
     for calls in ways:
         if calls == ONE:
             continue
-        load = ground.load(backend, plain.model, batch=calls.batch)
         try:
-            found.append(enter(ground.host, f"baseline, {calls}", load, concurrency=calls.callers))
+            found.append(ground.enter(f"baseline, {calls}", backend, model, calls=calls))
         except TrialError:
             continue
         stack.callback(found[-1].close)
     return found
 
 
-def no_batches(plain: Plain) -> str:
+def no_batches(plain: Plain, contender: Contender, ground: Ground) -> str:
     """Why samples cannot be run together, or their answers would depend on each other; empty where they can."""
-    contender, samples, standard = plain.baseline.contender, plain.samples, plain.standard
+    samples, standard = plain.samples, plain.standard
     closed = next((i for i in plain.inputs if not i.shape or isinstance(i.shape[0], int)), None)
     if closed is not None:
         return f"the first axis of the model's input '{closed.name}' is not open"
@@ -118,15 +118,14 @@ def no_batches(plain: Plain) -> str:
         return "the samples are batches already"
     if samples.sizes:
         return "the samples differ in size"
-    first, count = standard.check.start, len(standard.check)
-    if count < 2:
+    which = standard.split.check
+    if len(which) < 2:
         return "one sample alone cannot show that rows do not depend on each other"
-    file, batch = plain.ground.folder / "outputs.npz", min(count, _BATCH)
     try:
-        save_outputs(contender, first, count, str(file), contender.patience_s(count), batch)
+        together = ground.outputs(contender, which, min(len(which), _BATCH))
     except TrialError as error:
         return f"run together, the model {error.message.rstrip('.')}"
-    alike = compare_outputs(standard.reference, read_outputs(file))
+    alike = compare_outputs(standard.reference, together)
     if alike.problem or alike.snr_db < ALIKE_DB:
         said = alike.problem or f"{alike.snr_db:.0f} dB"
         return f"together, samples are not answered as they are one by one ({said}; {ALIKE_DB:g} dB are needed)"
@@ -136,7 +135,7 @@ def no_batches(plain: Plain) -> str:
 def most(limits: Limits, races: Races, entrants: Entrants, room: Room) -> list[Entry]:
     """Opening, tuning of callers and batches, final; the entries still in it, the most throughput first."""
     alive = _raced(limits, races, entrants.entries, race.OPENING, "racing", race.OPENING_ENDS)
-    late_s, stop = races.clock.until(race.TUNING_ENDS), races.ending.stop
+    late_s, stop = races.ending.clock.until(race.TUNING_ENDS), races.ending.stop
 
     def added(wanted: list[Candidate]) -> list[Entry]:
         """Those that are new, as long as there is time and room for them."""
@@ -173,7 +172,7 @@ def _raced(
     limits: Limits, races: Races, entries: list[Entry], heats: tuple[race.Heat, ...], phase: str, ends: float
 ) -> list[Entry]:
     """As all races, and then without those that take too long for an answer."""
-    baseline, until_s = races.baseline, races.clock.until(ends)
+    baseline, until_s = races.baseline, races.ending.clock.until(ends)
     kept = []
     for entry in race.race(baseline, entries, heats, races.emit, phase, until_s, races.ending.stop):
         run_ms = entry.contender.run_ms if entry.contender is not None else None

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from edgeopt.bench.contender import Contender, enter
+from edgeopt.bench.contender import Contender
 from edgeopt.bench.messages import Loaded, Memory
 from edgeopt.bench.rounds import speedup
 from edgeopt.bench.stats import Interval
@@ -14,7 +14,7 @@ from edgeopt.errors import TrialError
 from edgeopt.judging.goals import Goal
 from edgeopt.judging.judged import Judged
 from edgeopt.search.outcome import Candidate, Status
-from edgeopt.search.racing.ground import Ground, outputs_of
+from edgeopt.search.racing.ground import Ground
 from edgeopt.search.racing.standard import Answers, Standard
 
 
@@ -91,12 +91,11 @@ class Entry:
 
 def screen(ground: Ground, standard: Standard, candidate: Candidate, path: Path, timeout_s: float) -> Entry:
     """Loads a candidate, compares its outputs with the baseline's, and leaves it loaded when it is good enough."""
-    entry, calls, which = Entry(candidate), candidate.calls, standard.check
-    load = ground.load(candidate.backend, path, candidate.options, calls.batch)
+    entry, backend, options, calls = Entry(candidate), candidate.backend, candidate.options, candidate.calls
     try:
-        entry.contender = enter(ground.host, candidate.name, load, timeout_s, calls.callers)
-        entry.loaded = entry.contender.loaded
-        judge(standard, entry, outputs_of(ground.folder, entry.contender, which.start, len(which)))
+        contender = ground.enter(candidate.name, backend, path, options, calls=calls, timeout_s=timeout_s)
+        entry.contender, entry.loaded = contender, contender.loaded
+        judge(standard, entry, ground.outputs(contender, standard.split.check))
     except TrialError as error:
         entry.leave("failed", error.message)
     except BaseException:
@@ -108,7 +107,7 @@ def screen(ground: Ground, standard: Standard, candidate: Candidate, path: Path,
 def judge(standard: Standard, entry: Entry, outputs: Answers) -> None:
     """Holds the outputs against the accuracy budget; below it, the candidate is out."""
     goal = standard.goal
-    judged = standard.judge(standard.check, outputs, standard.reference)
+    judged = standard.judge(standard.split.check, outputs, standard.reference)
     entry.accuracy_db, entry.accuracy_low_db = judged.snr_db, judged.low_db
     if judged.problem:
         entry.leave("failed", judged.problem)

@@ -25,10 +25,6 @@ class Standard:
     labels: Labels | None = None
     """Of all samples."""
 
-    @property
-    def check(self) -> range:
-        return range(self.split.check_first, self.split.check_first + self.split.check_count)
-
     def judge(self, which: range, answers: Answers, reference: Answers) -> Judged:
         """`which`: the samples that were answered."""
         labels = None if self.labels is None else self.labels[which.start : which.stop]

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.data import Samples
-from edgeopt.data.split import split
+from edgeopt.data.split import Split
 from edgeopt.errors import ModelError, TrialError, UsageError
 from edgeopt.events import Log, Progress
 from edgeopt.search.making.messages import Inspected
@@ -46,12 +46,14 @@ def check_shape(settings: Settings) -> None:
         )
 
 
-def shaped_samples(settings: Settings, facts: Inspected, samples: Samples, folder: Path) -> Shaped | None:
+def shaped_samples(
+    settings: Settings, facts: Inspected, samples: Samples, chosen: Split, folder: Path
+) -> Shaped | None:
     """The samples in the sizes that were asked for, if any; UsageError for sizes that cannot be."""
     if not settings.shape:
         return None
     dimensions, fewer = read_dimensions(settings.shape, facts.inputs)
-    return shape_samples(samples, dimensions, split(len(samples), settings.data is not None), folder, fewer)
+    return shape_samples(samples, dimensions, chosen, folder, fewer)
 
 
 @contextmanager

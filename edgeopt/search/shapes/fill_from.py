@@ -5,14 +5,14 @@ Measured once in a search, with and without buckets in turns, on inputs just abo
 
 import time
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from edgeopt.bench.contender import Contender, enter
-from edgeopt.bench.messages import Load
+from edgeopt.bench.contender import Contender
 from edgeopt.bench.rounds import LONGEST_SLICE_MS, run_rounds, slice_ms
 from edgeopt.bench.trial import ROTATION
 from edgeopt.data import save_samples
@@ -112,14 +112,12 @@ def _measured(
         if shaped.mask:
             run[shaped.mask] = np.ones_like(run[shaped.mask])  # else less would be computed
         runs.append(run)
-    folder = ground.folder / "gaps"
-    save_samples(together(runs), folder)
+    between = replace(ground, samples_path=ground.folder / "gaps")
+    save_samples(together(runs), between.samples_path)
     with ExitStack() as stack:
 
         def start(name: str, options: dict[str, dict[str, list[int]]]) -> Contender:
-            started = {**candidate.options, **options}
-            load = Load(candidate.backend, ground.host.put(path), started, ground.host.put(folder))
-            contender = enter(ground.host, name, load)
+            contender = between.enter(name, candidate.backend, path, {**candidate.options, **options})
             stack.callback(contender.close)
             return contender
 

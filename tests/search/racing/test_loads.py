@@ -18,8 +18,7 @@ from edgeopt.data.regimes.levels import Levels
 from edgeopt.data.split import split
 from edgeopt.judging.goals import Goal
 from edgeopt.report.gather import gather
-from edgeopt.search.racing.baseline import Baseline, plain
-from edgeopt.search.racing.ground import Ground, outputs_of
+from edgeopt.search.racing.ground import Ground
 from edgeopt.search.racing.loads import Plain, no_batches
 from edgeopt.search.racing.standard import Standard
 from tests.conftest import write_onnx
@@ -111,12 +110,10 @@ def asked(folder, nodes, shape, stack):
     samples = Samples({"x": np.random.default_rng(1).random((8, 1, 4), np.float32)}, {"x": 2})
     save_samples(samples, folder / "samples")
     ground, chosen = Ground(LocalHost(folder), folder, folder / "samples"), split(8, True)
-    contender = enter(ground.host, "baseline", ground.load("onnxruntime-cpu", model))
+    contender = ground.enter("baseline", "onnxruntime-cpu", model)
     stack.callback(contender.close)
-    reference = outputs_of(folder, contender, chosen.check_first, chosen.check_count)
-    standard = Standard(chosen, Goal(), reference, Levels(samples))
-    baseline = Baseline(plain("onnxruntime-cpu"), contender)
-    return Plain(model, contender.loaded.inputs, samples, ground, standard, baseline)
+    standard = Standard(chosen, Goal(), ground.outputs(contender, chosen.check), Levels(samples))
+    return Plain(model, contender.loaded.inputs, samples, standard), contender, ground
 
 
 @pytest.mark.parametrize(
@@ -134,7 +131,7 @@ def asked(folder, nodes, shape, stack):
 )
 def test_batches_need_an_open_axis_and_rows_that_do_not_depend_on_each_other(tmp_path, nodes, shape, said):
     with ExitStack() as stack:
-        found = no_batches(asked(tmp_path, nodes, shape, stack))
+        found = no_batches(*asked(tmp_path, nodes, shape, stack))
     assert said in found
     assert bool(said) == bool(found)
 

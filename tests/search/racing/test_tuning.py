@@ -39,7 +39,7 @@ def tuned(track):
     space = {"null": {option: tuple(values) for option, values in LONGER.items()}}
     entrants = SimpleNamespace(entries=[], candidates=[], starts=Starts(space), full=False, add=add)
     ending = Ending(Stop(), Clock(0.0, 60.0), track.baseline, said.append)
-    races = Races(track.baseline, ending.clock, ending, said.append)
+    races = Races(track.baseline, ending, said.append)
     start = add(Candidate("source", "null"))
     alive = race(track.baseline, [start], (Heat(2, 0.0),), said.append, "racing", time.monotonic() + 60)
     return SimpleNamespace(races=races, entrants=entrants, alive=alive, said=said, device=probe())

@@ -1,29 +1,19 @@
 """Another candidate of a search that is over, proved and written without searching again."""
 
-import math
-import threading
-import time
-from contextlib import ExitStack
-from pathlib import Path
-
 import msgspec
 
 from edgeopt import units
-from edgeopt.bundle import write
 from edgeopt.errors import UsageError, VerificationError
-from edgeopt.events import Emit
 from edgeopt.graph.accuracy import decibels
 from edgeopt.nearest import near
-from edgeopt.search.delivering.delivery import Delivery, outcome_for, prove, publish
+from edgeopt.search.delivering.delivery import Delivery, Raced, outcome_for, prove
 from edgeopt.search.delivering.front import EXACT_DB
-from edgeopt.search.making.gathering import Gathering, Means
+from edgeopt.search.delivering.proving import Means
+from edgeopt.search.delivering.written import hand_out, written
+from edgeopt.search.making.gathering import Gathering
 from edgeopt.search.making.made import Variants
 from edgeopt.search.objectives import THROUGHPUT, objective_named
 from edgeopt.search.outcome import Candidate, CandidateReport, Outcome, Proof, in_order
-from edgeopt.search.remembered import Memory
-from edgeopt.search.settings import Settings
-from edgeopt.search.stages import begin, delivery_of, material_of, plan_terms_of
-from edgeopt.search.stopping import Ending
 
 _LEGS = 4
 # A smaller share of the winner's is not worth telling.
@@ -31,29 +21,35 @@ _COUNTS = 0.01
 _MAY_BE_PICKED = frozenset({"winner", "lost"})
 
 
-def pick(settings: Settings, folder: Path, memory: Memory, emit: Emit) -> Outcome:
+def wanted(known: Outcome | None, name: str) -> Candidate:
     """Raises UsageError where no such search is kept, or it has no such candidate."""
-    begin_s = time.monotonic()
-    known = memory.known(folder / "known")
     if known is None:
         raise UsageError(
             "No search of this model with this data and these settings is in the cache to pick from.",
             "Run the same command without --pick first.",
         )
-    candidate = _named(known, settings.pick)
-    with ExitStack() as stack:
-        begun, stop = begin(settings, folder, stack, emit, begin_s), threading.Event()
-        prepared, clock = begun.prepared, begun.clock
-        material = material_of(settings.model, prepared, folder / "variants")
-        memory_of_variants = memory.of_variants(clock.limit_s)
-        means = Means(prepared.maker, prepared.ground.host, clock, begun.notes, stop, memory_of_variants)
-        terms = plan_terms_of(begun.aim, prepared, lambda _: math.inf)
-        gathering = Gathering(material, means, terms, Variants(material.passes))
-        stack.callback(gathering.close)
-        variants = _made(gathering, candidate)
-        ending = Ending(stop, clock, prepared.baseline.contender, emit)
-        delivery = delivery_of(settings, begun, known.baseline, variants, [], ending)
-        return _delivered(delivery, candidate, known)
+    return _named(known, name)
+
+
+def pick(delivery: Delivery, gathering: Gathering, means: Means, candidate: Candidate, known: Outcome) -> Outcome:
+    """Makes, proves and writes this one; VerificationError where it does not hold."""
+    raced = Raced(_made(gathering, candidate), [], means)
+    with written(delivery, raced, candidate) as bundle:
+        proof = prove(delivery, means, bundle, _LEGS)
+        if not proof.met:
+            reached = f"{candidate.name} reaches {decibels(proof.accuracy_db)} on samples set aside"
+            raise VerificationError(f"{reached}: below the floor.", "Pick another one, or lower the --floor.")
+        found = _found(candidate, proof, known)
+        outcome = msgspec.structs.replace(
+            outcome_for(delivery, raced, candidate, proof),
+            verdict="picked",
+            summary=f"Picked: {found}",
+            found=found,
+            variants=known.variants,
+            candidates=tuple(_after(report, candidate) for report in in_order(known)),
+            front=known.front,
+        )
+        return hand_out(delivery, raced, bundle, candidate, outcome)
 
 
 def _made(gathering: Gathering, candidate: Candidate) -> Variants:
@@ -66,25 +62,6 @@ def _made(gathering: Gathering, candidate: Candidate) -> Variants:
             return variants
     reasons = [v.failure.rstrip(".") for v in variants.reports if v.name == candidate.variant and v.failure]
     raise VerificationError(f"{candidate.name} cannot be made again: {'; '.join(reasons)}.", "Search again.")
-
-
-def _delivered(delivery: Delivery, candidate: Candidate, known: Outcome) -> Outcome:
-    with write.draft(delivery.case.out) as draft:
-        proof = prove(delivery, candidate, draft, _LEGS)
-        if not proof.met:
-            reached = f"{candidate.name} reaches {decibels(proof.accuracy_db)} on samples set aside"
-            raise VerificationError(f"{reached}: below the floor.", "Pick another one, or lower the --floor.")
-        found = _found(candidate, proof, known)
-        outcome = msgspec.structs.replace(
-            outcome_for(delivery, candidate, proof),
-            verdict="picked",
-            summary=f"Picked: {found}",
-            found=found,
-            variants=known.variants,
-            candidates=tuple(_after(report, candidate) for report in in_order(known)),
-            front=known.front,
-        )
-        return publish(delivery, candidate, outcome, draft)
 
 
 def _named(known: Outcome, name: str) -> Candidate:
