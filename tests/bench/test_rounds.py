@@ -6,8 +6,10 @@ import pytest
 
 from edgeopt.bench.contender import Contender, ask
 from edgeopt.bench.messages import Loaded, Memory, Time, Timed
-from edgeopt.bench.rounds import latency_ms, run_rounds, slice_ms, speedup
+from edgeopt.bench.report import RoundState
+from edgeopt.bench.rounds import DeviceWatch, latency_ms, run_rounds, slice_ms, speedup, take_turns
 from edgeopt.bench.stats import verdict
+from edgeopt.bench.terms import Turns
 from edgeopt.errors import TrialError
 
 
@@ -159,3 +161,68 @@ def test_a_first_idea_of_a_model_that_fails_is_its_reason(contender):
     one.child._process.kill()
     with pytest.raises(TrialError, match="killed by the system"):
         latency_ms(one)
+
+
+class Simple:
+    failure = None
+
+
+FIVE = Turns("five", (2, 5), fewest=2)
+
+
+def test_rounds_are_numbered_and_it_is_looked_where_the_table_says():
+    rounds = list(take_turns([Simple()], FIVE, lambda _: 1.0, first=7))
+    assert [(each.number, each.done) for each in rounds] == [(7 + k, k + 1) for k in range(5)]
+    assert [each.done for each in rounds if each.is_look] == [2, 5]
+    assert [each.done for each in take_turns([Simple()], FIVE, lambda _: 1.0, rounds=3)] == [1, 2, 3]
+
+
+def test_however_late_it_is_the_fewest_are_run_and_then_nobody_looks():
+    rounds = list(take_turns([Simple()], FIVE, lambda _: 1.0, is_late=lambda: True))
+    assert [(each.done, each.is_look) for each in rounds] == [(1, False), (2, False)]
+
+
+def test_who_falls_gives_nothing_and_leaves_and_who_is_taken_out_has_no_turn():
+    steady, falling, taken_out = Simple(), Simple(), Simple()
+    players, turns = [steady, falling, taken_out], []
+
+    def turn(player):
+        turns.append(player)
+        if player is falling and turns.count(falling) == 2:
+            raise TrialError("crashed")
+        return 1.0
+
+    for each in take_turns(players, FIVE, turn):
+        assert falling not in dict(each.taken) or each.done < 2
+        if each.done == 3:
+            players.remove(taken_out)
+    assert falling.failure == "crashed"
+    assert [turns.count(each) for each in (steady, falling, taken_out)] == [5, 2, 3]
+
+
+def test_where_a_fall_ends_it_no_further_round_is_run():
+    falling, turns = Simple(), []
+
+    def turn(player):
+        turns.append(player)
+        if player is falling:
+            raise TrialError("crashed")
+
+    terms = msgspec.structs.replace(FIVE, falls="ends it")
+    assert list(take_turns([Simple(), falling], terms, turn)) == []
+    assert len(turns) == 2
+
+
+def test_spoilt_rounds_are_run_again_so_many_times_and_count_then():
+    class State:
+        judge_others = True
+        begin_round = staticmethod(lambda _number: None)
+
+        def end_round(self):
+            return RoundState(0, 0.0, 0.1, bad=("others are busy",))
+
+    watch = DeviceWatch(State(), repeats=2)
+    turns = [each.number for each in take_turns([Simple()], FIVE, lambda _: 1.0, watch)]
+    assert turns == [0, 1, 2, 3, 4]
+    assert [state.repeated for state in watch.states] == [True, True, *[False] * 5]
+    assert "2 repeated and left out" in watch.sentence

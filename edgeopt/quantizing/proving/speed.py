@@ -15,9 +15,9 @@ from edgeopt.bench.legs import FallenError, Starter, Terms, run_legs
 from edgeopt.bench.messages import Load, Memory
 from edgeopt.bench.report import Verdict
 from edgeopt.bench.rounds import run_rounds, slice_ms
-from edgeopt.bench.sequential import Rules
-from edgeopt.bench.stats import SAME, Interval
+from edgeopt.bench.stats import Interval
 from edgeopt.bench.taken import Taken, taken_by
+from edgeopt.bench.terms import PLANS, QUANTIZED
 from edgeopt.errors import TrialError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.quantizing.timing.courses import OptionValue
@@ -26,10 +26,7 @@ PHASE = "measuring the speed"
 SOURCE, FLOAT, RESULT = "source", "float", "result"
 """Who takes part: the source in plain ONNX Runtime, floats on the result's own backend, and the result."""
 # Others on the machine only ever make a slice slower, so the quickest quarter tells more than the middle.
-_RANKING_ROUNDS, _UNDISTURBED = 11, 0.25
-# One false "faster" in forty, as in a search; so many legs of fresh processes at most.
-_RULES = Rules(error=0.05, same_percent=100 * (SAME - 1))
-_LEGS = 9
+_UNDISTURBED = 0.25
 _A_PAIR = 2
 
 
@@ -81,7 +78,9 @@ def compared(
             run_rounds(list(pack.every), 1, _span_ms(pack.every))
             span_ms = _span_ms(pack.every)
             pack.forget()
-            found = run_legs(pack, starter, Terms(_RULES, _LEGS, begin_s + limit_s, range(1)), span_ms)
+            found = run_legs(
+                pack, starter, Terms(QUANTIZED, max(QUANTIZED.legs), begin_s + limit_s, range(1)), span_ms
+            )
         except FallenError as fallen:
             stack.close()
             # The others may be compared all the same.
@@ -113,7 +112,7 @@ def ranked(runners: Sequence[Runner], samples: Path, folder: Path) -> dict[int, 
     with _loaded(runners, samples, folder) as (loaded, _):
         if not loaded:
             return {}
-        run_rounds(list(loaded.values()), _RANKING_ROUNDS, _span_ms(loaded.values()))
+        run_rounds(list(loaded.values()), PLANS.most, _span_ms(loaded.values()))
         return {
             place: float(np.quantile(loaded[each.name].slices_ms, _UNDISTURBED))
             for place, each in enumerate(runners)

@@ -4,11 +4,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from edgeopt.bench.legs import LONGEST_S, SHORT_FEWEST, Found, Terms, is_settled
-from edgeopt.bench.sequential import leg_of
+from edgeopt.bench.legs import LONGEST_S, SHORT_FEWEST, is_settled
+from edgeopt.bench.pairs import Pairs
+from edgeopt.bench.sequential import leg_of, rules_of
+from edgeopt.bench.terms import PROOF
 from edgeopt.search import stopping
 from edgeopt.search.clock import Clock
-from edgeopt.search.delivering.legs import LEGS, RULES, terms_of
+from edgeopt.search.delivering.legs import LEGS, terms_of
 from edgeopt.search.objectives import objective_named
 from edgeopt.search.stopping import Ending
 
@@ -43,15 +45,14 @@ def test_what_is_clearly_faster_is_found():
 
 
 def called_faster(random, luck, most, gain=0.0):
-    terms = Terms(RULES, most, 0.0, range(1))
-    found = Found(terms, [[]], [None], SHORT_FEWEST)
+    pairs = Pairs.of(1, rules_of(PROOF), SHORT_FEWEST)
     for number, drawn in enumerate(luck(random, most), 1):
         rounds = np.exp(random.normal(0.0, 0.02, 4))
-        found.legs[0].append(leg_of(rounds, np.exp(drawn + gain) * rounds[::-1]))
-        found.judge(last=number == most)
-        if is_settled(found):
+        pairs.legs[0].append(leg_of(rounds, np.exp(drawn + gain) * rounds[::-1]))
+        pairs.judge(number == most, lambda _: True)
+        if is_settled(pairs.decisions, range(1), number):
             break
-    return found.decisions[0].verdict == "faster"
+    return pairs.decisions[0].verdict == "faster"
 
 
 LATENCY, MEMORY = objective_named("latency"), objective_named("memory")
