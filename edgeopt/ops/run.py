@@ -13,6 +13,8 @@ import msgspec
 from edgeopt.backends import backend_named
 from edgeopt.bench.host import LocalHost
 from edgeopt.bench.processes.failed import Failed
+from edgeopt.bench.rounds import take_turns
+from edgeopt.bench.terms import OPERATORS
 from edgeopt.events import Emit, Progress
 from edgeopt.hw.device import Device
 from edgeopt.ops import arrays
@@ -23,7 +25,6 @@ from edgeopt.ops.messages import Answer, Opened, Refused, Timed
 from edgeopt.ops.prepare import Prepared, prepare
 from edgeopt.ops.result import Measured, Status
 
-SLICES = 3
 SLICE_MS = 4.0
 _WEIGHTS = {"small": 1.0, "medium": 1.3, "large": 3.0}
 """How long a case takes, by its size: what the time left is told from."""
@@ -31,6 +32,17 @@ _WEIGHTS = {"small": 1.0, "medium": 1.3, "large": 3.0}
 Wanted = tuple[Case, tuple[str, ...]]
 """A case, and the backends that it is tried on."""
 Keep = Callable[[str, Case, Measured], None]
+
+
+@dataclass(slots=True)
+class _Try:
+    """One backend at a case."""
+
+    lane: Lane
+    found: Measured
+    failure: str | None = None
+    """Why it is not timed any more."""
+    runs_us: list[float] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -100,19 +112,21 @@ def _written(prepared: Prepared, folder: Path) -> tuple[Path, Path]:
 
 def _results(prepared: Prepared, lanes: list[Lane]) -> dict[str, Measured]:
     """What is wrong somewhere is not timed there."""
-    found = {lane.backend: _opened(prepared, lane) for lane in lanes}
-    runs: dict[str, list[float]] = {lane.backend: [] for lane in lanes}
-    for number in range(SLICES):
-        # Another begin each time: nobody always follows the same neighbour.
-        for lane in lanes[number % len(lanes) :] + lanes[: number % len(lanes)]:
-            if found[lane.backend].status not in {"conforms", "deviates"}:
-                continue
-            answer = lane.time(SLICE_MS)
-            if isinstance(answer, Timed):
-                runs[lane.backend].append(answer.run_us)
-            else:
-                found[lane.backend] = _result(prepared, "failed", _sentence(answer))
-    return {name: _timed(measured, runs[name]) for name, measured in found.items()}
+    tries = [_Try(lane, _opened(prepared, lane)) for lane in lanes]
+
+    def run_us(each: _Try) -> float | None:
+        answer = each.lane.time(SLICE_MS)
+        if isinstance(answer, Timed):
+            return answer.run_us
+        each.failure = _sentence(answer)
+        each.found = _result(prepared, "failed", each.failure)
+        return None
+
+    right = [each for each in tries if each.found.status in {"conforms", "deviates"}]
+    for turns in take_turns(right, OPERATORS, run_us):
+        for each, taken in turns.taken:
+            each.runs_us.append(taken)
+    return {each.lane.backend: _timed(each.found, each.runs_us) for each in tries}
 
 
 def _opened(prepared: Prepared, lane: Lane) -> Measured:

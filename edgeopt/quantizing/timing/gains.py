@@ -11,6 +11,8 @@ from pathlib import Path
 from edgeopt.analyzing.op_times_child import OptionValue
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Feeds
+from edgeopt.bench.rounds import take_turns
+from edgeopt.bench.terms import LAYERS
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis import Analysis, OpTimeRow
 from edgeopt.graph.analysis.roofline import Least, least
@@ -22,8 +24,6 @@ from edgeopt.quantizing.timing.territory import CONVERSIONS, Territory, label_of
 from edgeopt.workspace import WORK, workspace
 
 PHASE = "timing the layers"
-_TURNS = 2
-"""Each model is timed so often, in turns: what disturbs a process for its life does not decide."""
 _RUNS, _LIMIT_S = 40, 0.5
 # Where no conversion was timed: five bytes a value, at what one core moves.
 _CONVERSION_MS_A_VALUE = 0.5e-6
@@ -45,6 +45,16 @@ class Timed:
     warnings: tuple[str, ...] = ()
     borders: tuple[Border, ...] = ()
     """What it costs to convert between a layer and the one that follows it, where one of them is float."""
+
+
+@dataclass(slots=True)
+class _Member:
+    """The model in one form; in floats, the form has no name."""
+
+    form: str
+    laps: list[Lap] = field(default_factory=list)
+    asked: int = 0
+    failure: str | None = None
 
 
 def gains(
@@ -77,8 +87,6 @@ def time_forms(  # noqa: PLR0913, PLR0917 - as above, and the device
     `until`: on the monotonic clock; the turns after the first are left out when it has passed.
     """
     shapes = {name: tuple(array.shape) for name, array in feeds.items()}
-    times: dict[str, list[Lap]] = defaultdict(list)
-    reasons: dict[str, str] = {}
     with ExitStack() as stack:
         sources = sources or Sources(stack.enter_context(workspace(WORK)))
         emit(Progress(PHASE, f"preparing the models for {backend}"))
@@ -88,17 +96,23 @@ def time_forms(  # noqa: PLR0913, PLR0917 - as above, and the device
             reason = "its runtime does not tell the time of single kernels"
             return _estimated(layers, tuple(written), analyses[""], device, reason)
         clock = stack.enter_context(Clock(backend, options, feeds, _RUNS, _LIMIT_S))
-        for turn in range(_TURNS):
-            for number, form in enumerate(known):
-                if form in reasons or (turn and until is not None and time.monotonic() > until):
-                    continue
-                done, total = turn * len(known) + number, _TURNS * len(known)
-                emit(Progress(PHASE, f"{form or 'float'} on {backend}", done, total))
-                lap = clock.lap(*known[form])
-                if lap.rows:
-                    times[form].append(lap)
-                else:
-                    reasons[form] = lap.reason
+        members = [_Member(form) for form in known]
+
+        def lap_of(member: _Member) -> Lap | None:
+            if member.laps and until is not None and time.monotonic() > until:
+                return None
+            done = sum(each.asked for each in members)
+            member.asked += 1
+            emit(Progress(PHASE, f"{member.form or 'float'} on {backend}", done, LAYERS.most * len(known)))
+            lap = clock.lap(*known[member.form])
+            member.failure = None if lap.rows else lap.reason
+            return lap if lap.rows else None
+
+        for each in take_turns(members, LAYERS, lap_of):
+            for member, lap in each.taken:
+                member.laps.append(lap)
+    times = {member.form: member.laps for member in members}
+    reasons = {member.form: member.failure for member in members if member.failure is not None}
     if not times[""]:
         return _estimated(layers, tuple(written), analyses[""], device, reasons[""])
     said = tuple(
