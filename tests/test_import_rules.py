@@ -365,6 +365,7 @@ REGISTRIES = (
     ("edgeopt/backends/onnxruntime/lowering/__init__.py", "PLACES"),
     ("edgeopt/backends/openvino/lowering/__init__.py", "PLACES"),
     ("edgeopt/backends/__init__.py", "BACKENDS"),
+    ("edgeopt/bench/terms.py", "TABLE"),
     ("edgeopt/search/making/recipes.py", "RECIPES"),
     ("edgeopt/ops/cases/__init__.py", "FAMILIES"),
     ("edgeopt/cli/main.py", "COMMANDS"),

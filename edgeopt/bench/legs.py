@@ -30,8 +30,6 @@ Where each process of a model has one of two speeds, four legs of equal sides al
 of 1,000 proofs, three in 16.
 """
 SHORT_MS = 2.0
-# After so many legs, a gain too small to be worth anything is not waited for: it may never be clear.
-_PATIENT = 6
 LONGEST_S = 8.0
 """A proof may take so long whatever time is left."""
 # Fresh processes also so many times as long as their rounds.
@@ -250,5 +248,5 @@ def is_settled(decisions: Sequence[Decision | None], wanted: Sequence[int], legs
         return False
     if all(each.verdict != NO_DIFFERENCE for each in known):
         return True
-    least = SAME if legs >= _PATIENT else 1.0
+    least = SAME if legs >= PROOF.patient else 1.0
     return any(known[k].speedup.median < least for k in wanted if known[k].verdict != FASTER)

@@ -157,9 +157,11 @@ def run_slices(
         yield each
 
 
-def run_rounds(contenders: Sequence[Contender], rounds: int, span_ms: float, first: int = 0) -> None:
-    """As many rounds, judged by nobody: to warm up, and to rank."""
-    deque(run_slices(contenders, Turns("rounds", (rounds,)), lambda: span_ms, first=first), 0)
+def run_rounds(
+    contenders: Sequence[Contender], rounds: int, span_ms: float, is_late: Callable[[], bool] = lambda: False
+) -> None:
+    """As many rounds, after which nobody leaves: to warm up, and to rank."""
+    deque(run_slices(contenders, Turns("rounds", (rounds,)), lambda: span_ms, is_late=is_late), 0)
 
 
 def slice_ms(latency_ms: float) -> float:

@@ -48,7 +48,7 @@ class Rules(msgspec.Struct, frozen=True):
     """The chance, over all looks and all pairs, of calling a difference where none is."""
     same_percent: float = CONTEST.same_percent
     """A smaller difference is not worth a verdict."""
-    at_most_percent: float = 2.0
+    at_most_percent: float = CONTEST.at_most_percent
     """Ended when a difference, if there is one, is proved to be smaller than this."""
     repeats_most: int = 10
     """So many rounds taken in a bad state of the device are run again; further ones count, and are marked."""
@@ -66,7 +66,12 @@ class Rules(msgspec.Struct, frozen=True):
 
 
 def rules_of(terms: Turns) -> Rules:
-    return Rules(looks=terms.looks, error=terms.error, same_percent=terms.same_percent)
+    return Rules(
+        looks=terms.looks,
+        error=terms.error,
+        same_percent=terms.same_percent,
+        at_most_percent=terms.at_most_percent,
+    )
 
 
 class Leg(NamedTuple):

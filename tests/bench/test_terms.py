@@ -11,10 +11,10 @@ def test_each_looks_in_order_and_has_what_its_rule_needs(terms):
     assert all(one < other for one, other in pairwise((0, *terms.looks)))
     assert terms.fewest <= terms.most
     # Who calls something says how sure that is; who has legs says of how many rounds.
-    assert bool(terms.legs) == (terms.rule in {"clear", "gain"}) == (terms.leg_rounds != (0, 0))
+    assert bool(terms.legs) == bool(terms.at_most_percent) == (terms.leg_rounds != (0, 0))
     assert not terms.legs or terms.error > 0
     assert not terms.error or terms.same_percent > 0
-    assert len(terms.keeps) == (len(terms.looks) if terms.rule == "best" else 0)
+    assert len(terms.keeps) in {0, len(terms.looks)}
     assert all(one <= other for one, other in pairwise(terms.keeps)), "the longer they ran, the closer"
 
 

@@ -19,6 +19,7 @@ from edgeopt.bench.rounds import run_rounds, slice_ms
 from edgeopt.bench.sequential import Decision
 from edgeopt.bench.stats import FASTER, Interval, paired_ratios, sign_interval
 from edgeopt.bench.taken import taken_by
+from edgeopt.bench.terms import METERED_PROOF
 from edgeopt.bench.trial import rotated
 from edgeopt.bundle.read import Bundle
 from edgeopt.data import Samples
@@ -38,7 +39,6 @@ from edgeopt.search.shapes.by_size import times_by_size
 from edgeopt.search.shapes.sized import Shaped
 from edgeopt.search.stopping import Ending
 
-_METERED_ROUNDS = 11
 # What a meter saw of a run is told with this confidence.
 _CONFIDENCE = 1 - 0.05 / 18
 
@@ -182,7 +182,7 @@ def _raced(means: Means, pack: Pack, starter: Starter, terms: Terms) -> Found:
     run_rounds(list(pack.every), 1, slice_ms(old.loaded.first_run_ms))
     span_ms = slice_ms(old.run_ms) if old.slices_ms else slice_ms(1.0)
     if means.meter is not None:
-        meter_all(means.meter, [old, pack.first], means.notes.emit, _METERED_ROUNDS)
+        meter_all(means.meter, [old, pack.first], means.notes.emit, METERED_PROOF)
     pack.forget()
     return run_legs(pack, starter, terms, span_ms)
 

@@ -5,18 +5,16 @@ from dataclasses import dataclass
 from edgeopt.bench.contender import Contender
 from edgeopt.bench.instruments.energy import EnergyMeter
 from edgeopt.bench.rounds import speedup
+from edgeopt.bench.terms import FIGURES
 from edgeopt.events import Emit
 from edgeopt.search.aim import Aim
 from edgeopt.search.racing import race
 from edgeopt.search.racing.energy import meter_field
 from edgeopt.search.racing.entrants import Entrants
-from edgeopt.search.racing.race import Heat
 from edgeopt.search.racing.screen import Entry
 from edgeopt.search.racing.standings import final
 from edgeopt.search.stopping import Ending
 
-# Enough rounds for an interval; nobody leaves, as what comes later may be slower still.
-_LOOK = (Heat(6, 0.0),)
 BUCKETED = 2
 """A program for each size is tried with so many of the best that can have one."""
 # So much slower than the baseline may be chance.
@@ -48,7 +46,7 @@ def fast_enough(aim: Aim, races: Races, entrants: Entrants) -> list[Entry]:
 def ranked_by_speed(races: Races, entrants: Entrants) -> list[Entry]:
     """Everybody who is in, after some rounds; nobody leaves."""
     until_s = races.ending.clock.until(race.OPENING_ENDS)
-    return race.race(races.baseline, entrants.entries, _LOOK, races.emit, "racing", until_s)
+    return race.race(races.baseline, entrants.entries, FIGURES, races.emit, "racing", until_s)
 
 
 def least(aim: Aim, races: Races, entrants: Entrants) -> list[Entry]:

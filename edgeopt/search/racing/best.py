@@ -3,6 +3,7 @@
 import time
 
 from edgeopt.bench.contender import Contender
+from edgeopt.bench.terms import FINAL, OPENING
 from edgeopt.events import Progress
 from edgeopt.hw.device import Device
 from edgeopt.search import stopping
@@ -47,14 +48,14 @@ def best_of(aim: Aim, races: Races, entrants: Entrants, device: Device) -> list[
     baseline, emit, clock, stop = races.baseline, races.emit, races.ending.clock, races.ending.stop
     if stop.is_set():
         soon_s = time.monotonic() + stopping.LAST_LOOK_S
-        return race.race(baseline, entrants.entries, race.OPENING, emit, stopping.STOPPING, soon_s)
+        return race.race(baseline, entrants.entries, OPENING, emit, stopping.STOPPING, soon_s)
     until_s = clock.until(race.OPENING_ENDS)
-    alive = race.race(baseline, entrants.entries, race.OPENING, emit, "racing", until_s, stop)
+    alive = race.race(baseline, entrants.entries, OPENING, emit, "racing", until_s, stop)
     if not stop.is_set():
         emit(Progress("tuning", "runtime options of the best candidates"))
         bucketed = entrants.add_bucketed(alive, BUCKETED)
         alive = [*tune(races, entrants, alive, clock.until(race.TUNING_ENDS), device), *bucketed]
-    best = race.race(baseline, alive, race.FINAL, emit, "final", clock.until(race.FINAL_ENDS), stop)
+    best = race.race(baseline, alive, FINAL, emit, "final", clock.until(race.FINAL_ENDS), stop)
     if stop.is_set():
         races.ending.note("racing")
     return best

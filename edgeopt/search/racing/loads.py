@@ -13,6 +13,7 @@ from edgeopt.backends.base import TensorInfo
 from edgeopt.bench.calls import ONE, Calls
 from edgeopt.bench.contender import Contender
 from edgeopt.bench.rounds import latency_ms, run_rounds, slice_ms
+from edgeopt.bench.terms import FINAL, LOADS, OPENING, TUNING, Turns
 from edgeopt.data import Samples
 from edgeopt.errors import TrialError
 from edgeopt.events import Log, Progress
@@ -33,7 +34,7 @@ from edgeopt.search.racing.standings import final
 
 ALIKE_DB = 100.0
 """Rows of a batch that are so much alike to single runs do not depend on each other: the rest is rounding."""
-_SETTLING_ROUNDS, _SETTLED = 4, 0.12
+_SETTLED = 0.12
 _TUNED = 2
 _BATCH = 8
 
@@ -85,9 +86,7 @@ def _run_in_turns(field: list[Contender], span_ms: float, until_s: float) -> Non
     run_rounds(field, 1, span_ms)
     for each in field:
         each.slices_ms.clear()
-    for number in range(_SETTLING_ROUNDS):
-        if number == 0 or time.monotonic() < until_s:
-            run_rounds(field, 1, span_ms, first=number)
+    run_rounds(field, LOADS.most, span_ms, lambda: time.monotonic() >= until_s)
 
 
 def _sample_ms(contender: Contender) -> float:
@@ -134,7 +133,7 @@ def no_batches(plain: Plain, contender: Contender, ground: Ground) -> str:
 
 def most(limits: Limits, races: Races, entrants: Entrants, room: Room) -> list[Entry]:
     """Opening, tuning of callers and batches, final; the entries still in it, the most throughput first."""
-    alive = _raced(limits, races, entrants.entries, race.OPENING, "racing", race.OPENING_ENDS)
+    alive = _raced(limits, races, entrants.entries, OPENING, "racing", race.OPENING_ENDS)
     late_s, stop = races.ending.clock.until(race.TUNING_ENDS), races.ending.stop
 
     def added(wanted: list[Candidate]) -> list[Entry]:
@@ -156,25 +155,25 @@ def most(limits: Limits, races: Races, entrants: Entrants, room: Room) -> list[E
     races.emit(Progress("tuning", "callers and batches of the best candidates"))
     for entry in alive[:_TUNED]:
         alive += added([*other_callers(entry.candidate, room), *next_batches(entry.candidate, room)])
-    alive = _raced(limits, races, alive, race.TUNING, "tuning", race.TUNING_ENDS)
+    alive = _raced(limits, races, alive, TUNING, "tuning", race.TUNING_ENDS)
     while alive and time.monotonic() < late_s:
         further = added(next_batches(alive[0].candidate, room))
         if not further:
             break
-        alive = _raced(limits, races, [*alive, *further], race.TUNING, "tuning", race.TUNING_ENDS)
-    best = _raced(limits, races, alive, race.FINAL, "final", race.FINAL_ENDS)
+        alive = _raced(limits, races, [*alive, *further], TUNING, "tuning", race.TUNING_ENDS)
+    best = _raced(limits, races, alive, FINAL, "final", race.FINAL_ENDS)
     if stop.is_set():
         races.ending.note("racing")
     return best
 
 
 def _raced(
-    limits: Limits, races: Races, entries: list[Entry], heats: tuple[race.Heat, ...], phase: str, ends: float
+    limits: Limits, races: Races, entries: list[Entry], turns: Turns, phase: str, ends: float
 ) -> list[Entry]:
     """As all races, and then without those that take too long for an answer."""
     baseline, until_s = races.baseline, races.ending.clock.until(ends)
     kept = []
-    for entry in race.race(baseline, entries, heats, races.emit, phase, until_s, races.ending.stop):
+    for entry in race.race(baseline, entries, turns, races.emit, phase, until_s, races.ending.stop):
         run_ms = entry.contender.run_ms if entry.contender is not None else None
         too_long = excess(limits, latency_ms=run_ms)
         if not too_long:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from edgeopt.bench.rounds import run_rounds, slice_ms
+from edgeopt.bench.rounds import run_slices, slice_ms
+from edgeopt.bench.terms import OPTIONS
 from edgeopt.events import Log, Progress
 from edgeopt.hw.device import Device
 from edgeopt.search.outcome import Candidate
@@ -23,9 +24,6 @@ from edgeopt.search.racing.standings import final, racing
 _SUBJECTS = 2
 # In logarithms: what a point must promise to be worth its time.
 _WORTH_TRYING = 0.01
-_ROUNDS, _MORE_ROUNDS = 4, 4
-# Of a ratio that is closer than this, a few rounds more are taken.
-_CLOSE = 0.05
 # How far ratios may be off: of those in the race, of those that left it early, and of contests here at least.
 _RACED, _LEFT, _LEAST_SPREAD = 0.02, 0.05, 0.005
 # What did not run is not hoped of in another combination.
@@ -143,13 +141,10 @@ def _against(tuning: _Tuning, best: Entry, entry: Entry) -> float | None:
     one.slices_ms.clear()
     other.slices_ms.clear()
     logs: list[float] = []
-    for turn in range(_ROUNDS + _MORE_ROUNDS):
-        run_rounds([other, one], 1, span_ms, first=turn)
-        if one.failure or other.failure:
-            break
+    late = lambda: time.monotonic() >= tuning.until  # noqa: E731
+    for each in run_slices([other, one], OPTIONS, lambda: span_ms, is_late=late):
         logs.append(math.log(one.slices_ms[-1] / other.slices_ms[-1]))
-        enough = turn + 1 >= _ROUNDS and abs(float(np.median(logs))) > _CLOSE
-        if enough or (len(logs) > 1 and time.monotonic() >= tuning.until):
+        if each.is_look and abs(float(np.median(logs))) > OPTIONS.apart_percent / 100:
             break
     if other.failure:
         best.leave("failed", other.failure)

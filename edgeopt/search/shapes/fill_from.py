@@ -14,6 +14,7 @@ import numpy as np
 
 from edgeopt.bench.contender import Contender
 from edgeopt.bench.rounds import LONGEST_SLICE_MS, run_rounds, slice_ms
+from edgeopt.bench.terms import GAPS
 from edgeopt.bench.trial import ROTATION
 from edgeopt.data import save_samples
 from edgeopt.errors import TrialError
@@ -23,7 +24,7 @@ from edgeopt.search.shapes.by_size import by_turn
 from edgeopt.search.shapes.shaping import Dimension
 from edgeopt.search.shapes.sized import Shaped, resized, together
 
-_ROUNDS, _FEWEST_RUNS = 6, 3
+_FEWEST_RUNS = 3
 # Compiling for a new size takes open shapes some ten runs, once for each: a little more time each run is no loss.
 _AS_FAST = 1.1
 # So many more places are filled up where nothing was measured.
@@ -126,7 +127,7 @@ def _measured(
         span_ms = min(LONGEST_SLICE_MS, 2.5 * len(gaps) * max(side.run_ms for side in sides))
         for side in sides:
             side.laps.clear()
-        run_rounds(sides, _ROUNDS, max(span_ms, slice_ms(sides[1].run_ms)))
+        run_rounds(sides, GAPS.most, max(span_ms, slice_ms(sides[1].run_ms)))
         failure = next((side.failure for side in sides if side.failure), None)
         if failure:
             raise TrialError(failure)

@@ -7,6 +7,7 @@ import pytest
 
 from edgeopt.bench.instruments.energy import EnergyMeter
 from edgeopt.bench.stats import sign_interval
+from edgeopt.bench.terms import Turns
 from edgeopt.errors import MissingError
 from edgeopt.events import ignore
 from edgeopt.hw.host import RecordedHost
@@ -89,7 +90,7 @@ def test_counters_that_can_be_read_are_used(machine):
 @pytest.mark.alone
 def test_a_run_takes_what_is_drawn_while_it_lasts(track):
     quick, slow = track.enter("quick", latency_ms=2.0).contender, track.enter("slow", latency_ms=20.0).contender
-    meter_all(EnergyMeter((Rail(),)), [quick, slow], ignore, rounds=2)
+    meter_all(EnergyMeter((Rail(),)), [quick, slow], ignore, Turns("two", (2,)))
     assert (len(quick.joules), len(slow.joules)) == (2, 2)
     # Four watts for 20 ms, or for more where others take the cores.
     assert all(0.079 < each < 0.3 for each in slow.joules)

@@ -4,12 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from edgeopt.bench.terms import Turns
 from edgeopt.events import Log, Progress
 from edgeopt.hw.probe import probe
 from edgeopt.search.clock import Clock
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.racing.aims import Races
-from edgeopt.search.racing.race import Heat, race
+from edgeopt.search.racing.race import race
 from edgeopt.search.racing.screen import screen
 from edgeopt.search.racing.space import Starts
 from edgeopt.search.racing.tuning import tune
@@ -41,7 +42,8 @@ def tuned(track):
     ending = Ending(Stop(), Clock(0.0, 60.0), track.baseline, said.append)
     races = Races(track.baseline, ending, said.append)
     start = add(Candidate("source", "null"))
-    alive = race(track.baseline, [start], (Heat(2, 0.0),), said.append, "racing", time.monotonic() + 60)
+    two = Turns("two", (2,), 2, keeps=(0.0,))
+    alive = race(track.baseline, [start], two, said.append, "racing", time.monotonic() + 60)
     return SimpleNamespace(races=races, entrants=entrants, alive=alive, said=said, device=probe())
 
 
