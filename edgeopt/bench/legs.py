@@ -18,7 +18,7 @@ from edgeopt.bench.pairs import Pairs, leg_after_leg
 from edgeopt.bench.report import RoundState
 from edgeopt.bench.rounds import DeviceWatch, run_rounds, run_slices
 from edgeopt.bench.sequential import Decision, rules_of
-from edgeopt.bench.stats import FASTER, NO_DIFFERENCE, SAME
+from edgeopt.bench.stats import FASTER, NO_DIFFERENCE
 from edgeopt.bench.terms import LUCK_PERCENT, PROOF, Turns
 from edgeopt.errors import TrialError
 
@@ -177,7 +177,7 @@ class _Proof:
         self.pairs = Pairs.of(len(pack.others), rules_of(terms.turns), self._fewest)
         self.watch = DeviceWatch(StateSampler(lambda: ()), before=lambda _number, _count: terms.is_stopped())
         round_s = sum(max(span_ms, each.run_ms) for each in pack.every) / 1e3
-        self._rounds = leg_rounds(starter.seconds, round_s)
+        self._rounds = leg_rounds(starter.seconds, round_s, terms.turns)
         self._until_s = max(terms.until_s, time.monotonic() + terms.patience_s)
         self.is_fresh = True
         self.legs = 0
@@ -213,7 +213,7 @@ class _Proof:
         return self.legs >= max(self._fewest, enough)
 
     def is_over(self) -> bool:
-        return is_settled(self.pairs.decisions, self._terms.wanted, self.legs)
+        return is_settled(self.pairs.decisions, self._terms.wanted, self.legs, self._terms.turns)
 
     @property
     def warning(self) -> str:
@@ -226,9 +226,9 @@ class _Proof:
         )
 
 
-def leg_rounds(starting_s: float, round_s: float) -> int:
+def leg_rounds(starting_s: float, round_s: float, turns: Turns = PROOF) -> int:
     """How many rounds a leg has: further ones say little more, so they take no longer than half of its start."""
-    least, most = PROOF.leg_rounds
+    least, most = turns.leg_rounds
     return max(least, min(most, round(starting_s / 2 / round_s)))
 
 
@@ -241,12 +241,14 @@ def affords(until_s: float, starting_s: float, running_s: float) -> bool:
     return (FEWEST - 1) * (starting_s + running_s) <= max(LONGEST_S, left_s, _OF_ONE * running_s)
 
 
-def is_settled(decisions: Sequence[Decision | None], wanted: Sequence[int], legs: int) -> bool:
+def is_settled(
+    decisions: Sequence[Decision | None], wanted: Sequence[int], legs: int, turns: Turns = PROOF
+) -> bool:
     """Whether every answer is clear by now, or the least that is wanted is too little to go on for."""
     known = [each for each in decisions if each is not None]
     if len(known) < len(decisions):
         return False
     if all(each.verdict != NO_DIFFERENCE for each in known):
         return True
-    least = SAME if legs >= PROOF.patient else 1.0
+    least = 1 + turns.same_percent / 100 if legs >= turns.patient else 1.0
     return any(known[k].speedup.median < least for k in wanted if known[k].verdict != FASTER)

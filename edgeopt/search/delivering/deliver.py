@@ -4,11 +4,11 @@ import time
 from collections.abc import Iterator, Sequence
 
 from edgeopt.bench.legs import SHORT_FEWEST
+from edgeopt.bench.terms import PROOF
 from edgeopt.errors import TrialError, VerificationError
 from edgeopt.search.delivering.conditions import check_limits, told, wins
 from edgeopt.search.delivering.current import keep_current
 from edgeopt.search.delivering.delivery import Delivery, Raced, outcome_for, prove
-from edgeopt.search.delivering.legs import LEGS
 from edgeopt.search.delivering.written import hand_out, written
 from edgeopt.search.limits import OVER, excess
 from edgeopt.search.notes import Notes
@@ -42,12 +42,12 @@ def deliver(delivery: Delivery, raced: Raced, best: list[Entry]) -> Outcome:
 
 def in_turn(ending: Ending, notes: Notes, line: Sequence[Entry]) -> Iterator[tuple[Entry, int]]:
     """Who may prove itself, and in how many legs; after the time limit nobody but the first."""
-    for place, (entry, usual) in enumerate(zip(line, LEGS, strict=False)):
+    for place, (entry, usual) in enumerate(zip(line, PROOF.legs, strict=False)):
         legs = ending.legs(place, usual)
         if not legs:
             return
         if place and time.monotonic() >= ending.clock.until(1.0):
-            left = min(len(line), len(LEGS)) - place
+            left = min(len(line), len(PROOF.legs)) - place
             several = "candidate that raced well was" if left == 1 else "candidates that raced well were"
             notes.tell(
                 f"The time limit is over: {left} more {several} not measured again from a written bundle, "

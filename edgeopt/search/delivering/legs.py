@@ -6,9 +6,6 @@ from edgeopt.search import stopping
 from edgeopt.search.objectives import Objective
 from edgeopt.search.stopping import Ending
 
-LEGS = PROOF.legs
-"""So many at most for the best candidate, and for each of those behind it."""
-
 
 def terms_of(objective: Objective, ending: Ending, most: int, rivals: int, today: int) -> Terms:
     """Against so many ways to run the baseline, then so many to run what runs today, which is what counts."""

@@ -3,10 +3,10 @@ import time
 
 import pytest
 
+from edgeopt.bench.terms import PROOF
 from edgeopt.events import ignore
 from edgeopt.search.clock import Clock
 from edgeopt.search.delivering.deliver import in_turn
-from edgeopt.search.delivering.legs import LEGS
 from edgeopt.search.notes import Notes
 from edgeopt.search.stopping import Ending
 
@@ -21,7 +21,7 @@ def ending_in(seconds):
 
 
 def test_as_many_prove_themselves_as_there_are_legs_for(notes):
-    assert list(in_turn(ending_in(60.0), notes, "abcdef")) == list(zip("abcdef", LEGS, strict=False))
+    assert list(in_turn(ending_in(60.0), notes, "abcdef")) == list(zip("abcdef", PROOF.legs, strict=False))
     assert notes.kept == []
 
 

@@ -10,7 +10,7 @@ from edgeopt.bench.sequential import leg_of, rules_of
 from edgeopt.bench.terms import PROOF
 from edgeopt.search import stopping
 from edgeopt.search.clock import Clock
-from edgeopt.search.delivering.legs import LEGS, terms_of
+from edgeopt.search.delivering.legs import terms_of
 from edgeopt.search.objectives import objective_named
 from edgeopt.search.stopping import Ending
 
@@ -34,13 +34,13 @@ def jumping(random, legs):
 def test_at_most_one_search_in_forty_calls_something_faster_that_is_not(luck):
     """Each tries four candidates that are as fast as the baseline, each over as many legs as it may."""
     random = np.random.default_rng(1)
-    wrong = sum(any(called_faster(random, luck, most) for most in LEGS) for _ in range(SEARCHES))
+    wrong = sum(any(called_faster(random, luck, most) for most in PROOF.legs) for _ in range(SEARCHES))
     assert wrong <= SEARCHES / 40
 
 
 def test_what_is_clearly_faster_is_found():
     random = np.random.default_rng(1)
-    found = sum(called_faster(random, normal, LEGS[0], gain=0.2) for _ in range(100))
+    found = sum(called_faster(random, normal, PROOF.legs[0], gain=0.2) for _ in range(100))
     assert found >= 98
 
 
@@ -77,13 +77,13 @@ def test_what_runs_today_is_what_must_be_outrun_where_it_is_given(ending):
 
 
 def test_a_search_that_is_stopped_says_so_and_proves_in_fewer_legs(ending, told):
-    terms = terms_of(LATENCY, ending, LEGS[0], 1, 0)
+    terms = terms_of(LATENCY, ending, PROOF.legs[0], 1, 0)
     assert not terms.is_stopped()
     assert not told
     ending.stop.set()
     assert terms.is_stopped()
     assert told
-    assert terms.most_stopped == stopping.LEGS[0] < terms.most == LEGS[0]
+    assert terms.most_stopped == stopping.LEGS[0] < terms.most == PROOF.legs[0]
     assert terms_of(LATENCY, ending, 3, 1, 0).most_stopped == 3
 
 
