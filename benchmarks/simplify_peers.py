@@ -21,10 +21,12 @@ import msgspec
 import onnx
 
 from edgeopt.backends import backend_named
+from edgeopt.backends.running import run_all
 from edgeopt.data import load_data
 from edgeopt.errors import EdgeoptError
+from edgeopt.graph.accuracy import compare_outputs
+from edgeopt.graph.feeds import generate_feeds
 from edgeopt.graph.model import load
-from edgeopt.graph.verify import compare_outputs, generate_feeds, run_all
 
 BACKENDS = ("onnxruntime-cpu", "openvino-cpu")
 EXACT: dict[str, dict[str, str]] = {"onnxruntime-cpu": {}, "openvino-cpu": {"precision": "f32"}}

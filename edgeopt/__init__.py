@@ -12,6 +12,7 @@ outputs = session.run({"image": array})
 import importlib
 from typing import TYPE_CHECKING
 
+from edgeopt.privacy import keep_runtimes_quiet
 from edgeopt.version import __version__
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ __all__ = [
     "probe",
     "quantize",
 ]
+
+keep_runtimes_quiet()
 
 # `import edgeopt` must stay under 60 ms, so each name brings its own imports when it is first used.
 _HOMES = {

@@ -5,9 +5,9 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from edgeopt.analyzing.op_times_child import OptionValue, Timed, Wanted, decode_answer
+from edgeopt.analyzing.op_times_child import KernelTimes, OptionValue, Wanted, decode_answer
 from edgeopt.analyzing.op_times_rows import rows_of
-from edgeopt.analyzing.op_times_source import Source, prepared, source_of_rows
+from edgeopt.analyzing.op_times_source import Prepared, prepared, source_of_rows
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Available, Backend, Feeds
 from edgeopt.bench.host import LocalHost
@@ -92,7 +92,7 @@ def _checked(backend: Backend, path: Path) -> Backend:
     return backend
 
 
-def _wanted(backend: Backend, source: Source, folder: Path, timing: Timing) -> Wanted:
+def _wanted(backend: Backend, source: Prepared, folder: Path, timing: Timing) -> Wanted:
     known = backend.options.__struct_fields__
     options = {name: value for name, value in timing.options.items() if name in known}
     if timing.threads is not None and "threads" in known:
@@ -108,18 +108,20 @@ def _wanted(backend: Backend, source: Source, folder: Path, timing: Timing) -> W
     )
 
 
-def asked(folder: Path) -> Asked[Timed]:
+def asked(folder: Path) -> Asked[KernelTimes]:
     """The process that kernels are timed in; what libraries write for a while goes to the folder."""
     return Asked(LocalHost(folder), CHILD_MODULE, decode_answer)
 
 
-def timed(process: Asked[Timed], wanted: Wanted, limit_s: float = _ANSWER_LIMIT_S) -> Timed:
+def timed(process: Asked[KernelTimes], wanted: Wanted, limit_s: float = _ANSWER_LIMIT_S) -> KernelTimes:
     """That it crashed or hung is a reason why there are no times."""
     answer = process.ask(wanted, limit_s)
-    return Timed(reason=answer.told) if isinstance(answer, Failed) else answer
+    return KernelTimes(reason=answer.told) if isinstance(answer, Failed) else answer
 
 
-def _op_times(backend: Backend, answer: Timed, source: Source, analysis: Analysis, timing: Timing) -> OpTimes:
+def _op_times(
+    backend: Backend, answer: KernelTimes, source: Prepared, analysis: Analysis, timing: Timing
+) -> OpTimes:
     kernels = answer.kernels
     if kernels is None:
         return OpTimes(backend.name, answer.version, timing.threads, 0, 0.0, 0.0, 0.0, (), reason=answer.reason)

@@ -23,33 +23,33 @@ class Wanted(msgspec.Struct, frozen=True):
     limit_s: float = 3.0
 
 
-class Timed(msgspec.Struct, frozen=True, tag="timed"):
+class KernelTimes(msgspec.Struct, frozen=True, tag="timed"):
     kernels: Kernels | None = None
     version: str = ""
     reason: str = ""
     """Why there are none."""
 
 
-Answer = Timed | Failed
+Answer = KernelTimes | Failed
 
 decode_request = msgspec.json.Decoder(Wanted).decode
 decode_answer = msgspec.json.Decoder(Answer).decode
 
 
-def _answer(wanted: Wanted) -> Timed:
+def _answer(wanted: Wanted) -> KernelTimes:
     backend = backend_named(wanted.backend)
     state = backend.available()
     if not isinstance(state, Available):
-        return Timed(reason=state.reason)
+        return KernelTimes(reason=state.reason)
     if backend.op_times is None:
-        return Timed(version=state.version, reason="its runtime does not tell the time of single kernels")
+        return KernelTimes(version=state.version, reason="its runtime does not tell the time of single kernels")
     import numpy as np
 
     feeds = {name: np.array(array) for name, array in open_samples(Path(wanted.samples_path)).feeds(0).items()}
     found = backend.op_times(
         Path(wanted.model_path), wanted.options, feeds, wanted.runs, wanted.custom_ops, wanted.limit_s
     )
-    return Timed(found, state.version, found.reason)
+    return KernelTimes(found, state.version, found.reason)
 
 
 ANSWERING = Answering(decode_request, lambda: _answer)

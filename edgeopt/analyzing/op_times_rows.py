@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from edgeopt.analyzing.op_times_join import Members, members_of
-from edgeopt.analyzing.op_times_source import NAME, Source, SourceNode
+from edgeopt.analyzing.op_times_source import NAME, Prepared, SourceNode
 from edgeopt.backends.base import Kernel
 from edgeopt.graph.analysis import NodeRow, OpTimeRow
 from edgeopt.graph.analysis.roofline import Least, least
@@ -21,7 +21,7 @@ _NUMBERED = re.compile(re.escape(NAME).replace(r"\{\}", r"(\d+)(?!\d)"))
 
 @dataclass(frozen=True, slots=True)
 class _View:
-    source: Source
+    source: Prepared
     rows: Sequence[NodeRow]
     outputs: frozenset[str]
     """Of the model."""
@@ -36,7 +36,7 @@ class _View:
 
 def rows_of(
     kernels: Sequence[Kernel],
-    source: Source,
+    source: Prepared,
     nodes: Sequence[NodeRow],
     outputs: frozenset[str],
     device: Device | None = None,

@@ -33,12 +33,12 @@ class SourceNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Prepared:
     path: Path
     nodes: tuple[SourceNode, ...]
 
 
-def prepared(path: Path, folder: Path) -> Source:
+def prepared(path: Path, folder: Path) -> Prepared:
     """Writes the copy; an analysis has a row for each node in the order of the file, bodies after their nodes."""
     from edgeopt.graph.model import load
     from edgeopt.graph.nodes import nodes_of
@@ -60,7 +60,7 @@ def prepared(path: Path, folder: Path) -> Source:
     fixed = _fixed(nodes)
     copy = folder / "timed.onnx"
     _save(graph, model, copy)
-    return Source(
+    return Prepared(
         copy,
         tuple(
             SourceNode(node.name or "", row, node.op_type, _reads(node), _names(node.outputs), node in fixed)
@@ -69,9 +69,9 @@ def prepared(path: Path, folder: Path) -> Source:
     )
 
 
-def source_of_rows(path: Path, rows: tuple[NodeRow, ...]) -> Source:
+def source_of_rows(path: Path, rows: tuple[NodeRow, ...]) -> Prepared:
     """For a model that is timed as it is, whose nodes have names of their own already."""
-    return Source(
+    return Prepared(
         path,
         tuple(
             SourceNode(

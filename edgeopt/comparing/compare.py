@@ -158,7 +158,8 @@ def _answers(
     outputs: tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]],
     emit: events.Emit,
 ) -> Answers:
-    from edgeopt.graph.verify import compare_outputs, run_all
+    from edgeopt.backends.running import run_all
+    from edgeopt.graph.accuracy import compare_outputs
 
     emit(events.Progress("run", f"{sides[0].given.name} in {backends[0].title}"))
     reference = run_all(sides[0].path, feeds[0], backends[0], sides[0].options or {})

@@ -35,8 +35,8 @@ class Runner:
     sample: dict[str, Any]
 
     def values(self, names: Sequence[str]) -> dict[str, Any]:
+        from edgeopt.backends.running import run_all
         from edgeopt.graph.model import save
-        from edgeopt.graph.verify import run_all
         from edgeopt.graph.watching import with_outputs
 
         with tempfile.TemporaryDirectory(prefix="edgeopt-compare-") as folder:
@@ -114,7 +114,7 @@ def _spread(right: int, wrong: int) -> list[int]:
 def _compared(
     values: "Sequence[tuple[str, str]]", matching: "Matching", runners: tuple[Runner, Runner]
 ) -> list[Probe]:
-    from edgeopt.graph.verify import compare_outputs
+    from edgeopt.graph.accuracy import compare_outputs
 
     first = runners[0].values([name for name, _ in values])
     second = runners[1].values(list(dict.fromkeys(name for _, name in values)))

@@ -6,7 +6,7 @@ From the kernel's arch/x86/include/asm/intel-family.h and arch/x86/kernel/cpu/am
 from typing import NamedTuple
 
 
-class Cores(NamedTuple):
+class CoreKinds(NamedTuple):
     """The kinds of core of a CPU with unlike ones."""
 
     performance: str
@@ -83,20 +83,20 @@ _INTEL_6 = {
     0x85: "Knights Mill",
 }
 _INTEL_6_HYBRID = {
-    0x8A: Cores("Sunny Cove", "Tremont"),
-    0x97: Cores("Golden Cove", "Gracemont"),
-    0x9A: Cores("Golden Cove", "Gracemont"),
-    0xB7: Cores("Raptor Cove", "Gracemont"),
-    0xBA: Cores("Raptor Cove", "Gracemont"),
-    0xBF: Cores("Raptor Cove", "Gracemont"),
-    0xAA: Cores("Redwood Cove", "Crestmont", "Crestmont"),
-    0xAC: Cores("Redwood Cove", "Crestmont", "Crestmont"),
-    0xB5: Cores("Redwood Cove", "Crestmont", "Crestmont"),
-    0xC5: Cores("Lion Cove", "Skymont", "Crestmont"),
-    0xC6: Cores("Lion Cove", "Skymont"),
-    0xBD: Cores("Lion Cove", "Skymont"),
-    0xCC: Cores("Cougar Cove", "Darkmont", "Darkmont"),
-    0xD5: Cores("Cougar Cove", "Darkmont", "Darkmont"),
+    0x8A: CoreKinds("Sunny Cove", "Tremont"),
+    0x97: CoreKinds("Golden Cove", "Gracemont"),
+    0x9A: CoreKinds("Golden Cove", "Gracemont"),
+    0xB7: CoreKinds("Raptor Cove", "Gracemont"),
+    0xBA: CoreKinds("Raptor Cove", "Gracemont"),
+    0xBF: CoreKinds("Raptor Cove", "Gracemont"),
+    0xAA: CoreKinds("Redwood Cove", "Crestmont", "Crestmont"),
+    0xAC: CoreKinds("Redwood Cove", "Crestmont", "Crestmont"),
+    0xB5: CoreKinds("Redwood Cove", "Crestmont", "Crestmont"),
+    0xC5: CoreKinds("Lion Cove", "Skymont", "Crestmont"),
+    0xC6: CoreKinds("Lion Cove", "Skymont"),
+    0xBD: CoreKinds("Lion Cove", "Skymont"),
+    0xCC: CoreKinds("Cougar Cove", "Darkmont", "Darkmont"),
+    0xD5: CoreKinds("Cougar Cove", "Darkmont", "Darkmont"),
 }
 _INTEL_SKYLAKE_SERVER = 0x55
 # Same model number, told apart by the stepping: the first whose least stepping is reached.
@@ -164,12 +164,12 @@ def microarchitecture(
     return None
 
 
-def hybrid_cores(vendor: str | None, family: int | None, model: int | None) -> Cores | None:
+def hybrid_cores(vendor: str | None, family: int | None, model: int | None) -> CoreKinds | None:
     """What the kinds of core are called on Intel's CPUs that come with more than one."""
     if vendor != "GenuineIntel":
         return None
     if family == 0x12 and model in {0x01, 0x03}:
-        return Cores("Coyote Cove", "Arctic Wolf", "Arctic Wolf")
+        return CoreKinds("Coyote Cove", "Arctic Wolf", "Arctic Wolf")
     return _INTEL_6_HYBRID.get(model) if family == 6 and model is not None else None
 
 

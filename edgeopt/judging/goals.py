@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from edgeopt.graph.levels import Level
     from edgeopt.judging.judged import Judged
-    from edgeopt.judging.metrics import Labels, Metric, Outputs
+    from edgeopt.judging.metric import Labels, Metric, Outputs
 
 DEFAULT_BUDGET = "transparent"
 _LARGEST_BARE_DROP = 0.1

@@ -10,7 +10,8 @@ import numpy as np
 from edgeopt.data.samples import Samples
 from edgeopt.errors import DataError, said_by
 from edgeopt.graph.accuracy import Array
-from edgeopt.judging.metrics import LABELS_HOW, Labels, Metric
+from edgeopt.judging.metric import Labels, Metric
+from edgeopt.judging.metrics import LABELS_HOW
 
 NAMES = ("label", "labels")
 

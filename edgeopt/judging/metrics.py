@@ -1,8 +1,6 @@
 """The metrics that a result can be held against, beside the ratio in dB: how much of the answers stays."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -20,38 +18,15 @@ from edgeopt.graph.accuracy import (
 )
 from edgeopt.graph.levels import Level, by_level
 from edgeopt.judging.judged import Judged, OutputValue
+from edgeopt.judging.metric import Labels, Metric, Outputs
 from edgeopt.judging.shares import Values, drop_high, share_low
-
-Outputs = Sequence[Mapping[str, Array]]
-"""By name, of each sample."""
-Labels = NDArray[Any]
+from edgeopt.judging.user_metric import user_metric
+from edgeopt.nearest import nearest
 
 _GROUP = 16
 """So many samples drawn anew make a set, as in `graph.accuracy`."""
 _CONFIDENCE = 0.95
 _BEST = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One way to say how good a result is; `judge` takes its outputs, the source's, and the labels."""
-
-    name: str
-    title: str
-    judge: Callable[[Outputs, Outputs, Labels | None], Judged]
-    smaller_is_better: bool = False
-    needs_labels: bool = False
-    has_source: bool = False
-    """It gives the source model a value of its own, so that a drop can be said."""
-    decided_by_low: bool = True
-    """Whether the bound that resampling gives must reach the goal, or the value. A bound for counted answers needs
-    hundreds of samples to come near the value."""
-    unit: str = ""
-    """`dB`, or `%` where values are shares of 1."""
-    range: tuple[float, float] = (0.0, 1.0)
-    """What floors make sense."""
-    most_samples: int = 16
-    """More than so many prove little more."""
 
 
 def _ratio(got: Outputs, reference: Outputs, _labels: Labels | None) -> Judged:
@@ -222,11 +197,7 @@ def metric_named(name: str) -> Metric:
     if found is not None:
         return found
     if ":" in name:
-        from edgeopt.judging.user_metric import user_metric
-
         return user_metric(name)
-    from edgeopt.nearest import nearest
-
     known = tuple(metric.name for metric in METRICS)
     raise UsageError(
         f"There is no metric '{name}'.",

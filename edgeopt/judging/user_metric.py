@@ -18,7 +18,7 @@ import numpy as np
 from edgeopt.errors import InputError, UsageError, said_by
 from edgeopt.graph.accuracy import SEED, Array, compare_outputs
 from edgeopt.judging.judged import Judged
-from edgeopt.judging.metrics import Labels, Metric, Outputs
+from edgeopt.judging.metric import Labels, Metric, Outputs
 
 Function = Callable[..., Any]
 

@@ -11,7 +11,7 @@ from edgeopt.data.regimes.covered import alike_inputs
 from edgeopt.data.regimes.levels import Levels
 from edgeopt.data.split import split
 from edgeopt.errors import DataError
-from edgeopt.judging.metrics import Labels
+from edgeopt.judging.metric import Labels
 from edgeopt.profiles.schema import Data
 from edgeopt.quant.checks import check_data
 from edgeopt.quantizing.records import QuantizeRequest, SampleUse

@@ -138,8 +138,8 @@ def _name(value: "ir.Value") -> str:
 
 
 def _worst_sample(failure: "Failure", check: "SourceCheck") -> dict[str, Any]:
+    from edgeopt.graph.accuracy import compare_outputs
     from edgeopt.graph.turned import as_model_takes, as_source_gives
-    from edgeopt.graph.verify import compare_outputs
 
     if check.failing:
         return dict(check.failing[0])
@@ -158,8 +158,8 @@ def _worst_sample(failure: "Failure", check: "SourceCheck") -> dict[str, Any]:
 
 
 def _difference(case: Case, check: "SourceCheck") -> str | None:
+    from edgeopt.graph.accuracy import compare_outputs
     from edgeopt.graph.turned import as_model_takes, as_source_gives
-    from edgeopt.graph.verify import compare_outputs
     from edgeopt.rewriting.rounding import difference
 
     try:
@@ -179,8 +179,8 @@ def _difference(case: Case, check: "SourceCheck") -> str | None:
 
 
 def _run(model: "ir.Model", check: "SourceCheck", sample: dict[str, Any]) -> dict[str, Any]:
+    from edgeopt.backends.running import run_all
     from edgeopt.graph.model import save
-    from edgeopt.graph.verify import run_all
 
     with tempfile.TemporaryDirectory(dir=check.folder.name) as folder:
         save(model, Path(folder) / "part.onnx")

@@ -34,7 +34,7 @@ def taken_inputs(
 
 def ordinary_samples(model: "Model", inputs: "tuple[TensorInfo, ...]", data: Path | None) -> Feeds:
     from edgeopt.data import load_data
-    from edgeopt.graph.verify import generate_feeds
+    from edgeopt.graph.feeds import generate_feeds
 
     if data is None:
         return generate_feeds(inputs, model.ir, MADE_UP, seed=0)

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
     from edgeopt.backends.base import Backend, TensorInfo
     from edgeopt.bench.apart import Apart
+    from edgeopt.graph.accuracy import Accuracy
     from edgeopt.graph.model import Model
     from edgeopt.graph.passes import PassContext
     from edgeopt.graph.pipeline import Error
-    from edgeopt.graph.verify import Accuracy
 
 FLOOR_DB = 80.0
 """Exact rewrites only round differently: 100 to 140 dB in float32. Below this floor one of them is wrong."""
@@ -211,8 +211,8 @@ class SourceCheck:
 
     def _seen(self, model_ir: "ir.Model") -> Seen:
         """Saves the model, runs it, compares; asked again about the model that it saw last, it remembers."""
+        from edgeopt.graph.accuracy import compare_outputs
         from edgeopt.graph.turned import as_model_takes, as_source_gives
-        from edgeopt.graph.verify import compare_outputs
 
         if not self.seen or self.seen[0].model_ir is not model_ir:
             asked = [as_model_takes(sample, model_ir) for sample in self._samples()]

@@ -13,7 +13,7 @@ from edgeopt.data.regimes.levels import Levels
 from edgeopt.data.split import Split, split
 from edgeopt.errors import MissingError, ModelError
 from edgeopt.events import Progress
-from edgeopt.graph.verify import compare_outputs
+from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.hw.device import Unavailable
 from edgeopt.judging.budgets import BUDGETS_DB
 from edgeopt.judging.goals import Goal

@@ -12,6 +12,8 @@ from typing import BinaryIO
 import numpy as np
 import onnx
 
+from edgeopt.privacy import keep_runtimes_quiet
+
 ROOT = Path(__file__).parents[2]
 MOST_CASES = 100  # in one process; what one case does to its memory must not be blamed on a much later one
 SETTINGS = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1}
@@ -72,6 +74,7 @@ def answers(model: onnx.ModelProto, feeds: list[Mapping[str, np.ndarray]]) -> li
 
 
 def serve(questions: BinaryIO, replies: BinaryIO) -> None:
+    keep_runtimes_quiet()
     import openvino
 
     core = openvino.Core()

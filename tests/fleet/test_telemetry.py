@@ -171,7 +171,7 @@ def test_without_the_extra(monkeypatch):
 
 
 def test_connections_that_are_reset_at_any_moment_are_an_agent_that_cannot_be_reached():
-    """What resets them before they are greeted is met as an end of the connection, not as an error of the socket."""
+    """Before it is greeted, a reset is met as an end of the connection, not as an error of the socket."""
     stopped = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as door:
         door.settimeout(0.05)
@@ -187,7 +187,7 @@ def test_connections_that_are_reset_at_any_moment_are_an_agent_that_cannot_be_re
         porter.start()
         try:
             for _ in range(200):
-                with pytest.raises(errors.MissingError, match="closed the connection|no edgeopt agent|reached"):
+                with pytest.raises(errors.MissingError, match=r"closed the connection|no edgeopt agent|reached"):
                     telemetry.watch(f"127.0.0.1:{door.getsockname()[1]}", [].append, threading.Event())
         finally:
             stopped.set()

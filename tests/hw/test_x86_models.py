@@ -1,6 +1,6 @@
 import pytest
 
-from edgeopt.hw.x86_models import Cores, has_avx_vnni, hybrid_cores, microarchitecture, name_of_all
+from edgeopt.hw.x86_models import CoreKinds, has_avx_vnni, hybrid_cores, microarchitecture, name_of_all
 
 INTEL, AMD = "GenuineIntel", "AuthenticAMD"
 
@@ -52,7 +52,7 @@ def test_names(vendor, family, model, stepping, name):
 
 
 def test_unlike_cores_have_a_name_each():
-    assert hybrid_cores(INTEL, 6, 154) == Cores("Golden Cove", "Gracemont")
+    assert hybrid_cores(INTEL, 6, 154) == CoreKinds("Golden Cove", "Gracemont")
     assert hybrid_cores(INTEL, 6, 170).low_power == "Crestmont"
     assert hybrid_cores(INTEL, 6, 143) is None
     assert hybrid_cores(AMD, 6, 154) is None

@@ -5,7 +5,7 @@ import pytest
 
 from edgeopt.backends import backend_named
 from edgeopt.data import Samples
-from edgeopt.graph.verify import compare_outputs
+from edgeopt.graph.accuracy import compare_outputs
 
 EQUAL_DB = 150.0
 

@@ -11,7 +11,7 @@ import pytest
 from edgeopt.backends import backend_named
 from edgeopt.errors import DataError, EdgeoptError, ModelError, UsageError
 from edgeopt.events import Progress, ignore
-from edgeopt.graph.verify import compare_outputs
+from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.judging.goals import goal_from
 from edgeopt.quant.records import FLOAT
 from edgeopt.quantizing.quantize import quantize

@@ -8,8 +8,8 @@ import msgspec
 from edgeopt.backends.base import Available, Backend, Coverage, Options, Session
 from edgeopt.backends.openvino.coverage import device_coverage
 from edgeopt.backends.openvino.devices import package_available
+from edgeopt.backends.openvino.opening import load_session
 from edgeopt.backends.openvino.options import Aim, Count, Priority, SharedOptions, chosen, shared_config
-from edgeopt.backends.openvino.session import load_session
 from edgeopt.backends.options import about, read_options
 from edgeopt.hw.device import Unavailable
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Kernels, Options, Session
 from edgeopt.backends.openvino.coverage import device_coverage
 from edgeopt.backends.openvino.devices import package_available
+from edgeopt.backends.openvino.opening import load_session
 from edgeopt.backends.openvino.options import OpenVinoOptions, cpu_aim
-from edgeopt.backends.openvino.session import load_session
 from edgeopt.backends.options import read_options
 from edgeopt.hw.device import Unavailable
 

@@ -8,6 +8,7 @@ import msgspec
 from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Kernels, Options, Session
 from edgeopt.backends.openvino.coverage import device_coverage
 from edgeopt.backends.openvino.devices import device_available
+from edgeopt.backends.openvino.opening import load_session
 from edgeopt.backends.openvino.options import (
     Aim,
     Count,
@@ -20,7 +21,6 @@ from edgeopt.backends.openvino.options import (
     chosen,
     shared_config,
 )
-from edgeopt.backends.openvino.session import load_session
 from edgeopt.backends.openvino.times import device_times_ms
 from edgeopt.backends.options import about, read_options
 from edgeopt.hw.device import Unavailable

@@ -1,7 +1,6 @@
 """A model loaded by OpenVINO."""
 
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.backends.base import Array, Feeds, Placement, TensorInfo
@@ -11,15 +10,12 @@ from edgeopt.backends.openvino.lane import Lane, Slot
 from edgeopt.backends.openvino.model import (
     Shapes,
     compile_model,
-    core_with,
     port_name,
-    read_model,
     tensor_info,
     with_shapes,
 )
-from edgeopt.backends.openvino.options import Aim, SharedOptions
-from edgeopt.backends.openvino.placement import Places, places
-from edgeopt.backends.strictness import refuse_fallback
+from edgeopt.backends.openvino.options import Aim
+from edgeopt.backends.openvino.placement import Places
 from edgeopt.errors import MissingExtraError, ModelError, said_by
 
 if TYPE_CHECKING:
@@ -172,23 +168,3 @@ def numpy_dtype(name: str) -> "np.dtype[Any]":
         raise MissingExtraError("optimize", "A model with bfloat16 inputs or outputs") from error
     dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
     return dtype
-
-
-def load_session(
-    path: Path, aim: Aim, options: SharedOptions, *, strict: bool, custom_ops: tuple[str, ...]
-) -> OpenVinoSession:
-    runtime = core_with(custom_ops)
-    model = read_model(path, runtime, {} if options.mmap else {"ENABLE_MMAP": False})
-    known = None if aim.device == "CPU" else places(runtime, model, aim)
-    if strict:
-        aim = aim._replace(config={**aim.config, **aim.strict_config})
-    session: OpenVinoSession
-    if options.buckets:
-        from edgeopt.backends.openvino.bucketed import bucketed
-
-        session = bucketed(runtime, model, aim, options, known)
-    else:
-        session = OpenVinoSession(runtime, model, aim, dict(options.shapes), known)
-    if strict:
-        refuse_fallback(session.placement, path)
-    return session

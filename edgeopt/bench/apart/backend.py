@@ -7,7 +7,7 @@ from pathlib import Path
 
 from edgeopt.backends.base import Array, Backend, Feeds, Options, Placement, TensorInfo
 from edgeopt.bench.apart import values
-from edgeopt.bench.apart.messages import Answer, Close, Done, Load, Loaded, Request, Run, decode_answer
+from edgeopt.bench.apart.messages import Answer, Close, Done, Open, Opened, Request, Run, decode_answer
 from edgeopt.bench.host import LocalHost
 from edgeopt.bench.processes.asked import Asked
 from edgeopt.bench.processes.failed import FAILED, NO_MEMORY, NO_PACKAGE, Failed, refuse_not_started
@@ -35,12 +35,12 @@ class Apart:
         def load(
             path: Path, options: Options, *, strict: bool = False, custom_ops: tuple[str, ...] = ()
         ) -> "ApartSession":
-            request = Load(backend.name, str(path.absolute()), dict(options), strict, custom_ops)
+            request = Open(backend.name, str(path.absolute()), dict(options), strict, custom_ops)
             return self._load(backend, request, load_limit_s)
 
         return replace(backend, load=load)
 
-    def _load(self, backend: Backend, request: Load, limit_s: float) -> "ApartSession":
+    def _load(self, backend: Backend, request: Open, limit_s: float) -> "ApartSession":
         # A runtime that once flushed denormals does so with every later model of its process.
         kind = f"{backend.name} flushing" if request.options.get("flush_denormals") else backend.name
         waiting = self._idle.setdefault(kind, [])
@@ -50,7 +50,7 @@ class Apart:
         except EdgeoptError:
             waiting.append(process)
             raise
-        assert isinstance(loaded, Loaded)  # noqa: S101 - what `child` answers to it
+        assert isinstance(loaded, Opened)  # noqa: S101 - what `child` answers to it
         return ApartSession(process, loaded, self._folder.name, waiting)
 
     def _started(self, backend: Backend) -> "Process":
@@ -74,7 +74,7 @@ class Process:
         self._title = title
         self._asked: Asked[Answer] = Asked(LocalHost(Path(folder)), CHILD_MODULE, decode_answer.decode)
 
-    def ask(self, request: Request, when: str, limit_s: float = LIMIT_S) -> Loaded | Done:
+    def ask(self, request: Request, when: str, limit_s: float = LIMIT_S) -> Opened | Done:
         """Raises what the child raised; a ModelError where it crashed or hung."""
         answer = self._asked.ask(request, limit_s)
         if not isinstance(answer, Failed):
@@ -96,7 +96,7 @@ class ApartSession:
 
     placement: Placement | None = None
 
-    def __init__(self, process: Process, loaded: Loaded, folder: str, idle: list[Process]) -> None:
+    def __init__(self, process: Process, loaded: Opened, folder: str, idle: list[Process]) -> None:
         self.inputs: tuple[TensorInfo, ...] = loaded.inputs
         self.outputs: tuple[TensorInfo, ...] = loaded.outputs
         self._process: Process | None = process

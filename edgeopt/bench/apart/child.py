@@ -5,7 +5,7 @@ from pathlib import Path
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Session
 from edgeopt.bench.apart import values
-from edgeopt.bench.apart.messages import Answer, Close, Done, Load, Loaded, Run, decode_request
+from edgeopt.bench.apart.messages import Answer, Close, Done, Open, Opened, Run, decode_request
 from edgeopt.bench.processes.failed import Failed
 from edgeopt.bench.processes.serve import Answering, serve
 
@@ -16,7 +16,7 @@ class Holder:
     def __init__(self) -> None:
         self._session: Session | None = None
 
-    def answer(self, request: Load | Run | Close) -> Answer:
+    def answer(self, request: Open | Run | Close) -> Answer:
         if isinstance(request, Run):
             if self._session is None:
                 return Failed("Nothing is loaded.")
@@ -31,7 +31,7 @@ class Holder:
         self._session = backend.load(
             Path(request.model_path), request.options, strict=request.strict, custom_ops=request.custom_ops
         )
-        return Loaded(self._session.inputs, self._session.outputs)
+        return Opened(self._session.inputs, self._session.outputs)
 
 
 ANSWERING = Answering(decode_request.decode, lambda: Holder().answer)

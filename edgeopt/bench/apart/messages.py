@@ -8,7 +8,7 @@ from edgeopt.bench.processes.failed import Failed
 OptionValue = str | int | float | bool | dict[str, list[int]]
 
 
-class Load(msgspec.Struct, frozen=True, tag="load"):
+class Open(msgspec.Struct, frozen=True, tag="load"):
     """Let go of the model before, and load this one."""
 
     backend: str
@@ -29,7 +29,7 @@ class Close(msgspec.Struct, frozen=True, tag="close"):
     """Let go of what is loaded."""
 
 
-class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
+class Opened(msgspec.Struct, frozen=True, tag="loaded"):
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
 
@@ -38,8 +38,8 @@ class Done(msgspec.Struct, frozen=True, tag="done"):
     """It ran, or it is closed."""
 
 
-Request = Load | Run | Close
-Answer = Loaded | Done | Failed
+Request = Open | Run | Close
+Answer = Opened | Done | Failed
 
 decode_request: msgspec.json.Decoder[Request] = msgspec.json.Decoder(Request)
 decode_answer: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)

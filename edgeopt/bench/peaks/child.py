@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from edgeopt.bench.peaks.tasks import Dispatch, Layers, Ran, Run, Stream, Task, decode_run
+from edgeopt.bench.peaks.tasks import Dispatch, Layers, Ran, Repeat, Stream, Task, decode_run
 from edgeopt.bench.processes.serve import Answering, serve
 
 Rates = Callable[[float], tuple[float, ...]]
@@ -68,7 +68,7 @@ class Runner:
     def __init__(self) -> None:
         self._opened: dict[Task, Rates] = {}
 
-    def answer(self, request: Run) -> Ran:
+    def answer(self, request: Repeat) -> Ran:
         if request.task not in self._opened:
             self._opened[request.task] = open_task(request.task)
         return Ran(self._opened[request.task](request.slice_ms))

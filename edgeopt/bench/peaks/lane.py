@@ -3,7 +3,7 @@
 import time
 
 from edgeopt.bench.host import TrialHost
-from edgeopt.bench.peaks.tasks import Ran, Run, Task, decode_answer
+from edgeopt.bench.peaks.tasks import Ran, Repeat, Task, decode_answer
 from edgeopt.bench.processes.asked import Asked
 from edgeopt.bench.processes.failed import Failed, refuse_not_started
 
@@ -38,7 +38,7 @@ class Lane:
         if task in self.failures:
             return
         self._asked = task
-        self._process.send(Run(task, slice_ms))
+        self._process.send(Repeat(task, slice_ms))
 
     def answer(self, deadline: float, keep: bool = True) -> None:
         """Waits for the slice that was begun; what failed is not asked again."""

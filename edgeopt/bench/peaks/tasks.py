@@ -53,7 +53,7 @@ class Stream(msgspec.Struct, frozen=True, tag="stream"):
 Task = Layers | Dispatch | Stream
 
 
-class Run(msgspec.Struct, frozen=True):
+class Repeat(msgspec.Struct, frozen=True):
     """Run a task over and over for this long, at least once; the first time it is loaded and warmed up before."""
 
     task: Task
@@ -68,5 +68,5 @@ class Ran(msgspec.Struct, frozen=True, tag="ran"):
 
 Answer = Ran | Failed
 
-decode_run = msgspec.json.Decoder(Run).decode
+decode_run = msgspec.json.Decoder(Repeat).decode
 decode_answer = msgspec.json.Decoder(Answer).decode

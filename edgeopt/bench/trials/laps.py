@@ -16,7 +16,7 @@ _WARM_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class Counted:
     """What counts of a slice: its runs without those that warmed up."""
 
     begin_s: float
@@ -41,7 +41,7 @@ def time_slice(
     concurrency: int = 1,
     count: Count | None = None,
     place: int = 0,
-) -> Slice:
+) -> Counted:
     """`run` is given each of `turns` in rotation; every thread has its own place in it.
 
     One thread begins at `place`. Raises what `run` raises.
@@ -51,7 +51,7 @@ def time_slice(
     return _threads(run, turns, slice_ms, concurrency, count)
 
 
-def _one_thread(run: Run, turns: Sequence[Any], slice_ms: float, count: Count | None, place: int) -> Slice:
+def _one_thread(run: Run, turns: Sequence[Any], slice_ms: float, count: Count | None, place: int) -> Counted:
     begin = time.perf_counter_ns()
     warm_until, end = _limits(begin, slice_ms)
     before = count() if count else {}
@@ -66,7 +66,7 @@ def _one_thread(run: Run, turns: Sequence[Any], slice_ms: float, count: Count | 
     return replace(made, first=first % len(turns), following=(first + len(laps[0])) % len(turns))
 
 
-def _threads(run: Run, turns: Sequence[Any], slice_ms: float, concurrency: int, count: Count | None) -> Slice:
+def _threads(run: Run, turns: Sequence[Any], slice_ms: float, concurrency: int, count: Count | None) -> Counted:
     kept: list[_Laps] = []
     errors: list[BaseException] = []
     gate = threading.Barrier(concurrency + 1)
@@ -119,14 +119,14 @@ def _limits(begin: int, slice_ms: float) -> tuple[int, int]:
     return begin + int(slice_ms * 1e6 * _WARM_SHARE), begin + int(slice_ms * 1e6)
 
 
-def _slice(threads: list[_Laps], events: tuple[dict[str, int], dict[str, int]]) -> Slice:
+def _slice(threads: list[_Laps], events: tuple[dict[str, int], dict[str, int]]) -> Counted:
     starts = np.concatenate([np.array(laps[0]) for laps in threads])
     stops = np.concatenate([np.array(laps[1]) for laps in threads])
     order = np.argsort(starts, kind="stable")
     starts, stops = starts[order], stops[order]
     # Threads end at different moments, and then fewer of them run: so each is divided by its own time.
     per_ns = sum(len(laps[0]) / max(laps[1][-1] - laps[0][0], 1) for laps in threads)
-    return Slice(
+    return Counted(
         begin_s=float(starts[0]) / 1e9,
         seconds=len(starts) / per_ns / 1e9,
         latencies_ms=tuple(((stops - starts) / 1e6).tolist()),

@@ -11,6 +11,7 @@ One session belongs to one thread. This file is the same in every export; what d
 import argparse
 import json
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -22,6 +23,10 @@ import numpy as np
 Arrays = dict[str, Any]
 Session = Callable[[Mapping[str, Any]], Arrays]
 HERE = Path(__file__).resolve().parent
+
+# The runtimes tell their makers what is run unless they are told not to, before they are imported.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
 
 
 def load(folder: Path = HERE) -> Session:

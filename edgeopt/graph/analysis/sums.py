@@ -16,7 +16,7 @@ _MOST_REASONS = 20
 
 
 @dataclass(slots=True)
-class Sum:
+class Total:
     count: int = 0
     macs: int = 0
     operations: int = 0
@@ -62,8 +62,8 @@ def kind_of(reason: str) -> str:
     return f"{before}a tensor{after}" if named else reason
 
 
-def _sums(rows: Iterable[NodeRow], key: Callable[[NodeRow], Key]) -> dict[Key, Sum]:
-    found: dict[Key, Sum] = defaultdict(Sum)
+def _sums(rows: Iterable[NodeRow], key: Callable[[NodeRow], Key]) -> dict[Key, Total]:
+    found: dict[Key, Total] = defaultdict(Total)
     for row in rows:
         found[key(row)].add(row)
     return found
@@ -107,7 +107,7 @@ def work(
     nodes: Sequence[NodeRow], peak: tuple[int | None, str, int], least_reason: str, shapes: tuple[str, ...]
 ) -> Work:
     """One run of the whole model; `peak` is the most bytes, the node, and how many tensors have no size."""
-    every = _sums(nodes, lambda _: None).get(None, Sum())
+    every = _sums(nodes, lambda _: None).get(None, Total())
     return Work(
         macs=every.macs,
         operations=every.operations,

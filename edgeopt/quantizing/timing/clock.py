@@ -13,7 +13,7 @@ from typing import Self
 from edgeopt.analyzing.op_times import asked, timed
 from edgeopt.analyzing.op_times_child import OptionValue, Wanted
 from edgeopt.analyzing.op_times_rows import rows_of
-from edgeopt.analyzing.op_times_source import Source, prepared
+from edgeopt.analyzing.op_times_source import Prepared, prepared
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Feeds
 from edgeopt.data import Samples, save_samples
@@ -39,9 +39,9 @@ class Sources:
     """Copies of models made for being timed, with what is known of their nodes; made once for all backends."""
 
     folder: Path
-    _known: dict[Path, tuple[Source, Analysis]] = field(default_factory=dict)
+    _known: dict[Path, tuple[Prepared, Analysis]] = field(default_factory=dict)
 
-    def of(self, path: Path, shapes: Mapping[str, tuple[int, ...]]) -> tuple[Source, Analysis]:
+    def of(self, path: Path, shapes: Mapping[str, tuple[int, ...]]) -> tuple[Prepared, Analysis]:
         from edgeopt.graph.analysis.onnx import analyze_onnx
 
         if path not in self._known:
@@ -77,7 +77,7 @@ class Clock:
     ) -> None:
         self._stack.close()
 
-    def lap(self, source: Source, analysis: Analysis) -> Lap:
+    def lap(self, source: Prepared, analysis: Analysis) -> Lap:
         """Some runs of a model; a crash is a reason, and the next lap has a process of its own."""
         wanted = Wanted(
             self._backend,

@@ -23,8 +23,7 @@ from edgeopt.bench.terms import METERED_PROOF
 from edgeopt.bench.trial import rotated
 from edgeopt.bundle.read import Bundle
 from edgeopt.data import Samples
-from edgeopt.graph.accuracy import Accuracy
-from edgeopt.graph.verify import compare_outputs
+from edgeopt.graph.accuracy import Accuracy, compare_outputs
 from edgeopt.graph.weak_samples import weak_samples
 from edgeopt.judging.judged import Judged
 from edgeopt.search.delivering.legs import terms_of

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from edgeopt.bench.processes.failed import Failed
 from edgeopt.judging.goals import Goal
-from edgeopt.judging.metrics import Labels
+from edgeopt.judging.metric import Labels
 from edgeopt.quantizing.timing.courses import Course
 from edgeopt.search.making.ladder import Material, backends_of, job, jobs, title_of, why_not
 from edgeopt.search.making.made import Variants

@@ -11,7 +11,7 @@ from edgeopt.backends.base import Array
 from edgeopt.data import Samples
 from edgeopt.data.regimes.levels import Levels
 from edgeopt.errors import ModelError
-from edgeopt.judging.metrics import Labels
+from edgeopt.judging.metric import Labels
 from edgeopt.quant.recorded import raised
 from edgeopt.quantizing.given import Given
 from edgeopt.quantizing.records import SampleUse

@@ -17,7 +17,7 @@ from edgeopt.bench.terms import FINAL, LOADS, OPENING, TUNING, Turns
 from edgeopt.data import Samples
 from edgeopt.errors import TrialError
 from edgeopt.events import Log, Progress
-from edgeopt.graph.verify import compare_outputs
+from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.search.clock import Clock
 from edgeopt.search.limits import OVER, Limits, excess
 from edgeopt.search.outcome import Candidate

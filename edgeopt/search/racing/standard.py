@@ -8,7 +8,7 @@ from edgeopt.data.regimes.levels import Levels
 from edgeopt.data.split import Split
 from edgeopt.judging.goals import Goal
 from edgeopt.judging.judged import Judged
-from edgeopt.judging.metrics import Labels
+from edgeopt.judging.metric import Labels
 
 Answers = Sequence[dict[str, Array]]
 """One dict a sample."""

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from edgeopt.bench.peaks.lane import CHILD_MODULE
-from edgeopt.bench.peaks.tasks import Dispatch, Layers, Ran, Run, Stream, decode_answer
+from edgeopt.bench.peaks.tasks import Dispatch, Layers, Ran, Repeat, Stream, decode_answer
 from edgeopt.bench.processes.failed import NO_MEMORY, Failed
 
 
@@ -11,7 +11,7 @@ def ask(start):
     child = start(CHILD_MODULE)
 
     def once(task, slice_ms=5.0):
-        child.send(msgspec.json.encode(Run(task, slice_ms)))
+        child.send(msgspec.json.encode(Repeat(task, slice_ms)))
         return decode_answer(child.receive(30))
 
     return once

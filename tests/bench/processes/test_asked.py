@@ -26,8 +26,8 @@ from tests.near import NearHost
 # Each module that is asked, a question for it, and how its answers are read.
 ASKED = {
     TRIAL_MODULE: (bench.Load("null", "m.null.json", {}, "samples"), bench.decode_answer),
-    apart_backend.CHILD_MODULE: (apart.Load("null", "m.null.json"), apart.decode_answer.decode),
-    peaks_lane.CHILD_MODULE: (peaks.Run(peaks.Dispatch("null"), 1.0), peaks.decode_answer),
+    apart_backend.CHILD_MODULE: (apart.Open("null", "m.null.json"), apart.decode_answer.decode),
+    peaks_lane.CHILD_MODULE: (peaks.Repeat(peaks.Dispatch("null"), 1.0), peaks.decode_answer),
     ops_lane.CHILD_MODULE: (ops.Open("null", {}, "m", "f", "o"), ops.decode_answer.decode),
     analyzing_lane.CHILD_MODULE: (analyzing.Cover("null", "m.null.json"), analyzing.decode_answer.decode),
     op_times.CHILD_MODULE: (op_times_child.Wanted("null", "m", "s"), op_times_child.decode_answer),

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.model import load
-from edgeopt.graph.verify import compare_outputs
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.quantizing.planning.corrections import Corrections
 from edgeopt.quantizing.runs import Runs

@@ -14,7 +14,7 @@ from edgeopt.bundle.read import read_bundle
 from edgeopt.errors import UsageError
 from edgeopt.events import ignore
 from edgeopt.fleet.client import Agent
-from edgeopt.graph.verify import compare_outputs
+from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.quantizing.quantize import quantize
 from edgeopt.quantizing.records import QuantizeRequest
 from edgeopt.replaying.replay import replay

@@ -4,7 +4,7 @@ import pytest
 
 from edgeopt.data import Samples
 from edgeopt.errors import ModelError
-from edgeopt.graph.verify import compare_outputs
+from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.rewriting.proof import FLOOR_DB
 from edgeopt.runtime.session import load

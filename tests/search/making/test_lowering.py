@@ -5,7 +5,7 @@ import pytest
 from edgeopt.backends import NAMES, backend_named, lowering_names
 from edgeopt.data import Samples
 from edgeopt.errors import ModelError
-from edgeopt.graph.verify import compare_outputs
+from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.profiles import load_profile, profiles_folder
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.search.making.kitchen import Kitchen

@@ -10,7 +10,7 @@ is 0 for x = 1e-12. Integers are left alone: their arithmetic wraps around, and 
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label
-from edgeopt.graph.passes.knowledge.affine import Chain, Step, chained, step_of, widens
+from edgeopt.graph.passes.knowledge.affine import Chain, ScaleAndShift, chained, step_of, widens
 from edgeopt.graph.passes.knowledge.linear import fits, new_weight, rounds_away
 from edgeopt.graph.passes.knowledge.names import separate_names
 from edgeopt.graph.passes.knowledge.neutral import SIGN
@@ -64,7 +64,7 @@ def _merge(part: "ir.Graph", last: "ir.Node", notes: Notes) -> None:
     notes.did("merged chains of arithmetic with constants", *names)
 
 
-def _chain(last: "ir.Node") -> "tuple[list[ir.Node], list[Step]]":
+def _chain(last: "ir.Node") -> "tuple[list[ir.Node], list[ScaleAndShift]]":
     """The nodes from the last to the first, and their steps from the first to the last."""
     chain, step = [last], step_of(last)
     assert step is not None  # noqa: S101 - tells mypy; the caller has seen it

@@ -24,7 +24,7 @@ from edgeopt.graph.passes.knowledge.matching import homes, rank
 from edgeopt.graph.passes.knowledge.products import (
     Equation,
     Lengths,
-    Product,
+    MatrixForm,
     alone,
     called,
     crosses,
@@ -78,7 +78,7 @@ def _operator(graph: "ir.Graph", node: "ir.Node") -> str:
         writer.finish(writer.turned(operands[0], equation.terms[0], equation.result))
         return "Transpose"
     lengths = _lengths(equation, operands)
-    found: Product | str = "its numbers are not known to be floats, and not every runtime multiplies others so"
+    found: MatrixForm | str = "its numbers are not known to be floats, and not every runtime multiplies others so"
     if all(value.dtype is not None and value.dtype.name in FLOATS for value in operands):
         found = lengths if isinstance(lengths, str) else _cheapest(equation, operands, lengths)
     if not summed(equation) and (isinstance(found, str) or not crosses(equation)):
@@ -111,7 +111,7 @@ def _lengths(equation: Equation, operands: "list[ir.Value]") -> Lengths | str:
     return found
 
 
-def _cheapest(equation: Equation, operands: "list[ir.Value]", lengths: Lengths) -> Product | str:
+def _cheapest(equation: Equation, operands: "list[ir.Value]", lengths: Lengths) -> MatrixForm | str:
     """The way with the fewest transposes, or why there is none."""
     best, least, reason = None, inf, ""
     for way in ways(equation):
@@ -192,7 +192,7 @@ class Writer:
             sides.append(self.put("Unsqueeze", side, self.numbers("axes", missing)) if missing else side)
         self.finish(self.put("Mul", *sides))
 
-    def product(self, equation: Equation, operands: "list[ir.Value]", lengths: Lengths, way: Product) -> None:
+    def product(self, equation: Equation, operands: "list[ir.Value]", lengths: Lengths, way: MatrixForm) -> None:
         sides = (equation.terms, operands) if not way.swapped else (equation.terms[::-1], operands[::-1])
         factors = [
             self.reshaped(self.turned(value, term, "".join(groups)), joined(groups, lengths))

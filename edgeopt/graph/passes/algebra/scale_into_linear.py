@@ -22,7 +22,7 @@ from edgeopt.graph.passes.base import (
     plural,
     replace_value,
 )
-from edgeopt.graph.passes.knowledge.affine import Step, lost, step_of
+from edgeopt.graph.passes.knowledge.affine import ScaleAndShift, lost, step_of
 from edgeopt.graph.passes.knowledge.linear import (
     LINEAR,
     Affine,
@@ -71,7 +71,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
 
 
 def _try_behind(
-    part: "ir.Graph", node: "ir.Node", step: Step, limit_bytes: int, notes: Notes, done: list[str]
+    part: "ir.Graph", node: "ir.Node", step: ScaleAndShift, limit_bytes: int, notes: Notes, done: list[str]
 ) -> None:
     linear = step.source.producer()
     assert linear is not None  # noqa: S101 - tells mypy; the caller has seen it
@@ -108,7 +108,7 @@ def _loses(linear: "ir.Node", affine: Affine) -> bool:
 def _try_before(
     part: "ir.Graph",
     node: "ir.Node",
-    step: Step,
+    step: ScaleAndShift,
     linear: "ir.Node",
     limit_bytes: int,
     notes: Notes,
@@ -160,7 +160,7 @@ def _only_reader(node: "ir.Node") -> "ir.Node | None":
     return reader if place == 0 and is_op(reader, *LINEAR) and reader.graph is node.graph else None
 
 
-def _affine(step: Step, linear: "ir.Node", channels: int, value: "ir.Value") -> Affine | str:
+def _affine(step: ScaleAndShift, linear: "ir.Node", channels: int, value: "ir.Value") -> Affine | str:
     """The step by channel, or why it differs along other axes."""
     rank = _rank(linear, value)
     if rank is None:

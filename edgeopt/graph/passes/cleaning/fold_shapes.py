@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label, plural
 from edgeopt.graph.passes.knowledge.size_rules import RULES, follow, sizes_of
-from edgeopt.graph.passes.knowledge.sizes import Size, Sizes, shape_of
+from edgeopt.graph.passes.knowledge.sizes import Elements, Size, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -26,7 +26,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     from onnx_ir.passes import common
 
     model, notes = context.copy(model), Notes()
-    known: dict[ir.Value, Sizes] = {}
+    known: dict[ir.Value, Elements] = {}
     folded: list[str] = []
     for graph in model.graphs():
         for node in list(graph):
@@ -49,7 +49,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     return notes.result(model)
 
 
-def _put_constant(graph: "ir.Graph", value: "ir.Value", found: Sizes) -> bool:
+def _put_constant(graph: "ir.Graph", value: "ir.Value", found: Elements) -> bool:
     """Lets those who read a value read a weight; not where it is an output or does not fit its type."""
     import numpy as np
 
@@ -82,7 +82,7 @@ def _constant_input(graph: "ir.Graph", node: "ir.Node", index: int, elements: li
     node.replace_input_with(index, _weight(graph, f"{node.outputs[0].name}__sizes{index}", array))
 
 
-def _reshape(graph: "ir.Graph", node: "ir.Node", known: "dict[ir.Value, Sizes]", notes: Notes) -> None:
+def _reshape(graph: "ir.Graph", node: "ir.Node", known: "dict[ir.Value, Elements]", notes: Notes) -> None:
     wanted = _computed(node, 1, known)
     if wanted is None or _allows_zero(node):
         return
@@ -108,7 +108,7 @@ def _allows_zero(node: "ir.Node") -> bool:
     return attribute is not None and (attribute.is_ref() or bool(attribute.as_int()))
 
 
-def _expand(graph: "ir.Graph", node: "ir.Node", known: "dict[ir.Value, Sizes]", notes: Notes) -> None:
+def _expand(graph: "ir.Graph", node: "ir.Node", known: "dict[ir.Value, Elements]", notes: Notes) -> None:
     wanted, before = _computed(node, 1, known), shape_of(node.inputs[0])
     if wanted is None or before is None:
         return
@@ -125,7 +125,7 @@ def _expand(graph: "ir.Graph", node: "ir.Node", known: "dict[ir.Value, Sizes]", 
     notes.did("expanded to shapes without arithmetic", label(node))
 
 
-def _slice(graph: "ir.Graph", node: "ir.Node", known: "dict[ir.Value, Sizes]", notes: Notes) -> None:
+def _slice(graph: "ir.Graph", node: "ir.Node", known: "dict[ir.Value, Elements]", notes: Notes) -> None:
     """An end that is the whole dimension needs no number."""
     before = shape_of(node.inputs[0])
     ends = _computed(node, 2, known)
@@ -155,7 +155,7 @@ def _numbers(node: "ir.Node", index: int, default: list[int]) -> list[int] | Non
     return None if array is None else [int(number) for number in array.reshape(-1)]
 
 
-def _computed(node: "ir.Node", index: int, known: "dict[ir.Value, Sizes]") -> tuple[Size, ...] | None:
+def _computed(node: "ir.Node", index: int, known: "dict[ir.Value, Elements]") -> tuple[Size, ...] | None:
     """The sizes at an input that is computed, where their number is known."""
     value = node.inputs[index] if index < len(node.inputs) else None
     if value is None or value.producer() is None or constant(value) is not None:

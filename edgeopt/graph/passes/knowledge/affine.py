@@ -20,7 +20,7 @@ so if several factors were multiplied first. What a model answers there is its a
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ScaleAndShift:
     """factor * source + shift, in float64, with the shapes that the constants have."""
 
     source: "ir.Value"
@@ -28,7 +28,7 @@ class Step:
     shift: "NDArray[Any]"
 
 
-def step_of(node: "ir.Node | None") -> Step | None:
+def step_of(node: "ir.Node | None") -> ScaleAndShift | None:
     """What a node does to the one operand that is not constant; None where it is no such arithmetic.
 
     Nor is it with factors so large or so small that it matters when they are multiplied.
@@ -41,14 +41,14 @@ def step_of(node: "ir.Node | None") -> Step | None:
     return step if moderate.all() else None
 
 
-def _step_of(node: "ir.Node | None") -> Step | None:
+def _step_of(node: "ir.Node | None") -> ScaleAndShift | None:
     if node is None or not is_op(node, "Mul", "Div", "Add", "Sub", "Neg"):
         return None
     one: NDArray[Any] = np.ones(())
     zero: NDArray[Any] = np.zeros(())
     if is_op(node, "Neg"):
         source = node.inputs[0]
-        return Step(source, np.negative(one), zero) if source is not None and _is_float(source) else None
+        return ScaleAndShift(source, np.negative(one), zero) if source is not None and _is_float(source) else None
     left, right = node.inputs
     first, second = constant(left), constant(right)
     if (first is None) == (second is None):
@@ -58,14 +58,14 @@ def _step_of(node: "ir.Node | None") -> Step | None:
         return None
     exact = number.astype(np.float64)
     if is_op(node, "Add"):
-        return Step(source, one, exact)
+        return ScaleAndShift(source, one, exact)
     if is_op(node, "Sub"):
-        return Step(source, one, -exact) if second is not None else Step(source, -one, exact)
+        return ScaleAndShift(source, one, -exact) if second is not None else ScaleAndShift(source, -one, exact)
     if is_op(node, "Mul"):
-        return Step(source, exact, zero)
+        return ScaleAndShift(source, exact, zero)
     if second is None or not exact.all():
         return None  # c / x, or a division by zero, which gives infinities that a product would not
-    return Step(source, 1.0 / exact, zero)
+    return ScaleAndShift(source, 1.0 / exact, zero)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ _REACH = {"float16": 2.0**6}
 _USUAL_REACH = 2.0**20
 
 
-def chained(steps: "Sequence[Step]", dtype: "np.dtype[Any]") -> Chain:
+def chained(steps: "Sequence[ScaleAndShift]", dtype: "np.dtype[Any]") -> Chain:
     """The steps as one, in the order in which they are taken, computed in float64."""
     factor, shift, largest = np.ones(()), np.zeros(()), np.zeros(())
     reason, smallest, widest = None, np.ones(()), np.ones(())

@@ -26,7 +26,7 @@ Op = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Clipping:
     """Numbers below `lowest` become it, those above `highest` likewise; None where there is no such limit."""
 
     lowest: Op
@@ -37,11 +37,11 @@ class Limits:
         number = number if self.lowest is None else max(number, self.lowest)
         return number if self.highest is None else min(number, self.highest)
 
-    def then(self, after: "Limits") -> "Limits":
+    def then(self, after: "Clipping") -> "Clipping":
         """Both, one after the other; the lower limit is never above the upper one."""
         low = after.lowest if self.lowest is None else after.of(self.lowest)
         high = after.highest if self.highest is None else after.of(self.highest)
-        return Limits(low if low is None or high is None else min(low, high), high)
+        return Clipping(low if low is None or high is None else min(low, high), high)
 
 
 def limit_rules() -> tuple[tuple[Op, ...], tuple[Op, ...]]:
@@ -139,14 +139,14 @@ def _merged(op: Op, x: "ir.Value", before: "ir.Value", behind: "ir.Value", **_: 
     return op.Clip(x, *ends)
 
 
-def _limits(node: "ir.Node", kind: "np.dtype[Any]") -> Limits:
+def _limits(node: "ir.Node", kind: "np.dtype[Any]") -> Clipping:
     numbers = [None if array is None else array.reshape(())[()] for array in map(constant, node.inputs[1:])]
     if is_op(node, "Relu"):
-        return Limits(np.zeros((), kind)[()], None)
+        return Clipping(np.zeros((), kind)[()], None)
     if is_op(node, "Clip"):
         lowest, highest = (*numbers, None, None)[:2]
-        return Limits(lowest, highest)
+        return Clipping(lowest, highest)
     known = [number for number in numbers if number is not None]
     if is_op(node, "Min"):
-        return Limits(None, min(known, default=None))
-    return Limits(max(known, default=None), None)
+        return Clipping(None, min(known, default=None))
+    return Clipping(max(known, default=None), None)

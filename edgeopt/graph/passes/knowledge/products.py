@@ -62,7 +62,7 @@ def called(index: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class MatrixForm:
     """One way to write an equation as a matrix product; each group of indices becomes one dimension."""
 
     swapped: bool
@@ -72,7 +72,7 @@ class Product:
     out: tuple[str, ...]
 
 
-def ways(equation: Equation) -> Iterator[Product]:
+def ways(equation: Equation) -> Iterator[MatrixForm]:
     """All that are worth a thought: either operand first, the inner indices in the order of either."""
     for swapped in (False, True):
         one, other = equation.terms[::-1] if swapped else equation.terms
@@ -82,10 +82,10 @@ def ways(equation: Equation) -> Iterator[Product]:
         inner = [c for c in one if c in other and c not in equation.result]
         for order in dict.fromkeys(("".join(inner), "".join(c for c in other if c in inner))):
             if batch:
-                yield Product(swapped, (*batch, rows, order), (*batch, order, columns), (*batch, rows, columns))
+                yield MatrixForm(swapped, (*batch, rows, order), (*batch, order, columns), (*batch, rows, columns))
             else:
                 # A matrix goes with all rows of the first operand, in however many dimensions they lie.
-                yield Product(swapped, (*rows, order), (order, columns), (*rows, columns))
+                yield MatrixForm(swapped, (*rows, order), (order, columns), (*rows, columns))
 
 
 def summed(equation: Equation) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import constant, is_op
 from edgeopt.graph.passes.knowledge import sizes
-from edgeopt.graph.passes.knowledge.sizes import Size, Sizes, shape_of
+from edgeopt.graph.passes.knowledge.sizes import Elements, Size, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 MOST_ELEMENTS = 64  # a shape has a handful; what is longer is data
 
 
-def sizes_of(value: "ir.Value | None", known: "dict[ir.Value, Sizes]") -> Sizes | None:
+def sizes_of(value: "ir.Value | None", known: "dict[ir.Value, Elements]") -> Elements | None:
     """What is known of a value: from a rule, or because it is a small constant of whole numbers."""
     if value is None:
         return None
@@ -23,11 +23,11 @@ def sizes_of(value: "ir.Value | None", known: "dict[ir.Value, Sizes]") -> Sizes 
     array = constant(value) if small and _is_whole(value) else None
     if array is None or array.ndim > 1:
         return None
-    known[value] = Sizes(tuple(int(element) for element in array.reshape(-1)), array.ndim == 0)
+    known[value] = Elements(tuple(int(element) for element in array.reshape(-1)), array.ndim == 0)
     return known[value]
 
 
-def follow(node: "ir.Node", known: "dict[ir.Value, Sizes]") -> Sizes | None:
+def follow(node: "ir.Node", known: "dict[ir.Value, Elements]") -> Elements | None:
     """What is known of a node's first result."""
     rule = RULES.get(node.op_type) if is_op(node, node.op_type) else None
     if rule is None or not node.outputs:
@@ -44,19 +44,19 @@ def _is_whole(value: "ir.Value") -> bool:
     return value.dtype in {ir.DataType.INT64, ir.DataType.INT32, ir.DataType.BOOL}
 
 
-def _shape(node: "ir.Node", given: list[Sizes | None]) -> Sizes | None:  # noqa: ARG001 - all rules have this signature
+def _shape(node: "ir.Node", given: list[Elements | None]) -> Elements | None:  # noqa: ARG001 - all rules have this signature
     source = node.inputs[0]
     # What an output is declared to be is a promise of the exporter's, which need not hold for every input.
     dims = None if source is None or source.is_graph_output() else shape_of(source)
     if dims is None:
         return None
     start, end = _integer(node, "start", 0), _integer(node, "end", len(dims))
-    return None if start is None or end is None else Sizes(dims[start:end])
+    return None if start is None or end is None else Elements(dims[start:end])
 
 
-def _size(node: "ir.Node", given: list[Sizes | None]) -> Sizes | None:
+def _size(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
     dims = _shape(node, given)
-    return None if dims is None else Sizes((_product(dims.elements),), scalar=True)
+    return None if dims is None else Elements((_product(dims.elements),), scalar=True)
 
 
 def _product(elements: tuple[Size, ...]) -> Size:
@@ -66,11 +66,11 @@ def _product(elements: tuple[Size, ...]) -> Size:
     return product
 
 
-def _same(node: "ir.Node", given: list[Sizes | None]) -> Sizes | None:  # noqa: ARG001 - all rules have this signature
+def _same(node: "ir.Node", given: list[Elements | None]) -> Elements | None:  # noqa: ARG001 - all rules have this signature
     return given[0]
 
 
-def _cast(node: "ir.Node", given: list[Sizes | None]) -> Sizes | None:
+def _cast(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
     """Among whole numbers; what may not fit into 32 bits is left to the runtime."""
     import onnx_ir as ir
 
@@ -84,7 +84,7 @@ def _cast(node: "ir.Node", given: list[Sizes | None]) -> Sizes | None:
     return given[0] if to == ir.DataType.INT64 or fits else None
 
 
-def _gather(node: "ir.Node", given: list[Sizes | None]) -> Sizes | None:
+def _gather(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
     data, at = given[0], given[1]
     if data is None or data.scalar or at is None or not at.known or _integer(node, "axis", 0) not in {0, -1}:
         return None
@@ -92,10 +92,10 @@ def _gather(node: "ir.Node", given: list[Sizes | None]) -> Sizes | None:
     places = [place for place in at.elements if isinstance(place, int) and -count <= place < count]
     if len(places) != len(at.elements):
         return None
-    return Sizes(tuple(data.elements[place] for place in places), at.scalar)
+    return Elements(tuple(data.elements[place] for place in places), at.scalar)
 
 
-def _concat(node: "ir.Node", given: list[Sizes | None]) -> Sizes | None:
+def _concat(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
     parts: list[Size] = []
     for value, part in zip(node.inputs, given, strict=True):
         if part is not None and not part.scalar:
@@ -107,10 +107,10 @@ def _concat(node: "ir.Node", given: list[Sizes | None]) -> Sizes | None:
             parts += [None] * length
         else:
             return None
-    return Sizes(tuple(parts))
+    return Elements(tuple(parts))
 
 
-def _slice(node: "ir.Node", given: list[Sizes | None]) -> Sizes | None:
+def _slice(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
     numbers = [_only(part) for part in given[1:]]
     absent = [value is None for value in node.inputs[1:]]
     if given[0] is None or given[0].scalar or len(numbers) < 2:
@@ -120,56 +120,56 @@ def _slice(node: "ir.Node", given: list[Sizes | None]) -> Sizes | None:
     if start is None or end is None or axis not in {0, -1} or not step:
         return None
     if step < 0 and end < -len(given[0].elements):
-        return Sizes(given[0].elements[start::step])
-    return Sizes(given[0].elements[start:end:step])
+        return Elements(given[0].elements[start::step])
+    return Elements(given[0].elements[start:end:step])
 
 
-def _squeeze(node: "ir.Node", given: list[Sizes | None]) -> Sizes | None:  # noqa: ARG001 - all rules have this signature
+def _squeeze(node: "ir.Node", given: list[Elements | None]) -> Elements | None:  # noqa: ARG001 - all rules have this signature
     """To one number; the other way leads from one number to a list of one."""
     if given[0] is None or len(given[0].elements) != 1 or given[0].scalar:
         return None
-    return Sizes(given[0].elements, scalar=True)
+    return Elements(given[0].elements, scalar=True)
 
 
-def _unsqueeze(node: "ir.Node", given: list[Sizes | None]) -> Sizes | None:
+def _unsqueeze(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
     axes = list(node.attributes["axes"].as_ints()) if "axes" in node.attributes else None
     if len(given) > 1 and given[1] is not None:
         axes = [element for element in given[1].elements if isinstance(element, int)]
     if given[0] is None or not given[0].scalar or axes is None or len(axes) != 1:
         return None
-    return Sizes(given[0].elements)
+    return Elements(given[0].elements)
 
 
-def _reshape(node: "ir.Node", given: list[Sizes | None]) -> Sizes | None:  # noqa: ARG001 - all rules have this signature
+def _reshape(node: "ir.Node", given: list[Elements | None]) -> Elements | None:  # noqa: ARG001 - all rules have this signature
     if given[0] is None or given[1] is None:
         return None
     if not given[1].elements and len(given[0].elements) == 1:
-        return Sizes(given[0].elements, scalar=True)
-    return Sizes(given[0].elements) if len(given[1].elements) == 1 else None
+        return Elements(given[0].elements, scalar=True)
+    return Elements(given[0].elements) if len(given[1].elements) == 1 else None
 
 
-def _constant_of_shape(node: "ir.Node", given: list[Sizes | None]) -> Sizes | None:
+def _constant_of_shape(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
     if given[0] is None or len(given[0].elements) != 1 or not isinstance(given[0].elements[0], int):
         return None
     attribute, length = node.attributes.get("value"), given[0].elements[0]
     if attribute is None or not 0 <= length <= MOST_ELEMENTS:
         return None
-    return Sizes((int(attribute.as_tensor().numpy().reshape(-1)[0]),) * length)
+    return Elements((int(attribute.as_tensor().numpy().reshape(-1)[0]),) * length)
 
 
-def _reduce_prod(node: "ir.Node", given: list[Sizes | None]) -> Sizes | None:
+def _reduce_prod(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
     if given[0] is None or given[0].scalar or _integer(node, "noop_with_empty_axes", 0):
         return None
     scalar = _integer(node, "keepdims", 1) == 0
-    return Sizes((_product(given[0].elements),), scalar)
+    return Elements((_product(given[0].elements),), scalar)
 
 
 def _pairwise(
     operation: "Callable[[Size, Size], Size]",
-) -> "Callable[[ir.Node, list[Sizes | None]], Sizes | None]":
+) -> "Callable[[ir.Node, list[Elements | None]], Elements | None]":
     """Of two, with one number repeated for all of the other's."""
 
-    def rule(node: "ir.Node", given: list[Sizes | None]) -> Sizes | None:
+    def rule(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
         if len(given) != 2 or given[0] is None or given[1] is None:
             return None
         if node.attributes:  # Mod as C computes it
@@ -179,21 +179,21 @@ def _pairwise(
     return rule
 
 
-def _broadcast(operation: "Callable[[Size, Size], Size]", a: Sizes, b: Sizes) -> Sizes | None:
+def _broadcast(operation: "Callable[[Size, Size], Size]", a: Elements, b: Elements) -> Elements | None:
     count = max(len(a.elements), len(b.elements))
     if {len(a.elements), len(b.elements)} - {1, count}:
         return None
     if not a.elements or not b.elements:
         return None
     pairs = zip(_repeated(a, count), _repeated(b, count), strict=True)
-    return Sizes(tuple(operation(x, y) for x, y in pairs), a.scalar and b.scalar)
+    return Elements(tuple(operation(x, y) for x, y in pairs), a.scalar and b.scalar)
 
 
-def _repeated(part: Sizes, count: int) -> tuple[Size, ...]:
+def _repeated(part: Elements, count: int) -> tuple[Size, ...]:
     return part.elements * count if len(part.elements) == 1 else part.elements
 
 
-def _where(node: "ir.Node", given: list[Sizes | None]) -> Sizes | None:  # noqa: ARG001 - all rules have this signature
+def _where(node: "ir.Node", given: list[Elements | None]) -> Elements | None:  # noqa: ARG001 - all rules have this signature
     condition, yes, no = given
     if condition is None or yes is None or no is None:
         return None
@@ -204,12 +204,12 @@ def _where(node: "ir.Node", given: list[Sizes | None]) -> Sizes | None:  # noqa:
         (y if c else n) if isinstance(c, int) else (y if y == n else None)
         for c, y, n in zip(*(_repeated(part, count) for part in (condition, yes, no)), strict=True)
     ]
-    return Sizes(tuple(picked), condition.scalar and yes.scalar and no.scalar)
+    return Elements(tuple(picked), condition.scalar and yes.scalar and no.scalar)
 
 
-def _each(operation: "Callable[[Size], Size]") -> "Callable[[ir.Node, list[Sizes | None]], Sizes | None]":
-    def rule(node: "ir.Node", given: list[Sizes | None]) -> Sizes | None:  # noqa: ARG001 - all rules have this signature
-        return None if given[0] is None else Sizes(tuple(map(operation, given[0].elements)), given[0].scalar)
+def _each(operation: "Callable[[Size], Size]") -> "Callable[[ir.Node, list[Elements | None]], Elements | None]":
+    def rule(node: "ir.Node", given: list[Elements | None]) -> Elements | None:  # noqa: ARG001 - all rules have this signature
+        return None if given[0] is None else Elements(tuple(map(operation, given[0].elements)), given[0].scalar)
 
     return rule
 
@@ -231,7 +231,7 @@ def _integer(node: "ir.Node", name: str, default: int) -> int | None:
     return None if attribute.is_ref() else attribute.as_int()
 
 
-def _only(part: Sizes | None) -> int | None:
+def _only(part: Elements | None) -> int | None:
     if part is None or len(part.elements) != 1 or not isinstance(part.elements[0], int):
         return None
     return part.elements[0]
@@ -253,7 +253,7 @@ def _either(a: Size, b: Size) -> Size:
     return 0 if isinstance(a, int) and isinstance(b, int) else None
 
 
-RULES: "dict[str, Callable[[ir.Node, list[Sizes | None]], Sizes | None]]" = {
+RULES: "dict[str, Callable[[ir.Node, list[Elements | None]], Elements | None]]" = {
     "Shape": _shape,
     "Size": _size,
     "Identity": _same,

@@ -24,7 +24,7 @@ Size = int | Sum | None
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class Elements:
     """The elements of a small tensor of whole numbers, of no or of one dimension."""
 
     elements: tuple[Size, ...]

@@ -3,6 +3,7 @@
 
 #include <onnxruntime_cxx_api.h>
 
+#include <cstdlib>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -11,10 +12,20 @@
 #include "options.hpp"
 #include "tensor.hpp"
 
+// ONNX Runtime tells its makers what is run unless it is told not to before it starts.
+inline Ort::Env quiet_environment() {
+#ifndef _WIN32
+  setenv("ORT_DISABLE_TELEMETRY", "1", 0);
+#endif
+  Ort::Env made(ORT_LOGGING_LEVEL_ERROR, "edgeopt");
+  made.DisableTelemetryEvents();
+  return made;
+}
+
 class Model {
  public:
   explicit Model(const std::string& path)
-      : env_(ORT_LOGGING_LEVEL_ERROR, "edgeopt"),
+      : env_(quiet_environment()),
         session_(env_, std::basic_string<ORTCHAR_T>(path.begin(), path.end()).c_str(), options::session()) {
     Ort::AllocatorWithDefaultOptions allocator;
     for (size_t index = 0; index < session_.GetInputCount(); ++index)

@@ -1,0 +1,28 @@
+"""From a file to a session, with a program for each bucket where some are asked for."""
+
+from pathlib import Path
+
+from edgeopt.backends.openvino.bucketed import bucketed
+from edgeopt.backends.openvino.model import core_with, read_model
+from edgeopt.backends.openvino.options import Aim, SharedOptions
+from edgeopt.backends.openvino.placement import places
+from edgeopt.backends.openvino.session import OpenVinoSession
+from edgeopt.backends.strictness import refuse_fallback
+
+
+def load_session(
+    path: Path, aim: Aim, options: SharedOptions, *, strict: bool, custom_ops: tuple[str, ...]
+) -> OpenVinoSession:
+    runtime = core_with(custom_ops)
+    model = read_model(path, runtime, {} if options.mmap else {"ENABLE_MMAP": False})
+    known = None if aim.device == "CPU" else places(runtime, model, aim)
+    if strict:
+        aim = aim._replace(config={**aim.config, **aim.strict_config})
+    session: OpenVinoSession
+    if options.buckets:
+        session = bucketed(runtime, model, aim, options, known)
+    else:
+        session = OpenVinoSession(runtime, model, aim, dict(options.shapes), known)
+    if strict:
+        refuse_fallback(session.placement, path)
+    return session

@@ -1,0 +1,19 @@
+"""Runtimes tell their makers what is run with them unless they are told not to; with edgeopt they do not."""
+
+import os
+import sys
+
+_ONNXRUNTIME = "ORT_DISABLE_TELEMETRY"
+_OPENVINO = "openvino_telemetry"
+
+
+def keep_runtimes_quiet() -> None:
+    """Before any runtime is imported, here or in a child.
+
+    ONNX Runtime sends names and hashes of models, and keeps a file and a thread for that. OpenVINO reports each
+    import from a fork of the process, which outlives a crash and holds the pipes that its parent waits on. Who
+    wants that sets the variable, or imports OpenVINO's package himself first.
+    """
+    os.environ.setdefault(_ONNXRUNTIME, "1")
+    # To its importers a package that is not installed, which they are ready for.
+    sys.modules.setdefault(_OPENVINO, None)  # type: ignore[arg-type]
