@@ -97,6 +97,8 @@ FLOORS = (
         "version",
         "units",
         "nearest",
+        "options",
+        "keywords",
         "samples",
         "workspace",
         "masks",
