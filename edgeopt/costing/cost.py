@@ -16,7 +16,6 @@ from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Progress
 from edgeopt.measuring.bench import bench
 from edgeopt.measuring.request import Request as BenchRequest
-from edgeopt.measuring.sides import Settings
 
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]*)=(.+)")
 _ALIKE = 1.05
@@ -106,7 +105,7 @@ def _measured_now(subject: str, against: str | None, fresh: Fresh, emit: Emit) -
     asked = BenchRequest(
         subject=subject,
         against=() if against is None else (against,),
-        settings=Settings(data=fresh.data),
+        data=fresh.data,
         time_limit_s=fresh.time_limit_s,
         concurrency=fresh.concurrency,
         processes=fresh.processes,
