@@ -328,7 +328,7 @@ def _backends(recipe: Recipe, search: Search) -> tuple[str, ...]:
 
 def _why_not(recipe: Recipe, search: Search) -> str | None:
     if recipe.needs_data and not search.given:
-        return "needs data to calibrate or to check it: give some with --data"
+        return "needs data to calibrate or to check it"
     if recipe.needs_data and not search.course.split.calibration_count:
         return "too few samples to calibrate and check apart"
     if recipe.by_backend and not lowered_variants(search.profile):

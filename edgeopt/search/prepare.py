@@ -19,7 +19,7 @@ from edgeopt.bundle.read import Bundle
 from edgeopt.data import Samples, open_samples, save_samples
 from edgeopt.data.regimes.covered import alike_inputs
 from edgeopt.data.split import split
-from edgeopt.errors import DataError, MissingError, MissingExtraError, ModelError, TrialError
+from edgeopt.errors import DataError, MissingError, MissingExtraError, ModelError, Named, TrialError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.graph.verify import compare_outputs
@@ -47,6 +47,7 @@ from edgeopt.search.shapes.sized import Shaped
 from edgeopt.targets import DoesNotFit, fit, planned_names, profile_for, without_planned
 
 _GENERATED_SAMPLES = 16
+_TARGET = Named("target")
 _PROCESSOR = ("onnxruntime-cpu", "openvino-cpu")
 
 
@@ -177,9 +178,7 @@ def _labels(settings: Settings, samples: Samples) -> Labels | None:
     if settings.data is not None:
         return labels_for(settings.goal.kind, settings.data, samples, settings.labels)
     if settings.goal.kind.needs_labels:
-        raise DataError(
-            f"The metric '{settings.goal.metric}' needs labels.", "Give data that has them, with --data."
-        )
+        raise DataError(f"The metric '{settings.goal.metric}' needs labels.", "Give data that has them.")
     return None
 
 
@@ -194,7 +193,8 @@ def _with_what_is_here(profile: TargetProfile, settings: Settings) -> tuple[Targ
     if first in absent and (settings.target or settings.profile):
         raise MissingError(
             f"The backend {first}, which {profile.name} is about, cannot be used here: {absent[first]}.",
-            "See what can: edgeopt backends. Without --target, a search uses what fits this device.",
+            f"See what can: edgeopt backends. Without {_TARGET}, a search uses what fits this device.",
+            [_TARGET],
         )
     order = tuple(name for name in profile.backends.order if name not in absent)
     backends = msgspec.structs.replace(profile.backends, order=order)
@@ -240,7 +240,7 @@ def _warn_of_the_data(search: Search) -> None:
     if not search.given:
         search.warn(
             "No data was given: only exact rewrites and float precisions are tried, on generated inputs. "
-            "With --data, 8-bit variants can be tried and checked."
+            "With data, 8-bit variants can be tried and checked."
         )
     elif not course.split.calibration_count:
         search.warn(f"{len(search.samples)} samples are too few to calibrate and to check apart; 8-bit needs 12.")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from edgeopt.judging.goals import Goal
     from edgeopt.search.limits import Limits
 
-_LONGEST_S = 86_400.0
+LONGEST_S = 86_400.0
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -176,7 +176,7 @@ def inputs_of(settings: Settings) -> list[Path]:
 
 def checked_limit(seconds: float | None) -> float | None:
     """The time limit as given; anything but a positive number of seconds up to a day is a UsageError."""
-    if seconds is not None and not 0 < seconds <= _LONGEST_S:
+    if seconds is not None and not 0 < seconds <= LONGEST_S:
         raise UsageError(f"{seconds} is no time limit.", "Give seconds, more than 0 and at most a day (86400).")
     return seconds
 

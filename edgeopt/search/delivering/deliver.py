@@ -91,7 +91,7 @@ def in_turn(search: Search, line: Sequence[Entry]) -> Iterator[tuple[Entry, int]
             several = "candidate that raced well was" if left == 1 else "candidates that raced well were"
             search.tell(
                 f"The time limit is over: {left} more {several} not measured again from a written bundle, "
-                "which a longer --time-limit leaves time for."
+                "which a longer time limit leaves time for."
             )
             return
         yield entry, legs

@@ -37,7 +37,7 @@ def pick(settings: Settings, folder: Path, memory: Memory, emit: Emit) -> Outcom
     if known is None:
         raise UsageError(
             "No search of this model with this data and these settings is in the cache to pick from.",
-            "Run the same command without --pick first.",
+            "Search again first: what is found is kept to pick from.",
         )
     candidate = _named(known, settings.pick)
     with ExitStack() as stack:
@@ -60,7 +60,7 @@ def pick(settings: Settings, folder: Path, memory: Memory, emit: Emit) -> Outcom
             proof = prove(search, field, candidate, draft, _LEGS)
             if not proof.met:
                 reached = f"{candidate.name} reaches {decibels(proof.accuracy_db)} on samples set aside"
-                raise VerificationError(f"{reached}: below the floor.", "Pick another one, or lower the --floor.")
+                raise VerificationError(f"{reached}: below the floor.", "Pick another one, or lower the floor.")
             fresh = outcome_of(search, field, candidate, proof, time.monotonic() - begin)
             found = _found(candidate, proof, known)
             outcome = msgspec.structs.replace(

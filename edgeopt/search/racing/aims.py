@@ -52,7 +52,7 @@ def least(search: Search, field: Field) -> list[Entry]:
         entry.measured(baseline)
         slow = allowed is None and entry.speedup is not None and entry.speedup.high < AS_FAST
         if figure is None or slow:
-            why = "slower than the baseline, and no --max-latency-ms allows that"
+            why = "slower than the baseline, and no limit of latency allows that"
             entry.leave("lost", why if slow else f"its {search.objective.title} is not known here")
             search.emit(final(entry))
             continue

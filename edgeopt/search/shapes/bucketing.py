@@ -9,7 +9,7 @@ import msgspec
 
 from edgeopt.data import Samples, open_samples
 from edgeopt.data.split import split
-from edgeopt.errors import ModelError, TrialError, UsageError
+from edgeopt.errors import ModelError, Named, TrialError, UsageError
 from edgeopt.events import Log, Progress
 from edgeopt.search.making.messages import Inspected
 from edgeopt.search.outcome import Candidate
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 NO_BUCKETS = (
     "No program for each size was tried: what is near the best runs in ONNX Runtime, where one for all is as fast."
 )
+_SHAPE = Named("shape")
 
 
 def check_shape(settings: Settings) -> None:
@@ -32,7 +33,7 @@ def check_shape(settings: Settings) -> None:
         return
     if settings.goal.kind.needs_labels:
         raise UsageError(
-            f"The metric '{settings.goal.metric}' needs labels, and samples that --shape has cut may have others.",
+            f"The metric '{settings.goal.metric}' needs labels, and samples cut to sizes may have others.",
             "Leave one of the two out.",
         )
     if settings.pre is not None or settings.post is not None:
@@ -42,8 +43,9 @@ def check_shape(settings: Settings) -> None:
         )
     if settings.objective == "throughput":
         raise UsageError(
-            "--shape does not go together with the objective throughput, which makes batches of its own.",
+            f"{_SHAPE} does not go together with the objective throughput, which makes batches of its own.",
             "Leave one of the two out.",
+            [_SHAPE],
         )
 
 
@@ -66,7 +68,7 @@ def explained(shaped: Shaped | None) -> Iterator[None]:
         if shaped is None:
             raise
         raise ModelError(
-            f"The model does not run at every size that --shape asks for: it {error.message}",
+            f"The model does not run at every size that was asked for: it {error.message}",
             "Ask for sizes that it takes, or export it again with dimensions that are open in all of its nodes.",
         ) from error
 

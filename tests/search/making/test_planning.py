@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 ORT = "onnxruntime-cpu"
 # Where eight-bit products are many times quicker, so that a plan must find them.
 QUICK_EIGHT_BITS = frozenset({"avx512-vnni", "avx-vnni"})
-LATE = "not ready within the time limit; a longer --time-limit allows it"
+LATE = "not ready within the time limit; a longer one allows it"
 COVERED = "not made: the plan has timed this precision for every layer"
 PROFILE = """
 name = "planning"
