@@ -8,12 +8,14 @@ import edgeopt
 from edgeopt.errors import flag_of
 from edgeopt.measuring import api, request
 from edgeopt.options import options_of
+from edgeopt.quantizing import request as quantizing
 from edgeopt.search import objectives, settings
 
-REQUESTS = (settings.Settings, request.Request)
+REQUESTS = (settings.Settings, request.Request, quantizing.Asked, quantizing.AskedCalibrations)
 """Every one that a command is made of."""
 FUNCTIONS = (
     (edgeopt.optimize, settings.Settings, settings.Wishes, {"model", "out"}),
+    (edgeopt.quantize, quantizing.Asked, quantizing.Wishes, {"model", "out"}),
     (api.bench, request.Request, request.AllWishes, {"subject"}),
 )
 """The functions that take them, the keywords by which type checkers know them, and what is given by place."""
