@@ -9,9 +9,18 @@ from edgeopt.errors import flag_of
 from edgeopt.measuring import api, request
 from edgeopt.options import options_of
 from edgeopt.quantizing import request as quantizing
+from edgeopt.replaying import order as replaying
+from edgeopt.rewriting import order as simplify
 from edgeopt.search import objectives, settings
 
-REQUESTS = (settings.Settings, request.Request, quantizing.Asked, quantizing.AskedCalibrations)
+REQUESTS = (
+    settings.Settings,
+    request.Request,
+    quantizing.Asked,
+    quantizing.AskedCalibrations,
+    simplify.Order,
+    replaying.Order,
+)
 """Every one that a command is made of."""
 FUNCTIONS = (
     (edgeopt.optimize, settings.Settings, settings.Wishes, {"model", "out"}),

@@ -13,8 +13,8 @@ from edgeopt.judging.goals import Goal
 from edgeopt.quant.forms import FORMS
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.quantizing.timing.courses import Course
+from edgeopt.replaying.order import Order
 from edgeopt.replaying.replay import replay
-from edgeopt.replaying.work import Order
 from edgeopt.search.making.messages import Made, Make
 from edgeopt.search.making.plans import Planning
 from edgeopt.search.making.variants import Maker, make_all
