@@ -34,8 +34,8 @@ Ending = Literal[
 
 
 def flag_of(field: str) -> str:
-    """How the command line calls a field: `--time-limit` for `time_limit_s`; seconds are what it counts in."""
-    return "--" + field.removesuffix("_s").removesuffix("_per").replace("_", "-")
+    """How the command line calls a field: `--time-limit` for `time_limit_s`: it counts in seconds and decibels."""
+    return "--" + field.removesuffix("_db").removesuffix("_s").removesuffix("_per").replace("_", "-")
 
 
 class Named(msgspec.Struct, frozen=True):
