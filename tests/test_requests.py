@@ -5,12 +5,14 @@ import inspect
 import pytest
 
 import edgeopt
+from edgeopt.comparing import question
 from edgeopt.errors import flag_of
 from edgeopt.measuring import api, request
 from edgeopt.options import options_of
 from edgeopt.quantizing import request as quantizing
 from edgeopt.replaying import order as replaying
 from edgeopt.rewriting import order as simplify
+from edgeopt.runtime import request as running
 from edgeopt.search import objectives, settings
 
 REQUESTS = (
@@ -20,6 +22,9 @@ REQUESTS = (
     quantizing.AskedCalibrations,
     simplify.Order,
     replaying.Order,
+    question.Question,
+    running.RunRequest,
+    request.WatchRequest,
 )
 """Every one that a command is made of."""
 FUNCTIONS = (

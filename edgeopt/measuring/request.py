@@ -8,6 +8,7 @@ import msgspec
 
 from edgeopt.errors import UsageError
 from edgeopt.options import argument, option
+from edgeopt.runtime.request import Libraries
 
 if TYPE_CHECKING:
     from edgeopt.backends.base import Options
@@ -27,7 +28,6 @@ BackendOptions = Annotated[
 ]
 SamplesFile = Annotated[Path | None, option("Samples; without them a bundle's golden inputs, or generated ones.")]
 Strict = Annotated[bool, option("Fail (exit 4) when anything falls back.")]
-Libraries = Annotated[tuple[str, ...], option("A library of custom operators; repeatable.", metavar="LIB")]
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -105,6 +105,22 @@ class Request(msgspec.Struct, frozen=True):
         from edgeopt.measuring.sides import Settings
 
         return Settings(self.data, self.custom_ops, self.strict, self.counters, self.threads, self.load_timeout_s)
+
+
+class WatchRequest(msgspec.Struct, frozen=True):
+    """What `edgeopt watch` is asked."""
+
+    subject: Annotated[str, argument("What to run: FILE[@BACKEND[,option=value...]].", metavar=SUBJECT)]
+    data: SamplesFile = None
+    rate_per_s: Annotated[float | None, option("Runs a second, by the clock; without it as fast as it goes.")] = (
+        None
+    )
+    seconds: Annotated[float | None, option("How long; without it until Ctrl-C.")] = None
+    backend: BackendName = None
+    options: BackendOptions = ()
+    threads: Annotated[str | None, option("A number, or usable, physical or performance (cores).")] = None
+    strict: Strict = False
+    custom_ops: Libraries = ()
 
 
 class Wishes(TypedDict, total=False):
