@@ -50,6 +50,42 @@ BUDGETS = (
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """An option of a search with a number, in the form."""
+
+    name: str
+    title: str
+    spoken: str
+    """What a screen reader says."""
+    unit: str
+    told: str
+    """What is said of it while it is folded away."""
+    ends: bool = False
+    """It ends the search, and bounds nothing."""
+
+
+LIMITS = (
+    Limit(
+        *("max_memory_mib", "Memory at most", "Peak memory of the process at most, in MiB", "MiB"),
+        "memory at most {} MiB",
+    ),
+    Limit(
+        *("max_size_mib", "Files at most", "Size of the model's files at most, in MiB", "MiB"),
+        "files at most {} MiB",
+    ),
+    Limit(
+        *("max_latency_ms", "A run at most", "Median latency of a run at most, in milliseconds", "ms"),
+        "a run at most {} ms",
+    ),
+    Limit(
+        *("target_speedup", "Enough at", "The search ends at so many times the speed", "times the speed"),
+        "ends at {} times the speed",
+        ends=True,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
 class Choices:
     """Numbers that may be left out are as they were typed: what is wrong with one is said beside its field."""
 
@@ -117,10 +153,7 @@ class Choices:
     def folded(self) -> str:
         """What is set of the fields that are folded away, in few words."""
         told = [
-            f"memory at most {self.max_memory_mib} MiB" if self.max_memory_mib else "",
-            f"files at most {self.max_size_mib} MiB" if self.max_size_mib else "",
-            f"a run at most {self.max_latency_ms} ms" if self.max_latency_ms else "",
-            f"ends at {self.target_speedup} times the speed" if self.target_speedup else "",
+            *(each.told.format(value) for each in LIMITS if (value := getattr(self, each.name))),
             f"target {self.target}" if self.target else "",
             "saved as one file" if self.single_file else "",
         ]

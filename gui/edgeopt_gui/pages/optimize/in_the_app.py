@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from edgeopt.errors import Named
 from edgeopt_gui.jobs.ending import Ending
+from edgeopt_gui.pages.optimize.choices import LIMITS
 
 TITLES = {
     "data": "Data",
@@ -14,13 +15,10 @@ TITLES = {
     "labels": "Labels in",
     "objective": "Objective",
     "shape": "Sizes of open dimensions",
-    "max_memory_mib": "Memory at most",
-    "max_size_mib": "Files at most",
-    "max_latency_ms": "A run at most",
     "baseline": "What runs today",
-    "target_speedup": "Enough at",
     "time_limit_s": "Time limit",
     "target": "Target",
+    **{each.name: each.title for each in LIMITS},
 }
 """By field; the page shows these very words beside what is typed in."""
 
