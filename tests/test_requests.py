@@ -1,6 +1,8 @@
 """The request of each command, and what else speaks of its options."""
 
 import inspect
+import subprocess
+import sys
 
 import pytest
 
@@ -52,6 +54,15 @@ def test_python_takes_what_the_command_line_takes(function, kind, wishes, by_pla
     for each in options_of(kind):
         if not each.required:
             assert given[each.name].default == each.default
+
+
+def test_reading_what_commands_can_be_asked_loads_nothing_slow():
+    """All of it is read for `edgeopt --help`."""
+    homes = sorted({kind.__module__ for kind in REQUESTS})
+    slow = ("numpy", "onnx", "onnxruntime", "rich", "edgeopt.backends.base", "edgeopt.bench.contest")
+    program = f"import sys, {', '.join(homes)}; print([name for name in {slow!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_a_search_is_for_latency_by_itself():
