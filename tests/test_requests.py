@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import edgeopt
+from edgeopt.analyzing import request as analyzing
 from edgeopt.comparing import question
 from edgeopt.errors import flag_of
 from edgeopt.measuring import api, request
@@ -24,6 +25,7 @@ REQUESTS = (
     quantizing.AskedCalibrations,
     simplify.Order,
     replaying.Order,
+    analyzing.AnalyzeRequest,
     question.Question,
     running.RunRequest,
     request.WatchRequest,
