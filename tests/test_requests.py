@@ -9,6 +9,7 @@ import pytest
 import edgeopt
 from edgeopt.analyzing import request as analyzing
 from edgeopt.comparing import question
+from edgeopt.costing import request as costing
 from edgeopt.errors import flag_of
 from edgeopt.measuring import api, request
 from edgeopt.options import options_of
@@ -27,6 +28,7 @@ REQUESTS = (
     replaying.Order,
     analyzing.AnalyzeRequest,
     question.Question,
+    costing.Request,
     running.RunRequest,
     request.WatchRequest,
 )
