@@ -91,6 +91,8 @@ FLOORS = (
         "units",
         "nearest",
         "privacy",
+        "options",
+        "keywords",
         "samples",
         "workspace",
         "masks",

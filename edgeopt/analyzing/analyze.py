@@ -15,6 +15,7 @@ from edgeopt.analyzing.lane import Lane
 from edgeopt.analyzing.messages import RealShapes, Rewrites, Rewritten, Seen
 from edgeopt.analyzing.opportunities import find_all
 from edgeopt.analyzing.opportunities.view import View
+from edgeopt.analyzing.request import AnalyzeRequest, check
 from edgeopt.bench.processes.failed import Failed
 from edgeopt.bundle.deployment import SUFFIX
 from edgeopt.bundle.read import is_bundle, read_bundle
@@ -25,6 +26,7 @@ from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
+from edgeopt.rewriting.order import read_shapes
 
 # What is asked of a model must not take longer than people wait: larger ones are left out, and a note says so.
 _REWRITES_MOST_BYTES = 300_000_000
@@ -86,6 +88,23 @@ def analyze(  # noqa: PLR0913 - all but the first two are optional and given by 
         path=str(path),
         kind="bundle",
         deployment=deployment_row(bundle.deployment),
+    )
+
+
+def asked(request: AnalyzeRequest, emit: Emit) -> Analysis:
+    """The same as the command line asks for it."""
+    check(request)
+    return analyze(
+        request.subject,
+        emit,
+        data=request.data,
+        shapes=read_shapes(request.shape),
+        backends=request.backends,
+        threads=request.threads,
+        coverage=not request.quick,
+        opportunities=not request.quick,
+        run=not (request.no_run or request.quick),
+        profile_ops=request.profile_ops and (request.backends or True),
     )
 
 

@@ -7,7 +7,15 @@ import typer
 
 from edgeopt.cli import limit_rows
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.markdown import failure_as_page, machine_line, plain, print_lines, refuse_two_voices, table
+from edgeopt.cli.markdown import (
+    MarkdownFlag,
+    failure_as_page,
+    machine_line,
+    plain,
+    print_lines,
+    refuse_two_voices,
+    table,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,9 +37,7 @@ def compare(
         str | None,
         typer.Option(metavar="1.1", help="Fail (exit 4) unless it is proved to be so many times as fast."),
     ] = None,
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print a page in Markdown, such as a job's summary.")
-    ] = False,
+    markdown: MarkdownFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """Compare two saved runs.

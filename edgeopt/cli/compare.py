@@ -1,11 +1,12 @@
 """`edgeopt compare`: what two models have in common, in results and in nodes."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.from_request import asks
+from edgeopt.comparing.question import Question
 from edgeopt.errors import VerificationError
 
 if TYPE_CHECKING:
@@ -16,22 +17,9 @@ if TYPE_CHECKING:
     from edgeopt.events import Emit
 
 
+@asks(Question)
 def compare(
-    first: Annotated[
-        Path, typer.Argument(metavar="A", help="A model or bundle: the reference.", show_default=False)
-    ],
-    second: Annotated[Path, typer.Argument(metavar="B", help="What is held against it.", show_default=False)],
-    data: Annotated[
-        Path | None, typer.Option(metavar="DATA", help="Samples to run; made up where there are none.")
-    ] = None,
-    backend: Annotated[str | None, typer.Option(metavar="NAME", help="What runs both of them.")] = None,
-    backend_a: Annotated[str | None, typer.Option("--backend-a", metavar="NAME", help="What runs A.")] = None,
-    backend_b: Annotated[str | None, typer.Option("--backend-b", metavar="NAME", help="What runs B.")] = None,
-    layers: Annotated[
-        bool | None,
-        typer.Option("--layers/--no-layers", help="Look for the first layer that differs [where an output does]."),
-    ] = None,
-    floor: Annotated[float, typer.Option(metavar="DB", help="Outputs above this ratio count as equal.")] = 80.0,
+    question: Question,
     all_rows: Annotated[bool, typer.Option("--all", help="List every node and operator that differs.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a document in Markdown.")] = False,
     json: JsonFlag = False,
@@ -56,10 +44,8 @@ def compare(
     verdicts: list[bool] = []
 
     def work(emit: "Emit") -> "Comparison":
-        from edgeopt.comparing.compare import Question
         from edgeopt.comparing.compare import compare as hold_against
 
-        question = Question(first, second, data, backend_a or backend, backend_b or backend, layers, floor)
         found = hold_against(question, emit)
         verdicts.append(found.within)
         return found

@@ -1,12 +1,12 @@
 """`edgeopt compare-calibrations`: which way to find ranges suits a model and its data."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgeopt.cli.calibration_options import AugmentOption, ProfileOption, SamplesOption
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.from_request import asks
+from edgeopt.quantizing.request import AskedCalibrations, request_from
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,19 +15,9 @@ if TYPE_CHECKING:
     from edgeopt.quantizing.records import Quantized
 
 
+@asks(AskedCalibrations)
 def compare_calibrations(
-    model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="The ONNX model; it is not changed.", show_default=False)
-    ],
-    data: Annotated[
-        Path, typer.Option(metavar="DATA", help="Samples: an .npz or a folder; half of them calibrate.")
-    ],
-    backend: Annotated[
-        str, typer.Option(metavar="BACKEND", help="For whose int8 [of those that are here, the fastest].")
-    ] = "",
-    profile: ProfileOption = "",
-    samples: SamplesOption = None,
-    augment: AugmentOption = "",
+    asked: AskedCalibrations,
     all_rows: Annotated[bool, typer.Option("--all", help="List every finding.")] = False,
     json: JsonFlag = False,
 ) -> None:
@@ -48,18 +38,8 @@ def compare_calibrations(
     def work(emit: "Emit") -> "Quantized":
         from edgeopt.cli.quantize import noting_warnings
         from edgeopt.quantizing.ask import answer
-        from edgeopt.quantizing.request import request_from
 
-        request = request_from(
-            model,
-            data=data,
-            backend=backend,
-            profile=profile,
-            samples=samples,
-            augment=augment or None,
-            compare_calibrations=True,
-        )
-        return answer(request, noting_warnings(emit, said))
+        return answer(request_from(asked), noting_warnings(emit, said))
 
     def show(found: "Quantized", console: "Console") -> None:
         from edgeopt.cli.quantize_show import show as show_all

@@ -117,7 +117,7 @@ def _say(voice: JsonLines | People, last: events.Result | events.Error, code: in
 
 def _failure(error: Exception) -> tuple[events.Error, int]:
     if isinstance(error, EdgeoptError):
-        return events.Error(error.code, error.message, error.hint), error.exit_code
+        return events.Error(error.code, error.message, error.hint, named=error.named), error.exit_code
     if isinstance(error, OSError):
         return _operating_system_error(error), EXIT_BUG
     return _bug(error), EXIT_BUG

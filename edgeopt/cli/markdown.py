@@ -2,12 +2,18 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from edgeopt.errors import EdgeoptError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+MarkdownFlag = Annotated[
+    bool, typer.Option("--markdown", help="Print a page in Markdown, such as a job's summary.")
+]
 
 
 def plain(text: str) -> str:

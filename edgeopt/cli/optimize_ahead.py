@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 from edgeopt.cli.console import execute
 from edgeopt.errors import UsageError
+from edgeopt.options import changed
+from edgeopt.search.settings import Settings
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -13,23 +15,13 @@ if TYPE_CHECKING:
     from edgeopt.predicting.records import Ahead, Planned
 
 
-def optimize_ahead(
-    model: Path,
-    out: Path,
-    device: Path,
-    *,
-    data: Path | None,
-    floor: str,
-    target: str | None,
-    profile: Path | None,
-    single_file: bool,
-    measuring: dict[str, bool],
-    json: bool,
-) -> None:
-    """`measuring`: options that only make sense where something is measured, and whether they were given."""
+# What a plan can hold to; all else is of use only where something is measured.
+_PLANNED = frozenset({"model", "out", "data", "floor", "target", "profile", "single_file"})
 
+
+def optimize_ahead(settings: Settings, device: Path, json: bool) -> None:
     def work(emit: "Emit") -> "Ahead":
-        unfit = [option for option, given in measuring.items() if given]
+        unfit = [each.flag for each in changed(settings) if each.name not in _PLANNED]
         if unfit:
             raise UsageError(
                 f"{' and '.join(unfit)} cannot be used with --device: a plan for a device that is not here "
@@ -39,12 +31,12 @@ def optimize_ahead(
         from edgeopt.predicting.plan import optimize_for
 
         return optimize_for(
-            *(model, out, device),
-            data=data,
-            floor=floor,
-            target=target,
-            profile=profile,
-            single_file=single_file,
+            *(settings.model, settings.out, device),
+            data=settings.data,
+            floor=settings.floor or "transparent",
+            target=settings.target,
+            profile=settings.profile,
+            single_file=settings.single_file,
             emit=emit,
         )
 

@@ -1,11 +1,10 @@
 """`edgeopt replay`: a bundle again, from its deployment profile and the source model."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.from_request import asks
+from edgeopt.replaying.order import Order
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -13,29 +12,8 @@ if TYPE_CHECKING:
     from edgeopt.replaying.replay import Rebuilt
 
 
-def replay(
-    profile: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PROFILE|BUNDLE",
-            help="An exported profile, a deployment.toml, or a bundle.",
-            show_default=False,
-        ),
-    ],
-    model: Annotated[Path, typer.Argument(help="The source model that it was made from.", show_default=False)],
-    out: Annotated[
-        Path, typer.Option("-o", "--out", metavar="BUNDLE", help="Where the bundle goes.", show_default=False)
-    ],
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Samples for the golden ones of a lone profile, and for --measure."),
-    ] = None,
-    measure: Annotated[
-        bool, typer.Option("--measure", help="Prove it anew on this device: speed and accuracy.")
-    ] = False,
-    single_file: Annotated[bool, typer.Option("--single-file", help="Write the bundle as one file.")] = False,
-    json: JsonFlag = False,
-) -> None:
+@asks(Order)
+def replay(order: Order, json: JsonFlag = False) -> None:
     """Rebuild a bundle from its deployment profile and the source model, without searching.
 
     \b
@@ -50,9 +28,7 @@ def replay(
       edgeopt bench again.edgeopt --against model.edgeopt      # is it as fast?
     """
     from edgeopt.replaying.replay import replay as rebuilt
-    from edgeopt.replaying.work import Order
 
-    order = Order(profile, model, out, data, measure, single_file)
     execute("replay", lambda emit: rebuilt(order, emit), show, json, "no bundle was written")
 
 

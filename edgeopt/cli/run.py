@@ -1,11 +1,10 @@
 """`edgeopt run`: a bundle over data, outputs to a file."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.from_request import asks
+from edgeopt.runtime.request import RunRequest
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -13,23 +12,8 @@ if TYPE_CHECKING:
     from edgeopt.runtime.offline import Ran
 
 
-def run(
-    subject: Annotated[Path, typer.Argument(metavar="BUNDLE|MODEL", help="What to run.", show_default=False)],
-    data: Annotated[Path, typer.Option(help="Samples: an .npz or a folder of .npy.", show_default=False)],
-    out: Annotated[Path, typer.Option("-o", "--out", help="The folder for the outputs.", show_default=False)],
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse a model of which a part falls back.")] = False,
-    custom_ops: Annotated[
-        list[str] | None,
-        typer.Option(metavar="LIB", help="A library of custom operators; repeatable.", show_default=False),
-    ] = None,
-    process: Annotated[
-        bool,
-        typer.Option(
-            "--process", help="With what the bundle does before and after its model; the data is raw then."
-        ),
-    ] = False,
-    json: JsonFlag = False,
-) -> None:
+@asks(RunRequest)
+def run(request: RunRequest, json: JsonFlag = False) -> None:
     """Run a bundle or model over data and write its outputs.
 
     \b
@@ -44,13 +28,7 @@ def run(
     """
     from edgeopt.runtime.offline import run_offline
 
-    libraries = tuple(custom_ops or ())
-    execute(
-        "run",
-        lambda emit: run_offline(subject, data, out, emit, strict=strict, custom_ops=libraries, process=process),
-        show,
-        json,
-    )
+    execute("run", lambda emit: run_offline(request, emit), show, json)
 
 
 def show(result: "Ran", console: "Console") -> None:

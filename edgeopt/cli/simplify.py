@@ -1,11 +1,10 @@
 """`edgeopt simplify`: exact rewrites alone, each told, the result proved against the source."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.from_request import asks
+from edgeopt.rewriting.order import Order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,61 +24,8 @@ LEFT_OUT = (
 )
 
 
-def simplify(
-    model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="The ONNX model; it is not changed.", show_default=False)
-    ],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="Where the result goes.")],
-    only: Annotated[list[str] | None, typer.Option(metavar="PASS", help="Only this pass (repeatable).")] = None,
-    skip: Annotated[list[str] | None, typer.Option(metavar="PASS", help="Not this pass (repeatable).")] = None,
-    also: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PASS", help="This pass too, which runs on request alone (repeatable)."),
-    ] = None,
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=1x3x224x224", help="Fix the shape of an input (repeatable)."),
-    ] = None,
-    opset: Annotated[int, typer.Option(metavar="N", help="Raise older models to this opset.")] = 17,
-    normalize: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME=SCALE:MEANS:DEVIATIONS",
-            help="Let the model do (input * scale - mean) / deviation by channel itself.",
-        ),
-    ] = "",
-    resize: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME=640x480",
-            help="Take frames of this width and height, whole multiples of the input's, and resize them itself.",
-        ),
-    ] = "",
-    layout: Annotated[
-        str,
-        typer.Option(
-            metavar="channels-last|channels-first",
-            help="Take and give pictures in this order of dimensions (N, H, W, C or N, C, H, W).",
-        ),
-    ] = "",
-    rules: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE.py", help="Rewrites of your own (repeatable); the file is run."),
-    ] = None,
-    data: Annotated[Path | None, typer.Option(metavar="DATA", help="Samples to prove the result on.")] = None,
-    bisect: Annotated[
-        bool, typer.Option("--bisect", help="Measure the accuracy after every pass, and name the worst.")
-    ] = False,
-    ledger: Annotated[
-        Path | None, typer.Option(metavar="FILE.json", help="Write what was done and not done there.")
-    ] = None,
-    keep_failing: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Where cases go in which a pass changed the results [beside OUT]."),
-    ] = None,
-    no_verify: Annotated[bool, typer.Option("--no-verify", help="Do not run the models.")] = False,
-    json: JsonFlag = False,
-) -> None:
+@asks(Order)
+def simplify(order: Order, json: JsonFlag = False) -> None:
     """Apply exact graph rewrites and prove that the results stay the same.
 
     \b
@@ -103,27 +49,8 @@ def simplify(
     """
 
     def work(emit: "Emit") -> "Simplified":
-        from edgeopt.rewriting.order import Order, read_shapes
         from edgeopt.rewriting.simplify import simplify as rewrite
 
-        order = Order(
-            model,
-            output,
-            tuple(only or ()),
-            tuple(skip or ()),
-            tuple(also or ()),
-            read_shapes(tuple(shape or ())),
-            opset,
-            normalize,
-            resize,
-            layout,
-            tuple(rules or ()),
-            data,
-            bisect,
-            not no_verify,
-            ledger,
-            keep_failing,
-        )
         return rewrite(order, emit)
 
     execute("simplify", work=work, show=show, json=json)

@@ -1,13 +1,12 @@
 """`edgeopt watch`: how a model or bundle fares, live."""
 
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.from_request import asks
+from edgeopt.measuring.request import WatchRequest
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,37 +15,8 @@ if TYPE_CHECKING:
     from edgeopt.events import Emit
 
 
-def watch(
-    subject: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL|BUNDLE|URL", help="What to run: FILE[@BACKEND[,option=value...]].", show_default=False
-        ),
-    ],
-    data: Annotated[
-        Path | None, typer.Option(help="Samples; without them a bundle's golden inputs, or generated ones.")
-    ] = None,
-    rate: Annotated[
-        float | None, typer.Option(help="Runs a second, by the clock; without it as fast as it goes.")
-    ] = None,
-    seconds: Annotated[float | None, typer.Option(help="How long; without it until Ctrl-C.")] = None,
-    backend: Annotated[
-        str | None, typer.Option(help="What runs the MODEL (edgeopt backends lists them).", show_default=False)
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="An option of its backend; repeatable.", show_default=False),
-    ] = None,
-    threads: Annotated[
-        str | None, typer.Option(help="A number, or usable, physical or performance (cores).")
-    ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail (exit 4) when anything falls back.")] = False,
-    custom_ops: Annotated[
-        list[str] | None,
-        typer.Option(metavar="LIB", help="A library of custom operators; repeatable.", show_default=False),
-    ] = None,
-    json: JsonFlag = False,
-) -> None:
+@asks(WatchRequest)
+def watch(request: WatchRequest, json: JsonFlag = False) -> None:
     """Run a model or bundle over and over and show latency, memory and load as they are.
 
     \b
@@ -62,13 +32,9 @@ def watch(
     """
 
     def work(emit: "Emit") -> "WatchReport":
-        from edgeopt.measuring.naming import first_side, read_options
-        from edgeopt.measuring.sides import Settings
         from edgeopt.measuring.watch import watch as watch_subject
 
-        named = first_side(subject, backend, read_options(option or []))
-        settings = Settings(data, tuple(custom_ops or ()), strict, threads=threads)
-        return watch_subject(named, settings, rate, seconds, emit)
+        return watch_subject(request, emit)
 
     if json:
         execute("watch", work, show, json)

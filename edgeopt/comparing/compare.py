@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,28 +11,15 @@ from edgeopt import events
 from edgeopt.backends.base import Backend, TensorInfo
 from edgeopt.bench.apart import Apart
 from edgeopt.comparing.layers import Runner, first_difference
+from edgeopt.comparing.question import Question
 from edgeopt.comparing.records import Comparison, Layers
 from edgeopt.comparing.sides import Named, backends_for, described, named
 from edgeopt.errors import EdgeoptError, MissingError, ModelError
 from edgeopt.graph.accuracy import SILENT_POWER, Accuracy
 from edgeopt.graph.diff import Matching, diff, match
 
-FLOOR_DB = 80.0
 SAMPLES = 8
 Feeds = list[dict[str, Any]]
-
-
-class Question(msgspec.Struct, frozen=True):
-    """What the user wants compared."""
-
-    first: Path
-    second: Path
-    data: Path | None = None
-    backend_a: str | None = None
-    backend_b: str | None = None
-    layers: bool | None = None
-    """None: where an output is below the floor."""
-    floor_db: float = FLOOR_DB
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +39,8 @@ def compare(question: Question, emit: events.Emit = events.ignore) -> Comparison
 
 def _compared(question: Question, apart: Apart, emit: events.Emit) -> Comparison:
     emit(events.Progress("load", f"{question.first.name} and {question.second.name}"))
-    first, second = named(question.first, question.backend_a), named(question.second, question.backend_b)
+    first = named(question.first, question.backend_a or question.backend)
+    second = named(question.second, question.backend_b or question.backend)
     try:
         backends = backends_for(first, second, apart)
     except MissingError as error:

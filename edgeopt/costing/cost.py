@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from edgeopt.bundle.deployment import SUFFIX
@@ -10,53 +9,45 @@ from edgeopt.bundle.read import is_bundle
 from edgeopt.costing.figures import cost_of
 from edgeopt.costing.measured import of_bundle, of_report, of_saved_run
 from edgeopt.costing.records import Cost, CostReport, Measured, Terms
-from edgeopt.costing.terms import check_terms, read_prices
+from edgeopt.costing.request import Request, check
+from edgeopt.costing.terms import check_terms, read_load, read_prices
 from edgeopt.costing.words import number
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Progress
 from edgeopt.measuring.bench import bench
 from edgeopt.measuring.request import Request as BenchRequest
-from edgeopt.measuring.sides import Settings
 
 _NAMED = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]*)=(.+)")
 _ALIKE = 1.05
 """Costs of different devices were not measured in turns: closer than this, neither is called cheaper."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fresh:
-    """How to measure now, instead of taking what was measured before."""
-
-    data: Path | None = None
-    concurrency: str | None = None
-    processes: str | None = None
-    time_limit_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """As it was written on the command line."""
-
-    subjects: tuple[str, ...]
-    """Bundles and saved runs, each perhaps as `NAME=...`; what is measured now may be a model too."""
-    prices: tuple[str, ...]
-    terms: Terms
-    against: str | None = None
-    """The baseline: a side of a saved run, or what to measure against now."""
-    fresh: Fresh | None = None
-
-
 def cost(request: Request, emit: Emit) -> CostReport:
     """What the work costs on each device, and whether changing to it is worth that; raises what is wrong first."""
-    terms = check_terms(request.terms)
+    check(request)
+    terms = check_terms(_terms(request))
     named = _named(request.subjects)
-    prices = read_prices(request.prices, list(named))
+    prices = read_prices(request.price_per_hour, list(named))
     costs = []
     for position, (name, subject) in enumerate(named.items()):
-        if request.fresh is not None and len(named) > 1:
+        if request.measure and len(named) > 1:
             emit(Progress("measuring", name, position, len(named)))
         costs.append(cost_of(name, _measured(subject, request, emit), prices[name], terms))
     return CostReport(tuple(costs), terms, _cheapest(costs, terms), _notes(costs))
+
+
+def _terms(request: Request) -> Terms:
+    return Terms(
+        currency=request.currency,
+        utilization_percent=request.utilization,
+        hours_per_day=request.hours_per_day,
+        batch=request.batch,
+        load_per_s=None if request.load is None else read_load(request.load),
+        devices=request.devices,
+        engineering_hours=request.engineering_hours,
+        hourly_rate=request.rate,
+        pay_back_months=request.pay_back_months,
+    )
 
 
 def _named(subjects: Sequence[str]) -> dict[str, str]:
@@ -80,8 +71,8 @@ def _named(subjects: Sequence[str]) -> dict[str, str]:
 def _measured(subject: str, request: Request, emit: Emit) -> Measured:
     path = Path(subject)
     bundle = is_bundle(path) or path.suffix == SUFFIX
-    if request.fresh is not None:
-        return _measured_now(subject, request.against, request.fresh, emit)
+    if request.measure:
+        return _measured_now(subject, request, emit)
     if bundle:
         if request.against is not None:
             raise UsageError(
@@ -97,7 +88,7 @@ def _measured(subject: str, request: Request, emit: Emit) -> Measured:
     return of_saved_run(path, request.against)
 
 
-def _measured_now(subject: str, against: str | None, fresh: Fresh, emit: Emit) -> Measured:
+def _measured_now(subject: str, request: Request, emit: Emit) -> Measured:
     if Path(subject).suffix == ".json" and not subject.endswith(".null.json"):
         raise UsageError(
             f"'{subject}' was measured before, and --measure measures now.",
@@ -105,11 +96,11 @@ def _measured_now(subject: str, against: str | None, fresh: Fresh, emit: Emit) -
         )
     asked = BenchRequest(
         subject=subject,
-        against=() if against is None else (against,),
-        settings=Settings(data=fresh.data),
-        time_limit_s=fresh.time_limit_s,
-        concurrency=fresh.concurrency,
-        processes=fresh.processes,
+        against=() if request.against is None else (request.against,),
+        data=request.data,
+        time_limit_s=request.time_limit_s,
+        concurrency=request.concurrency,
+        processes=request.processes,
     )
     # The other side has a name of its own in the report; there is only one.
     return of_report(bench(asked, emit), subject, "measured now", None)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgeopt.errors import UsageError
+from edgeopt.errors import Named, UsageError
 from edgeopt.judging.budgets import BUDGETS_DB, floor_from
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from edgeopt.judging.metric import Labels, Metric, Outputs
 
 DEFAULT_BUDGET = "transparent"
+_FLOOR, _DROP = Named("floor"), Named("max_drop")
 _LARGEST_BARE_DROP = 0.1
 """Who writes more without a percent sign means percent."""
 
@@ -167,16 +168,20 @@ def goal_from(metric: str | None = None, floor: str | None = None, max_drop: str
     if max_drop is not None:
         goal = _with_drop(goal, kind, max_drop)
     if goal.floor is None and goal.max_drop is None:
-        example = "--max-drop 0.5%" if kind.has_source else "--floor 99%" if kind.unit == "%" else "--floor 0.99"
-        raise UsageError(f"The metric '{metric}' needs a value to be reached.", f"Give one, as in {example}.")
+        least = Named("floor", "99%" if kind.unit == "%" else "0.99")
+        example = Named("max_drop", "0.5%") if kind.has_source else least
+        hint = f"Give one, as in {example}."
+        raise UsageError(f"The metric '{metric}' needs a value to be reached.", hint, [example])
     return goal
 
 
 def _ratio_goal(floor: str | None, max_drop: str | None) -> Goal:
     if max_drop is not None:
+        metric, half = Named("metric", "top1-labels"), Named("max_drop", "0.5%")
         raise UsageError(
-            "--max-drop is for metrics that give the source model a value of its own.",
-            "Name one, as in --metric top1-labels --max-drop 0.5%; of the ratio in dB give the --floor.",
+            f"{_DROP} is for metrics that give the source model a value of its own.",
+            f"Name one, as in {metric} {half}; of the ratio in dB give the {_FLOOR}.",
+            [_DROP, _FLOOR, metric, half],
         )
     text = DEFAULT_BUDGET if floor is None else floor
     return Goal(floor=floor_from(text), budget=_budget(text))
@@ -185,11 +190,11 @@ def _ratio_goal(floor: str | None, max_drop: str | None) -> Goal:
 def _with_drop(goal: Goal, kind: "Metric", text: str) -> Goal:
     drop = _number(text, "drop", kind)
     if drop < 0:
-        raise UsageError("--max-drop is how much worse the result may be.", "Give 0 or more, as in 0.5%.")
+        raise UsageError(f"{_DROP} is how much worse the result may be.", "Give 0 or more, as in 0.5%.", [_DROP])
     if kind.unit == "%" and drop > _LARGEST_BARE_DROP and not text.strip().endswith("%"):
-        raise UsageError(
-            f"--max-drop {text} would be {100 * drop:g} points.", f"Write {text}% or {100 * drop:g}%."
-        )
+        given = Named("max_drop", text)
+        hint = f"Write {text}% or {100 * drop:g}%."
+        raise UsageError(f"{given} would be {100 * drop:g} points.", hint, [given])
     if kind.has_source:
         return msgspec.structs.replace(goal, max_drop=drop)
     if kind.unit == "%" and goal.floor is None:
@@ -197,7 +202,8 @@ def _with_drop(goal: Goal, kind: "Metric", text: str) -> Goal:
         return msgspec.structs.replace(goal, floor=1.0 - min(drop, 1.0))
     raise UsageError(
         f"The metric '{kind.name}' compares with the source, which has no value of its own to drop from.",
-        "Give --floor instead of --max-drop.",
+        f"Give {_FLOOR} instead of {_DROP}.",
+        [_FLOOR, _DROP],
     )
 
 

@@ -11,7 +11,7 @@ from edgeopt.data.samples import Samples
 from edgeopt.errors import DataError, said_by
 from edgeopt.graph.accuracy import Array
 from edgeopt.judging.metric import Labels, Metric
-from edgeopt.judging.metrics import LABELS_HOW
+from edgeopt.judging.metrics import no_labels
 
 NAMES = ("label", "labels")
 
@@ -49,9 +49,9 @@ def _class_numbers(labels: Labels, name: str) -> Labels:
     if labels.dtype.kind == "b":
         labels = labels.astype(np.int64)
     if labels.dtype.kind not in "iuf":
-        raise DataError(f"The labels in '{name}' are of type {labels.dtype}, not numbers.", LABELS_HOW)
+        raise no_labels(f"The labels in '{name}' are of type {labels.dtype}, not numbers.")
     if not np.isfinite(labels).all() or (labels < 0).any() or (labels != np.floor(labels)).any():
-        raise DataError(f"The labels in '{name}' are not all whole numbers from 0.", LABELS_HOW)
+        raise no_labels(f"The labels in '{name}' are not all whole numbers from 0.")
     return labels.astype(np.int64)
 
 
@@ -62,11 +62,11 @@ def _found(samples: Samples, name: str) -> str:
         if name in samples.ignored:
             return name
         if name in samples.arrays:
-            raise DataError(f"'{name}' is an input of the model, and no labels.", LABELS_HOW)
-        raise DataError(f"The data has no array '{name}'; {beside}.", LABELS_HOW)
+            raise no_labels(f"'{name}' is an input of the model, and no labels.")
+        raise no_labels(f"The data has no array '{name}'; {beside}.")
     known = [each for each in NAMES if each in samples.ignored]
     if not known:
-        raise DataError(f"The data has no array 'label' or 'labels'; {beside}.", LABELS_HOW)
+        raise no_labels(f"The data has no array 'label' or 'labels'; {beside}.")
     return known[0]
 
 
@@ -79,4 +79,4 @@ def _read(data: Path | Mapping[str, Array], name: str) -> Array:
         with np.load(data, allow_pickle=False) as archive:
             return np.asarray(archive[name])
     except (OSError, ValueError, EOFError, KeyError, BadZipFile, zlib.error) as error:
-        raise DataError(f"The labels '{name}' cannot be read: {said_by(error)}", LABELS_HOW) from error
+        raise no_labels(f"The labels '{name}' cannot be read: {said_by(error)}") from error

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeopt.errors import DataError, UsageError
+from edgeopt.errors import DataError, Named, UsageError
 from edgeopt.graph.accuracy import (
     RESAMPLES,
     SEED,
@@ -80,7 +80,7 @@ def _agreement(name: str, got: Outputs, reference: Outputs, best: int) -> Judged
         raise UsageError(
             f"No output of the model has scores of at least {best + 1} classes in its last dimension, "
             f"so the metric '{name}' says nothing of it.",
-            "Choose another --metric: snr, cosine, max-error, or a function of your own.",
+            "Choose another metric: snr, cosine, max-error, or a function of your own.",
         )
     outputs = []
     for output in scores:
@@ -114,7 +114,7 @@ def _best_classes(scores: Array, best: int) -> NDArray[np.intp]:
 def _top1_labels(got: Outputs, reference: Outputs, labels: Labels | None) -> Judged:
     problem = compare_outputs(reference, got).problem
     if labels is None:
-        raise DataError("The metric 'top1-labels' needs labels, and the data has none.", LABELS_HOW)
+        raise no_labels("The metric 'top1-labels' needs labels, and the data has none.")
     if problem:
         return _worst("top1-labels", (), len(got), problem)
     output = _scored_by(reference[0], labels)
@@ -172,10 +172,11 @@ def _worst(
     return Judged(name, value, low, samples, smaller_is_better, outputs, mean)
 
 
-LABELS_HOW = (
-    "Labels are an array of class numbers in the data, one for each sample, that is no input of the model: "
-    "'label' or 'labels', or any other with --labels NAME."
-)
+def no_labels(message: str) -> DataError:
+    other = Named("labels", "NAME")
+    how = "Labels are an array of class numbers in the data, one for each sample, that is no input of the model"
+    return DataError(message, f"{how}: 'label' or 'labels', or any other with {other}.", [other])
+
 
 # fmt: off
 METRICS = (

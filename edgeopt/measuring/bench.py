@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -68,8 +67,8 @@ def bench(request: Request, emit: Emit, unwritten: list[str] | None = None) -> R
     refuse_without_verdict(limits, len(named), request.duty, request.sweep is not None)
     with workspace() as folder:
         prepared = prepare(named, request.settings, folder, emit)
-        if request.settings.strict:
-            refuse_fallback(prepared.sides, folder, emit, request.settings.load_timeout_s)
+        if request.strict:
+            refuse_fallback(prepared.sides, folder, emit, request.load_timeout_s)
         report = _on_this_device(_measured(request, prepared, folder, emit))
     if limits.least and isinstance(report, Judged):
         report = msgspec.structs.replace(report, judgement=judge(report, limits))
@@ -109,7 +108,7 @@ def bench_suite(folder: Path, request: Request, emit: Emit, unwritten: list[str]
     refuse_without_verdict(request.limits, 1 + len(request.against), "steady", sweep=False)
     if request.duty != "steady" or request.concurrency or request.processes or request.sweep or request.trace:
         raise UsageError("--suite measures in turns only.", "Leave out --duty, --sweep, --trace and the like.")
-    plain = replace(request, save=None)
+    plain = msgspec.structs.replace(request, save=None, suite=None)
     found = suite(folder, plain, _contest_of, emit)
     if request.save is not None:
         place = request.save
@@ -166,14 +165,14 @@ def _sweep(request: Request, prepared: Prepared, host: LocalHost, emit: Emit) ->
         inputs.folder.parent,
         request.runs,
         _rules(request) if limited else None,
-        request.settings.load_timeout_s,
+        request.load_timeout_s,
     )
     found = sweep(host, side, wanted, _in_one_phase(emit), StateSampler(lambda: ()))
     return msgspec.structs.replace(found, data=inputs.words)
 
 
 def _rules(request: Request) -> Rules:
-    rules = _with(Rules(), "load_patience_s", request.settings.load_timeout_s)
+    rules = _with(Rules(), "load_patience_s", request.load_timeout_s)
     rules = msgspec.structs.replace(rules, limits=tuple(least for _, least in request.limits.least))
     return _with(_with(rules, "rounds_most", request.rounds), "time_limit_s", request.time_limit_s)
 
@@ -189,7 +188,7 @@ def _contest(request: Request, prepared: Prepared, host: LocalHost, emit: Emit) 
         data=prepared.inputs.words,
         versions=_versions(sides),
         measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        warnings=report.warnings + (not_counted(report.sides) if request.settings.counters else ()),
+        warnings=report.warnings + (not_counted(report.sides) if request.counters else ()),
     )
 
 

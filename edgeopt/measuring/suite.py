@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -71,7 +70,7 @@ def suite(folder: Path, request: Request, measure: Measure, emit: Emit) -> Suite
     """
     if request.subject is not None or request.url is not None:
         raise UsageError("--suite brings its own models.", "Leave the SUBJECT and --url out.")
-    if request.settings.data is not None:
+    if request.data is not None:
         raise UsageError("--suite takes the data of each model from beside it.", "Put NAME.npz beside NAME.onnx.")
     if request.baseline_command is not None or any(Path(text).exists() for text in request.against):
         raise UsageError(
@@ -124,9 +123,9 @@ def comparison_with(row: SuiteRow, place: int) -> Comparison | None:
 
 
 def _row(path: Path, request: Request, measure: Measure, emit: Emit) -> SuiteRow:
-    settings = replace(request.settings, data=data_beside(path))
+    asked = msgspec.structs.replace(request, subject=str(path), data=data_beside(path))
     try:
-        report = measure(replace(request, subject=str(path), settings=settings), emit)
+        report = measure(asked, emit)
     except EdgeoptError as error:
         return SuiteRow(path.name, None, error.message, error.hint, error.exit_code)
     except BrokenPipeError:

@@ -24,10 +24,11 @@ from edgeopt.processing.run import Processor
 from edgeopt.quantizing.runs import Runs
 from edgeopt.replaying.golden import put_golden
 from edgeopt.replaying.measure import prove, summary_of
+from edgeopt.replaying.order import Order
 from edgeopt.replaying.processing import outside
 from edgeopt.replaying.profile import read_profile
 from edgeopt.replaying.steps import rebuild, said_of
-from edgeopt.replaying.work import Order, Work
+from edgeopt.replaying.work import Work
 from edgeopt.version import __version__
 from edgeopt.workspace import WORK, workspace
 

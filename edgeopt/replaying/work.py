@@ -1,29 +1,19 @@
-"""What a replay is asked, and what its parts share while it works."""
+"""What the parts of a replay share while it works."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import msgspec
 
 from edgeopt.bundle.deployment import Deployment, Run
 from edgeopt.data import Samples, check_samples, from_feeds, load_data
 from edgeopt.events import Emit, Log
 from edgeopt.quantizing.runs import Outputs, Runs
+from edgeopt.replaying.order import Order
 from edgeopt.replaying.profile import Profile
 
 GOLDEN_SAMPLES = 4
 _FLOOR_DB = 30.0
 # Other processors round otherwise.
 _LEEWAY_DB = 1.0
-
-
-class Order(msgspec.Struct, frozen=True):
-    profile: Path
-    model: Path
-    out: Path
-    data: Path | None = None
-    measure: bool = False
-    single_file: bool = False
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from edgeopt.errors import UsageError
+from edgeopt.keywords import read
 from edgeopt.nearest import near
 from edgeopt.rewriting.order import Order
 from edgeopt.rewriting.simplify import Simplified, simplify
@@ -21,20 +22,9 @@ if TYPE_CHECKING:
     from edgeopt.graph.analysis import Analysis
 
 Config = Mapping[str, Any]
-SETTABLE = (
-    "only",
-    "skip",
-    "also",
-    "shapes",
-    "opset",
-    "normalize",
-    "resize",
-    "layout",
-    "rules",
-    "data",
-    "bisect",
-    "verify",
-)
+_NOT_SET = frozenset({"model", "output", "ledger", "keep_failing", "shape", "no_verify"})
+SETTABLE = (*(name for name in Order.__struct_fields__ if name not in _NOT_SET), "shapes", "verify")
+"""Options of `edgeopt simplify`; `shapes` are sizes by input, `verify` is the contrary of `--no-verify`."""
 
 
 class Metadata(msgspec.Struct, frozen=True):
@@ -67,11 +57,10 @@ class OperatorOptimizer:
 
     def apply_optimizations(self, path: str | Path) -> Simplified:
         """Writes the optimized model; the ledger in what it returns tells what was done, and why not."""
-        order = {"model": self.model, "output": Path(path), "only": self._passes, **self.config}
-        try:
-            self._result = simplify(msgspec.convert(order, Order))
-        except msgspec.ValidationError as error:
-            raise UsageError(f"The config does not fit: {error}.", f"It takes: {', '.join(SETTABLE)}.") from error
+        given = {"only": self._passes, **self.config, "model": self.model, "output": path}
+        shapes, verify = given.pop("shapes", None) or {}, given.pop("verify", True)
+        given["shape"] = [f"{name}={'x'.join(map(str, sizes))}" for name, sizes in shapes.items()]
+        self._result = simplify(read(Order, {**given, "no_verify": not verify}))
         return self._result
 
     def save_optimization_metadata(self, path: str | Path) -> None:
@@ -93,9 +82,7 @@ def _checked(config: Config) -> Config:
                 f"There is no setting '{name}'; did you mean '{meant}'?",
                 f"The config takes: {', '.join(SETTABLE)}.",
             )
-    paths = {name: Path(config[name]) for name in ("data",) if config.get(name)}
-    rules = {"rules": tuple(map(Path, config["rules"]))} if "rules" in config else {}
-    return {**config, **paths, **rules}
+    return config
 
 
 def _passes_of(target: str) -> tuple[str, ...]:

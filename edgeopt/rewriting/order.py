@@ -2,11 +2,12 @@
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from edgeopt.errors import UsageError
+from edgeopt.options import argument, option
 
 if TYPE_CHECKING:
     from edgeopt.graph.passes.base import Normalization, PassContext, Resizing
@@ -16,23 +17,56 @@ OPSET = 17
 
 
 class Order(msgspec.Struct, frozen=True):
-    model: Path
-    output: Path
-    only: tuple[str, ...] = ()
-    skip: tuple[str, ...] = ()
-    also: tuple[str, ...] = ()
-    shapes: dict[str, tuple[int, ...]] = {}
-    opset: int = OPSET
-    normalize: str = ""
-    resize: str = ""
-    layout: str = ""
-    rules: tuple[Path, ...] = ()
-    data: Path | None = None
-    bisect: bool = False
-    verify: bool = True
-    ledger: Path | None = None
-    keep_failing: Path | None = None
-    """Where cases are kept in which a pass changed the results; beside the output where it is not said."""
+    """As it was written."""
+
+    model: Annotated[Path, argument("The ONNX model; it is not changed.", metavar="MODEL")]
+    output: Annotated[Path, option("Where the result goes.", "-o", "--output", metavar="OUT")]
+    only: Annotated[tuple[str, ...], option("Only this pass (repeatable).", metavar="PASS")] = ()
+    skip: Annotated[tuple[str, ...], option("Not this pass (repeatable).", metavar="PASS")] = ()
+    also: Annotated[
+        tuple[str, ...], option("This pass too, which runs on request alone (repeatable).", metavar="PASS")
+    ] = ()
+    shape: Annotated[
+        tuple[str, ...], option("Fix the shape of an input (repeatable).", metavar="NAME=1x3x224x224")
+    ] = ()
+    opset: Annotated[int, option("Raise older models to this opset.", metavar="N")] = OPSET
+    normalize: Annotated[
+        str,
+        option(
+            "Let the model do (input * scale - mean) / deviation by channel itself.",
+            metavar="NAME=SCALE:MEANS:DEVIATIONS",
+        ),
+    ] = ""
+    resize: Annotated[
+        str,
+        option(
+            "Take frames of this width and height, whole multiples of the input's, and resize them itself.",
+            metavar="NAME=640x480",
+        ),
+    ] = ""
+    layout: Annotated[
+        str,
+        option(
+            "Take and give pictures in this order of dimensions (N, H, W, C or N, C, H, W).",
+            metavar="channels-last|channels-first",
+        ),
+    ] = ""
+    rules: Annotated[
+        tuple[Path, ...], option("Rewrites of your own (repeatable); the file is run.", metavar="FILE.py")
+    ] = ()
+    data: Annotated[Path | None, option("Samples to prove the result on.", metavar="DATA")] = None
+    bisect: Annotated[bool, option("Measure the accuracy after every pass, and name the worst.")] = False
+    ledger: Annotated[Path | None, option("Write what was done and not done there.", metavar="FILE.json")] = None
+    keep_failing: Annotated[
+        Path | None,
+        option("Where cases go in which a pass changed the results [beside OUT].", metavar="DIR"),
+    ] = None
+    no_verify: Annotated[bool, option("Do not run the models.")] = False
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Raises UsageError for what is no shape."""
+        return read_shapes(self.shape)
 
 
 def read_shapes(texts: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
@@ -111,7 +145,7 @@ def context_of(order: Order) -> "PassContext":
 def requested(order: Order) -> tuple[str, ...]:
     """The passes on request that the options ask for."""
     implied = (
-        ("fix-shapes", bool(order.shapes)),
+        ("fix-shapes", bool(order.shape)),
         ("normalization-into-conv", bool(order.normalize)),
         ("resize-into-conv", bool(order.resize)),
         ("picture-order", bool(order.layout)),

@@ -120,7 +120,7 @@ def _source_check(
     from edgeopt.graph.passes.cleaning import skip_padding
     from edgeopt.rewriting.proof import SourceCheck
 
-    if not order.verify:
+    if order.no_verify:
         return None, "--no-verify was given."
     emit(events.Progress("source", "running the source model"))
     try:

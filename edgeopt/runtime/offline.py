@@ -13,6 +13,7 @@ from edgeopt.data import Samples, load_data, write_archive
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.processing.data import taken_by
+from edgeopt.runtime.request import RunRequest
 from edgeopt.runtime.session import Session, load
 
 FILE = "outputs.npz"
@@ -26,27 +27,18 @@ class Ran(msgspec.Struct, frozen=True):
     """The shape of each array written, samples along the first axis."""
 
 
-def run_offline(
-    subject: Path,
-    data: Path,
-    out: Path,
-    emit: Emit,
-    *,
-    strict: bool = False,
-    custom_ops: tuple[str, ...] = (),
-    process: bool = False,
-) -> Ran:
-    """Writes `outputs.npz` into the folder `out`: one array for each output, samples along the first axis.
-
-    `process`: with what a bundle does before and after its model.
-    """
+def run_offline(request: RunRequest, emit: Emit) -> Ran:
+    """Writes `outputs.npz` into the folder asked for: one array for each output, samples along the first axis."""
+    subject, data, out = request.subject, request.data, request.out
     if out.exists() and not out.is_dir():
         raise UsageError(f"'{out}' is a file; the outputs go into a folder.", "Choose another place for -o.")
-    with load(subject, strict=strict, custom_ops=custom_ops) as session:
+    with load(subject, strict=request.strict, custom_ops=request.custom_ops) as session:
         said = fallback(session.placement)
         if said is not None:
             emit(Log("warning", f"{said}."))
-        samples, answer = _raw(data, session) if process else (load_data(data, session.inputs), session.run)
+        samples, answer = (
+            _raw(data, session) if request.process else (load_data(data, session.inputs), session.run)
+        )
         count = len(samples)
         runs = []
         for index in range(count):

@@ -3,16 +3,18 @@
 import os
 import threading
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Unpack
+
+import msgspec
 
 from edgeopt.bundle.write import check_target
-from edgeopt.data.given import Data, as_file
+from edgeopt.data.given import as_file
 from edgeopt.events import Emit, ignore
 from edgeopt.graph.files.sniff import check_file
-from edgeopt.judging.goals import goal_from
+from edgeopt.keywords import read, takes
 from edgeopt.search.aim import aim_of
 from edgeopt.search.clock import Clock
 from edgeopt.search.delivering.deliver import deliver
@@ -20,10 +22,8 @@ from edgeopt.search.delivering.delivery import Raced
 from edgeopt.search.delivering.pick import pick as deliver_picked
 from edgeopt.search.delivering.pick import wanted
 from edgeopt.search.delivering.proving import Means
-from edgeopt.search.limits import Limits
 from edgeopt.search.making.gathering import Gathering
 from edgeopt.search.making.made import Variants
-from edgeopt.search.objectives import LATENCY, objective_named
 from edgeopt.search.outcome import Outcome
 from edgeopt.search.place import placed
 from edgeopt.search.prepare import prepare
@@ -33,80 +33,46 @@ from edgeopt.search.racing.energy import open_meter
 from edgeopt.search.racing.entrants import Entering, Entrants
 from edgeopt.search.racing.loads import Plain, settle
 from edgeopt.search.remembered import Memory
-from edgeopt.search.settings import Settings, checked_limit, checked_target, inputs_of
+from edgeopt.search.settings import Settings, Wishes, check, inputs_of
 from edgeopt.search.stages import delivery_of, material_of, plan_terms_of
 from edgeopt.search.stopping import Ending, nothing_yet
 from edgeopt.workspace import WORK, workspace
 
 
+@takes(Settings, Wishes)
 def optimize(
     model: str | Path,
     out: str | Path,
     *,
-    data: Data | None = None,
-    floor: str | float | None = None,
-    metric: str | None = None,
-    max_drop: str | float | None = None,
-    labels: str = "",
-    objective: str = LATENCY,
-    shape: Sequence[str] = (),
-    limits: Limits | None = None,
-    baseline: str | Path | None = None,
-    target_speedup: float | None = None,
-    time_limit_s: float | None = None,
-    target: str | None = None,
-    profile: str | Path | None = None,
-    pre: str | Path | None = None,
-    post: str | Path | None = None,
-    single_file: bool = False,
-    pick: str = "",
-    fresh: bool = False,
     stop: threading.Event | None = None,
     emit: Emit = ignore,
+    **wishes: Unpack[Wishes],
 ) -> Outcome:
     """Finds the fastest deployment of a model on this device inside the accuracy floor, and writes it as a bundle.
 
     `data` is a file, a folder, arrays by input name with samples along the first axis, or any iterable of feeds.
-    `shape` are the sizes that open dimensions will have, such as "seq=16:32:128".
-    `pre` and `post` are files with what the bundle does before and after the model (`Session.process`).
-    With `single_file` the bundle is one file instead of a folder. A search that was done before is answered from
-    the cache, unless it is to be `fresh`. Once another thread sets `stop`, what is best so far is proved shortly
-    and written; StoppedError where nothing can be proved faster yet.
+    A search that was done before is answered from the cache, unless it is to be `fresh`. Once another thread sets
+    `stop`, what is best so far is proved shortly and written; StoppedError where nothing can be proved faster yet.
     """
     with workspace(WORK) as folder:
-        settings = Settings(
-            model=Path(model),
-            # One spelling for all that follows: a path with ".." in it may lead elsewhere once folders exist.
-            out=Path(os.path.abspath(out)),  # noqa: PTH100 - `resolve` would follow a link at the end too
-            data=as_file(data, folder),
-            goal=goal_from(metric, _text(floor), _text(max_drop)),
-            labels=labels,
-            objective=objective_named(objective).name,
-            shape=tuple(shape),
-            limits=limits or Limits(),
-            baseline=Path(baseline) if baseline is not None else None,
-            target_speedup=checked_target(target_speedup),
-            time_limit_s=checked_limit(time_limit_s),
-            target=target,
-            profile=Path(profile) if profile is not None else None,
-            pre=Path(pre) if pre is not None else None,
-            post=Path(post) if post is not None else None,
-            single_file=single_file,
-            pick=pick,
-            fresh=fresh,
-        )
-        return run(settings, folder, emit, stop or threading.Event())
+        given = {**wishes, "model": model, "out": out, "data": as_file(wishes.get("data"), folder)}
+        return run(read(Settings, given), folder, emit, stop or threading.Event())
 
 
-def _text(value: str | float | None) -> str | None:
-    return None if value is None else str(value)
+def asked(settings: Settings, emit: Emit, stop: threading.Event) -> Outcome:
+    """The same of a request that is put together."""
+    with workspace(WORK) as folder:
+        return run(settings, folder, emit, stop)
 
 
 def run(settings: Settings, folder: Path, emit: Emit, stop: threading.Event) -> Outcome:
     """One search, in a folder of its own; or, where one is to be picked, the end of one that was done before."""
     begin_s = time.monotonic()
-    inputs = inputs_of(settings)
-    check_target(settings.out, inputs)
+    check(settings)
+    # One spelling for all that follows: a path with ".." in it may lead elsewhere once folders exist.
+    out = Path(os.path.abspath(settings.out))  # noqa: PTH100 - `resolve` would follow a link at the end too
+    settings = msgspec.structs.replace(settings, out=out)
+    check_target(settings.out, inputs_of(settings))
     check_file(settings.model)  # before a process is started that would have to end again
     memory = Memory(settings, emit)
     known = memory.known(folder / "known") if settings.pick else memory.recall()

@@ -11,7 +11,7 @@ from edgeopt.data import Samples, open_samples, save_samples
 from edgeopt.data.regimes.covered import alike_inputs
 from edgeopt.data.regimes.levels import Levels
 from edgeopt.data.split import Split, split
-from edgeopt.errors import MissingError, ModelError
+from edgeopt.errors import MissingError, ModelError, Named
 from edgeopt.events import Progress
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.hw.device import Unavailable
@@ -36,6 +36,7 @@ from edgeopt.search.today import running_today
 from edgeopt.targets import DoesNotFit, fit, planned_names, profile_for, without_planned
 
 _GENERATED_SAMPLES = 16
+_TARGET = Named("target")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,8 @@ def _with_what_is_here(profile: TargetProfile, *, is_named: bool) -> tuple[Targe
     if first in absent and is_named:
         raise MissingError(
             f"The backend {first}, which {profile.name} is about, cannot be used here: {absent[first]}.",
-            "See what can: edgeopt backends. Without --target, a search uses what fits this device.",
+            f"See what can: edgeopt backends. Without {_TARGET}, a search uses what fits this device.",
+            [_TARGET],
         )
     order = tuple(name for name in profile.backends.order if name not in absent)
     backends = msgspec.structs.replace(profile.backends, order=order)
@@ -175,7 +177,7 @@ def _warn_of_the_data(given: Given, standard: Standard, notes: Notes) -> None:
     if not given.of_user:
         notes.warn(
             "No data was given: only exact rewrites and float precisions are tried, on generated inputs. "
-            "With --data, 8-bit variants can be tried and checked."
+            "With data, 8-bit variants can be tried and checked."
         )
     elif not standard.split.calibration_count:
         notes.warn(f"{len(samples)} samples are too few to calibrate and to check apart; 8-bit needs 12.")

@@ -60,10 +60,10 @@ def _wrapped(path: Path, ground: Ground, maker: Maker) -> Bundle:
             f"Make the bundle of it first: edgeopt replay {path} MODEL -o TODAY.edgeopt",
         )
     if not path.exists():
-        raise ModelError(f"There is nothing at '{path}'.", "Check the path given to --baseline.")
+        raise ModelError(f"There is nothing at '{path}'.", "Check its path.")
     if path.suffix not in _RUNTIMES:
         raise UsageError(
-            f"'{path.name}' is no form that --baseline knows.",
+            f"'{path.name}' is no form in which a model can run today.",
             "Give a bundle, an ONNX model (.onnx) or an OpenVINO model (.xml).",
         )
     folder = ground.folder / _FOLDER

@@ -3,7 +3,8 @@ import onnx
 import onnx.parser
 import pytest
 
-from edgeopt.comparing.compare import Question, compare
+from edgeopt.comparing.compare import compare
+from edgeopt.comparing.question import Question
 from edgeopt.errors import DataError
 
 pytest.importorskip("onnxruntime", reason="models are run in ONNX Runtime")

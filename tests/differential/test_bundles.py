@@ -23,8 +23,8 @@ from edgeopt.graph.pipeline import run_pipeline, select
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
 from edgeopt.replaying.exported import export as export_profile
+from edgeopt.replaying.order import Order
 from edgeopt.replaying.replay import replay
-from edgeopt.replaying.work import Order
 from edgeopt.runtime.golden import answer_golden
 from tests.differential import check
 from tests.differential.graphs import BYTES, case_from

@@ -21,13 +21,12 @@ from edgeopt.events import Log, Metric, Progress, ignore
 from edgeopt.measuring.bench import bench
 from edgeopt.measuring.request import Request
 from edgeopt.measuring.saved import read_saved
-from edgeopt.measuring.sides import Settings
 
 
 @pytest.fixture
 def data(tmp_path):
     np.savez(tmp_path / "d.npz", x=np.ones((4, 8), np.float32))
-    return Settings(tmp_path / "d.npz")
+    return tmp_path / "d.npz"
 
 
 def test_a_bundle_against_its_model(conv_bundle, conv_model, tmp_path):
@@ -61,7 +60,7 @@ def test_a_bundle_against_its_model(conv_bundle, conv_model, tmp_path):
 
 
 def test_the_same_model_with_another_backend_and_with_options(conv_model):
-    request = Request(str(conv_model), ("openvino-cpu", "threads=1"), rounds=6, settings=Settings(threads="2"))
+    request = Request(str(conv_model), ("openvino-cpu", "threads=1"), rounds=6, threads="2")
     found = bench(request, ignore)
     assert [side.name for side in found.sides] == [
         "conv.onnx",
@@ -77,7 +76,7 @@ def test_the_same_model_with_another_backend_and_with_options(conv_model):
 
 def test_a_slower_model_is_seen_as_slower(null_model, data):
     fast, slow = null_model("fast", latency_ms=2), null_model("slow", latency_ms=6)
-    found = bench(Request(str(slow), (str(fast),), settings=data, rounds=6), ignore)
+    found = bench(Request(str(slow), (str(fast),), data=data, rounds=6), ignore)
     (comparison,) = found.comparisons
     assert comparison.verdict == "slower"
     assert 0.2 < comparison.speedup.median < 0.5
@@ -86,7 +85,7 @@ def test_a_slower_model_is_seen_as_slower(null_model, data):
 @pytest.mark.processes
 def test_a_side_that_crashes_is_a_result_beside_the_other(null_model, data):
     sound, crashing = null_model("sound"), null_model("crashing", crash="run")
-    found = bench(Request(str(sound), (str(crashing),), settings=data, rounds=6), ignore)
+    found = bench(Request(str(sound), (str(crashing),), data=data, rounds=6), ignore)
     assert found.sides[0].figures is not None
     assert "SIGSEGV" in found.sides[1].failure
 
@@ -102,7 +101,7 @@ def test_a_program_by_the_same_rules(null_model, data, tmp_path):
         "    print('done', flush=True)\n"
     )
     command = shlex.join([sys.executable, str(tmp_path / "mine.py")])
-    request = Request(str(null_model("fast", latency_ms=2)), (), command, settings=data, rounds=6)
+    request = Request(str(null_model("fast", latency_ms=2)), (), command, data=data, rounds=6)
     found = bench(request, ignore)
     assert found.sides[1].kind == "command"
     assert found.sides[1].figures.p50_ms > 9
@@ -112,14 +111,14 @@ def test_a_program_by_the_same_rules(null_model, data, tmp_path):
 def test_what_cannot_be_written_loses_nothing_else(null_model, data, tmp_path):
     model, said, unwritten = str(null_model("plain", latency_ms=1)), [], []
     full = Path("/dev/full")  # takes nothing, as a full disk does
-    request = Request(model, settings=data, rounds=6, trace=full, save=tmp_path / "run.json")
+    request = Request(model, data=data, rounds=6, trace=full, save=tmp_path / "run.json")
     found = bench(request, said.append, unwritten)
     assert found.sides[0].figures is not None
     assert unwritten == ["The timeline could not be written to '/dev/full': No space left on device."]
     assert read_saved(tmp_path / "run.json") == found
     assert unwritten[0] in found.warnings
     unwritten.clear()
-    request = Request(model, settings=data, rounds=6, trace=tmp_path / "run.trace.json", save=full)
+    request = Request(model, data=data, rounds=6, trace=tmp_path / "run.trace.json", save=full)
     assert bench(request, said.append, unwritten).sides[0].figures is not None
     assert unwritten == ["The report could not be written to '/dev/full': No space left on device."]
     assert json.loads((tmp_path / "run.trace.json").read_bytes())["traceEvents"]
@@ -128,12 +127,11 @@ def test_what_cannot_be_written_loses_nothing_else(null_model, data, tmp_path):
 
 def test_strict_fails_where_something_falls_back(null_model, data):
     model = null_model("half", fallen=["Foo: foo_1", "Bar: bar_1"], nodes=10, latency_ms=1)
-    found = bench(Request(str(model), settings=data, rounds=6), ignore)
+    found = bench(Request(str(model), data=data, rounds=6), ignore)
     assert found.sides[0].placement.fallen == ("Foo: foo_1", "Bar: bar_1")
     assert found.sides[0].placement.time_ms == pytest.approx({"null": 0.8, "elsewhere": 0.2})
-    strict = Settings(data.data, strict=True)
     with pytest.raises(ConstraintError) as raised:
-        bench(Request(str(model), settings=strict, rounds=6), ignore)
+        bench(Request(str(model), data=data, strict=True, rounds=6), ignore)
     assert "2 of 10 nodes do not run on null but on elsewhere: Foo: foo_1, Bar: bar_1" in raised.value.message
     assert raised.value.exit_code == 4
 
@@ -142,50 +140,48 @@ def test_strict_fails_where_something_falls_back(null_model, data):
 def wrong(tmp_path, bundle, conv_model, matmul_model, null_model):
     """A request for each thing that cannot be measured."""
     null = str(null_model("plain"))
-    elsewhere = Settings(tmp_path / "z.npz")
+    elsewhere = tmp_path / "z.npz"
     np.savez(tmp_path / "z.npz", z=np.ones(3))
-    good = Settings(tmp_path / "x.npz")
+    good = tmp_path / "x.npz"
     np.savez(tmp_path / "x.npz", x=np.ones((4, 8), np.float32))
     damaged = tmp_path / "damaged.edgeopt"
     shutil.copytree(bundle, damaged)
     (damaged / "ledger.json").write_text("")
-    library = Settings(custom_ops=(str(tmp_path / "x.npz"),))
+    library = (str(tmp_path / "x.npz"),)
     return {
         "missing": Request(str(tmp_path / "nowhere.onnx")),
         "damaged": Request(str(damaged)),
-        "wrong data": Request(str(conv_model), settings=elsewhere),
+        "wrong data": Request(str(conv_model), data=elsewhere),
         "no data": Request(null),
         "no data for a program": Request(baseline_command="python mine.py"),
         "other inputs": Request(str(conv_model), (str(matmul_model),)),
-        "wrong format": Request(f"{conv_model}@null", settings=good),
-        "wrong option": Request(null, options=("thread=1",), settings=good),
+        "wrong format": Request(f"{conv_model}@null", data=good),
+        "wrong option": Request(null, options=("thread=1",), data=good),
         "wrong value": Request(f"{conv_model}@onnxruntime-cpu,graph_level=best"),
-        "wrong threads": Request(str(conv_model), settings=Settings(threads="many")),
-        "a bundle's threads": Request(str(bundle), settings=Settings(threads="1")),
-        "no library": Request(str(conv_model), settings=Settings(custom_ops=("no.so",))),
-        "a bundle's library": Request(str(bundle), settings=library),
-        "crashing": Request(str(null_model("crashing", crash="run")), settings=good),
+        "wrong threads": Request(str(conv_model), threads="many"),
+        "a bundle's threads": Request(str(bundle), threads="1"),
+        "no library": Request(str(conv_model), custom_ops=("no.so",)),
+        "a bundle's library": Request(str(bundle), custom_ops=library),
+        "crashing": Request(str(null_model("crashing", crash="run")), data=good),
         "nobody": Request(url="http://127.0.0.1:9/v2/models/x"),
-        "a program that ends": Request(baseline_command=shlex.join([sys.executable, "-c", "1"]), settings=good),
+        "a program that ends": Request(baseline_command=shlex.join([sys.executable, "-c", "1"]), data=good),
         "nothing": Request(),
-        "no place": Request(null, settings=good, save=tmp_path / "nowhere" / "run.json"),
-        "duty": Request(null, settings=good, duty="colder"),
-        "paced without rate": Request(null, settings=good, duty="paced"),
-        "rate without paced": Request(null, settings=good, rate_per_s=3),
-        "levels": Request(null, settings=good, concurrency="1,many"),
-        "two duties": Request(null, settings=good, duty="cold", concurrency="1,2"),
-        "cold within a time": Request(null, settings=good, duty="cold", time_limit_s=5),
-        "several within a time": Request(null, settings=good, processes="1,2", time_limit_s=5),
-        "cold and slow to load": Request(null, settings=Settings(good.data, load_timeout_s=90), duty="cold"),
-        "sustained rounds": Request(null, settings=good, duty="sustained", rounds=9),
-        "cold counters": Request(null, settings=Settings(good.data, counters=True), duty="cold"),
-        "swept counters": Request(null, settings=Settings(good.data, counters=True), sweep="latency_ms=1,2"),
-        "a program's backend": Request(baseline_command="python mine.py", settings=good, backend="null"),
-        "a program's option": Request(baseline_command="python mine.py", settings=good, options=("threads=1",)),
-        "a program's library": Request(
-            baseline_command="python mine.py", settings=Settings(good.data, custom_ops=(str(good.data),))
-        ),
-        "a strict program": Request(baseline_command="python mine.py", settings=Settings(good.data, strict=True)),
+        "no place": Request(null, data=good, save=tmp_path / "nowhere" / "run.json"),
+        "duty": Request(null, data=good, duty="colder"),
+        "paced without rate": Request(null, data=good, duty="paced"),
+        "rate without paced": Request(null, data=good, rate_per_s=3),
+        "levels": Request(null, data=good, concurrency="1,many"),
+        "two duties": Request(null, data=good, duty="cold", concurrency="1,2"),
+        "cold within a time": Request(null, data=good, duty="cold", time_limit_s=5),
+        "several within a time": Request(null, data=good, processes="1,2", time_limit_s=5),
+        "cold and slow to load": Request(null, data=good, load_timeout_s=90, duty="cold"),
+        "sustained rounds": Request(null, data=good, duty="sustained", rounds=9),
+        "cold counters": Request(null, data=good, counters=True, duty="cold"),
+        "swept counters": Request(null, data=good, counters=True, sweep="latency_ms=1,2"),
+        "a program's backend": Request(baseline_command="python mine.py", data=good, backend="null"),
+        "a program's option": Request(baseline_command="python mine.py", data=good, options=("threads=1",)),
+        "a program's library": Request(baseline_command="python mine.py", data=good, custom_ops=(str(good),)),
+        "a strict program": Request(baseline_command="python mine.py", data=good, strict=True),
         "two subjects": Request(null, url="http://127.0.0.1:9/v2/models/x"),
     }
 

@@ -84,7 +84,7 @@ def test_a_model_without_inputs_is_measured(inputless, tmp_path):
     assert all(side.figures and side.failure is None for side in found.sides)
     assert found.data == "none, the model takes no inputs"
     np.savez(tmp_path / "d.npz", x=np.ones((4, 3)))
-    request = Request(str(inputless), rounds=6, settings=Settings(tmp_path / "d.npz"))
+    request = Request(str(inputless), rounds=6, data=tmp_path / "d.npz")
     assert bench(request, ignore).data == "none, the model takes no inputs"
 
 
@@ -113,7 +113,7 @@ def broken_folder(path):
 def test_data_that_cannot_be_read_is_said_where_only_a_program_takes_part(make, tmp_path):
     data = make(tmp_path / "d.npz")
     with pytest.raises(DataError) as raised:
-        bench(Request(baseline_command="python mine.py", settings=Settings(data)), ignore)
+        bench(Request(baseline_command="python mine.py", data=data), ignore)
     assert raised.value.hint
 
 

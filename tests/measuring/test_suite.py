@@ -9,7 +9,6 @@ from edgeopt.cli.bench_suite import show_suite
 from edgeopt.errors import InputError, ModelError, Terminated, UsageError
 from edgeopt.events import ignore
 from edgeopt.measuring.request import Request
-from edgeopt.measuring.sides import Settings
 from edgeopt.measuring.suite import data_beside, models_in, suite
 
 
@@ -113,7 +112,7 @@ def test_whatever_goes_wrong_with_one_model_ends_nothing(folder, report):
     ("request_", "error"),
     [
         (Request("m.onnx"), UsageError),
-        (Request(settings=Settings(threads=None)), InputError),
+        (Request(), InputError),
         (Request(baseline_command="python mine.py"), UsageError),
     ],
 )

@@ -15,9 +15,9 @@ from edgeopt.errors import BundleError, EdgeoptError, VerificationError
 from edgeopt.events import ignore
 from edgeopt.replaying.difference import difference
 from edgeopt.replaying.exported import export, look_at
+from edgeopt.replaying.order import Order
 from edgeopt.replaying.profile import read_profile
 from edgeopt.replaying.replay import replay
-from edgeopt.replaying.work import Order
 from edgeopt.runtime.check import check
 from tests.processing.conftest import write_graph
 

@@ -4,19 +4,19 @@ import pytest
 
 from edgeopt.errors import UsageError
 from edgeopt.quantizing.records import Augment
-from edgeopt.quantizing.request import read_augment, request_from
+from edgeopt.quantizing.request import Asked, AskedCalibrations, read_augment, request_from
 
 MODEL = Path("model.onnx")
 
 
 def test_a_request_without_wishes_is_a_plan_at_30_db():
-    request = request_from(MODEL)
+    request = request_from(Asked(MODEL))
     assert (request.method, request.goal.floor, request.goal_given) == ("plan", 30.0, False)
 
 
 def test_a_goal_that_was_asked_for_is_told_apart_from_the_default():
-    assert request_from(MODEL, floor="transparent").goal_given
-    assert request_from(MODEL, metric="top1", max_drop="1%").goal_given
+    assert request_from(Asked(MODEL, floor="transparent")).goal_given
+    assert request_from(Asked(MODEL, metric="top1", max_drop="1%")).goal_given
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,9 @@ WRONG = (
     ({"calibration": "entropie"}, "no method of calibration", "entropy"),
     ({"time_limit_s": 1.0}, "less than 5 s", "--time-limit"),
     ({"time_limit_s": float("nan")}, "less than 5 s", "--time-limit"),
-    ({"check_targets": ("cpu-avx3",)}, "no target 'cpu-avx3'", "cpu-avx"),
-    ({"options": {"threads": 1}}, "none is named", "--backend"),
-    ({"options": {"shapes": {"x": [1]}}, "backend": "openvino-cpu"}, "a single value", "--shape"),
+    ({"check_targets": "cpu-avx3"}, "no target 'cpu-avx3'", "cpu-avx"),
+    ({"options": ("threads=1",)}, "none is named", "--backend"),
+    ({"options": ('shapes={"x": [1]}',), "backend": "openvino-cpu"}, "a single value", "--shape"),
     ({"floor": "aggressive"}, "beside a metric", "balanced"),
 )
 
@@ -53,5 +53,26 @@ WRONG = (
 @pytest.mark.parametrize(("wishes", "said", "hint"), WRONG)
 def test_wrong_wishes_are_said_before_any_work(wishes, said, hint):
     with pytest.raises(UsageError, match=said) as raised:
-        request_from(MODEL, **wishes)
+        request_from(Asked(MODEL, **wishes))
     assert hint in raised.value.hint
+
+
+def test_what_was_written_is_read():
+    asked = Asked(
+        MODEL,
+        options=("threads=2",),
+        backend="null",
+        shape=("x=1x3",),
+        check_targets="cpu-avx2, generic-cpu",
+        rounding=True,
+    )
+    request = request_from(asked)
+    assert (request.options, request.shapes) == ({"threads": 2}, {"x": (1, 3)})
+    assert request.check_targets == ("cpu-avx2", "generic-cpu")
+    assert request.rounding
+
+
+def test_comparing_calibrations_is_a_request_of_its_own_kind():
+    request = request_from(AskedCalibrations(MODEL, Path("d.npz"), samples=20, augment="noise=0.01"))
+    assert request.compare_calibrations
+    assert (request.data, request.samples, request.augment) == (Path("d.npz"), 20, Augment(noise=0.01))

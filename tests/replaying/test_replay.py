@@ -13,8 +13,8 @@ from edgeopt.errors import BundleError, ModelError, UsageError, VerificationErro
 from edgeopt.events import ignore
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.model import load
+from edgeopt.replaying.order import Order
 from edgeopt.replaying.replay import replay
-from edgeopt.replaying.work import Order
 from edgeopt.runtime.check import check
 
 

@@ -63,8 +63,8 @@ def test_the_result_takes_frames_and_is_proved(model, tmp_path, how, left):
 
 
 def test_open_sizes_are_fixed_first(model, tmp_path):
-    shapes = {"image": (1, 3, 12, 16)}
-    found = simplify(Order(model(shape="N,3,H,W"), tmp_path / "out.onnx", resize="image=32x24", shapes=shapes))
+    fixed = ("image=1x3x12x16",)
+    found = simplify(Order(model(shape="N,3,H,W"), tmp_path / "out.onnx", resize="image=32x24", shape=fixed))
     assert found.snr_db > 100
     dims = onnx.load(tmp_path / "out.onnx").graph.input[0].type.tensor_type.shape.dim
     assert [each.dim_value for each in dims] == [1, 3, 24, 32]
@@ -81,7 +81,7 @@ def test_where_the_convolution_cannot_take_it_the_model_still_takes_frames(model
 @pytest.mark.parametrize("factor", [3, 41])
 def test_no_row_is_lost_to_a_factor_that_is_no_exact_number(model, tmp_path, factor):
     size, skip = f"image={16 * factor}x{12 * factor}", ("resize-into-conv",)
-    simplify(Order(model(), tmp_path / "out.onnx", resize=size, skip=skip, verify=False))
+    simplify(Order(model(), tmp_path / "out.onnx", resize=size, skip=skip, no_verify=True))
     frame = RANDOM.random((1, 3, 12 * factor, 16 * factor), np.float32)
     middle = factor // 2
     wanted = run(tmp_path / "model.onnx", np.ascontiguousarray(frame[:, :, middle::factor, middle::factor]))

@@ -53,8 +53,17 @@ def test_what_is_not_known_is_said_at_once(source, arguments, said):
 
 
 def test_a_setting_of_the_wrong_type_is_said(source, tmp_path):
-    with pytest.raises(UsageError, match="The config does not fit"):
+    with pytest.raises(UsageError, match="opset must be a whole number"):
         edgeopt.OperatorOptimizer(source, config={"opset": "new"}).apply_optimizations(tmp_path / "out.onnx")
+
+
+def test_shapes_and_the_proof_are_set_in_words_of_python(source, tmp_path):
+    config = {"shapes": {"x": (1, 4)}, "verify": False, "data": None}
+    result = edgeopt.OperatorOptimizer(source, config=config).apply_optimizations(tmp_path / "out.onnx")
+    assert result.not_verified == "--no-verify was given."
+    wrong = edgeopt.OperatorOptimizer(source, config={"shapes": {"x": (1, 2)}})
+    with pytest.raises(UsageError, match="cannot be 1x2"):
+        wrong.apply_optimizations(tmp_path / "out.onnx")
 
 
 def test_nothing_applied_means_nothing_to_tell(source, tmp_path):

@@ -4,6 +4,7 @@ import pytest
 from edgeopt import events, samples
 from edgeopt.errors import DataError, ModelError, UsageError
 from edgeopt.runtime.offline import run_offline
+from edgeopt.runtime.request import RunRequest
 from edgeopt.runtime.session import load
 
 pytest.importorskip("onnxruntime")
@@ -19,7 +20,7 @@ def pictures(tmp_path):
 
 def test_every_sample_is_run_and_written(tmp_path, pictures):
     heard = []
-    result = run_offline(samples.MODEL, tmp_path / "pictures.npz", tmp_path / "out", heard.append)
+    result = run_offline(RunRequest(samples.MODEL, tmp_path / "pictures.npz", tmp_path / "out"), heard.append)
     with np.load(tmp_path / "out" / "outputs.npz") as archive, load(samples.MODEL) as session:
         name = session.outputs[0].name
         expected = np.stack([session.run({"image": image})[name] for image in pictures])
@@ -31,14 +32,14 @@ def test_every_sample_is_run_and_written(tmp_path, pictures):
 def test_wrong_data_leaves_no_output(tmp_path, pictures):
     np.savez(tmp_path / "wrong.npz", picture=pictures)
     with pytest.raises(DataError, match="image"):
-        run_offline(samples.MODEL, tmp_path / "wrong.npz", tmp_path / "out", events.ignore)
+        run_offline(RunRequest(samples.MODEL, tmp_path / "wrong.npz", tmp_path / "out"), events.ignore)
     assert not (tmp_path / "out").exists()
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path, pictures):
     (tmp_path / "out").write_text("mine")
     with pytest.raises(UsageError, match="is a file"):
-        run_offline(samples.MODEL, tmp_path / "pictures.npz", tmp_path / "out", events.ignore)
+        run_offline(RunRequest(samples.MODEL, tmp_path / "pictures.npz", tmp_path / "out"), events.ignore)
     assert (tmp_path / "out").read_text() == "mine"
 
 
@@ -46,9 +47,9 @@ def test_what_falls_back_is_said_before_it_runs(tmp_path, null_model):
     model = null_model("half", fallen=["Foo: foo_1"], nodes=4)
     np.savez(tmp_path / "data.npz", x=np.ones((2, 8), np.float32))
     heard = []
-    run_offline(model, tmp_path / "data.npz", tmp_path / "out", heard.append)
+    run_offline(RunRequest(model, tmp_path / "data.npz", tmp_path / "out"), heard.append)
     (warning,) = [event for event in heard if isinstance(event, events.Log)]
     assert warning.message.startswith("1 of 4 nodes do not run on null")
     with pytest.raises(ModelError, match="1 of 4 nodes"):
-        run_offline(model, tmp_path / "data.npz", tmp_path / "strict", events.ignore, strict=True)
+        run_offline(RunRequest(model, tmp_path / "data.npz", tmp_path / "strict", strict=True), events.ignore)
     assert not (tmp_path / "strict").exists()

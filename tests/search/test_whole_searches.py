@@ -11,8 +11,8 @@ import edgeopt
 from edgeopt.bundle.read import read_bundle
 from edgeopt.data.split import split
 from edgeopt.events import Progress, Standing, decode, encode, ignore
+from edgeopt.replaying.order import Order
 from edgeopt.replaying.replay import replay
-from edgeopt.replaying.work import Order
 from edgeopt.runtime.check import check
 from edgeopt.search.delivering.golden import golden_places
 from edgeopt.search.outcome import Outcome

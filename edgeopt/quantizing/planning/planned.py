@@ -30,7 +30,7 @@ def planned(work: Work) -> Quantized:
     entries: list[Entry] = []
     for number, track in enumerate(able):
         if number and work.left_s(_PLANNING_ENDS) < 0:
-            work.warn(f"{track.course.name} was not planned for want of time; a longer --time-limit does it.")
+            work.warn(f"{track.course.name} was not planned for want of time; a longer time limit does it.")
             continue
         chooser = Chooser(work, track, shared_forms(track, able))
         entries += [proven(work, entry) for entry in chooser.entries()]

@@ -55,7 +55,7 @@ def tracks_of(work: Work) -> list[Track]:
     found: list[Track] = []
     for course in work.courses:
         if found and work.left_s(_TIMING_ENDS) < 0:
-            work.warn(f"{course.name} was left out for want of time; a longer --time-limit looks at it too.")
+            work.warn(f"{course.name} was left out for want of time; a longer time limit looks at it too.")
             continue
         try:
             track = _track(work, course)

@@ -66,5 +66,5 @@ def check_limits(limits: Limits, size_bytes: int, entries: Sequence[Entry], proo
     others = f" Of the others: {'; '.join(list(reasons)[:3])}." if reasons else ""
     raise ConstraintError(
         f"Nothing that could be proved keeps to the limits. The model as it is: {too_much}.{others}",
-        "Allow more, lower the --floor, or give data so that fewer bits can be tried.",
+        "Allow more, lower the floor, or give data so that fewer bits can be tried.",
     )

@@ -51,7 +51,7 @@ def in_turn(ending: Ending, notes: Notes, line: Sequence[Entry]) -> Iterator[tup
             several = "candidate that raced well was" if left == 1 else "candidates that raced well were"
             notes.tell(
                 f"The time limit is over: {left} more {several} not measured again from a written bundle, "
-                "which a longer --time-limit leaves time for."
+                "which a longer time limit leaves time for."
             )
             return
         yield entry, legs

@@ -26,7 +26,7 @@ def wanted(known: Outcome | None, name: str) -> Candidate:
     if known is None:
         raise UsageError(
             "No search of this model with this data and these settings is in the cache to pick from.",
-            "Run the same command without --pick first.",
+            "Search again first: what is found is kept to pick from.",
         )
     return _named(known, name)
 
@@ -38,7 +38,7 @@ def pick(delivery: Delivery, gathering: Gathering, means: Means, candidate: Cand
         proof = prove(delivery, means, bundle, _LEGS)
         if not proof.met:
             reached = f"{candidate.name} reaches {decibels(proof.accuracy_db)} on samples set aside"
-            raise VerificationError(f"{reached}: below the floor.", "Pick another one, or lower the --floor.")
+            raise VerificationError(f"{reached}: below the floor.", "Pick another one, or lower the floor.")
         found = _found(candidate, proof, known)
         outcome = msgspec.structs.replace(
             outcome_for(delivery, raced, candidate, proof),

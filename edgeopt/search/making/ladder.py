@@ -37,7 +37,7 @@ class Material:
 def why_not(recipe: Recipe, material: Material) -> str:
     """Why this one cannot be made here; empty where it can."""
     if recipe.needs_data and not material.of_user:
-        return "needs data to calibrate or to check it: give some with --data"
+        return "needs data to calibrate or to check it"
     if recipe.needs_data and not material.split.calibration_count:
         return "too few samples to calibrate and check apart"
     if recipe.by_backend and not lowered_variants(material.profile):

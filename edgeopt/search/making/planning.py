@@ -56,7 +56,7 @@ def plan(kitchen: Kitchen) -> Plans:
         for track in able:
             if entries and work.left_s(_PLANNING_ENDS) < 0:
                 open_ends.add(track.course.backend)
-                work.warn(f"{track.course.name} was not planned for want of time; a longer --time-limit does it.")
+                work.warn(f"{track.course.name} was not planned for want of time; a longer time limit does it.")
                 continue
             mine = _of_track(work, track, able)
             entries += mine

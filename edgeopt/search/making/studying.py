@@ -66,7 +66,7 @@ def _labels(kitchen: Kitchen) -> Labels | None:
 def samples_of(kitchen: Kitchen) -> Samples:
     """Those that calibrate and those that check; the ones that prove are not among them."""
     if kitchen.samples is None:
-        raise ModelError("Quantizing needs data.", "Give some with --data.")
+        raise ModelError("Quantizing needs data.", "Give some.")
     return kitchen.samples
 
 

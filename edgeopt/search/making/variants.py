@@ -17,7 +17,7 @@ from edgeopt.search.making.messages import Inspect, Inspected, Made, Make, decod
 MAKER_MODULE = "edgeopt.search.making.maker"
 _ANSWER_READY_S = 5.0
 _LOOK_EVERY_S = 0.2
-_LATE = Failed("not ready within the time limit; a longer --time-limit allows it", code="late")
+_LATE = Failed("not ready within the time limit; a longer one allows it", code="late")
 _STOPPED = Failed("not ready when the search was stopped", code="stopped")
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from edgeopt.data import Samples
 from edgeopt.data.split import Split
-from edgeopt.errors import ModelError, TrialError, UsageError
+from edgeopt.errors import ModelError, Named, TrialError, UsageError
 from edgeopt.events import Log, Progress
 from edgeopt.search.making.messages import Inspected
 from edgeopt.search.notes import Notes
@@ -23,6 +23,7 @@ from edgeopt.search.shapes.sized import Shaped, shape_samples
 NO_BUCKETS = (
     "No program for each size was tried: what is near the best runs in ONNX Runtime, where one for all is as fast."
 )
+_SHAPE = Named("shape")
 
 
 def check_shape(settings: Settings) -> None:
@@ -31,7 +32,7 @@ def check_shape(settings: Settings) -> None:
         return
     if settings.goal.kind.needs_labels:
         raise UsageError(
-            f"The metric '{settings.goal.metric}' needs labels, and samples that --shape has cut may have others.",
+            f"The metric '{settings.goal.metric}' needs labels, and samples cut to sizes may have others.",
             "Leave one of the two out.",
         )
     if settings.pre is not None or settings.post is not None:
@@ -41,8 +42,9 @@ def check_shape(settings: Settings) -> None:
         )
     if settings.objective == "throughput":
         raise UsageError(
-            "--shape does not go together with the objective throughput, which makes batches of its own.",
+            f"{_SHAPE} does not go together with the objective throughput, which makes batches of its own.",
             "Leave one of the two out.",
+            [_SHAPE],
         )
 
 
@@ -65,7 +67,7 @@ def explained(shaped: Shaped | None) -> Iterator[None]:
         if shaped is None:
             raise
         raise ModelError(
-            f"The model does not run at every size that --shape asks for: it {error.message}",
+            f"The model does not run at every size that was asked for: it {error.message}",
             "Ask for sizes that it takes, or export it again with dimensions that are open in all of its nodes.",
         ) from error
 

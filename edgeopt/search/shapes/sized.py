@@ -71,7 +71,7 @@ def shape_samples(
     if needed > _MOST_BYTES:
         raise UsageError(
             f"{len(samples)} samples of these sizes take {units.size(needed)}.",
-            "Give fewer samples with --data (48 are enough), or a smaller largest size.",
+            "Give fewer samples (48 are enough), or a smaller largest size.",
         )
     every = range(len(samples))
     parts = [part_of(split, index, len(samples)) for index in every]

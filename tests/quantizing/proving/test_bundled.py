@@ -17,8 +17,8 @@ from edgeopt.fleet.client import Agent
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.quantizing.quantize import quantize
 from edgeopt.quantizing.records import QuantizeRequest
+from edgeopt.replaying.order import Order
 from edgeopt.replaying.replay import replay
-from edgeopt.replaying.work import Order
 from edgeopt.runtime.check import check
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from edgeopt.cli.quantize_words import proved
 from edgeopt.quantizing.quantize import quantize
-from edgeopt.quantizing.request import request_from
+from edgeopt.quantizing.request import Asked, request_from
 from tests.conftest import seeded, write_onnx
 
 WIDTH, ROWS, COUNT = 128, 8, 48
@@ -27,7 +27,7 @@ def data_of(path, levels):
 
 
 def result(model, data, out, method, **more):
-    return quantize(request_from(model, out, data=data, method=method, backend="onnxruntime-cpu", **more))
+    return quantize(request_from(Asked(model, out, data=data, method=method, backend="onnxruntime-cpu", **more)))
 
 
 def test_quiet_samples_below_the_floor_refuse_what_loud_ones_carry(one_product, tmp_path):

@@ -13,8 +13,8 @@ from edgeopt.judging.goals import Goal
 from edgeopt.quant.forms import FORMS
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.quantizing.timing.courses import Course
+from edgeopt.replaying.order import Order
 from edgeopt.replaying.replay import replay
-from edgeopt.replaying.work import Order
 from edgeopt.search.making.messages import Made, Make
 from edgeopt.search.making.plans import Planning
 from edgeopt.search.making.variants import Maker, make_all
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 ORT = "onnxruntime-cpu"
 # Where eight-bit products are many times quicker, so that a plan must find them.
 QUICK_EIGHT_BITS = frozenset({"avx512-vnni", "avx-vnni"})
-LATE = "not ready within the time limit; a longer --time-limit allows it"
+LATE = "not ready within the time limit; a longer one allows it"
 COVERED = "not made: the plan has timed this precision for every layer"
 PROFILE = """
 name = "planning"

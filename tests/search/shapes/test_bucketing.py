@@ -165,5 +165,5 @@ def test_a_model_that_takes_one_size_alone_is_told_so(sequences, tmp_path):
     x, y = {"x": ["batch", "seq", 16]}, {"y": ["batch", "seq", 16]}
     model = write_onnx(tmp_path / "one.onnx", nodes, {"shape": np.array([1, 8, 16])}, x, y)
     given = {"data": sequences.data, "profile": sequences.profile, "shape": ["seq=4:8:16"]}
-    with pytest.raises(ModelError, match="at every size that --shape asks for"):
+    with pytest.raises(ModelError, match="at every size that was asked for"):
         edgeopt.optimize(model, tmp_path / "out.edgeopt", **given)

@@ -122,7 +122,7 @@ def _said(check: Callable[[], object]) -> str:
     try:
         check()
     except EdgeoptError as error:
-        return f"{in_the_app(error.message)} {in_the_app(error.hint)}".strip()
+        return in_the_app(f"{error.message} {error.hint}".strip(), error.named)
     return ""
 
 
