@@ -97,6 +97,7 @@ FLOORS = (
         "version",
         "units",
         "nearest",
+        "documents",
         "samples",
         "workspace",
         "masks",

@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 import typer
@@ -29,7 +29,7 @@ Outcome = TypeVar("Outcome", bound=msgspec.Struct)
 def execute(
     kind: str,
     work: Callable[[events.Emit], Outcome],
-    show: "Callable[[Outcome, Console], None]",
+    show: Callable[..., Any],
     json: bool = False,
     left_behind: str = NOTHING,
     interrupt: Callable[[], bool] | None = None,
@@ -50,7 +50,7 @@ def execute(
 def _code(
     kind: str,
     work: Callable[[events.Emit], Outcome],
-    show: "Callable[[Outcome, Console], None]",
+    show: Callable[..., Any],
     voice: JsonLines | People,
     left_behind: str,
     heard: signals.Signals,
@@ -67,7 +67,7 @@ def _code(
             from rich.console import Console
 
             # A pipe has no width of its own: wide enough there that no sentence is cut or folded oddly.
-            show(outcome, Console(width=None if sys.stdout.isatty() else 140, highlight=False))
+            told(show, outcome, Console(width=None if sys.stdout.isatty() else 140, highlight=False))
             sys.stdout.flush()
             heard.finish()
             return 0
@@ -78,6 +78,22 @@ def _code(
             return _say(voice, *_failure(error), heard)
     except KeyboardInterrupt as stop:
         return _say(voice, *stopped(stop, left_behind), heard)
+
+
+def told(show: Callable[..., Any], outcome: Outcome, console: "Console") -> None:
+    """A page is written already; blocks become what fits this terminal."""
+    from inspect import signature
+
+    if len(signature(show).parameters) > 1:
+        show(outcome, console)
+        return
+    shown = show(outcome)
+    if isinstance(shown, str):
+        print(shown, end="")
+    else:
+        from edgeopt.documents.terminal import write
+
+        write(shown, console)
 
 
 def stopped(stop: KeyboardInterrupt, left_behind: str) -> tuple[events.Error, int]:
