@@ -9,8 +9,7 @@ from edgeopt.cli.calibration_options import AugmentOption, ProfileOption, Sample
 from edgeopt.cli.console import JsonFlag, execute
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from edgeopt.documents.blocks import Block
     from edgeopt.events import Emit
     from edgeopt.quantizing.records import Quantized
 
@@ -61,9 +60,9 @@ def compare_calibrations(
         )
         return answer(request, noting_warnings(emit, said))
 
-    def show(found: "Quantized", console: "Console") -> None:
+    def show(found: "Quantized") -> "list[Block]":
         from edgeopt.cli.quantize_show import show as show_all
 
-        show_all(found, console, all_rows, said)
+        return show_all(found, all_rows, said)
 
     execute("compare-calibrations", work, show, json)

@@ -36,7 +36,7 @@ def print_lines(lines: Sequence[str], console: "Console") -> None:
 def machine_line(machine: Mapping[str, str], versions: Mapping[str, str] | None = None) -> str:
     """The device, and what was installed on it, as one line; empty where nothing is known of it."""
     parts = ", ".join((*machine.values(), *(f"{name} {version}" for name, version in (versions or {}).items())))
-    return f"Machine: {plain(parts)}." if parts else ""
+    return f"Machine: {parts}." if parts else ""
 
 
 def refuse_two_voices(json: bool, markdown: bool) -> None:

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.documents.blocks import Block, Listed, Words
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgeopt.runtime.offline import Ran
 
 
@@ -53,7 +52,6 @@ def run(
     )
 
 
-def show(result: "Ran", console: "Console") -> None:
-    console.print(f"Ran {result.samples} samples; outputs in {result.out}", markup=False)
-    for name, shape in list(result.outputs.items())[:20]:
-        console.print(f"  {name}  {shape}", markup=False)
+def show(result: "Ran") -> list[Block]:
+    shapes = tuple(f"{name}  {shape}" for name, shape in list(result.outputs.items())[:20])
+    return [Words(f"Ran {result.samples} samples; outputs in {result.out}"), Listed(shapes)]

@@ -1,8 +1,9 @@
 """What commands and reports show, whatever it is written as: sections of sentences, tables, figures and charts."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from edgeopt.documents.markup import Markup
 
@@ -10,16 +11,14 @@ Mood = Literal["", "good", "bad", "warning", "faint", "strong", "accent"]
 """How something is set off; whoever cannot see that reads the same in its words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(msgspec.Struct, frozen=True):
     """A paragraph."""
 
     text: str
     mood: Mood = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(msgspec.Struct, frozen=True):
     """Short things below each other."""
 
     items: tuple[str, ...]
@@ -30,8 +29,7 @@ Kind = Literal["text", "name", "figure", "mark"]
 """Figures stand right, so that their digits do. They and marks are never folded; texts are before names."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     title: str
     kind: Kind = "text"
 
@@ -40,8 +38,7 @@ class Column:
         return self.kind == "figure"
 
 
-@dataclass(frozen=True, slots=True)
-class Marked:
+class Marked(msgspec.Struct, frozen=True):
     """A cell that is set off from its row."""
 
     text: str
@@ -49,8 +46,7 @@ class Marked:
     strong: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(msgspec.Struct, frozen=True):
     """A cell with a part of a whole, which a terminal draws as a bar too."""
 
     value: float
@@ -59,8 +55,7 @@ class Share:
 Cell = str | Marked | Share
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     cells: tuple[Cell, ...]
     """One for each column; a row of one cell is a title within the table."""
     mood: Mood = ""
@@ -68,15 +63,13 @@ class Row:
     """Something else begins here."""
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(msgspec.Struct, frozen=True):
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     caption: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(msgspec.Struct, frozen=True):
     """One number that matters, with what it is and what to hold it against."""
 
     label: str
@@ -85,13 +78,11 @@ class Figure:
     mood: Mood = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(msgspec.Struct, frozen=True):
     figures: tuple[Figure, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(msgspec.Struct, frozen=True):
     """A chart as it was drawn for a width in pixels: the inside of an SVG."""
 
     width: int
@@ -99,8 +90,7 @@ class Picture:
     inside: Markup
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(msgspec.Struct, frozen=True):
     title: str
     says: str
     """What can be seen in it, for those who do not see it."""
@@ -109,31 +99,27 @@ class Chart:
     caption: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Drawing:
+class Drawing(msgspec.Struct, frozen=True):
     """A chart in letters."""
 
     draw: Callable[[int, bool], list[str]]
     """For a width in letters, and whether they must be ASCII."""
 
 
-@dataclass(frozen=True, slots=True)
-class Commands:
+class Commands(msgspec.Struct, frozen=True):
     """Lines for a terminal, each with what it does."""
 
     lines: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Folded:
+class Folded(msgspec.Struct, frozen=True):
     """What is there for those who ask."""
 
     summary: str
     blocks: tuple["Block", ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(msgspec.Struct, frozen=True):
     key: str
     """Its address within the page."""
     title: str

@@ -37,6 +37,7 @@ _ROOM_FOR_BARS = 100
 """On narrower terminals they make room for what is written."""
 _LEAST = {"text": 10, "name": 12}
 """What columns of these give way to, in letters; the others never do."""
+_LONGEST_WORD = 20
 _GAP, _NARROW_GAP = 2, 1
 _INDENT = "  "
 
@@ -155,6 +156,10 @@ def _width(text: str) -> int:
     return max(map(cell_len, text.split("\n")))
 
 
+def _longest_word(text: str) -> int:
+    return min(_LONGEST_WORD, max(map(_width, text.split()), default=0))
+
+
 def _two_lines(title: str) -> list[str]:
     """Cut at the space that leaves the shorter ends."""
     cuts = [k for k, letter in enumerate(title) if letter == " "]
@@ -200,18 +205,21 @@ def _laid_out(
     """Widths, the gap between columns and titles: titles take two lines and texts fold where they must."""
     held = [max((_width(text_of(row, place)) for row in rows), default=0) for place in places]
     titles = [column.title for column in columns]
-    widths, gap = [max(held[k], _width(title)) for k, title in enumerate(titles)], _GAP
-    if sum(widths) + gap * (len(widths) - 1) <= width:
-        return widths, gap, titles
-    titles = ["\n".join(_two_lines(title)) for title in titles]
     widths = [max(held[k], _width(title)) for k, title in enumerate(titles)]
-    if sum(widths) + gap * (len(widths) - 1) > width:
-        gap = _NARROW_GAP
-    room = width - gap * (len(widths) - 1)
-    for kind in ("text", "name"):
-        giving = [k for k, column in enumerate(columns) if column.kind == kind]
-        while sum(widths) > room and (wide := [k for k in giving if widths[k] > _LEAST[kind]]):
-            widths[max(wide, key=lambda k: widths[k])] -= 1
+    if sum(widths) + _GAP * (len(widths) - 1) <= width:
+        return widths, _GAP, titles
+    titles = [t if _width(t) <= held[k] else "\n".join(_two_lines(t)) for k, t in enumerate(titles)]
+    widths = [max(held[k], _width(title)) for k, title in enumerate(titles)]
+    words = [max((_longest_word(text_of(row, place)) for row in rows), default=0) for place in places]
+    # Words in one piece are worth more than air between columns.
+    for gap, room_for in ((_GAP, words), (_NARROW_GAP, words), (_NARROW_GAP, [0] * len(words))):
+        room = width - gap * (len(widths) - 1)
+        for kind, least in _LEAST.items():
+            giving = [k for k, column in enumerate(columns) if column.kind == kind]
+            while sum(widths) > room and (wide := [k for k in giving if widths[k] > max(least, room_for[k])]):
+                widths[max(wide, key=lambda k: widths[k])] -= 1
+        if sum(widths) <= room:
+            break
     return widths, gap, titles
 
 
