@@ -32,6 +32,8 @@ Kind = Literal["text", "name", "figure", "mark"]
 class Column(msgspec.Struct, frozen=True):
     title: str
     kind: Kind = "text"
+    group: str = ""
+    """Columns of one group stay beside each other where there is no room for all."""
 
     @property
     def right(self) -> bool:

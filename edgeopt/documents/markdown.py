@@ -23,8 +23,8 @@ _DRAWN = 100
 
 
 def page(title: str, blocks: Iterable[Block], level: int = 1) -> str:
-    """A title of this level, and below it all that the blocks say, in their order."""
-    parts = [f"{'#' * level} {plain(title)}", *_blocks(blocks, level + 1)]
+    """A title of this level, where there is one, and below it all that the blocks say, in their order."""
+    parts = [f"{'#' * level} {plain(title)}" if title else "", *_blocks(blocks, level + 1)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -59,9 +59,7 @@ def _blocks(blocks: Iterable[Block], level: int) -> Iterator[str]:
             case Drawing():
                 yield _code("\n".join(block.draw(_DRAWN, False)))
             case Commands():
-                for why, line in block.lines:
-                    yield plain(why)
-                    yield _code(_visible(line))
+                yield from _commands(block)
             case Folded():
                 yield f"### {plain(block.summary)}"
                 yield from _blocks(block.blocks, level)
@@ -73,6 +71,19 @@ def _blocks(blocks: Iterable[Block], level: int) -> Iterator[str]:
 def _words(words: Words) -> str:
     said = plain(words.text)
     return f"> {said}" if words.mood == "warning" else f"**{said}**" if words.mood == "strong" else said
+
+
+def _commands(commands: Commands) -> Iterator[str]:
+    """Lines without a word of their own go on in the fence before."""
+    fenced: list[str] = []
+    for why, line in commands.lines:
+        if why and fenced:
+            yield _code("\n".join(fenced))
+            fenced = []
+        yield plain(why)
+        fenced.append(_visible(line))
+    if fenced:
+        yield _code("\n".join(fenced))
 
 
 def _table(table: Table) -> str:

@@ -1,6 +1,7 @@
 """Blocks on a terminal: it lays out tables within the width that there is, and cuts nothing."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from edgeopt.documents.blocks import (
@@ -132,14 +133,20 @@ def _says(row: Row, places: Sequence[int]) -> bool:
 
 def _fitting(table: Table, width: int) -> Iterator[list[int]]:
     """The places of columns that fit beside each other, each time with the first, which names the rows."""
-    least = [_least_width(table, place) for place in range(len(table.columns))]
-    group = [0] if least else []
-    for place in range(1, len(least)):
-        if len(group) > 1 and sum(least[p] + _NARROW_GAP for p in group) + least[place] > width:
-            yield group
-            group = [0]
-        group.append(place)
-    yield group
+    least = [_least_width(table, place) + _NARROW_GAP for place in range(len(table.columns))]
+    room = width + _NARROW_GAP
+    shown = [0]
+    for _, places in groupby(range(1, len(least)), lambda place: table.columns[place].group or place):
+        group = list(places)
+        if len(shown) > 1 and sum(least[p] for p in (0, *group)) <= room < sum(least[p] for p in (*shown, *group)):
+            yield shown
+            shown = [0]
+        for place in group:
+            if len(shown) > 1 and sum(least[p] for p in (*shown, place)) > room:
+                yield shown
+                shown = [0]
+            shown.append(place)
+    yield shown
 
 
 def _least_width(table: Table, place: int) -> int:
@@ -181,9 +188,10 @@ def _print(table: Table, rows: Sequence[Row], places: Sequence[int], console: "C
     grid = Grid(box=None, pad_edge=False, padding=(0, gap, 0, 0), show_header=named)
     for place, column, width, title in zip(places, columns, widths, titles, strict=True):
         style = "bold" if column.kind == "name" and not named else ""
-        justify = "right" if column.right else "left"
         # Text, because names may hold brackets, which rich would take for its mark-up.
-        grid.add_column(Text(title), justify=justify, width=width, overflow="fold", style=style)
+        grid.add_column(
+            Text(title), justify="right" if column.right else "left", width=width, overflow="fold", style=style
+        )
         if place in bars:
             grid.add_column("", width=bars[place])
     longest = {place: max(_share(row, place) for row in rows) or 1.0 for place in bars}

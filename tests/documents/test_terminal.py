@@ -4,6 +4,7 @@ import pytest
 from rich.console import Console
 
 from edgeopt.documents.blocks import (
+    Column,
     Commands,
     Drawing,
     Listed,
@@ -129,4 +130,14 @@ def test_facts_and_columns_without_anything_are_left_out():
     assert [column.title for column in filled(Table(columns("", "x", "y"), rows(("n", "", "1")))).columns] == [
         "",
         "y",
+    ]
+
+
+def test_columns_of_a_group_stay_together_where_they_can():
+    titles = (*columns("="), *(Column(f"{name} {group}", "figure", group) for group in "xy" for name in "ab"))
+    lines = shown(Table(titles, rows(("first", *["1234567"] * 4))), width=31).splitlines()
+    assert [line.split() for line in lines if "first" not in line] == [
+        ["a", "x", "b", "x"],
+        [],
+        ["a", "y", "b", "y"],
     ]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from edgeopt import units
+from edgeopt.cli import analyze_figures as figures
 from edgeopt.cli import analyze_sections as sections
 from edgeopt.graph.analysis import Analysis, NodeRow, OperatorRow
 from edgeopt.graph.analysis.records import CategoryRow
@@ -31,8 +32,7 @@ def totals(analysis: Analysis) -> Totals:
 
 def run_facts(analysis: Analysis) -> FactGroup:
     """One run, in the words of `edgeopt analyze`."""
-    told = sections.work(analysis)
-    rows = told.rows if told is not None else (("Operations", UNKNOWN),)
+    rows = sections.work(analysis) or [("Operations", UNKNOWN)]
     return FactGroup("One run", tuple(Fact(_SHORT.get(title, title), value) for title, value in rows))
 
 
@@ -108,7 +108,7 @@ def percent(share: float | None) -> str:
 
 def scaled(count: float, unit: str = "") -> str:
     """`524 k`, `1.05 G`."""
-    return f"{sections.scaled(count)}{unit}".strip()
+    return f"{figures.scaled(count)}{unit}".strip()
 
 
 def _share(part: float | None, whole: float | None) -> float | None:
@@ -123,7 +123,7 @@ def _odd(node: NodeRow) -> str:
 
 
 def _node_work(node: NodeRow) -> str:
-    moved, operations = sections.moved(node.cost), node.cost.operations
+    moved, operations = figures.moved(node.cost), node.cost.operations
     if operations is None and moved is None:
         return f"{UNKNOWN}: {node.cost.unknown}" if node.cost.unknown else UNKNOWN
     told = UNKNOWN if operations is None else scaled(operations)
@@ -133,7 +133,7 @@ def _node_work(node: NodeRow) -> str:
 def _node_time(node: NodeRow) -> str:
     if node.least_ms is None:
         return ""
-    return sections.milliseconds(node.least_ms) + (f", bound by {node.bound}" if node.bound else "")
+    return figures.milliseconds(node.least_ms) + (f", bound by {node.bound}" if node.bound else "")
 
 
 def _tip(row: CategoryRow) -> str:
