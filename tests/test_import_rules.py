@@ -21,6 +21,7 @@ LAYERS = (
     ("edgeopt.version", ()),
     ("edgeopt.units", ()),
     ("edgeopt.nearest", ()),
+    ("edgeopt.documents", ("edgeopt.documents",)),
     ("edgeopt.events", ("edgeopt.errors",)),
     ("edgeopt.hw", (*GROUND, "edgeopt.hw")),
     (
@@ -64,7 +65,7 @@ LAYERS = (
         "edgeopt.ops",
         (
             *GROUND,
-            *("edgeopt.version", "edgeopt.hw"),
+            *("edgeopt.documents", "edgeopt.version", "edgeopt.hw"),
             *("edgeopt.graph", "edgeopt.backends", "edgeopt.bench", "edgeopt.ops"),
         ),
     ),
