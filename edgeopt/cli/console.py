@@ -2,9 +2,9 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
 import typer
@@ -17,6 +17,8 @@ from edgeopt.errors import EXIT_BUG, EXIT_CANCELLED, EXIT_TERMINATED, EXIT_UNREA
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from edgeopt.documents.blocks import Block
+
 JsonFlag = Annotated[
     bool,
     typer.Option("--json", help="Print one JSON record a line, for programs, instead of text for people."),
@@ -24,12 +26,14 @@ JsonFlag = Annotated[
 
 NOTHING = "nothing was changed"
 Outcome = TypeVar("Outcome", bound=msgspec.Struct)
+Show = Callable[[Outcome], "Sequence[Block] | str"]
+"""What people see of an outcome: blocks for a terminal, or a page that is written already."""
 
 
 def execute(
     kind: str,
     work: Callable[[events.Emit], Outcome],
-    show: Callable[..., Any],
+    show: "Show[Outcome]",
     json: bool = False,
     left_behind: str = NOTHING,
     interrupt: Callable[[], bool] | None = None,
@@ -50,7 +54,7 @@ def execute(
 def _code(
     kind: str,
     work: Callable[[events.Emit], Outcome],
-    show: Callable[..., Any],
+    show: "Show[Outcome]",
     voice: JsonLines | People,
     left_behind: str,
     heard: signals.Signals,
@@ -80,19 +84,14 @@ def _code(
         return _say(voice, *stopped(stop, left_behind), heard)
 
 
-def told(show: Callable[..., Any], outcome: Outcome, console: "Console") -> None:
-    """A page is written already; blocks become what fits this terminal."""
-    from inspect import signature
+def told(show: "Show[Outcome]", outcome: Outcome, console: "Console") -> None:
+    """Blocks become what fits this terminal; a page is text already."""
+    from edgeopt.documents.terminal import write
 
-    if len(signature(show).parameters) > 1:
-        show(outcome, console)
-        return
     shown = show(outcome)
     if isinstance(shown, str):
         print(shown, end="")
     else:
-        from edgeopt.documents.terminal import write
-
         write(shown, console)
 
 
