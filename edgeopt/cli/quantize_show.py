@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from edgeopt.cli.quantize_words import about, count, forms
+from edgeopt import units
+from edgeopt.cli.quantize_words import about, forms
 from edgeopt.documents.blocks import (
     Block,
     Drawing,
@@ -106,7 +107,7 @@ def _layers(found: "Quantized", plan: "Plan", every: bool) -> Block | None:
     rows = tuple(
         Row((_shortened(each.layer), each.reason), "faint" if each.form == "float" else "") for each in shown
     )
-    more = f"and {count(left, 'more layer')} (--all)" if left else ""
+    more = f"and {units.count(left, 'more layer')} (--all)" if left else ""
     return section(title, Table(columns("=layer", "why"), rows, more))
 
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from edgeopt import units
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.documents.blocks import Block, Marked, Row, Table, Words, columns, filled, lines, section
 
@@ -165,7 +166,7 @@ def _outcome(result: "Simplified") -> "Iterator[Words]":
     from edgeopt.cli.compare_rows import tolerance_text
 
     yield Words(
-        f"{_count(result.nodes_before, 'node')} → {result.nodes_after:,}, "
+        f"{units.count(result.nodes_before, 'node')} → {result.nodes_after:,}, "
         f"{result.size_before_bytes:,} bytes → {result.size_after_bytes:,}: {result.output}"
     )
     if result.snr_db is None:
@@ -196,19 +197,15 @@ def _outcome(result: "Simplified") -> "Iterator[Words]":
 
 def _proved_on(result: "Simplified") -> str:
     """What the proof stands on: `on your 16 samples and in 12 regimes`."""
-    samples = _count(result.samples, "sample" if result.samples_given else "made-up sample")
+    samples = units.count(result.samples, "sample" if result.samples_given else "made-up sample")
     samples = f"on your {samples}" if result.samples_given else f"on {samples}"
-    return f"{samples} and in {_count(len(result.regimes), 'regime')}" if result.regimes else samples
+    return f"{samples} and in {units.count(len(result.regimes), 'regime')}" if result.regimes else samples
 
 
 def _decibels(value: float | None) -> str:
     from edgeopt.graph.accuracy import decibels
 
     return "" if value is None else "not comparable" if value == float("-inf") else decibels(value)
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _named(nodes: "Sequence[str]") -> str:
