@@ -1,5 +1,6 @@
 """Figures and names of an analysis, as the terminal, documents and the app write them."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -48,16 +49,20 @@ def _digits(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-def summed(value: int, unknown: int, count: int, unit: str = "") -> str:
+def figure(count: float) -> str:
+    """`524 k`, `1.05 G`."""
+    return scaled(count).strip()
+
+
+def summed(value: int, unknown: int, count: int, written: Callable[[float], str] = figure) -> str:
     """A sum over several nodes; what is in it, where not all are."""
     if unknown and unknown == count:
         return UNKNOWN
-    told = f"{scaled(value)}{unit}".strip()
-    return f"≥ {told}" if unknown else told
+    return f"≥ {written(value)}" if unknown else written(value)
 
 
-def known(value: int | None, unit: str = "") -> str:
-    return UNKNOWN if value is None else f"{scaled(value)}{unit}".strip()
+def known(value: int | None, written: Callable[[float], str] = figure) -> str:
+    return UNKNOWN if value is None else written(value)
 
 
 def time_text(time_ms: float | None) -> str:

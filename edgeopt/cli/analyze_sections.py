@@ -100,7 +100,7 @@ def work(analysis: "Analysis") -> list[tuple[str, str]]:
     rows = [
         ("For", ", ".join(done.shapes)),
         ("Operations", _sum(done, f"{scaled(done.operations)}FLOP, of them {scaled(done.macs)}MAC")),
-        ("Memory moved", _sum(done, f"{scaled(done.moved_bytes)}B")),
+        ("Memory moved", _sum(done, units.size(done.moved_bytes))),
         ("Activations", _activations(analysis)),
         ("Least time", _least(analysis)),
     ]
@@ -151,7 +151,7 @@ def by_category(analysis: "Analysis") -> Section | None:
                 Share(share),
                 f"{row.count:,}",
                 summed(row.operations, row.unknown, row.count),
-                summed(row.moved_bytes, row.unknown, row.count, "B"),
+                summed(row.moved_bytes, row.unknown, row.count, units.size),
                 time_text(row.least_ms) if timed else "",
             )
         )
@@ -177,7 +177,7 @@ def top_nodes(analysis: "Analysis") -> Section | None:
             node_name(row),
             share_text(weights[row.position] / total),
             known(row.cost.operations),
-            known(moved(row.cost), "B"),
+            known(moved(row.cost), units.size),
             time_text(row.least_ms) if timed else "",
             row.bound if timed else "",
         )
@@ -308,7 +308,7 @@ def nodes_table(analysis: "Analysis") -> Section:
             node_name(row) if row.inside else row.name,
             ", ".join(shape_text(tensor) for tensor in row.outputs if tensor.name),
             known(row.cost.operations),
-            known(moved(row.cost), "B"),
+            known(moved(row.cost), units.size),
             units.size(row.weights_bytes) if row.weights_bytes else "",
             time_text(row.least_ms) if timed else "",
             row.bound if timed else "",

@@ -1,6 +1,6 @@
 """A comparison as sections of rows, which become tables on the terminal or in Markdown."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from edgeopt.documents.blocks import Section, Table, Words, columns, lines, rows, section
@@ -23,7 +23,9 @@ def sections(found: "Comparison", everything: bool = False) -> list[Section]:
     return [part for part in parts if part.blocks]
 
 
-def _section(title: str, titles: tuple[str, ...], cells: list[tuple[str, ...]], said: Iterable[str]) -> Section:
+def _section(
+    title: str, titles: tuple[str, ...], cells: Sequence[tuple[str, ...]], said: Iterable[str]
+) -> Section:
     """A table, and the sentences behind it."""
     return section(title, Table(columns(*titles), rows(*cells)) if cells else None, *lines(said))
 

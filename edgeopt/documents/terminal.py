@@ -47,6 +47,8 @@ def write(blocks: Iterable[Block], console: "Console") -> None:
     """All of them, in their order; an empty line sets sections apart."""
     before: Block | None = None
     for block in blocks:
+        if isinstance(block, Section) and not block.blocks:
+            continue
         if before is not None and _is_apart(before, block):
             console.print()
         _block(block, console)
@@ -62,7 +64,7 @@ def _block(block: Block, console: "Console") -> None:
         case Table():
             _table(block, console)
         case Drawing():
-            for line in block.draw(min(console.width, _WIDEST_DRAWING), not speaks_unicode(console)):
+            for line in block.draw(min(console.width, _WIDEST_DRAWING), not _speaks_unicode(console)):
                 console.print(line, markup=False, soft_wrap=True)
         case Commands():
             for why, command in block.lines:
@@ -97,7 +99,7 @@ def _lines(block: Words | Listed | Figures | Chart) -> Iterator[tuple[str, Mood,
             yield f"{block.title}: {block.says}", "", ""
 
 
-def speaks_unicode(console: "Console") -> bool:
+def _speaks_unicode(console: "Console") -> bool:
     return console.encoding.lower().startswith("utf")
 
 

@@ -108,8 +108,8 @@ def levels():
 def test_a_sweep_of_graph_levels_marks_the_best_total(levels):
     text = shown(sweep, levels)
     assert "graph_level of m.onnx on onnxruntime-cpu" in text
-    assert "none 5.00 2.00 *7.00 ms 205 ms 20.0 s" in text
-    assert "all 30.0 1.00 1.50x [1.40 1.60] 31.0 ms *130 ms *10.0 s" in text
+    assert "none 5.00 2.00 2.50 *7.00 ms 205 ms 20.0 s" in text
+    assert "all 30.0 1.00 1.20 1.50x [1.40 1.60] 31.0 ms *130 ms *10.0 s" in text
     assert "none up to 24 runs, all from 25 runs on" in text
 
 
