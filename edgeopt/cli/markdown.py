@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from edgeopt.documents.blocks import lines
-from edgeopt.documents.markdown import page
 from edgeopt.errors import EdgeoptError, UsageError
 
 
@@ -29,6 +27,9 @@ def failure_as_page(title: str, wanted: bool) -> Iterator[None]:
         raise
     except EdgeoptError as error:
         if wanted:
+            from edgeopt.documents.blocks import lines
+            from edgeopt.documents.markdown import page
+
             print(
                 page(title, lines([f"Failed: {error.message}"], "strong") + lines([error.hint]), level=2), end=""
             )

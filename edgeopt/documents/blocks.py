@@ -1,11 +1,12 @@
 """What commands and reports show, whatever it is written as: sections of sentences, tables, figures and charts."""
 
 from collections.abc import Callable, Iterable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from edgeopt.documents.markup import Markup
+if TYPE_CHECKING:
+    from edgeopt.documents.markup import Markup
 
 Mood = Literal["", "good", "bad", "warning", "faint", "strong", "accent"]
 """How something is set off; whoever cannot see that reads the same in its words."""
@@ -89,7 +90,7 @@ class Picture(msgspec.Struct, frozen=True):
 
     width: int
     height: float
-    inside: Markup
+    inside: "Markup"
 
 
 class Chart(msgspec.Struct, frozen=True):
