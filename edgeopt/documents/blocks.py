@@ -60,7 +60,7 @@ Cell = str | Marked | Share
 
 class Row(msgspec.Struct, frozen=True):
     cells: tuple[Cell, ...]
-    """One for each column; a row of one cell is a title within the table."""
+    """Those of the first columns; a row of one cell alone is a title within the table."""
     mood: Mood = ""
     apart: bool = False
     """Something else begins here."""
