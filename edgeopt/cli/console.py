@@ -86,13 +86,13 @@ def _code(
 
 def told(show: "Show[Outcome]", outcome: Outcome, console: "Console") -> None:
     """Blocks become what fits this terminal; a page is text already."""
-    from edgeopt.documents.terminal import write
-
     shown = show(outcome)
     if isinstance(shown, str):
         print(shown, end="")
-    else:
-        write(shown, console)
+        return
+    from edgeopt.documents.terminal import write
+
+    write(shown, console)
 
 
 def stopped(stop: KeyboardInterrupt, left_behind: str) -> tuple[events.Error, int]:
