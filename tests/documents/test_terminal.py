@@ -85,7 +85,12 @@ def test_shares_have_bars_where_there_is_room():
 
 
 def test_brackets_are_shown_as_they_are():
-    text = shown(Words("[bold]x[/y]"), Table(columns("[/a]"), rows(("[red]b",))), section("[c]"), Listed(("[d]",)))
+    text = shown(
+        Words("[bold]x[/y]"),
+        Table(columns("[/a]"), rows(("[red]b",))),
+        section("[c]", Words("x")),
+        Listed(("[d]",)),
+    )
     for wanted in ("[bold]x[/y]", "[/a]", "[red]b", "[c]", "[d]"):
         assert wanted in text
 
