@@ -22,6 +22,7 @@ LAYERS = (
     ("edgeopt.units", ()),
     ("edgeopt.nearest", ()),
     ("edgeopt.privacy", ()),
+    ("edgeopt.documents", ("edgeopt.documents",)),
     ("edgeopt.events", ("edgeopt.errors",)),
     ("edgeopt.hw", (*GROUND, "edgeopt.hw")),
     (
@@ -58,7 +59,7 @@ LAYERS = (
         "edgeopt.ops",
         (
             *GROUND,
-            *("edgeopt.version", "edgeopt.hw"),
+            *("edgeopt.documents", "edgeopt.version", "edgeopt.hw"),
             *("edgeopt.graph", "edgeopt.backends", "edgeopt.bench", "edgeopt.ops"),
         ),
     ),
@@ -93,6 +94,7 @@ FLOORS = (
         "privacy",
         "options",
         "keywords",
+        "documents",
         "samples",
         "workspace",
         "masks",

@@ -13,8 +13,9 @@ from edgeopt.cli.markdown import refuse_two_voices
 from edgeopt.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from collections.abc import Sequence
 
+    from edgeopt.documents.blocks import Block
     from edgeopt.graph.analysis import Analysis
 
 
@@ -56,22 +57,28 @@ def analyze(
             _write(Path(markdown), found, nodes, weights, looked=not request.quick)
         return found
 
-    def show(analysis: "Analysis", console: "Console") -> None:
-        from edgeopt.cli import analyze_markdown, analyze_show
+    def show(analysis: "Analysis") -> "Sequence[Block] | str":
+        from edgeopt.cli.analyze_sections import sections
+        from edgeopt.documents.blocks import lines
 
         if markdown == "-":
-            print(analyze_markdown.document(analysis, nodes, weights, not request.quick), end="")
-        elif markdown is not None:
-            console.print(f"Written: {markdown}", markup=False)
-        else:
-            analyze_show.show(analysis, console, nodes, weights, not request.quick)
+            return _page(analysis, nodes, weights, looked=not request.quick)
+        if markdown is not None:
+            return lines([f"Written: {markdown}"])
+        return sections(analysis, nodes, weights, not request.quick)
 
     execute("analyze", work=work, show=show, json=json)
 
 
+def _page(analysis: "Analysis", nodes: bool, weights: bool, looked: bool) -> str:
+    from edgeopt.cli.analyze_sections import sections
+    from edgeopt.documents.markdown import page
+
+    return page(analysis.name, sections(analysis, nodes, weights, looked))
+
+
 def _write(path: Path, analysis: "Analysis", nodes: bool, weights: bool, looked: bool) -> None:
     from edgeopt.bench.files import writing
-    from edgeopt.cli import analyze_markdown
 
     with writing(path) as file:
-        file.write(analyze_markdown.document(analysis, nodes, weights, looked).encode())
+        file.write(_page(analysis, nodes, weights, looked).encode())

@@ -7,11 +7,9 @@ import typer
 
 from edgeopt import events
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.documents.blocks import Block, Row, Table, Words, columns, section
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
     from edgeopt.backends.base import Backend
 
 Value = str | int | float | bool
@@ -93,39 +91,30 @@ def _line(backend: "Backend") -> BackendLine:
     return BackendLine(backend.name, backend.title, False, None, found.reason, hint, backend.formats)
 
 
-def show_backends(result: BackendList, console: "Console") -> None:
-    from rich.text import Text
+def show_backends(result: BackendList) -> list[Block]:
+    rows = (
+        Row(
+            (line.name, line.title, line.version or "-", _why_not(line)),
+            "" if line.available else "faint",
+        )
+        for line in sorted(result.backends, key=lambda line: not line.available)
+    )
+    table = Table(columns("=Backend", "What it is", "Version", "Why not"), tuple(rows))
+    return [table, section("", Words("The options of one: edgeopt backends NAME", "faint"))]
 
-    table = _table("Backend", "What it is", "Version", "Why not")
-    for line in sorted(result.backends, key=lambda line: not line.available):
-        cells = (line.name, line.title, line.version or "-", _why_not(line))
-        table.add_row(*(Text(cell) for cell in cells), style="" if line.available else "dim")
-    console.print(table)
-    console.print("\nThe options of one: edgeopt backends NAME", style="dim", markup=False)
 
-
-def show_options(result: OptionList, console: "Console") -> None:
-    from rich.text import Text
-
+def show_options(result: OptionList) -> list[Block]:
     line = result.backend
     state = line.version or f"not available: {_why_not(line)}"
-    console.print(f"{line.name}: {line.title}, {state}\n", style="bold", markup=False)
-    table = _table("Option", "Values", "Default", "What it does", "A search tries")
+    rows = []
     for option in result.options:
         values = ", ".join(map(_said, option.choices)) or option.kind
         search = ", ".join(map(_said, option.search)) or "-"
         default = "-" if option.default is None else _said(option.default)
-        table.add_row(*(Text(cell) for cell in (option.name, values, default, option.description, search)))
-    console.print(table)
-
-
-def _table(*columns: str) -> "Table":
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for place, column in enumerate(columns):
-        table.add_column(column, no_wrap=place == 0, overflow="fold")
-    return table
+        rows.append(Row((option.name, values, default, option.description, search)))
+    titles = columns("=Option", "Values", "Default", "What it does", "A search tries")
+    title = Words(f"{line.name}: {line.title}, {state}", "strong")
+    return [title, section("", Table(titles, tuple(rows)))]
 
 
 def _why_not(line: BackendLine) -> str:

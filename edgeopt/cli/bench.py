@@ -16,9 +16,8 @@ from edgeopt.events import Log
 from edgeopt.measuring.request import Request
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgeopt.bench.limits import Judgement
+    from edgeopt.documents.blocks import Block
     from edgeopt.events import Emit, Event
     from edgeopt.measuring.bench import Report
     from edgeopt.measuring.suite import SuiteReport
@@ -147,18 +146,17 @@ def without_info(emit: "Emit") -> "Emit":
     return tell
 
 
-def _show(report: "Report | SuiteReport", console: "Console") -> None:
+def _show(report: "Report | SuiteReport") -> "list[Block]":
     """Each kind of report in its own words."""
-    from edgeopt.cli.bench_show import show_report
+    from edgeopt.cli.bench_show import blocks
 
-    show_report(report, console)
-    limit_rows.show(getattr(report, "judgement", None), console)
+    return [*blocks(report), *limit_rows.show(getattr(report, "judgement", None))]
 
 
-def _markdown(report: "Report | SuiteReport", console: "Console") -> None:
-    from edgeopt.cli.bench_markdown import show_page
+def _markdown(report: "Report | SuiteReport") -> str:
+    from edgeopt.cli.bench_markdown import written
 
-    show_page(report, console)
+    return written(report)
 
 
 class _MeasureUnlessCompare(TyperGroup):

@@ -7,10 +7,9 @@ import typer
 from edgeopt import units
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.documents.blocks import Block, Row, Table, Words, columns, section
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgeopt.cache.user import Cleared, Listing
 
 
@@ -66,41 +65,31 @@ def clear(
     execute("cache-clear", lambda _emit: drop(older_than, everything), show_cleared, json)
 
 
-def show_listing(found: "Listing", console: "Console") -> None:
+def show_listing(found: "Listing") -> list[Block]:
     from datetime import UTC, datetime
-
-    from rich.table import Table
 
     from edgeopt.cli.peak_rows import ago
 
     now = datetime.now(UTC)
-    if found.entries or found.others:
-        table = Table("kind", "what", "made", "last used", box=None, pad_edge=False)
-        table.add_column("size", justify="right", no_wrap=True)
-        for entry in found.entries:
-            made, used = (ago((now - at).total_seconds()) for at in (entry.made_at, entry.used_at))
-            table.add_row(entry.kind, entry.title, made, used, units.size(entry.size_bytes))
-        for other in found.others:
-            table.add_row("other", other.title, "", "", units.size(other.size_bytes))
-        console.print(table)
-        console.print()
-    console.print(
-        f"{_count(len(found.entries))} of searches in {found.folder}: {units.size(found.size_bytes)}"
-        + (
-            f" of {units.size(found.limit_bytes)} at most."
-            if found.limit_bytes
-            else "; nothing is kept (the limit is 0)."
-        ),
-        markup=False,
+    rows = []
+    for entry in found.entries:
+        made, used = (ago((now - at).total_seconds()) for at in (entry.made_at, entry.used_at))
+        rows.append(Row((entry.kind, entry.title, made, used, units.size(entry.size_bytes))))
+    rows += [Row(("other", other.title, "", "", units.size(other.size_bytes))) for other in found.others]
+    limit = (
+        f" of {units.size(found.limit_bytes)} at most"
+        if found.limit_bytes
+        else "; nothing is kept (the limit is 0)"
     )
+    said = f"{_count(len(found.entries))} of searches in {found.folder}: {units.size(found.size_bytes)}{limit}."
+    table = Table(columns("!kind", "what", "made", "last used", ">size"), tuple(rows))
+    return [table, section("", Words(said))] if rows else [Words(said)]
 
 
-def show_cleared(done: "Cleared", console: "Console") -> None:
+def show_cleared(done: "Cleared") -> list[Block]:
     also = "".join(f", {other.title}" for other in done.others)
-    console.print(
-        f"Dropped {_count(len(done.entries))} of searches{also}: {units.size(done.freed_bytes)} are free again.",
-        markup=False,
-    )
+    dropped = f"Dropped {_count(len(done.entries))} of searches{also}"
+    return [Words(f"{dropped}: {units.size(done.freed_bytes)} are free again.")]
 
 
 def _count(number: int) -> str:

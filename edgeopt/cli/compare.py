@@ -10,10 +10,8 @@ from edgeopt.comparing.question import Question
 from edgeopt.errors import VerificationError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from edgeopt.cli.compare_rows import Section
     from edgeopt.comparing.records import Comparison
+    from edgeopt.documents.blocks import Block
     from edgeopt.events import Emit
 
 
@@ -50,49 +48,16 @@ def compare(
         verdicts.append(found.within)
         return found
 
-    def show(found: "Comparison", console: "Console") -> None:
+    def show(found: "Comparison") -> "list[Block] | str":
         from edgeopt.cli.compare_rows import sections, verdict
+        from edgeopt.documents.blocks import Words, section
+        from edgeopt.documents.markdown import page
 
-        parts = sections(found, all_rows)
+        parts: list[Block] = [*sections(found, all_rows)]
         if markdown:
-            print(as_markdown(f"{found.first.name} and {found.second.name}", verdict(found), parts))
-        else:
-            for part in parts:
-                _print(part, console)
-            console.print(verdict(found), style="bold", markup=False)
+            return page(f"{found.first.name} and {found.second.name}", [Words(verdict(found)), *parts])
+        return [*parts, section("", Words(verdict(found), "strong"))]
 
     execute("compare", work, show, json)
     if not all(verdicts):
         raise typer.Exit(VerificationError.exit_code)
-
-
-def _print(part: "Section", console: "Console") -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    if part.rows:
-        table = Table(box=None, pad_edge=False)
-        for position, column in enumerate(part.columns):
-            table.add_column(Text(column), overflow="fold", no_wrap=position > 0 and len(part.columns) > 5)
-        for row in part.rows:
-            table.add_row(*map(Text, row))
-        console.print(Text(part.title, "bold"))
-        console.print(table)
-    for line in part.lines:
-        console.print(line, markup=False)
-    console.print()
-
-
-def as_markdown(title: str, said: str, parts: "list[Section]") -> str:
-    lines = [f"# {title}", "", said]
-    for part in parts:
-        lines += ["", f"## {part.title}"]
-        if part.rows:
-            rows = [part.columns, ["---"] * len(part.columns), *part.rows]
-            lines += ["", *(f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows)]
-        lines += [text for line in part.lines for text in ("", line)]
-    return "\n".join(lines)
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")

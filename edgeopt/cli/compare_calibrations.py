@@ -9,8 +9,7 @@ from edgeopt.cli.from_request import asks
 from edgeopt.quantizing.request import AskedCalibrations, request_from
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from edgeopt.documents.blocks import Block
     from edgeopt.events import Emit
     from edgeopt.quantizing.records import Quantized
 
@@ -41,9 +40,9 @@ def compare_calibrations(
 
         return answer(request_from(asked), noting_warnings(emit, said))
 
-    def show(found: "Quantized", console: "Console") -> None:
+    def show(found: "Quantized") -> "list[Block]":
         from edgeopt.cli.quantize_show import show as show_all
 
-        show_all(found, console, all_rows, said)
+        return show_all(found, all_rows, said)
 
     execute("compare-calibrations", work, show, json)

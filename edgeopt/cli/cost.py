@@ -8,9 +8,8 @@ from edgeopt.cli.from_request import asks
 from edgeopt.costing.request import Request
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgeopt.costing.records import CostReport
+    from edgeopt.documents.blocks import Block
     from edgeopt.events import Emit
 
 
@@ -49,19 +48,15 @@ def cost(request: Request, json: JsonFlag = False) -> None:
     execute("cost", work, show, json)
 
 
-def show(report: "CostReport", console: "Console") -> None:
+def show(report: "CostReport") -> "list[Block]":
     """The devices side by side, what to do about each, and what the figures rest on."""
-    from edgeopt.cli.bench_show import print_line, table
-    from edgeopt.cli.cost_rows import circumstance_lines, device_rows
+    from edgeopt.cli.cost_rows import circumstance_lines, devices_table
+    from edgeopt.documents.blocks import lines, section
 
-    console.print(table(device_rows(report), console.width))
-    console.print()
-    for cost in report.costs:
-        print_line(console, f"{cost.name}: {cost.advice}. {cost.reason}", bold=True)
-    if report.cheapest:
-        print_line(console, report.cheapest, bold=True)
-    console.print()
-    for line in circumstance_lines(report):
-        print_line(console, line)
-    for note in report.notes:
-        print_line(console, f"note: {note}", style="yellow")
+    advice = [f"{cost.name}: {cost.advice}. {cost.reason}" for cost in report.costs]
+    notes = lines((f"note: {note}" for note in report.notes), "warning")
+    return [
+        devices_table(report),
+        section("", *lines([*advice, report.cheapest], "strong")),
+        section("", *lines(circumstance_lines(report)), *notes),
+    ]

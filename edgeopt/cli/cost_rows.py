@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from edgeopt.cli.bench_rows import Rows
+from edgeopt.documents.blocks import Table, columns, rows
 
 if TYPE_CHECKING:
     from edgeopt.costing.records import Cost, CostReport, Span, Terms
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 _BASELINE = "  with the baseline"
 
 
-def device_rows(report: "CostReport") -> Rows:
+def devices_table(report: "CostReport") -> Table:
     """Figures down, devices across; rows in which no device has a figure are left out."""
     from edgeopt.costing.words import number, times
 
@@ -37,8 +37,8 @@ def device_rows(report: "CostReport") -> Rows:
         ("inferences until it pays", [_span(each.break_even_inferences) for each in report.costs]),
         ("recommendation", [each.advice for each in report.costs]),
     ]
-    rows = [[title, *cells] for title, cells in wanted if any(cells)]
-    return Rows(("", *(each.name for each in report.costs)), rows)
+    found = ((title, *cells) for title, cells in wanted if any(cells))
+    return Table(columns("=", *(f">{each.name}" for each in report.costs)), rows(*found))
 
 
 def _span(found: "Span | None") -> str:
@@ -56,13 +56,13 @@ def _count(found: "Span | None") -> str:
 def circumstance_lines(report: "CostReport") -> list[str]:
     """What the figures rest on."""
     terms = report.terms
-    lines = [_planned(terms)]
+    said = [_planned(terms)]
     if any(each.measured.speedup for each in report.costs):
-        lines.append(
+        said.append(
             "Brackets: what the ends of the speed-up's interval make of the figure. The baseline is worked out "
             "from the throughput and the speed-up, because only what ran in turns can be compared."
         )
-    return lines + [_origin(each) for each in report.costs]
+    return said + [_origin(each) for each in report.costs]
 
 
 def _planned(terms: "Terms") -> str:

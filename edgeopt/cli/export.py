@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from edgeopt import units
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.documents.blocks import Block, Commands, Listed, Words, facts, lines
 from edgeopt.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgeopt.events import Emit
     from edgeopt.exporting.export import Exported, Forms
 
@@ -84,30 +84,21 @@ def _formats() -> "Forms":
     return forms()
 
 
-def show_formats(result: "Forms", console: "Console") -> None:
-    width = max(len(form.name) for form in result.formats)
-    for form in result.formats:
-        console.print(f"{form.name.ljust(width)}  {form.title}", markup=False)
+def show_formats(result: "Forms") -> list[Block]:
+    return [facts((form.name, form.title) for form in result.formats)]
 
 
-def show(result: "Exported", console: "Console") -> None:
+def show(result: "Exported") -> list[Block]:
     from edgeopt.graph.accuracy import EQUAL_DB, decibels
 
-    console.print(
-        f"{result.out}: {result.format}, {result.files} files, {result.size_bytes:,} bytes.", markup=False
-    )
+    said = [f"{result.out}: {result.format}, {result.files} files, {result.size_bytes:,} bytes."]
     if result.accuracy_db is not None:
         equal = result.accuracy_db >= EQUAL_DB
         found = "equal to" if equal else f"{decibels(result.accuracy_db)} against"
-        samples = "1 golden sample" if result.samples == 1 else f"{result.samples} golden samples"
-        console.print(
-            f"Checked: {found} the source model on {samples} (at least {result.floor_db:.1f} dB is needed).",
-            markup=False,
-        )
+        samples = units.count(result.samples, "golden sample")
+        needed = f"at least {result.floor_db:.1f} dB is needed"
+        said.append(f"Checked: {found} the source model on {samples} ({needed}).")
     if result.not_checked:
-        console.print(f"Not checked: {result.not_checked}", markup=False)
-    for note in result.notes:
-        console.print(f"- {note}", markup=False)
-    console.print("Use it:")
-    for line in result.use:
-        console.print(f"  {line}", markup=False, soft_wrap=True)
+        said.append(f"Not checked: {result.not_checked}")
+    use = Commands(tuple(("", line) for line in result.use))
+    return [*lines(said), Listed(tuple(result.notes)), Words("Use it:"), use]

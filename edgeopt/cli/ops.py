@@ -10,8 +10,7 @@ from edgeopt.cli.markdown import refuse_two_voices
 from edgeopt.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from edgeopt.documents.blocks import Block
     from edgeopt.events import Emit
     from edgeopt.ops.result import Report
 
@@ -57,10 +56,10 @@ def ops(
         names = tuple(name.strip() for name in (only or "").split(",") if name.strip())
         return find(model, tuple(backend or ()), names, quick, again, emit)
 
-    def show(report: "Report", console: "Console") -> None:
-        from edgeopt.cli.ops_show import show, show_markdown
+    def show(report: "Report") -> "list[Block] | str":
+        from edgeopt.cli import ops_show
 
-        (show_markdown if markdown else show)(report, console)
+        return ops_show.markdown(report) if markdown else ops_show.show(report)
 
     execute(
         "ops",

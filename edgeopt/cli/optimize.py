@@ -8,11 +8,10 @@ import typer
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
+from edgeopt.documents.blocks import Block, Marked, Row, Table, Words, columns, lines, section
 from edgeopt.search.settings import Settings
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgeopt.search.outcome import Candidate, CandidateReport, Outcome
 
 
@@ -71,64 +70,60 @@ def optimize(
 _ON_THE_FRONT = "*"
 
 
-def show(outcome: "Outcome", console: "Console") -> None:
+def show(outcome: "Outcome") -> list[Block]:
     """The candidates, the variants that could not be made, the verdict."""
-    from rich.table import Table
-
-    from edgeopt.graph.accuracy import decibels
-    from edgeopt.search.outcome import in_order
     from edgeopt.search.shapes.shape_words import shape_lines
 
-    table = Table(box=None, pad_edge=False)
-    table.add_column("#", justify="right", style="dim")
-    table.add_column("candidate", overflow="fold")
-    table.add_column("speed", justify="right", no_wrap=True)
-    table.add_column("accuracy", justify="right", no_wrap=True)
-    table.add_column("memory", justify="right", no_wrap=True)
-    table.add_column("size", justify="right", no_wrap=True)
-    table.add_column("verdict", overflow="fold")
-    top = max(
-        (each.pace for each in outcome.candidates if each.status in {"winner", "lost"} and each.pace), default=0.0
-    )
+    front = [_said_of_front(outcome)] if len(outcome.front) > 1 else []
+    unmade = [f"not raced: {each.name}: {each.failure}" for each in outcome.variants if each.failure]
+    said = [_proved(outcome)]
+    said += [outcome.proof.weakest.sentence] if outcome.proof.weakest is not None else []
+    said += shape_lines(outcome)
+    if outcome.cut_short:
+        said.append("The same command searches to the end, and takes up what the cache kept.")
+    said.append(f"Bundle: {outcome.bundle}")
+    verdict = section("", Words(outcome.summary, "strong"), *lines(said))
+    return [_candidates(outcome), *lines(front + unmade), verdict]
+
+
+def _candidates(outcome: "Outcome") -> Table:
+    from edgeopt.graph.accuracy import decibels
+    from edgeopt.search.outcome import in_order
+
+    paces = [each.pace for each in outcome.candidates if each.status in {"winner", "lost"} and each.pace]
+    top = max(paces, default=0.0)
+    rows = []
     for number, report in enumerate(in_order(outcome), start=1):
         chosen = report.candidate == outcome.winner
-        table.add_row(
-            f"{number}{_ON_THE_FRONT if report.candidate.name in outcome.front else ' '}",
+        mark = _ON_THE_FRONT if report.candidate.name in outcome.front else " "
+        cells = (
+            Marked(f"{number}{mark}", "faint"),
             " · ".join(part for part in _parts(report.candidate) if part),
             _speed(report, chosen, top),
             decibels(report.accuracy_db) if report.accuracy_db is not None else "",
             _size(report.memory.peak_bytes if report.memory else None),
             _size(report.size_bytes),
             _verdict(report, outcome),
-            style="bold" if chosen else "",
         )
-    console.print(table)
-    if len(outcome.front) > 1:
-        console.print(_said_of_front(outcome), markup=False)
-    for variant in outcome.variants:
-        if variant.failure:
-            console.print(f"not raced: {variant.name}: {variant.failure}", markup=False)
-    console.print()
+        rows.append(Row(cells, "strong" if chosen else ""))
+    titles = columns(">#", "candidate", ">speed", ">accuracy", ">memory", ">size", "verdict")
+    return Table(titles, tuple(rows))
+
+
+def _proved(outcome: "Outcome") -> str:
+    from edgeopt.graph.accuracy import decibels
+
     proof = outcome.proof
-    console.print(outcome.summary, style="bold", markup=False)
     said = "Measured" if outcome.verdict == "keep what you have" else "Proved"
     if outcome.from_cache:
         said = f"From the cache, {said.lower()} at {outcome.from_cache}"
     legs = f", {proof.legs} times in fresh processes" if proof.legs > 1 else ""
-    console.print(
+    return (
         f"{said} from the written bundle over {proof.speedup.rounds} rounds in turns{legs}: {proof.speedup} "
         f"({proof.speedup.confidence:.1%} interval), {decibels(proof.accuracy_db)} on {proof.samples} samples"
         f"{' set aside' if proof.set_aside else ''}; "
-        f"{outcome.goal or f'floor {outcome.floor_db:g} dB'}; target {outcome.target}; {outcome.seconds:.0f} s.",
-        markup=False,
+        f"{outcome.goal or f'floor {outcome.floor_db:g} dB'}; target {outcome.target}; {outcome.seconds:.0f} s."
     )
-    if proof.weakest is not None:
-        console.print(proof.weakest.sentence, markup=False)
-    for line in shape_lines(outcome):
-        console.print(line, markup=False)
-    if outcome.cut_short:
-        console.print("The same command searches to the end, and takes up what the cache kept.", markup=False)
-    console.print(f"Bundle: {outcome.bundle}", markup=False)
 
 
 def _said_of_front(outcome: "Outcome") -> str:

@@ -4,13 +4,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeopt.cli.console import execute
+from edgeopt.documents.blocks import Block, Row, Table, Words, columns, lines, section
 from edgeopt.errors import UsageError
 from edgeopt.options import changed
 from edgeopt.search.settings import Settings
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgeopt.events import Emit
     from edgeopt.predicting.records import Ahead, Planned
 
@@ -43,39 +42,32 @@ def optimize_ahead(settings: Settings, device: Path, json: bool) -> None:
     execute("optimize-device", work, show, json)
 
 
-def show(plan: "Ahead", console: "Console") -> None:
+def show(plan: "Ahead") -> list[Block]:
     """The candidates as predicted, the verdict, what it stands on, and how to finish."""
-    from rich.table import Table
-
     from edgeopt.graph.accuracy import decibels
 
-    table = Table(box=None, pad_edge=False)
-    table.add_column("candidate", overflow="fold")
-    table.add_column("predicted", justify="right", no_wrap=True)
-    table.add_column("accuracy", justify="right", no_wrap=True)
-    table.add_column("why", overflow="fold")
-    for row in plan.candidates:
-        chosen = row.status == "chosen"
-        table.add_row(
-            _named(row),
-            f"{row.latency.predicted_ms:.3g} ms" if row.latency else "",
-            decibels(row.accuracy_db) if row.accuracy_db is not None else "",
-            _why(row),
-            style="bold" if chosen else "",
+    rows = (
+        Row(
+            (
+                _named(row),
+                f"{row.latency.predicted_ms:.3g} ms" if row.latency else "",
+                decibels(row.accuracy_db) if row.accuracy_db is not None else "",
+                _why(row),
+            ),
+            "strong" if row.status == "chosen" else "",
         )
-    console.print(table)
-    console.print()
-    console.print(plan.summary, style="bold", markup=False)
-    console.print(plan.basis, markup=False)
-    console.print(
+        for row in plan.candidates
+    )
+    real = (
         f"Accuracy is real: {decibels(plan.accuracy_db)} on {plan.samples} samples"
         f"{' set aside' if plan.set_aside else ''}, run here on {plan.judged_with}; floor {plan.floor_db:g} dB; "
-        f"target {plan.target}; {plan.seconds:.0f} s.",
-        markup=False,
+        f"target {plan.target}; {plan.seconds:.0f} s."
     )
-    console.print(f"Bundle: {plan.bundle}", markup=False)
-    for step in plan.finish:
-        console.print(step, markup=False)
+    said = lines([plan.basis, real, f"Bundle: {plan.bundle}", *plan.finish])
+    return [
+        Table(columns("candidate", ">predicted", ">accuracy", "why"), tuple(rows)),
+        section("", Words(plan.summary, "strong"), *said),
+    ]
 
 
 def _named(row: "Planned") -> str:

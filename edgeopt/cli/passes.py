@@ -7,11 +7,10 @@ import msgspec
 import typer
 
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.documents.blocks import Block, Row, Table, Words, columns, filled, lines, section
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from rich.console import Console
 
     from edgeopt.graph.passes import Pass
 
@@ -102,31 +101,22 @@ def _line(one: "Pass", runtime: str, with_text: bool) -> PassLine:
     return PassLine(one.name, one.title, kind, one.tolerance_db, one.on_request, one.lowest_opset, runtime, text)
 
 
-def show(result: PassList, console: "Console") -> None:
-    from rich.table import Table
-    from rich.text import Text
-
+def show(result: PassList) -> list[Block]:
     if len(result.passes) == 1 and result.passes[0].text:
         (line,) = result.passes
-        console.print(f"{line.name}: {line.title}", style="bold", markup=False)
-        console.print(_facts(line), markup=False)
-        console.print(f"\n{line.text}", markup=False)
-        return
+        title = Words(f"{line.name}: {line.title}", "strong")
+        return [title, Words(_facts(line)), section("", Words(line.text))]
     several = any(line.runtime != STANDARD for line in result.passes)
-    columns = ("pass", "what it does", "results", "kind", "opset", *(("runtime",) if several else ()))
-    table = Table(*columns, box=None, pad_edge=False)
-    table.columns[0].no_wrap = True
+    rows = []
     for line in result.passes:
         opset = str(line.lowest_opset) if line.lowest_opset else ""
-        row = [line.name, line.title, _results(line), line.kind, opset, *([line.runtime] if several else [])]
-        dim = line.on_request or line.runtime != STANDARD
-        table.add_row(*(Text(cell, "dim" if dim else "") for cell in row))
-    console.print(table)
+        told = (line.name, line.title, _results(line), line.kind, opset, line.runtime if several else "")
+        rows.append(Row(told, "faint" if line.on_request or line.runtime != STANDARD else ""))
+    table = Table(columns("=pass", "what it does", "!results", "!kind", "opset", "runtime"), tuple(rows))
     requested = [line.name for line in result.passes if line.on_request and line.runtime == STANDARD]
-    if requested:
-        console.print(f"\nOn request alone (edgeopt simplify --also PASS): {', '.join(requested)}.", markup=False)
-    if several:
-        console.print(f"{_FOR_ONE_RUNTIME}: those with a runtime beside them.", markup=False)
+    said = [f"On request alone (edgeopt simplify --also PASS): {', '.join(requested)}."] if requested else []
+    said += [f"{_FOR_ONE_RUNTIME}: those with a runtime beside them."] if several else []
+    return [filled(table), section("", *lines(said))]
 
 
 def _results(line: PassLine) -> str:

@@ -10,8 +10,7 @@ from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from edgeopt.documents.blocks import Block
     from edgeopt.events import Emit
     from edgeopt.hw.device import Device
 
@@ -141,10 +140,10 @@ def _measured(device: "Device", again: bool, emit: "Emit") -> "Device":
     return with_peaks(device, measured)
 
 
-def _shown(explain: bool) -> "Callable[[Device, Console], None]":
-    def show_device(device: "Device", console: "Console") -> None:
+def _shown(explain: bool) -> "Callable[[Device], list[Block]]":
+    def show_device(device: "Device") -> "list[Block]":
         from edgeopt.cli.probe_show import show
 
-        show(device, console, explain)
+        return show(device, explain)
 
     return show_device

@@ -9,10 +9,9 @@ import typer
 from edgeopt import units
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.documents.blocks import Block, Column, Listed, Row, Table, Words, columns, lines
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgeopt.replaying.difference import Difference
     from edgeopt.replaying.exported import Exported, Imported
 
@@ -95,46 +94,34 @@ def diff(
     execute("profile-diff", lambda _emit: difference(first, second), show_difference, json)
 
 
-def show_exported(result: "Exported", console: "Console") -> None:
-    console.print(f"{result.profile}: {units.size(result.size_bytes)}, from {result.bundle}", markup=False)
-    _show_steps(result.steps, console)
-    console.print(result.summary, markup=False)
+def show_exported(result: "Exported") -> list[Block]:
+    return [
+        Words(f"{result.profile}: {units.size(result.size_bytes)}, from {result.bundle}"),
+        Listed(tuple(result.steps), numbered=True),
+        Words(result.summary),
+    ]
 
 
-def show_imported(result: "Imported", console: "Console") -> None:
-    console.print(f"{result.name} on {result.backend}, for the target {result.target}", markup=False)
-    _show_steps(result.steps, console)
-    for line in result.processing:
-        console.print(f"  {line}", markup=False)
-    console.print(f"Proved then: {result.summary}", markup=False)
+def show_imported(result: "Imported") -> list[Block]:
     checked = "which is the model given" if result.source_checked else "not looked at here"
-    console.print(f"Source model: {result.source} ({result.source_digest[:12]}...), {checked}.", markup=False)
-    if result.unavailable:
-        console.print(result.unavailable, markup=False)
+    found: list[Block] = [
+        Words(f"{result.name} on {result.backend}, for the target {result.target}"),
+        Listed(tuple(result.steps), numbered=True),
+        Listed(tuple(result.processing)),
+        Words(f"Proved then: {result.summary}"),
+        Words(f"Source model: {result.source} ({result.source_digest[:12]}...), {checked}."),
+    ]
+    found += lines([result.unavailable])
     if result.changes:
-        console.print("This device is another than the one that it was proved on:")
-        for each in result.changes:
-            console.print(f"  {each.part}: {each.then}  ->  {each.now}", markup=False)
-    console.print(f"Make the bundle: {result.command}", markup=False)
+        found.append(Words("This device is another than the one that it was proved on:"))
+        found.append(Listed(tuple(f"{each.part}: {each.then}  ->  {each.now}" for each in result.changes)))
+    return [*found, Words(f"Make the bundle: {result.command}")]
 
 
-def show_difference(result: "Difference", console: "Console") -> None:
-    if result.rows:
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table("part", "what", box=None, pad_edge=False)
-        for side in (result.first, result.second):
-            table.add_column(Text(side))
-        for row in result.rows:
-            table.add_row(*(Text(cell) for cell in (row.part, row.what, row.first, row.second)))
-        console.print(table)
-    console.print(result.summary, markup=False)
-
-
-def _show_steps(steps: tuple[str, ...], console: "Console") -> None:
-    for number, step in enumerate(steps, 1):
-        console.print(f"  {number}. {step}", markup=False)
+def show_difference(result: "Difference") -> list[Block]:
+    rows = tuple(Row((row.part, row.what, row.first, row.second)) for row in result.rows)
+    titles = (*columns("!part", "what"), Column(result.first), Column(result.second))
+    return [*([Table(titles, rows)] if rows else []), Words(result.summary)]
 
 
 # In the order of work, which is the order in `--help`; `import` is a word of Python's own.

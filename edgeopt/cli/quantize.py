@@ -12,8 +12,7 @@ from edgeopt.events import Log
 from edgeopt.quantizing.request import Asked, request_from
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from edgeopt.documents.blocks import Block
     from edgeopt.events import Emit, Event
     from edgeopt.quantizing.records import Quantized
 
@@ -70,10 +69,10 @@ def quantize(
             save(found, report)
         return found
 
-    def show(found: "Quantized", console: "Console") -> None:
+    def show(found: "Quantized") -> "list[Block]":
         from edgeopt.cli.quantize_show import show as show_all
 
-        show_all(found, console, all_rows, said)
+        return show_all(found, all_rows, said)
 
     execute("quantize", work, show, json, "nothing was written")
     if "keep float" in outcomes:

@@ -4,11 +4,10 @@ from typing import TYPE_CHECKING
 
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
+from edgeopt.documents.blocks import Block, Listed, lines
 from edgeopt.replaying.order import Order
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgeopt.replaying.replay import Rebuilt
 
 
@@ -32,25 +31,21 @@ def replay(order: Order, json: JsonFlag = False) -> None:
     execute("replay", lambda emit: rebuilt(order, emit), show, json, "no bundle was written")
 
 
-def show(result: "Rebuilt", console: "Console") -> None:
+def show(result: "Rebuilt") -> list[Block]:
     from edgeopt.graph.accuracy import decibels
 
-    for number, step in enumerate(result.steps or ("the source model as it came",), 1):
-        console.print(f"  {number}. {step}", markup=False)
+    said = []
     if result.same_files:
-        console.print("The model's files are those of the first bundle, byte for byte.")
+        said.append("The model's files are those of the first bundle, byte for byte.")
     if result.alike_db is not None:
-        console.print(
-            f"Golden outputs against those of the first bundle: {decibels(result.alike_db)}.", markup=False
-        )
+        said.append(f"Golden outputs against those of the first bundle: {decibels(result.alike_db)}.")
     if result.accuracy_db is not None:
-        console.print(
-            f"Golden samples: {decibels(result.accuracy_db)} against the source model "
-            f"(at least {result.floor_db or 0:.1f} dB is needed).",
-            markup=False,
-        )
-    console.print(f"{_told(result)}: {result.summary}", markup=False)
-    console.print(f"Bundle: {result.bundle}  ({result.seconds:.1f} s)", markup=False)
+        needed = f"at least {result.floor_db or 0:.1f} dB is needed"
+        said.append(f"Golden samples: {decibels(result.accuracy_db)} against the source model ({needed}).")
+    said.append(f"{_told(result)}: {result.summary}")
+    said.append(f"Bundle: {result.bundle}  ({result.seconds:.1f} s)")
+    steps = Listed(tuple(result.steps or ("the source model as it came",)), numbered=True)
+    return [steps, *lines(said)]
 
 
 def _told(result: "Rebuilt") -> str:

@@ -8,10 +8,9 @@ import typer
 
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.documents.blocks import Block, Words, lines
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgeopt.events import Emit
     from edgeopt.report.facts import Reports
 
@@ -70,8 +69,7 @@ def report(
     execute("report", work, show, json)
 
 
-def show(found: "Reports", console: "Console") -> None:
-    console.print(found.summary, markup=False)
-    for what, reason in found.unknown.items():
-        console.print(f"Not known: {what}. {reason}", markup=False, style="dim")
-    console.print(f"Report: {found.path} ({units.size(found.size_bytes)})", markup=False, style="bold")
+def show(found: "Reports") -> list[Block]:
+    unknown = (f"Not known: {what}. {reason}" for what, reason in found.unknown.items())
+    last = Words(f"Report: {found.path} ({units.size(found.size_bytes)})", "strong")
+    return [Words(found.summary), *lines(unknown, "faint"), last]

@@ -4,11 +4,10 @@ from typing import TYPE_CHECKING
 
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
+from edgeopt.documents.blocks import Block, Listed, Words
 from edgeopt.runtime.request import RunRequest
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgeopt.runtime.offline import Ran
 
 
@@ -31,7 +30,6 @@ def run(request: RunRequest, json: JsonFlag = False) -> None:
     execute("run", lambda emit: run_offline(request, emit), show, json)
 
 
-def show(result: "Ran", console: "Console") -> None:
-    console.print(f"Ran {result.samples} samples; outputs in {result.out}", markup=False)
-    for name, shape in list(result.outputs.items())[:20]:
-        console.print(f"  {name}  {shape}", markup=False)
+def show(result: "Ran") -> list[Block]:
+    shapes = tuple(f"{name}  {shape}" for name, shape in list(result.outputs.items())[:20])
+    return [Words(f"Ran {result.samples} samples; outputs in {result.out}"), Listed(shapes)]

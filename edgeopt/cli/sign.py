@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.documents.blocks import Block, Listed, Words
 from edgeopt.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgeopt.bundle.sign import NewKey, Signed
     from edgeopt.events import Emit
 
@@ -68,15 +67,17 @@ def _new_key(bundle: Path | None, key: Path | None, path: Path) -> "NewKey":
     return new_key(path)
 
 
-def show(result: "Signed", console: "Console") -> None:
-    console.print(f"{result.bundle} is signed by the key {result.key_id}.", markup=False)
+def show(result: "Signed") -> list[Block]:
+    return [Words(f"{result.bundle} is signed by the key {result.key_id}.")]
 
 
-def show_key(result: "NewKey", console: "Console") -> None:
-    console.print(f"New key {result.key_id}", markup=False)
-    console.print(
-        f"  private: {result.private_key_file}  (keep it; nothing protects it but its file mode)", markup=False
-    )
-    console.print(
-        f"  public:  {result.public_key_file}  (on each device: edgeopt-agent trust add FILE)", markup=False
-    )
+def show_key(result: "NewKey") -> list[Block]:
+    return [
+        Words(f"New key {result.key_id}"),
+        Listed(
+            (
+                f"private: {result.private_key_file}  (keep it; nothing protects it but its file mode)",
+                f"public:  {result.public_key_file}  (on each device: edgeopt-agent trust add FILE)",
+            )
+        ),
+    ]

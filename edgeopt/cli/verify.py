@@ -7,12 +7,11 @@ import typer
 
 from edgeopt import events
 from edgeopt.cli.console import JsonFlag, execute, fail
-from edgeopt.cli.markdown import failure_as_page, machine_line, plain, print_lines, refuse_two_voices, table
+from edgeopt.cli.markdown import failure_as_page, machine_line, refuse_two_voices
+from edgeopt.documents.blocks import Block, Listed, Table, Words, columns, lines, rows
 from edgeopt.errors import VerificationError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgeopt.events import Emit
     from edgeopt.runtime.check import Check
 
@@ -83,42 +82,37 @@ def stale(result: "Check") -> VerificationError | None:
     return VerificationError(why, result.refresh)
 
 
-def show(result: "Check", console: "Console") -> None:
-    console.print(f"{result.bundle}: all {result.files} files are as they were written.", markup=False)
-    console.print(_signature(result), markup=False)
-    console.print(f"Golden samples: {_golden(result)}.", markup=False)
-    if result.processing:
-        console.print(result.processing, markup=False)
-    if result.evidence:
-        console.print(result.evidence, markup=False)
+def show(result: "Check") -> list[Block]:
+    said = [f"{result.bundle}: all {result.files} files are as they were written.", _signature(result)]
+    said += [f"Golden samples: {_golden(result)}.", result.processing, result.evidence]
     if result.predicted:
-        return
-    console.print(_verdict(result), markup=False)
-    if not result.changes:
-        return
-    for each in result.changes:
-        console.print(f"  {each.part}: {each.then}  ->  {each.now}", markup=False)
-    console.print(result.refresh, markup=False)
+        return [*lines(said)]
+    changes = tuple(f"{each.part}: {each.then}  ->  {each.now}" for each in result.changes)
+    refresh = [result.refresh] if changes else []
+    return [*lines([*said, _verdict(result)]), Listed(changes), *lines(refresh)]
 
 
-def _markdown(result: "Check", console: "Console") -> None:
+def _markdown(result: "Check") -> str:
     """The same as a page: the verdict first."""
     from edgeopt.bundle.facts import machine_of
+    from edgeopt.documents.markdown import page
     from edgeopt.hw.probe import probe
 
-    rows = [
-        ["files", f"all {result.files} are as they were written"],
-        ["signature", _signature(result)],
-        ["golden samples", _golden(result)],
+    checked = [
+        ("files", f"all {result.files} are as they were written"),
+        ("signature", _signature(result)),
+        ("golden samples", _golden(result)),
+        ("pre- and post-processing", result.processing),
+        ("evidence", "" if result.predicted else result.evidence),
     ]
-    rows += [["pre- and post-processing", result.processing]] if result.processing else []
-    rows += [["evidence", result.evidence]] if result.evidence and not result.predicted else []
-    lines = [f"## edgeopt verify: {plain(Path(result.bundle).name)}", "", f"**{plain(_verdict(result))}**", ""]
-    lines += [table(("checked", "found"), rows), ""]
+    blocks: list[Block] = [Words(_verdict(result), "strong")]
+    blocks.append(Table(columns("checked", "found"), rows(*(each for each in checked if each[1]))))
     if result.changes:
-        changed = [[each.part, each.then, each.now] for each in result.changes]
-        lines += [table(("changed", "when it was proved", "here"), changed), "", plain(result.refresh), ""]
-    print_lines([*lines, machine_line(machine_of(probe()))], console)
+        changed = rows(*((each.part, each.then, each.now) for each in result.changes))
+        blocks.append(Table(columns("changed", "when it was proved", "here"), changed))
+        blocks.append(Words(result.refresh))
+    blocks += lines([machine_line(machine_of(probe()))])
+    return page(f"edgeopt verify: {Path(result.bundle).name}", blocks, level=2)
 
 
 def _verdict(result: "Check") -> str:

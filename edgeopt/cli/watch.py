@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
+from edgeopt.documents.blocks import Block, lines
 from edgeopt.measuring.request import WatchRequest
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgeopt.bench.watch import WatchReport
     from edgeopt.events import Emit
 
@@ -50,20 +49,15 @@ def watch(request: WatchRequest, json: JsonFlag = False) -> None:
     execute("watch", shown, show)
 
 
-def show(report: "WatchReport", console: "Console") -> None:
+def show(report: "WatchReport") -> tuple[Block, ...]:
     """All of it in a line or two."""
-    console.print(
-        f"{report.subject}: {report.runs:,} runs in {report.seconds:.1f} s "
-        f"({report.throughput_per_s:,.1f} a second)",
-        markup=False,
-    )
+    rate = f"{report.throughput_per_s:,.1f} a second"
+    said = [f"{report.subject}: {report.runs:,} runs in {report.seconds:.1f} s ({rate})"]
     if report.p50_ms is not None:
-        console.print(
-            f"latency p50 {report.p50_ms:.3f} ms, p90 {report.p90_ms:.3f} ms, p99 {report.p99_ms:.3f} ms; "
-            f"loaded in {report.load_ms:.0f} ms",
-            markup=False,
-        )
+        latency = f"latency p50 {report.p50_ms:.3f} ms, p90 {report.p90_ms:.3f} ms, p99 {report.p99_ms:.3f} ms"
+        said.append(f"{latency}; loaded in {report.load_ms:.0f} ms")
     if report.peak_memory_bytes is not None:
-        console.print(f"peak memory {units.size(report.peak_memory_bytes)}, runtime included", markup=False)
+        said.append(f"peak memory {units.size(report.peak_memory_bytes)}, runtime included")
     if report.missed_runs:
-        console.print(f"{report.missed_runs:,} runs were left out: they came due while another ran", markup=False)
+        said.append(f"{report.missed_runs:,} runs were left out: they came due while another ran")
+    return lines(said)

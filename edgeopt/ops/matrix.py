@@ -4,33 +4,24 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from edgeopt import units
+from edgeopt.documents.blocks import Column, Marked, Mood, Row, Table
 from edgeopt.ops.case import PRECISIONS, Precision
 from edgeopt.ops.result import STATUSES, CaseRow, Figures, Report, Status
 
 MARKS: dict[Status, str] = {"conforms": "✓", "deviates": "≠", "not supported": "○", "failed": "✗"}
+MOODS: dict[Status, Mood] = {"conforms": "good", "deviates": "warning", "not supported": "accent", "failed": "bad"}
 LEGEND = (
     "✓ conforms: time of the largest shape, share of the roofline · ≠ deviates · ○ not supported · ✗ failed "
     "(so many of the shapes) · empty: no such case"
 )
 
 
-class Column(msgspec.Struct, frozen=True):
+class Tried(msgspec.Struct, frozen=True):
+    """What a column stands for."""
+
     backend: str
     precision: Precision
-
-
-class Cell(msgspec.Struct, frozen=True):
-    status: Status | None
-    """The worst of all shapes; None where there is no case."""
-    text: str = ""
-    is_quickest: bool = False
-    """Of the backends in this precision."""
-
-
-class Row(msgspec.Struct, frozen=True):
-    family: str
-    title: str
-    cells: tuple[Cell, ...]
 
 
 class Flaw(msgspec.Struct, frozen=True):
@@ -45,22 +36,28 @@ class Flaw(msgspec.Struct, frozen=True):
     count: int
 
 
-def columns(report: Report) -> list[Column]:
+def tried(report: Report) -> list[Tried]:
     """By precision first, so that backends stand side by side."""
     used = {case.precision for case in report.cases}
     names = [row.name for row in report.backends if row.version is not None]
-    return [Column(name, precision) for precision in PRECISIONS if precision in used for name in names]
+    return [Tried(name, precision) for precision in PRECISIONS if precision in used for name in names]
 
 
-def rows(report: Report, wanted: Sequence[Column]) -> Iterator[Row]:
-    """A row for each operator and variant that has a cell in one of the columns."""
+def matrix(report: Report, families: bool = False) -> Table:
+    """A row for each operator and variant; `families`: with a title above those of one family."""
+    columns = tried(report)
     groups: dict[tuple[str, str], list[CaseRow]] = {}
     for case in report.cases:
         groups.setdefault((case.family, case.title), []).append(case)
+    rows: list[Row] = []
+    before = ""
     for (family, title), cases in groups.items():
-        cells = [_cell(cases, column) for column in wanted]
-        if any(cell.status for cell in cells):
-            yield Row(family, title, tuple(_with_quickest(cases, wanted, cells)))
+        if families and family != before:
+            before = family
+            rows.append(Row((family,), "faint"))
+        rows.append(Row((title, *_cells(cases, columns))))
+    titles = (Column(f"{each.backend} {each.precision}", "mark", each.precision) for each in columns)
+    return Table((Column("operator", "mark"), *titles), tuple(rows))
 
 
 def flaws(report: Report) -> list[Flaw]:
@@ -98,7 +95,7 @@ def summary(report: Report) -> Iterator[str]:
         yield f"{row.name} {row.version}: {counts['conforms']} of {total} cases conform ({_percent(share)}){rest}."
     kept = "all known from an earlier time; --again measures anew"
     told = f"{report.measured} results measured in {report.took_s:.0f} s" if report.measured else kept
-    yield f"With {report.threads} {'thread' if report.threads == 1 else 'threads'}; {told}."
+    yield f"With {units.count(report.threads, 'thread')}; {told}."
     if report.doubtful:
         yield (
             f"{report.doubtful} of the results kept were measured when this device was not in a state worth "
@@ -125,10 +122,19 @@ def _percent(share: float) -> str:
     return "100 %" if share == 1 else f"{min(share, 0.999):.1%}".replace("%", " %")
 
 
-def _cell(cases: Sequence[CaseRow], column: Column) -> Cell:
-    found = _figures(cases, column)
+def _cells(cases: Sequence[CaseRow], columns: Sequence[Tried]) -> Iterator[Marked]:
+    times = {column: _time_us(cases, column) for column in columns}
+    for column in columns:
+        rivals = [t for other, t in times.items() if other.precision == column.precision and t is not None]
+        own = times[column]
+        is_quickest = len(rivals) > 1 and own is not None and own == min(rivals)
+        yield _cell(_figures(cases, column), is_quickest)
+
+
+def _cell(found: Sequence[Figures], is_quickest: bool) -> Marked:
+    """The worst of all shapes; empty where there is no case."""
     if not found:
-        return Cell(None)
+        return Marked("")
     statuses = [figures.measured.status for figures in found]
     worst = max(statuses, key=STATUSES.index)
     bad = sum(status != "conforms" for status in statuses)
@@ -140,7 +146,7 @@ def _cell(cases: Sequence[CaseRow], column: Column) -> Cell:
         parts.append(duration(last.measured.time_us))
         if last.roofline_share is not None and not bad:
             parts.append(_whole_percent(last.roofline_share))
-    return Cell(worst, " ".join(parts))
+    return Marked(" ".join(parts), MOODS[worst], is_quickest)
 
 
 def _whole_percent(share: float) -> str:
@@ -149,21 +155,12 @@ def _whole_percent(share: float) -> str:
     return f"{share:.0%}" if share < 10 else ">999%"
 
 
-def _with_quickest(cases: Sequence[CaseRow], wanted: Sequence[Column], cells: list[Cell]) -> Iterator[Cell]:
-    times = {column: _time_us(cases, column) for column in wanted}
-    for column, cell in zip(wanted, cells, strict=True):
-        rivals = [t for other, t in times.items() if other.precision == column.precision and t is not None]
-        own = times[column]
-        is_quickest = len(rivals) > 1 and own is not None and own == min(rivals)
-        yield msgspec.structs.replace(cell, is_quickest=is_quickest)
-
-
-def _time_us(cases: Sequence[CaseRow], column: Column) -> float | None:
+def _time_us(cases: Sequence[CaseRow], column: Tried) -> float | None:
     found = _figures(cases, column)
     return found[-1].measured.time_us if found else None
 
 
-def _figures(cases: Sequence[CaseRow], column: Column) -> list[Figures]:
+def _figures(cases: Sequence[CaseRow], column: Tried) -> list[Figures]:
     """From small to large."""
     own = (case.results.get(column.backend) for case in cases if case.precision == column.precision)
     return [figures for figures in own if figures is not None]

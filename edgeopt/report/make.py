@@ -6,19 +6,22 @@ from typing import Literal, get_args
 import msgspec
 
 from edgeopt.bench.files import writing
+from edgeopt.documents import html, markdown
+from edgeopt.documents.blocks import Mood, Words
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.report.facts import Facts, Reports
 from edgeopt.report.gather import gather
-from edgeopt.report.html import document as as_html
-from edgeopt.report.markdown import document as as_markdown
 from edgeopt.report.sections import sections_of
+from edgeopt.report.sections.verdict import good_enough
+from edgeopt.report.words import moment
 
 Format = Literal["html", "markdown", "json"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 _ENDINGS: dict[str, Format] = {
     ".html": "html", ".htm": "html", ".md": "markdown", ".markdown": "markdown", ".json": "json"
 }  # fmt: skip
+_MOODS: dict[str, Mood] = {"faster": "good", "slower": "bad"}
 
 
 def report(
@@ -55,5 +58,12 @@ def written(facts: Facts, to: Format) -> str:
     """The whole document."""
     if to == "json":
         return msgspec.json.format(msgspec.json.encode(facts), indent=1).decode() + "\n"
-    sections = sections_of(facts)
-    return as_html(facts, sections) if to == "html" else as_markdown(facts, sections)
+    name, run = facts.deployment.name, facts.deployment.run
+    verdict, *rest = sections_of(facts)
+    title = f"{name}: {verdict.title}"
+    last = f"Made by edgeopt {facts.reported_by} on {moment(facts.reported_at)}."
+    if to == "markdown":
+        return markdown.page(title, [*verdict.blocks, *rest, Words(last)])
+    mood: Mood = _MOODS.get(facts.verdict, "") if good_enough(facts.accuracy) else "bad"
+    heading = f"{name} on {run.backend}, for {facts.deployment.target}"
+    return html.page(html.Page(title, heading, verdict, mood, tuple(rest), last))

@@ -70,8 +70,8 @@ def _gains(outcome: Outcome, backend: str) -> list[Gain]:
         gains.append(
             Gain(
                 "model size",
-                f"{source.size_bytes / 1024:.0f} KiB",
-                f"{made.size_bytes / 1024:.0f} KiB",
+                units.size(source.size_bytes),
+                units.size(made.size_bytes),
                 made.title,
             )
         )

@@ -8,11 +8,12 @@ from edgeopt.backends import BACKENDS
 from edgeopt.backends.base import Available
 from edgeopt.cli.backends import list_backends, list_options, show_backends, show_options
 from edgeopt.cli.main import run
+from edgeopt.documents.terminal import write
 
 
 def seen(show, result):
     console = Console(file=io.StringIO(), width=140)
-    show(result, console)
+    write(show(result), console)
     return console.file.getvalue()
 
 

@@ -1,6 +1,7 @@
 import pytest
 
 from edgeopt.cli.passes import PassLine, PassList, list_passes, show
+from edgeopt.documents.terminal import write
 from edgeopt.errors import UsageError
 from edgeopt.graph.passes import PASSES
 
@@ -12,7 +13,7 @@ def printed():
 
         console = Console(record=True, width=width)
         with console.capture() as captured:
-            show(found, console)
+            write(show(found), console)
         return captured.get()
 
     return shown

@@ -9,6 +9,7 @@ from rich.console import Console
 from edgeopt.cli.main import run
 from edgeopt.cli.targets import check, list_targets, look_up
 from edgeopt.cli.targets_show import show_list, show_target, show_validated
+from edgeopt.documents.terminal import write
 from edgeopt.hw import probe as probe_module
 from edgeopt.hw.host import RecordedHost
 
@@ -25,7 +26,7 @@ def raspberry_pi_4(monkeypatch):
 def seen():
     def look(show, result):
         console = Console(file=io.StringIO(), width=200)
-        show(result, console)
+        write(show(result), console)
         return console.file.getvalue()
 
     return look

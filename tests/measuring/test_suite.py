@@ -5,7 +5,8 @@ from rich.console import Console
 
 from edgeopt.bench.report import Comparison
 from edgeopt.bench.stats import Interval
-from edgeopt.cli.bench_suite import show_suite
+from edgeopt.cli import bench_suite
+from edgeopt.documents.terminal import write
 from edgeopt.errors import InputError, ModelError, Terminated, UsageError
 from edgeopt.events import ignore
 from edgeopt.measuring.request import Request
@@ -62,7 +63,7 @@ def test_models_with_too_few_rounds_are_left_out_by_name(folder, report):
     assert mean.left_out == ("b.onnx", "c.null.json", "d.edgeopt")
     out = io.StringIO()
     found = suite(folder, Request(against=("threads=1",)), measure, ignore)
-    show_suite(found, Console(file=out, width=200, highlight=False))
+    write(bench_suite.suite(found), Console(file=out, width=200, highlight=False))
     said = " ".join(out.getvalue().split())
     assert "2.00x [1.90 2.10] (a 99.7 % interval) over 1 model" in said
     assert "left out, after too few rounds: b.onnx, c.null.json, d.edgeopt." in said

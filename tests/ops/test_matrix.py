@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from edgeopt.ops.matrix import columns, duration, flaws, roofline_note, rows, summary
+from edgeopt.ops.matrix import duration, flaws, matrix, roofline_note, summary, tried
 from edgeopt.ops.result import BackendRow
 
 
@@ -17,7 +17,7 @@ def mixed(report, case_row):
 
 
 def test_backends_stand_side_by_side_in_each_precision(mixed):
-    assert [(c.precision, c.backend) for c in columns(mixed)] == [
+    assert [(c.precision, c.backend) for c in tried(mixed)] == [
         ("fp32", "onnxruntime-cpu"),
         ("fp32", "openvino-cpu"),
         ("int8", "onnxruntime-cpu"),
@@ -26,10 +26,10 @@ def test_backends_stand_side_by_side_in_each_precision(mixed):
 
 
 def test_a_cell_says_the_worst_and_the_time_of_the_largest(mixed):
-    conv, pad = rows(mixed, columns(mixed))
-    assert [cell.text for cell in conv.cells] == ["✓ 100 µs 50%", "✓ 50 µs 50%", "✓ 10 µs 50%", "✗ 1 of 1"]
-    assert [cell.text for cell in pad.cells] == ["≠ 1 of 2", "○ 2 of 2", "", ""]
-    assert [cell.is_quickest for cell in conv.cells] == [False, True, False, False]
+    conv, pad = (row.cells[1:] for row in matrix(mixed).rows)
+    assert [cell.text for cell in conv] == ["✓ 100 µs 50%", "✓ 50 µs 50%", "✓ 10 µs 50%", "✗ 1 of 1"]
+    assert [cell.text for cell in pad] == ["≠ 1 of 2", "○ 2 of 2", "", ""]
+    assert [cell.strong for cell in conv] == [False, True, False, False]
 
 
 def test_every_case_that_does_not_conform_is_named_with_its_error(mixed):
@@ -60,7 +60,7 @@ def test_a_backend_that_is_not_here_is_told_with_its_reason(mixed):
     gone = BackendRow("x", "X", None, "there is no GPU")
     told = list(summary(msgspec.structs.replace(mixed, backends=(*mixed.backends, gone))))
     assert "x: not available: there is no GPU." in told
-    assert len(columns(msgspec.structs.replace(mixed, backends=(*mixed.backends, gone)))) == 4
+    assert len(tried(msgspec.structs.replace(mixed, backends=(*mixed.backends, gone)))) == 4
 
 
 def test_missing_shares_of_the_roofline_have_a_reason(report, case_row):

@@ -2,7 +2,6 @@ import re
 
 from edgeopt.report.gather import gather
 from edgeopt.report.make import written
-from edgeopt.report.markdown import plain
 from tests.report.evidence import outcome, put_evidence
 
 
@@ -14,7 +13,3 @@ def test_all_sections_are_there_and_tables_keep_their_columns(bundle):
     for table in re.findall(r"(?:^\|.*\n)+", document, re.MULTILINE):
         widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
         assert len(widths) == 1
-
-
-def test_nothing_becomes_mark_up():
-    assert plain("<b> [a](b) `c` *d* | e\nf") == r"\<b\> \[a\](b) \`c\` \*d\* \| e f"

@@ -108,7 +108,7 @@ def test_what_changed_is_said_in_words(bundle, change_deployment, device_fingerp
     assert told["source model"][1].startswith("matmul.onnx")
     assert run(["verify", str(bundle)]) == 0
     said = capsys.readouterr().out
-    assert "  cpu: Abacus 4  ->  " in said
+    assert "  • cpu: Abacus 4  ->  " in said
     assert "edgeopt replay conv.edgeopt MODEL -o NEW --measure" in said
 
 

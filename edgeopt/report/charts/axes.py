@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from edgeopt.report.markup import Markup, joined, tag, text
+from edgeopt.documents.markup import Markup, joined, tag, text
 
 LETTER_PX = 7.1
 """The width of a letter in the middle, at the size of text in charts."""

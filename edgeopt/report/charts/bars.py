@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from edgeopt.report.blocks import Picture
+from edgeopt.documents.blocks import Picture
+from edgeopt.documents.markup import Markup, joined
 from edgeopt.report.charts.axes import LETTER_PX, Scale, bar, label, line, shortened
-from edgeopt.report.markup import Markup, joined
 
 _BAR, _SPACE, _GROUP = 16.0, 6.0, 10.0
 _NARROW = 500

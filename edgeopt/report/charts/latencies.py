@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgeopt.report.blocks import Picture
+from edgeopt.documents.blocks import Picture
+from edgeopt.documents.markup import Markup, joined, tag
 from edgeopt.report.charts.axes import Scale, bottom_axis, label, line, scale_for
-from edgeopt.report.markup import Markup, joined, tag
 from edgeopt.report.words import milliseconds, time_axis
 
 _HILL, _HEAD, _GAP, _FOOT = 52.0, 20.0, 10.0, 40.0

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from edgeopt.bench.stats import Interval
-from edgeopt.report.blocks import Picture
+from edgeopt.documents.blocks import Picture
+from edgeopt.documents.markup import joined, tag
 from edgeopt.report.charts.axes import bar, label, left_axis, line, scale_for
-from edgeopt.report.markup import joined, tag
 
 _TOP, _FOOT, _LEFT, _HEIGHT = 10.0, 34.0, 44.0, 170.0
 

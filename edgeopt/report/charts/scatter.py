@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from edgeopt.report.blocks import Picture
+from edgeopt.documents.blocks import Picture
+from edgeopt.documents.markup import Markup, joined, tag, text
 from edgeopt.report.charts.axes import LETTER_PX, Scale, bottom_axis, label, left_axis, line
-from edgeopt.report.markup import Markup, joined, tag, text
 
 _TOP, _FOOT, _LEFT, _HEIGHT = 22.0, 42.0, 60.0, 280.0
 

@@ -1,6 +1,6 @@
 """The sections of a report, in their order."""
 
-from edgeopt.report.blocks import Section
+from edgeopt.documents.blocks import Section
 from edgeopt.report.facts import Facts
 from edgeopt.report.sections import (
     accuracy,

@@ -1,8 +1,8 @@
 """How close the outputs are to those of the source model."""
 
+from edgeopt.documents.blocks import Block, Row, Section, Table, Words, columns
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.report import words
-from edgeopt.report.blocks import Block, Row, Section, Table, Words, columns
 from edgeopt.report.facts import Accuracy, Facts
 
 

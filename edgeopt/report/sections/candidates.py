@@ -1,7 +1,7 @@
 """Everybody who took part, and why they lost; and what never took part."""
 
+from edgeopt.documents.blocks import Block, Folded, Row, Section, Table, Words, columns
 from edgeopt.report import words
-from edgeopt.report.blocks import Block, Folded, Row, Section, Table, Words, columns
 from edgeopt.report.facts import Facts, Point
 
 _SHOWN = 12
@@ -9,7 +9,7 @@ _SHOWN = 12
 
 def section(facts: Facts) -> Section | None:
     if "candidates" in facts.unknown:
-        return Section("candidates", "Candidates", (Words(facts.unknown["candidates"], "note"),))
+        return Section("candidates", "Candidates", (Words(facts.unknown["candidates"], "faint"),))
     # What a plan of precision expected of its choices stands with the frontier.
     ordered = [] if facts.made_by == "a plan of precision" else sorted(facts.points, key=_rank)
     if not ordered and not facts.not_made:

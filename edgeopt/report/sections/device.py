@@ -1,8 +1,8 @@
 """The device that it was proved on, its state, and what was installed."""
 
+from edgeopt.documents.blocks import Block, Row, Section, Table, Words, columns, rows
 from edgeopt.hw.device import Cache, Device
 from edgeopt.report import words
-from edgeopt.report.blocks import Block, Row, Section, Table, Words, columns, rows
 from edgeopt.report.facts import Facts
 
 
@@ -15,7 +15,7 @@ def section(facts: Facts) -> Section | None:
     elif deployment.machine:
         blocks.append(Table(columns("", "what it is"), rows(*deployment.machine.items())))
     if facts.device is None and "device" in facts.unknown:
-        blocks.append(Words(facts.unknown["device"], "note"))
+        blocks.append(Words(facts.unknown["device"], "faint"))
     if facts.speed and facts.speed.measured_while:
         blocks.append(Words(f"During the proof: {facts.speed.measured_while}"))
     if deployment.runtimes:

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+from edgeopt.documents.blocks import Block, Chart, Picture, Row, Section, Table, Words, columns
 from edgeopt.report import words
-from edgeopt.report.blocks import Block, Chart, Picture, Row, Section, Table, Words, columns
 from edgeopt.report.charts import scatter
 from edgeopt.report.charts.axes import scale_for
 from edgeopt.report.charts.scatter import Axes, Dot, Path

@@ -1,8 +1,8 @@
 """What was done to the model, and what was not done and why."""
 
+from edgeopt.documents.blocks import Block, Folded, Row, Section, Table, Words, columns
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.report import words
-from edgeopt.report.blocks import Block, Folded, Row, Section, Table, Words, columns
 from edgeopt.report.facts import Facts, LayerChoice
 
 _FEW = 6
@@ -15,7 +15,7 @@ def section(facts: Facts) -> Section | None:
     if facts.ledger:
         blocks += _passes(facts.ledger)
     elif "ledger" in facts.unknown:
-        blocks.append(Words(facts.unknown["ledger"], "note"))
+        blocks.append(Words(facts.unknown["ledger"], "faint"))
     else:
         blocks.append(Words("Nothing was done to the model: it is delivered as it came."))
     if facts.layers:

@@ -1,8 +1,8 @@
 """The memory of the process, phase by phase."""
 
 from edgeopt.bench.messages import Memory
+from edgeopt.documents.blocks import Chart, Picture, Row, Section, Table, Words, columns
 from edgeopt.report import words
-from edgeopt.report.blocks import Chart, Picture, Row, Section, Table, Words, columns
 from edgeopt.report.charts import bars
 from edgeopt.report.charts.bars import Bar, Group
 from edgeopt.report.facts import Facts

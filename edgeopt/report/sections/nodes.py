@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from edgeopt.documents.blocks import Block, Chart, Folded, Picture, Row, Section, Table, Words, columns
 from edgeopt.graph.analysis import OpTimeRow, OpTimes
 from edgeopt.report import words
-from edgeopt.report.blocks import Block, Chart, Folded, Picture, Row, Section, Table, Words, columns
 from edgeopt.report.charts import bars, scatter
 from edgeopt.report.charts.axes import Scale
 from edgeopt.report.charts.bars import Bar, Group
@@ -19,7 +19,9 @@ def section(facts: Facts) -> Section | None:
     times = facts.nodes
     if times is None:
         reason = facts.unknown.get("time by node", "It was not measured.")
-        return Section("nodes", "Hottest nodes", (Words(f"The time of each node is not known. {reason}", "note"),))
+        return Section(
+            "nodes", "Hottest nodes", (Words(f"The time of each node is not known. {reason}", "faint"),)
+        )
     blocks: list[Block] = [Words(_sentence(times)), _chart(times)]
     blocks.append(_table(times.rows[:_SHOWN]))
     if len(times.rows) > _SHOWN:
@@ -28,7 +30,7 @@ def section(facts: Facts) -> Section | None:
     roofline = _roofline(times.rows, facts.bounds)
     blocks.append(
         roofline
-        or Words("What this device could reach is not known: edgeopt probe --deep measures it, once.", "note")
+        or Words("What this device could reach is not known: edgeopt probe --deep measures it, once.", "faint")
     )
     return Section("nodes", "Hottest nodes", tuple(blocks))
 

@@ -1,7 +1,7 @@
 """What the models are made of, before and after."""
 
+from edgeopt.documents.blocks import Block, Folded, Mood, Row, Section, Table, Words, columns
 from edgeopt.report import words
-from edgeopt.report.blocks import Block, Folded, Mood, Row, Section, Table, Words, columns
 from edgeopt.report.facts import Facts, OperatorCount, Work
 
 _ALL = 400
@@ -15,7 +15,7 @@ def section(facts: Facts) -> Section | None:
     reason = facts.unknown.get("operators after") or facts.unknown.get("operators before")
     blocks += _counts(facts.operators)
     if reason:
-        blocks.append(Words(reason, "note"))
+        blocks.append(Words(reason, "faint"))
     return Section("operators", "Operators, before and after", tuple(blocks)) if blocks else None
 
 

@@ -1,9 +1,9 @@
 """What is done before and after the model, and how long it takes beside the inference."""
 
 from edgeopt.bundle.deployment import Part, Tensor
+from edgeopt.documents.blocks import Row, Section, Table, columns
 from edgeopt.processing.words import said_of
 from edgeopt.report import words
-from edgeopt.report.blocks import Row, Section, Table, columns
 from edgeopt.report.facts import Facts
 
 

@@ -2,8 +2,8 @@
 
 import shlex
 
+from edgeopt.documents.blocks import Block, Commands, Section, Table, columns, rows
 from edgeopt.report import words
-from edgeopt.report.blocks import Block, Commands, Section, Table, columns, rows
 from edgeopt.report.facts import Facts
 
 

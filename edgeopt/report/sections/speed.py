@@ -1,8 +1,8 @@
 """How fast the result is against the baseline, with all that the proof saw."""
 
 from edgeopt.bench.stats import paired_ratios
+from edgeopt.documents.blocks import Block, Chart, Folded, Picture, Row, Section, Table, Words, columns
 from edgeopt.report import words
-from edgeopt.report.blocks import Block, Chart, Folded, Picture, Row, Section, Table, Words, columns
 from edgeopt.report.charts import latencies, rounds
 from edgeopt.report.charts.latencies import Hill
 from edgeopt.report.facts import Facts, Side, Speed
@@ -31,7 +31,7 @@ def section(facts: Facts) -> Section | None:
     if speed.result.taken and speed.baseline.taken:
         blocks += [*_latencies(speed), *_rounds(speed)]
     else:
-        blocks.append(Words("The bundle keeps the medians only, so how single runs lie cannot be drawn.", "note"))
+        blocks.append(Words("The bundle keeps the medians only, so how single runs lie cannot be drawn.", "faint"))
     return Section("speed", "Speed", tuple(blocks))
 
 

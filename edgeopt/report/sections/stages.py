@@ -1,7 +1,7 @@
 """The stairs from the source to the result: what each step brought and what it cost."""
 
+from edgeopt.documents.blocks import Block, Chart, Picture, Row, Section, Table, Words, columns
 from edgeopt.report import words
-from edgeopt.report.blocks import Block, Chart, Picture, Row, Section, Table, Words, columns
 from edgeopt.report.charts import bars
 from edgeopt.report.charts.bars import Bar, Group
 from edgeopt.report.facts import Facts, Stage

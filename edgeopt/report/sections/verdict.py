@@ -1,7 +1,7 @@
 """First of all: what came out, and the few numbers that matter."""
 
+from edgeopt.documents.blocks import Block, Figure, Figures, Mood, Section, Words
 from edgeopt.report import words
-from edgeopt.report.blocks import Block, Figure, Figures, Mood, Section, Words
 from edgeopt.report.facts import Accuracy, Facts, Speed
 
 
@@ -17,10 +17,10 @@ def _title(facts: Facts) -> str:
         said += ", not measured"
     if facts.verdict == "faster" and facts.speed is not None:
         said += f": {words.ratio(facts.speed.ratio.median)}"
-    return said if _good_enough(facts.accuracy) else f"{said}, but below the accuracy asked for"
+    return said if good_enough(facts.accuracy) else f"{said}, but below the accuracy asked for"
 
 
-def _good_enough(accuracy: Accuracy | None) -> bool:
+def good_enough(accuracy: Accuracy | None) -> bool:
     if accuracy is None or accuracy.snr_db is None or accuracy.floor_db is None:
         return True
     return accuracy.snr_db >= accuracy.floor_db
@@ -63,7 +63,7 @@ def _of_accuracy(accuracy: Accuracy | None) -> Figure:
     floor = accuracy.goal or (f"{accuracy.floor_db:g} dB" if accuracy.floor_db is not None else "not told")
     samples = words.several(accuracy.samples or 0, "sample")
     on = f"on {samples} set aside" if accuracy.set_aside else f"on {samples}"
-    mood: Mood = "" if _good_enough(accuracy) else "bad"
+    mood: Mood = "" if good_enough(accuracy) else "bad"
     return Figure("Accuracy", words.decibels(accuracy.snr_db), f"floor {floor}; {on}", mood)
 
 

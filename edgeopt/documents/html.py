@@ -1,29 +1,53 @@
-"""A report as one HTML file that needs nothing else: no script, no font, no picture, no network."""
+"""Blocks as one HTML file that needs nothing else: no script, no font, no picture, no network."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.resources import files
 from itertools import count
 
-from edgeopt.report import words
-from edgeopt.report.blocks import Block, Chart, Column, Commands, Figures, Folded, Row, Section, Table, Words
-from edgeopt.report.facts import Facts
-from edgeopt.report.markup import Markup, joined, tag, text, trusted
+from edgeopt.documents.blocks import (
+    Block,
+    Chart,
+    Column,
+    Commands,
+    Drawing,
+    Figures,
+    Folded,
+    Listed,
+    Mood,
+    Row,
+    Section,
+    Table,
+    Words,
+    mood_of,
+    text_of,
+)
+from edgeopt.documents.markup import Markup, joined, tag, text, trusted
 
 _DESK, _HAND = 952, 358
 """The widths that charts are drawn for, in pixels."""
+_LETTERS = 100
 # Whatever should get into the page after all may load nothing and run nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 _SHORT, _LONG, _LONGER = 18, 24, 60
 """Cells of so many letters stay on one line, or get room for several."""
-_MOODS = {"faster": "good", "slower": "bad"}
 
 
-def document(facts: Facts, sections: tuple[Section, ...]) -> str:
+@dataclass(frozen=True, slots=True)
+class Page:
+    title: str
+    heading: str
+    verdict: Section
+    """What stands on top; its first block, a sentence, leads."""
+    mood: Mood
+    sections: tuple[Section, ...]
+    last: str
+
+
+def page(shown: Page) -> str:
     """The whole page."""
-    verdict, *rest = sections
     numbers = count(1)
-    name = facts.deployment.name
-    style = files("edgeopt.report").joinpath("style.css").read_text(encoding="utf-8")
+    style = files("edgeopt.documents").joinpath("style.css").read_text(encoding="utf-8")
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -31,30 +55,26 @@ def document(facts: Facts, sections: tuple[Section, ...]) -> str:
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("link", rel="icon", href="data:,"),
-        tag("title", text(f"{name}: {verdict.title}")),
+        tag("title", text(shown.title)),
         tag("style", trusted(style)),
     )
     body = tag(
         "body",
-        _header(facts, verdict, rest, numbers),
-        tag("main", *(_section(each, numbers) for each in rest)),
-        tag(
-            "footer", tag("p", text(f"Made by edgeopt {facts.reported_by} on {words.moment(facts.reported_at)}."))
-        ),
+        _header(shown, numbers),
+        tag("main", *(_section(each, numbers) for each in shown.sections)),
+        tag("footer", tag("p", text(shown.last))),
     )
     return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
 
 
-def _header(facts: Facts, verdict: Section, rest: list[Section], numbers: Iterator[int]) -> Markup:
-    lead, *others = verdict.blocks
+def _header(shown: Page, numbers: Iterator[int]) -> Markup:
+    lead, *others = shown.verdict.blocks
     said = lead.text if isinstance(lead, Words) else ""
-    links = (tag("li", tag("a", text(each.title), href=f"#{each.key}")) for each in rest)
-    run = facts.deployment.run
-    mood = "bad" if "below" in verdict.title else _MOODS.get(facts.verdict, "")
+    links = (tag("li", tag("a", text(each.title), href=f"#{each.key}")) for each in shown.sections)
     return tag(
         "header",
-        tag("h1", text(f"{facts.deployment.name} on {run.backend}, for {facts.deployment.target}")),
-        tag("p", text(verdict.title), class_=f"verdict {mood}".strip()),
+        tag("h1", text(shown.heading)),
+        tag("p", text(shown.verdict.title), class_=f"verdict {shown.mood}".strip()),
         tag("p", text(said), class_="lead"),
         *(_block(each, numbers) for each in others),
         tag("nav", tag("ul", *links), aria_label="Contents"),
@@ -70,13 +90,17 @@ def _section(section: Section, numbers: Iterator[int]) -> Markup:
 def _block(block: Block, numbers: Iterator[int]) -> Markup:
     match block:
         case Words():
-            return tag("p", text(block.text), class_=None if block.kind == "plain" else block.kind)
+            return tag("p", text(block.text), class_=block.mood or None)
+        case Listed():
+            return tag("ol" if block.numbered else "ul", *(tag("li", text(item)) for item in block.items))
         case Table():
             return _table(block, next(numbers))
         case Figures():
             return _figures(block)
         case Chart():
             return _chart(block, next(numbers))
+        case Drawing():
+            return tag("pre", text("\n".join(block.draw(_LETTERS, False))))
         case Commands():
             pairs = (
                 tag("div", tag("dt", text(why)), tag("dd", tag("pre", tag("code", text(line)), tabindex=0)))
@@ -86,6 +110,9 @@ def _block(block: Block, numbers: Iterator[int]) -> Markup:
         case Folded():
             inside = (_block(each, numbers) for each in block.blocks)
             return tag("details", tag("summary", text(block.summary)), *inside)
+        case Section():
+            inside = (_block(each, numbers) for each in block.blocks)
+            return joined(tag("h3", text(block.title)) if block.title else joined(), *inside)
 
 
 def _table(table: Table, number: int) -> Markup:
@@ -108,18 +135,14 @@ def _title(column: Column) -> Markup:
 
 
 def _cells(row: Row, columns: tuple[Column, ...]) -> Iterator[Markup]:
-    for column, cell in zip(columns, row.cells, strict=True):
-        letters = len(cell)
+    for place, column in enumerate(columns):
+        said = text_of(row, place)
+        letters = len(said)
         length = (
-            "longer"
-            if letters > _LONGER
-            else "long"
-            if letters > _LONG
-            else "short"
-            if letters <= _SHORT
-            else None
+            "longer" if letters > _LONGER else "long" if letters > _LONG else "short" if letters <= _SHORT else ""
         )
-        yield tag("td", text(cell), class_="right" if column.right else length)
+        classes = f"{'right' if column.right else length} {mood_of(row, place)}".strip()
+        yield tag("td", text(said), class_=classes or None)
 
 
 def _figures(block: Figures) -> Markup:
