@@ -3,12 +3,55 @@ import time
 
 import pytest
 
+from edgeopt.bench.stats import Interval
 from edgeopt.bench.terms import PROOF
+from edgeopt.bundle.read import read_bundle
 from edgeopt.events import ignore
+from edgeopt.hw.probe import probe
 from edgeopt.search.clock import Clock
-from edgeopt.search.delivering.deliver import in_turn
+from edgeopt.search.delivering.deliver import deliver, in_turn
+from edgeopt.search.delivering.delivery import Raced
+from edgeopt.search.delivering.proving import Means
 from edgeopt.search.notes import Notes
+from edgeopt.search.outcome import Candidate
+from edgeopt.search.racing.screen import Entry, Pace
 from edgeopt.search.stopping import Ending
+from edgeopt.targets import profile_for
+
+
+@pytest.fixture
+def delivered(track, tmp_path, quick_profile):
+    """What comes of those that raced, with these options of null models; each looked twice as fast."""
+
+    def work(*options):
+        ending = track.ending(limit_s=0.0)
+        entrants = track.entrants(ending)
+        twice = Pace(Interval(2.0, 1.9, 2.1, 11), 2.0)
+        entries = [Entry(Candidate("source", "null", each), pace=twice) for each in options]
+        delivery = track.delivery(tmp_path / "out.edgeopt", profile_for(probe(), None, quick_profile))
+        raced = Raced(entrants._variants, entries, Means(track.ground, ending, track.notes))
+        return deliver(delivery, raced, entries), entries
+
+    return work
+
+
+def test_the_first_that_proves_itself_is_handed_out_as_it_was_written(delivered, track, tmp_path):
+    outcome, entries = delivered({"latency_ms": 20.0}, {"latency_ms": 0.5})
+    slow, quick = entries
+    assert (outcome.verdict, outcome.winner) == ("keep what you have", Candidate("source", "null"))
+    assert slow.reason.startswith("measured again from the written bundle: ")
+    assert quick.status == "lost"  # after the time limit nobody but the first is tried
+    assert "The time limit is over" in outcome.warnings[0]
+
+    outcome, (quick,) = delivered({"latency_ms": 0.5})
+    assert (outcome.verdict, outcome.winner, quick.status) == ("faster", quick.candidate, "winner")
+    assert outcome.proof.speedup.low > 1
+    assert (outcome.proof.accuracy_db, outcome.proof.samples) == (200, track.standard.split.prove_count)
+    bundle = read_bundle(tmp_path / "out.edgeopt")
+    assert bundle.deployment.run.options == {"latency_ms": 0.5}
+    assert bundle.deployment.evidence.speedup == pytest.approx(outcome.proof.speedup.median, rel=0.01)
+    assert len(bundle.golden("reference")) == len(bundle.golden("inputs")) == 4
+    assert track.said[-1].status == "winner"
 
 
 @pytest.fixture
