@@ -18,9 +18,8 @@ Terminated                exit 143 SIGTERM; a KeyboardInterrupt, which is exit 1
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
-
-import msgspec
 
 EXIT_CANCELLED = 130
 EXIT_TERMINATED = 143
@@ -38,7 +37,8 @@ def flag_of(field: str) -> str:
     return "--" + field.removesuffix("_db").removesuffix("_s").removesuffix("_per").replace("_", "-")
 
 
-class Named(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Named:
     """An option in a sentence, as the command line calls it; who calls it otherwise replaces that."""
 
     field: str

@@ -38,7 +38,7 @@ BAD_DATA = {
     "constant": ({"x": np.repeat(GOOD[:1], 32, 0)}, "All 32 samples of the data are the same", "12 or more"),
     "unreadable": (not_an_archive, "cannot be read as data", "npz"),
     "Python objects": (pickled, "cannot be read as data|Python objects", "npz"),
-    "not there": (None, "There is no data at", "--data"),
+    "not there": (None, "There is no data at", "Check its path"),
 }
 
 

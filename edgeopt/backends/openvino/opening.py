@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from edgeopt.backends.openvino.bucketed import bucketed
 from edgeopt.backends.openvino.model import core_with, read_model
 from edgeopt.backends.openvino.options import Aim, SharedOptions
 from edgeopt.backends.openvino.placement import places
@@ -20,6 +19,9 @@ def load_session(
         aim = aim._replace(config={**aim.config, **aim.strict_config})
     session: OpenVinoSession
     if options.buckets:
+        # Cutting and filling needs numpy; to ask what backends there are does not.
+        from edgeopt.backends.openvino.bucketed import bucketed
+
         session = bucketed(runtime, model, aim, options, known)
     else:
         session = OpenVinoSession(runtime, model, aim, dict(options.shapes), known)
