@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from edgeopt.backends import backend_named
-from edgeopt.data import load_data
-from edgeopt.masks import is_mask
-from edgeopt.rewriting.order import Order
-from edgeopt.rewriting.simplify import simplify
+from edgeopt.commands.simplify.order import Order
+from edgeopt.commands.simplify.simplify import simplify
+from edgeopt.data.read import load_data
+from edgeopt.graph.masks import is_mask
 
 ROUNDS, RUNS = 40, 8
 WAYS = (

@@ -26,11 +26,13 @@ from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Tensor
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
-from edgeopt.targets import profile_for
+from edgeopt.profiles.targets import profile_for
 from tests import warm
 from tests.near import NearHost
 
-NEAR = {"cli", "comparing", "measuring", "predicting", "quantizing", "replaying", "rewriting", "search"}
+pytest_plugins = ("tests.families.stack",)
+
+NEAR = {"cli", "commands", "measured", "exactness", "search"}
 WARM = {"agent"}
 
 # Nobody's own cache; and of searches nothing is kept but where a test asks for it, or the second would not search.

@@ -50,7 +50,7 @@ def run(home: Path, code: str, *arguments: str) -> str:
 
 @pytest.mark.parametrize("backend", ["onnxruntime-cpu", "openvino-cpu"])
 def test_a_runtime_leaves_no_report_behind(home, backend):
-    run(home, WITH_EDGEOPT, backend, str(ROOT / "edgeopt" / "samples" / "digits_cnn.onnx"))
+    run(home, WITH_EDGEOPT, backend, str(ROOT / "edgeopt" / "data" / "demo" / "digits_cnn.onnx"))
     left = {path.name for path in home.rglob("*") if path.is_file()}
     assert not left & {"onnxruntime.db", "deviceid", "openvino_ga_cid", "stats"}, left
 
@@ -58,7 +58,7 @@ def test_a_runtime_leaves_no_report_behind(home, backend):
 def test_what_it_is_kept_from_is_real(home):
     """Else the test above would hold of anything."""
     plain = "import onnxruntime as o, sys; o.InferenceSession(sys.argv[1], providers=['CPUExecutionProvider'])"
-    run(home, plain, str(ROOT / "edgeopt" / "samples" / "digits_cnn.onnx"))
+    run(home, plain, str(ROOT / "edgeopt" / "data" / "demo" / "digits_cnn.onnx"))
     version = tuple(
         int(part) for part in run(home, "import onnxruntime as o; print(o.__version__)").split(".")[:2]
     )

@@ -7,16 +7,16 @@ import sys
 import pytest
 
 import edgeopt
-from edgeopt.analyzing import request as analyzing
-from edgeopt.comparing import question
-from edgeopt.costing import request as costing
+from edgeopt.bundle.runtime import request as running
+from edgeopt.commands.analyze import request as analyzing
+from edgeopt.commands.bench import api, request
+from edgeopt.commands.compare import question
+from edgeopt.commands.cost import request as costing
+from edgeopt.commands.quantize import request as quantizing
+from edgeopt.commands.replay import order as replaying
+from edgeopt.commands.simplify import order as simplify
 from edgeopt.errors import flag_of
-from edgeopt.measuring import api, request
 from edgeopt.options import options_of
-from edgeopt.quantizing import request as quantizing
-from edgeopt.replaying import order as replaying
-from edgeopt.rewriting import order as simplify
-from edgeopt.runtime import request as running
 from edgeopt.search import objectives, settings
 
 REQUESTS = (

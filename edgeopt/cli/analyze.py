@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgeopt import events
-from edgeopt.analyzing.request import AnalyzeRequest
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
 from edgeopt.cli.markdown import refuse_two_voices
+from edgeopt.commands.analyze.request import AnalyzeRequest
 from edgeopt.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from edgeopt.documents.blocks import Block
+    from edgeopt.commands.documents.blocks import Block
     from edgeopt.graph.analysis import Analysis
 
 
@@ -46,7 +46,7 @@ def analyze(
       edgeopt analyze model.edgeopt --markdown report.md
       edgeopt analyze model.onnx --json | tail -1 | jq '.data.opportunities'
     """
-    from edgeopt.analyzing.analyze import asked
+    from edgeopt.commands.analyze.analyze import asked
 
     def work(emit: events.Emit) -> "Analysis":
         refuse_two_voices(json, markdown is not None)
@@ -59,7 +59,7 @@ def analyze(
 
     def show(analysis: "Analysis") -> "Sequence[Block] | str":
         from edgeopt.cli.analyze_sections import sections
-        from edgeopt.documents.blocks import lines
+        from edgeopt.commands.documents.blocks import lines
 
         if markdown == "-":
             return _page(analysis, nodes, weights, looked=not request.quick)
@@ -72,7 +72,7 @@ def analyze(
 
 def _page(analysis: "Analysis", nodes: bool, weights: bool, looked: bool) -> str:
     from edgeopt.cli.analyze_sections import sections
-    from edgeopt.documents.markdown import page
+    from edgeopt.commands.documents.markdown import page
 
     return page(analysis.name, sections(analysis, nodes, weights, looked))
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from edgeopt.documents.blocks import Block, Commands, Section, Words, lines, section
+from edgeopt.commands.documents.blocks import Block, Commands, Section, Words, lines, section
 
 if TYPE_CHECKING:
     from edgeopt.graph.analysis import Opportunity

@@ -18,7 +18,7 @@ from edgeopt.cli.analyze_figures import (
 )
 from edgeopt.cli.analyze_opportunities import opportunities
 from edgeopt.cli.op_times_show import op_times
-from edgeopt.documents.blocks import (
+from edgeopt.commands.documents.blocks import (
     Block,
     Listed,
     Row,

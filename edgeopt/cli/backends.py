@@ -7,7 +7,7 @@ import typer
 
 from edgeopt import events
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.documents.blocks import Block, Row, Table, Words, columns, section
+from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns, section
 
 if TYPE_CHECKING:
     from edgeopt.backends.base import Backend

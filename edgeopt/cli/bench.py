@@ -11,16 +11,16 @@ from edgeopt.cli.bench_compare import compare
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
 from edgeopt.cli.markdown import MarkdownFlag, failure_as_page, refuse_two_voices
+from edgeopt.commands.bench.request import Request
 from edgeopt.errors import EXIT_BUG, EXIT_CANCELLED, EXIT_TERMINATED, exit_code_of
 from edgeopt.events import Log
-from edgeopt.measuring.request import Request
 
 if TYPE_CHECKING:
     from edgeopt.bench.limits import Judgement
-    from edgeopt.documents.blocks import Block
+    from edgeopt.commands.bench.bench import Report
+    from edgeopt.commands.bench.suite import SuiteReport
+    from edgeopt.commands.documents.blocks import Block
     from edgeopt.events import Emit, Event
-    from edgeopt.measuring.bench import Report
-    from edgeopt.measuring.suite import SuiteReport
 
 _MEASURE = "measure"
 
@@ -78,7 +78,7 @@ def measure(request: Request, markdown: MarkdownFlag = False, json: JsonFlag = F
     made: list[tuple[Report, bool]] = []
 
     def work(emit: "Emit") -> "Report":
-        from edgeopt.measuring.bench import bench
+        from edgeopt.commands.bench.bench import bench
 
         refuse_two_voices(json, markdown)
         unwritten: list[str] = []
@@ -96,7 +96,7 @@ def measure(request: Request, markdown: MarkdownFlag = False, json: JsonFlag = F
 
 def _leave(report: "Report | SuiteReport", otherwise: int, json: bool) -> None:
     """With 4 where a limit is not kept, which people are told once more."""
-    from edgeopt.measuring.limits import exit_code
+    from edgeopt.commands.bench.limits import exit_code
 
     judged: Judgement | None = getattr(report, "judgement", None)
     limit_rows.tell_broken(judged, getattr(report, "measured_while", ""), json)
@@ -122,7 +122,7 @@ def _suite(folder: Path, request: "Request", markdown: bool, json: bool) -> None
     made: list[tuple[SuiteReport, bool]] = []
 
     def work(emit: "Emit") -> "SuiteReport":
-        from edgeopt.measuring.bench import bench_suite
+        from edgeopt.commands.bench.bench import bench_suite
 
         refuse_two_voices(json, markdown)
         unwritten: list[str] = []

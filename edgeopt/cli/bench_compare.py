@@ -8,11 +8,11 @@ import typer
 from edgeopt.cli import limit_rows
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.markdown import MarkdownFlag, failure_as_page, machine_line, refuse_two_voices
-from edgeopt.documents.blocks import Block, Table, Words, columns, lines, rows
+from edgeopt.commands.documents.blocks import Block, Table, Words, columns, lines, rows
 
 if TYPE_CHECKING:
+    from edgeopt.commands.bench.compare import RunsCompared
     from edgeopt.events import Emit
-    from edgeopt.measuring.compare import RunsCompared
 
 
 def compare(
@@ -49,9 +49,9 @@ def compare(
     made: list[RunsCompared] = []
 
     def work(_emit: "Emit") -> "RunsCompared":
-        from edgeopt.measuring.compare import compare_runs
-        from edgeopt.measuring.limits import read_limits
-        from edgeopt.measuring.saved import read_saved
+        from edgeopt.commands.bench.compare import compare_runs
+        from edgeopt.commands.bench.limits import read_limits
+        from edgeopt.commands.bench.saved import read_saved
 
         refuse_two_voices(json, markdown)
         limits = read_limits(max_slowdown, min_speedup)
@@ -60,7 +60,7 @@ def compare(
         return made[0]
 
     execute("bench-compare", work, _markdown if markdown else show, json)
-    from edgeopt.measuring.limits import exit_code
+    from edgeopt.commands.bench.limits import exit_code
 
     judged = made[0].judgement
     limit_rows.tell_broken(judged, "", json)
@@ -83,7 +83,7 @@ def show(found: "RunsCompared") -> list[Block]:
 
 def _markdown(found: "RunsCompared") -> str:
     """The same as a page: the verdict first."""
-    from edgeopt.documents.markdown import page
+    from edgeopt.commands.documents.markdown import page
 
     trust, *more = _trust_lines(found)
     shown = [

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from edgeopt.cli.bench_rows import mebibytes, number, p99, said
-from edgeopt.documents.blocks import Block, Drawing, Table, Words, columns, filled, lines, rows, section
+from edgeopt.commands.documents.blocks import Block, Drawing, Table, Words, columns, filled, lines, rows, section
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -5,19 +5,19 @@ from typing import TYPE_CHECKING
 from edgeopt.cli import limit_rows
 from edgeopt.cli.bench_rows import circumstance_lines, said, sides_table, verdict_lines
 from edgeopt.cli.markdown import machine_line
-from edgeopt.documents.blocks import Block, Table, columns, lines, rows
-from edgeopt.documents.markdown import page
+from edgeopt.commands.documents.blocks import Block, Table, columns, lines, rows
+from edgeopt.commands.documents.markdown import page
 
 if TYPE_CHECKING:
     from edgeopt.bench.report import Comparison, ContestReport
-    from edgeopt.measuring.bench import Report
-    from edgeopt.measuring.suite import SuiteReport
+    from edgeopt.commands.bench.bench import Report
+    from edgeopt.commands.bench.suite import SuiteReport
 
 
 def written(report: "Report | SuiteReport") -> str:
     """The verdict first, then the figures, then how they were measured and on what."""
     from edgeopt.bench.report import ContestReport
-    from edgeopt.measuring.suite import SuiteReport
+    from edgeopt.commands.bench.suite import SuiteReport
 
     if isinstance(report, ContestReport):
         first, *others = [side.name for side in report.sides]

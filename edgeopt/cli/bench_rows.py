@@ -9,7 +9,7 @@ from edgeopt.bench.figures import RUNS_FOR_P99
 from edgeopt.bench.memory import net_bytes
 from edgeopt.bench.messages import StageTimes
 from edgeopt.bench.report import Comparison, ContestReport, SideReport
-from edgeopt.documents.blocks import Table, columns, filled, rows
+from edgeopt.commands.documents.blocks import Table, columns, filled, rows
 
 _MIB = 2**20
 

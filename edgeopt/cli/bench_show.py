@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING
 
 from edgeopt.cli.bench_rows import circumstance_lines, fallback_lines, settled_lines, sides_table, verdict_lines
-from edgeopt.documents.blocks import Block, Drawing, lines, section
+from edgeopt.commands.documents.blocks import Block, Drawing, lines, section
 
 if TYPE_CHECKING:
     from edgeopt.bench.report import ContestReport
-    from edgeopt.measuring.bench import Report
-    from edgeopt.measuring.suite import SuiteReport
+    from edgeopt.commands.bench.bench import Report
+    from edgeopt.commands.bench.suite import SuiteReport
 
 
 def blocks(report: "Report | SuiteReport") -> list[Block]:
@@ -16,7 +16,7 @@ def blocks(report: "Report | SuiteReport") -> list[Block]:
     from edgeopt.bench.duties.records import ColdReport, ConcurrencyReport, PacedReport, SustainedReport
     from edgeopt.bench.report import ContestReport
     from edgeopt.cli import bench_duties, bench_suite, bench_sweep
-    from edgeopt.measuring.suite import SuiteReport
+    from edgeopt.commands.bench.suite import SuiteReport
 
     match report:
         case ContestReport():

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from edgeopt import units
 from edgeopt.bench.memory import net_bytes
 from edgeopt.cli.bench_rows import load_ms, mebibytes, number, p99
-from edgeopt.documents.blocks import Block, Table, columns, filled, lines, rows
+from edgeopt.commands.documents.blocks import Block, Table, columns, filled, lines, rows
 
 if TYPE_CHECKING:
     from edgeopt.bench.report import Comparison
-    from edgeopt.measuring.suite import SuiteReport, SuiteRow
+    from edgeopt.commands.bench.suite import SuiteReport, SuiteRow
 
 
 def models_table(report: "SuiteReport") -> Table:
@@ -21,7 +21,7 @@ def models_table(report: "SuiteReport") -> Table:
 
 
 def _row(model: "SuiteRow", others: int) -> tuple[str, ...] | None:
-    from edgeopt.measuring.suite import comparison_with
+    from edgeopt.commands.bench.suite import comparison_with
 
     side = model.report.sides[0] if model.report else None
     if side is None or side.figures is None:

@@ -4,11 +4,11 @@ import math
 from typing import TYPE_CHECKING
 
 from edgeopt.cli.bench_rows import mebibytes, number
-from edgeopt.documents.blocks import Block, Table, Words, columns, filled, lines, rows
+from edgeopt.commands.documents.blocks import Block, Table, Words, columns, filled, lines, rows
 
 if TYPE_CHECKING:
     from edgeopt.bench.stats import Interval
-    from edgeopt.measuring.sweep_report import SweepPoint, SweepReport, Value
+    from edgeopt.commands.bench.sweep_report import SweepPoint, SweepReport, Value
 
 _BEST = "*"
 

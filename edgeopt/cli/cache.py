@@ -7,10 +7,10 @@ import typer
 from edgeopt import units
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.documents.blocks import Block, Row, Table, Words, columns, section
+from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns, section
 
 if TYPE_CHECKING:
-    from edgeopt.cache.user import Cleared, Listing
+    from edgeopt.search.cache.user import Cleared, Listing
 
 
 def _cache(context: typer.Context) -> None:
@@ -37,7 +37,7 @@ def list_(json: JsonFlag = False) -> None:
       edgeopt cache list
       edgeopt cache list --json | jq .data.size_bytes
     """
-    from edgeopt.cache.user import listing
+    from edgeopt.search.cache.user import listing
 
     execute("cache", lambda _emit: listing(), show_listing, json)
 
@@ -60,7 +60,7 @@ def clear(
       edgeopt cache clear --older-than 30
       edgeopt cache clear --all
     """
-    from edgeopt.cache.user import clear as drop
+    from edgeopt.search.cache.user import clear as drop
 
     execute("cache-clear", lambda _emit: drop(older_than, everything), show_cleared, json)
 

@@ -6,12 +6,12 @@ import typer
 
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
-from edgeopt.comparing.question import Question
+from edgeopt.commands.compare.question import Question
 from edgeopt.errors import VerificationError
 
 if TYPE_CHECKING:
-    from edgeopt.comparing.records import Comparison
-    from edgeopt.documents.blocks import Block
+    from edgeopt.commands.compare.records import Comparison
+    from edgeopt.commands.documents.blocks import Block
     from edgeopt.events import Emit
 
 
@@ -42,7 +42,7 @@ def compare(
     verdicts: list[bool] = []
 
     def work(emit: "Emit") -> "Comparison":
-        from edgeopt.comparing.compare import compare as hold_against
+        from edgeopt.commands.compare.compare import compare as hold_against
 
         found = hold_against(question, emit)
         verdicts.append(found.within)
@@ -50,8 +50,8 @@ def compare(
 
     def show(found: "Comparison") -> "list[Block] | str":
         from edgeopt.cli.compare_rows import sections, verdict
-        from edgeopt.documents.blocks import Words, section
-        from edgeopt.documents.markdown import page
+        from edgeopt.commands.documents.blocks import Words, section
+        from edgeopt.commands.documents.markdown import page
 
         parts: list[Block] = [*sections(found, all_rows)]
         if markdown:

@@ -6,12 +6,12 @@ import typer
 
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
-from edgeopt.quantizing.request import AskedCalibrations, request_from
+from edgeopt.commands.quantize.request import AskedCalibrations, request_from
 
 if TYPE_CHECKING:
-    from edgeopt.documents.blocks import Block
+    from edgeopt.commands.documents.blocks import Block
     from edgeopt.events import Emit
-    from edgeopt.quantizing.records import Quantized
+    from edgeopt.quant.measured.records import Quantized
 
 
 @asks(AskedCalibrations)
@@ -36,7 +36,7 @@ def compare_calibrations(
 
     def work(emit: "Emit") -> "Quantized":
         from edgeopt.cli.quantize import noting_warnings
-        from edgeopt.quantizing.ask import answer
+        from edgeopt.commands.quantize.ask import answer
 
         return answer(request_from(asked), noting_warnings(emit, said))
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from edgeopt.documents.blocks import Section, Table, Words, columns, lines, rows, section
+from edgeopt.commands.documents.blocks import Section, Table, Words, columns, lines, rows, section
 
 if TYPE_CHECKING:
-    from edgeopt.comparing.records import Comparison, Layers
+    from edgeopt.commands.compare.records import Comparison, Layers
     from edgeopt.graph.accuracy import OutputAccuracy, Tolerance
     from edgeopt.graph.diff import GraphDiff
 

@@ -17,7 +17,7 @@ from edgeopt.errors import EXIT_BUG, EXIT_CANCELLED, EXIT_TERMINATED, EXIT_UNREA
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from edgeopt.documents.blocks import Block
+    from edgeopt.commands.documents.blocks import Block
 
 JsonFlag = Annotated[
     bool,
@@ -90,7 +90,7 @@ def told(show: "Show[Outcome]", outcome: Outcome, console: "Console") -> None:
     if isinstance(shown, str):
         print(shown, end="")
         return
-    from edgeopt.documents.terminal import write
+    from edgeopt.commands.documents.terminal import write
 
     write(shown, console)
 

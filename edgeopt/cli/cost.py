@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from edgeopt.cli.bench import without_info
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
-from edgeopt.costing.request import Request
+from edgeopt.commands.cost.request import Request
 
 if TYPE_CHECKING:
-    from edgeopt.costing.records import CostReport
-    from edgeopt.documents.blocks import Block
+    from edgeopt.commands.cost.records import CostReport
+    from edgeopt.commands.documents.blocks import Block
     from edgeopt.events import Emit
 
 
@@ -41,7 +41,7 @@ def cost(request: Request, json: JsonFlag = False) -> None:
     """
 
     def work(emit: "Emit") -> "CostReport":
-        from edgeopt.costing.cost import cost as work_out
+        from edgeopt.commands.cost.cost import cost as work_out
 
         return work_out(request, emit if json else without_info(emit))
 
@@ -51,7 +51,7 @@ def cost(request: Request, json: JsonFlag = False) -> None:
 def show(report: "CostReport") -> "list[Block]":
     """The devices side by side, what to do about each, and what the figures rest on."""
     from edgeopt.cli.cost_rows import circumstance_lines, devices_table
-    from edgeopt.documents.blocks import lines, section
+    from edgeopt.commands.documents.blocks import lines, section
 
     advice = [f"{cost.name}: {cost.advice}. {cost.reason}" for cost in report.costs]
     notes = lines((f"note: {note}" for note in report.notes), "warning")

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.documents.blocks import Block, Commands, Table, Words, columns, rows, section
+from edgeopt.commands.documents.blocks import Block, Commands, Table, Words, columns, rows, section
 
 if TYPE_CHECKING:
+    from edgeopt.commands.demo import Demo
     from edgeopt.events import Emit
-    from edgeopt.search.demo import Demo
 
 
 def demo(
@@ -33,8 +33,8 @@ def demo(
     def work(emit: "Emit") -> "Demo":
         import msgspec
 
-        from edgeopt.report.make import report
-        from edgeopt.search.demo import run
+        from edgeopt.commands.demo import run
+        from edgeopt.commands.report.make import report
 
         found = run(out, emit)
         page = report(out, out.with_name(f"{out.stem}-report.html"), emit=emit)

@@ -7,12 +7,12 @@ import typer
 
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.documents.blocks import Block, Commands, Listed, Words, facts, lines
+from edgeopt.commands.documents.blocks import Block, Commands, Listed, Words, facts, lines
 from edgeopt.errors import UsageError
 
 if TYPE_CHECKING:
+    from edgeopt.commands.export.export import Exported, Forms
     from edgeopt.events import Emit
-    from edgeopt.exporting.export import Exported, Forms
 
 
 def export(
@@ -66,7 +66,7 @@ def export(
 def _export(
     bundle: Path | None, to: str, out: Path | None, max_batch_size: int | None, emit: "Emit"
 ) -> "Exported":
-    from edgeopt.exporting.export import export, format_named
+    from edgeopt.commands.export.export import export, format_named
 
     if to:
         format_named(to)  # a word that is no format is said before what is missing
@@ -79,7 +79,7 @@ def _export(
 
 
 def _formats() -> "Forms":
-    from edgeopt.exporting.export import forms
+    from edgeopt.commands.export.export import forms
 
     return forms()
 

@@ -3,7 +3,7 @@
 import time
 from typing import TYPE_CHECKING
 
-from edgeopt.documents.blocks import Block, Row, Table, Words, columns, lines
+from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns, lines
 
 if TYPE_CHECKING:
     from edgeopt.fleet.monitor import Watched

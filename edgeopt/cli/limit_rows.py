@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt import events
 from edgeopt.cli.console import fail
-from edgeopt.documents.blocks import Block, Table, Words, columns, lines, rows, section
+from edgeopt.commands.documents.blocks import Block, Table, Words, columns, lines, rows, section
 
 if TYPE_CHECKING:
     from edgeopt.bench.limits import Check, Judgement
@@ -16,7 +16,7 @@ _COLUMNS = ("limit", "against", ">speed-up", ">interval", ">least allowed", "ver
 
 def headline(judged: "Judgement") -> str:
     """The verdict on all limits in one sentence."""
-    from edgeopt.measuring.limits import broken
+    from edgeopt.commands.bench.limits import broken
 
     failed = broken(judged)
     if failed is not None:
@@ -62,7 +62,7 @@ def _row(judged: "Judgement", each: "Check") -> tuple[str, ...]:
 
 def tell_broken(judged: "Judgement | None", hint: str, json: bool) -> None:
     """For people, on stderr: the result may have gone into a page. Programs read it in the result."""
-    from edgeopt.measuring.limits import broken
+    from edgeopt.commands.bench.limits import broken
 
     error = broken(judged, hint)
     if error is not None and not json:

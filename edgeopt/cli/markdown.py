@@ -34,8 +34,8 @@ def failure_as_page(title: str, wanted: bool) -> Iterator[None]:
         raise
     except EdgeoptError as error:
         if wanted:
-            from edgeopt.documents.blocks import lines
-            from edgeopt.documents.markdown import page
+            from edgeopt.commands.documents.blocks import lines
+            from edgeopt.commands.documents.markdown import page
 
             print(
                 page(title, lines([f"Failed: {error.message}"], "strong") + lines([error.hint]), level=2), end=""

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from edgeopt.documents.blocks import Row, Section, Share, Table, Words, columns, filled, lines, section
+from edgeopt.commands.documents.blocks import Row, Section, Share, Table, Words, columns, filled, lines, section
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

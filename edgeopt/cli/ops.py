@@ -10,9 +10,9 @@ from edgeopt.cli.markdown import refuse_two_voices
 from edgeopt.errors import UsageError
 
 if TYPE_CHECKING:
-    from edgeopt.documents.blocks import Block
+    from edgeopt.commands.documents.blocks import Block
+    from edgeopt.commands.ops.result import Report
     from edgeopt.events import Emit
-    from edgeopt.ops.result import Report
 
 
 def ops(
@@ -76,14 +76,14 @@ def find(
     """The report, with what it means for the model where one is given."""
     import msgspec
 
+    from edgeopt.commands.ops.assess import Choice, assess
     from edgeopt.hw.probe import probe
-    from edgeopt.ops.assess import Choice, assess
 
     if model is None:
         return assess(probe(), Choice(backends, only, quick=quick, again=again), emit)
+    from edgeopt.commands.ops.compatibility import compatibility, kinds_of
     from edgeopt.errors import ModelError
     from edgeopt.graph.analysis.onnx import analyze_onnx
-    from edgeopt.ops.compatibility import compatibility, kinds_of
 
     analysis = analyze_onnx(model)
     used, precisions = kinds_of(analysis)

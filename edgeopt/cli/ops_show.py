@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from edgeopt.documents.blocks import Block, Listed, Marked, Row, Table, Words, columns, lines, section
-from edgeopt.documents.markdown import page
-from edgeopt.ops.matrix import LEGEND, MARKS, MOODS, Flaw, flaws, matrix, roofline_note, summary
-from edgeopt.ops.result import STATUSES, Compatibility, CoverageRow, OperatorRow, Report
+from edgeopt.commands.documents.blocks import Block, Listed, Marked, Row, Table, Words, columns, lines, section
+from edgeopt.commands.documents.markdown import page
+from edgeopt.commands.ops.matrix import LEGEND, MARKS, MOODS, Flaw, flaws, matrix, roofline_note, summary
+from edgeopt.commands.ops.result import STATUSES, Compatibility, CoverageRow, OperatorRow, Report
 
 _NAMED = 5
 _NOTHING_BETWEEN = 1.1
@@ -44,7 +44,7 @@ def _flaws_shown(report: Report) -> list[Flaw]:
     """Of a model, those that say something of it: that another mode deviates is no matter there."""
     if report.model is None:
         return flaws(report)
-    from edgeopt.ops.compatibility import cases_of_model
+    from edgeopt.commands.ops.compatibility import cases_of_model
 
     return flaws(msgspec.structs.replace(report, cases=cases_of_model(report, report.model)))
 

@@ -8,7 +8,7 @@ import typer
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
-from edgeopt.documents.blocks import Block, Marked, Row, Table, Words, columns, lines, section
+from edgeopt.commands.documents.blocks import Block, Marked, Row, Table, Words, columns, lines, section
 from edgeopt.search.settings import Settings
 
 if TYPE_CHECKING:

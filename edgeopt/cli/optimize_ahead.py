@@ -4,14 +4,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeopt.cli.console import execute
-from edgeopt.documents.blocks import Block, Row, Table, Words, columns, lines, section
+from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns, lines, section
 from edgeopt.errors import UsageError
 from edgeopt.options import changed
 from edgeopt.search.settings import Settings
 
 if TYPE_CHECKING:
+    from edgeopt.commands.predict.records import Ahead, Planned
     from edgeopt.events import Emit
-    from edgeopt.predicting.records import Ahead, Planned
 
 
 # What a plan can hold to; all else is of use only where something is measured.
@@ -27,7 +27,7 @@ def optimize_ahead(settings: Settings, device: Path, json: bool) -> None:
                 "measures nothing, and holds to --floor alone.",
                 "Leave it out here, and use it when the search is finished on the device.",
             )
-        from edgeopt.predicting.plan import optimize_for
+        from edgeopt.commands.predict.plan import optimize_for
 
         return optimize_for(
             *(settings.model, settings.out, device),

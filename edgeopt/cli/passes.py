@@ -7,7 +7,7 @@ import msgspec
 import typer
 
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.documents.blocks import Block, Row, Table, Words, columns, filled, lines, section
+from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns, filled, lines, section
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,8 +65,8 @@ def passes(
 
 
 def list_passes(name: str | None = None, rules: "Iterable[Path]" = ()) -> PassList:
+    from edgeopt.commands.simplify.simplify import all_passes
     from edgeopt.graph.pipeline import select
-    from edgeopt.rewriting.simplify import all_passes
 
     found = [*((each, STANDARD) for each in all_passes(tuple(rules))), *_lowerings()]
     if name is not None:

@@ -10,7 +10,7 @@ from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.errors import UsageError
 
 if TYPE_CHECKING:
-    from edgeopt.documents.blocks import Block
+    from edgeopt.commands.documents.blocks import Block
     from edgeopt.events import Emit
     from edgeopt.hw.device import Device
 

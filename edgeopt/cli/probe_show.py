@@ -1,7 +1,7 @@
 """Shows a device record on the terminal: a headline, grouped facts, the verdict, and what is not here."""
 
 from edgeopt.cli.probe_rows import headline, is_detail, rows
-from edgeopt.documents.blocks import Block, Listed, Marked, Row, Table, Words, columns, filled, section
+from edgeopt.commands.documents.blocks import Block, Listed, Marked, Row, Table, Words, columns, filled, section
 from edgeopt.hw.device import Device
 
 

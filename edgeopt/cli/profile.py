@@ -9,11 +9,11 @@ import typer
 from edgeopt import units
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.documents.blocks import Block, Column, Listed, Row, Table, Words, columns, lines
+from edgeopt.commands.documents.blocks import Block, Column, Listed, Row, Table, Words, columns, lines
 
 if TYPE_CHECKING:
-    from edgeopt.replaying.difference import Difference
-    from edgeopt.replaying.exported import Exported, Imported
+    from edgeopt.commands.replay.difference import Difference
+    from edgeopt.commands.replay.exported import Exported, Imported
 
 Given = Annotated[
     Path, typer.Argument(metavar="PROFILE|BUNDLE", help="A bundle, or an exported profile.", show_default=False)
@@ -53,7 +53,7 @@ def export(
       edgeopt profile export model.edgeopt -o model.toml
       edgeopt replay model.toml model.onnx -o again.edgeopt
     """
-    from edgeopt.replaying.exported import export as exported
+    from edgeopt.commands.replay.exported import export as exported
 
     execute("profile-export", lambda _emit: exported(bundle, out), show_exported, json)
 
@@ -72,7 +72,7 @@ def import_(
       edgeopt profile import model.toml
       edgeopt profile import model.toml model.onnx --json | jq -r .data.command
     """
-    from edgeopt.replaying.exported import look_at
+    from edgeopt.commands.replay.exported import look_at
 
     execute("profile-import", lambda _emit: look_at(profile, model), show_imported, json)
 
@@ -89,7 +89,7 @@ def diff(
       edgeopt profile diff old.edgeopt new.edgeopt
       edgeopt profile diff model.toml model.edgeopt --json | jq .data.rows
     """
-    from edgeopt.replaying.difference import difference
+    from edgeopt.commands.replay.difference import difference
 
     execute("profile-diff", lambda _emit: difference(first, second), show_difference, json)
 

@@ -7,14 +7,14 @@ import typer
 
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
+from edgeopt.commands.quantize.request import Asked, request_from
 from edgeopt.errors import ConstraintError, UsageError
 from edgeopt.events import Log
-from edgeopt.quantizing.request import Asked, request_from
 
 if TYPE_CHECKING:
-    from edgeopt.documents.blocks import Block
+    from edgeopt.commands.documents.blocks import Block
     from edgeopt.events import Emit, Event
-    from edgeopt.quantizing.records import Quantized
+    from edgeopt.quant.measured.records import Quantized
 
 
 @asks(Asked)
@@ -53,8 +53,8 @@ def quantize(
     said: list[str] = []
 
     def work(emit: "Emit") -> "Quantized":
-        from edgeopt.measuring.saved import check_place, save
-        from edgeopt.quantizing.ask import answer
+        from edgeopt.commands.bench.saved import check_place, save
+        from edgeopt.commands.quantize.ask import answer
 
         if asked.out is None and not asked.sensitivity and not asked.check_targets.strip(" ,"):
             raise UsageError(

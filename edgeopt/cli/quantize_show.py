@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt import units
 from edgeopt.cli.quantize_words import about, forms
-from edgeopt.documents.blocks import (
+from edgeopt.commands.documents.blocks import (
     Block,
     Drawing,
     Listed,
@@ -21,9 +21,9 @@ from edgeopt.documents.blocks import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from edgeopt.judging.goals import Goal
+    from edgeopt.data.judging.goals import Goal
+    from edgeopt.quant.measured.records import CalibrationTried, Quantized, TargetSaid
     from edgeopt.quant.records import Plan, Point, Verdict
-    from edgeopt.quantizing.records import CalibrationTried, Quantized, TargetSaid
 
 SHOWN_LAYERS = 12
 SHOWN_FINDINGS = 6

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from edgeopt import units
 
 if TYPE_CHECKING:
-    from edgeopt.judging.judged import Judged
+    from edgeopt.data.judging.judged import Judged
+    from edgeopt.quant.measured.records import Proof, Quantized, SampleUse
     from edgeopt.quant.records import Plan, Point
-    from edgeopt.quantizing.records import Proof, Quantized, SampleUse
 
 
 def about(found: "Quantized") -> list[str]:

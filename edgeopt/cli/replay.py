@@ -4,11 +4,11 @@ from typing import TYPE_CHECKING
 
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
-from edgeopt.documents.blocks import Block, Listed, lines
-from edgeopt.replaying.order import Order
+from edgeopt.commands.documents.blocks import Block, Listed, lines
+from edgeopt.commands.replay.order import Order
 
 if TYPE_CHECKING:
-    from edgeopt.replaying.replay import Rebuilt
+    from edgeopt.commands.replay.replay import Rebuilt
 
 
 @asks(Order)
@@ -26,7 +26,7 @@ def replay(order: Order, json: JsonFlag = False) -> None:
       edgeopt replay model.toml model.onnx -o model.edgeopt --data data.npz --measure
       edgeopt bench again.edgeopt --against model.edgeopt      # is it as fast?
     """
-    from edgeopt.replaying.replay import replay as rebuilt
+    from edgeopt.commands.replay.replay import replay as rebuilt
 
     execute("replay", lambda emit: rebuilt(order, emit), show, json, "no bundle was written")
 

@@ -8,15 +8,15 @@ import typer
 
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.documents.blocks import Block, Words, lines
+from edgeopt.commands.documents.blocks import Block, Words, lines
 
 if TYPE_CHECKING:
+    from edgeopt.commands.report.facts import Reports
     from edgeopt.events import Emit
-    from edgeopt.report.facts import Reports
 
 
 class Format(StrEnum):
-    """As `edgeopt.report.make.FORMATS`."""
+    """As `edgeopt.commands.report.make.FORMATS`."""
 
     html = "html"
     markdown = "markdown"
@@ -62,7 +62,7 @@ def report(
     """
 
     def work(emit: "Emit") -> "Reports":
-        from edgeopt.report.make import report as make
+        from edgeopt.commands.report.make import report as make
 
         return make(bundle, out, to.value if to else None, source=model, nodes=nodes, emit=emit)
 

@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING
 
+from edgeopt.bundle.runtime.request import RunRequest
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
-from edgeopt.documents.blocks import Block, Listed, Words
-from edgeopt.runtime.request import RunRequest
+from edgeopt.commands.documents.blocks import Block, Listed, Words
 
 if TYPE_CHECKING:
-    from edgeopt.runtime.offline import Ran
+    from edgeopt.bundle.runtime.offline import Ran
 
 
 @asks(RunRequest)
@@ -25,7 +25,7 @@ def run(request: RunRequest, json: JsonFlag = False) -> None:
       edgeopt run model.edgeopt --data raw.npz -o results --process
       edgeopt run model.onnx --data folder-of-npy -o results --json
     """
-    from edgeopt.runtime.offline import run_offline
+    from edgeopt.bundle.runtime.offline import run_offline
 
     execute("run", lambda emit: run_offline(request, emit), show, json)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.documents.blocks import Block, Listed, Words
+from edgeopt.commands.documents.blocks import Block, Listed, Words
 from edgeopt.errors import UsageError
 
 if TYPE_CHECKING:

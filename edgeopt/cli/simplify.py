@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
-from edgeopt.documents.blocks import Block, Marked, Row, Table, Words, columns, filled, lines, section
-from edgeopt.rewriting.order import Order
+from edgeopt.commands.documents.blocks import Block, Marked, Row, Table, Words, columns, filled, lines, section
+from edgeopt.commands.simplify.order import Order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from edgeopt.commands.simplify.simplify import Simplified
     from edgeopt.events import Emit
     from edgeopt.graph.ledger import LedgerEntry
-    from edgeopt.rewriting.simplify import Simplified
 
 SHOWN_REFUSALS = 4
 SHOWN_NODES = 3
@@ -49,7 +49,7 @@ def simplify(order: Order, json: JsonFlag = False) -> None:
     """
 
     def work(emit: "Emit") -> "Simplified":
-        from edgeopt.rewriting.simplify import simplify as rewrite
+        from edgeopt.commands.simplify.simplify import simplify as rewrite
 
         return rewrite(order, emit)
 

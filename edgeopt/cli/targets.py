@@ -63,7 +63,7 @@ def _targets(
 
 def list_targets(device: Path | None = None, root: Path | None = None) -> TargetList:
     from edgeopt.profiles import shipped_profiles, shipped_uses
-    from edgeopt.targets import choose
+    from edgeopt.profiles.targets import choose
 
     choice = choose(_device(device, root), shipped_profiles())
     uses = tuple(Use(use.name, use.title) for use in shipped_uses())
@@ -89,7 +89,7 @@ def show(
 
 def look_up(name: str, device: Path | None = None, root: Path | None = None) -> Shown:
     from edgeopt.profiles.explain import explained
-    from edgeopt.targets import Fits, find, fit, lacking_backend
+    from edgeopt.profiles.targets import Fits, find, fit, lacking_backend
 
     machine = _device(device, root)
     resolved = find(name, machine)
@@ -128,7 +128,7 @@ def validate(
 
 def check(file: Path, device: Path | None = None, root: Path | None = None) -> Validated:
     from edgeopt.profiles import resolve
-    from edgeopt.targets import Fits, find, fit, lacking_backend, planned_names
+    from edgeopt.profiles.targets import Fits, find, fit, lacking_backend, planned_names
 
     # First by itself: a shipped profile of the same name must not stand in for a file that is not there.
     resolve(file)
@@ -176,7 +176,7 @@ def begin(name: str, base: str | None = None, out: Path | None = None) -> Writte
     from edgeopt.hw.probe import probe
     from edgeopt.profiles import AUTO, shipped_profiles
     from edgeopt.profiles.explain import check_new, draft, explained
-    from edgeopt.targets import choose, find
+    from edgeopt.profiles.targets import choose, find
 
     machine = probe()
     chosen = choose(machine, shipped_profiles()).profile.name

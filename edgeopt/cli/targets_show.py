@@ -2,9 +2,9 @@
 
 import msgspec
 
-from edgeopt.documents.blocks import Block, Marked, Mood, Row, Table, Words, columns, lines, section
+from edgeopt.commands.documents.blocks import Block, Marked, Mood, Row, Table, Words, columns, lines, section
 from edgeopt.profiles import explain
-from edgeopt.targets import Verdict
+from edgeopt.profiles.targets import Verdict
 
 
 class Use(msgspec.Struct, frozen=True):

@@ -8,12 +8,12 @@ import typer
 from edgeopt import events
 from edgeopt.cli.console import JsonFlag, execute, fail
 from edgeopt.cli.markdown import failure_as_page, machine_line, refuse_two_voices
-from edgeopt.documents.blocks import Block, Listed, Table, Words, columns, lines, rows
+from edgeopt.commands.documents.blocks import Block, Listed, Table, Words, columns, lines, rows
 from edgeopt.errors import VerificationError
 
 if TYPE_CHECKING:
+    from edgeopt.bundle.runtime.check import Check
     from edgeopt.events import Emit
-    from edgeopt.runtime.check import Check
 
 
 def verify(
@@ -53,8 +53,8 @@ def verify(
     made: list[Check] = []
 
     def work(emit: "Emit") -> "Check":
+        from edgeopt.bundle.runtime.check import check
         from edgeopt.bundle.sign import load_public_key
-        from edgeopt.runtime.check import check
 
         refuse_two_voices(json, markdown)
         with failure_as_page(f"edgeopt verify: {bundle}", markdown):
@@ -95,7 +95,7 @@ def show(result: "Check") -> list[Block]:
 def _markdown(result: "Check") -> str:
     """The same as a page: the verdict first."""
     from edgeopt.bundle.facts import machine_of
-    from edgeopt.documents.markdown import page
+    from edgeopt.commands.documents.markdown import page
     from edgeopt.hw.probe import probe
 
     checked = [

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
-from edgeopt.documents.blocks import Block, lines
-from edgeopt.measuring.request import WatchRequest
+from edgeopt.commands.bench.request import WatchRequest
+from edgeopt.commands.documents.blocks import Block, lines
 
 if TYPE_CHECKING:
     from edgeopt.bench.watch import WatchReport
@@ -31,7 +31,7 @@ def watch(request: WatchRequest, json: JsonFlag = False) -> None:
     """
 
     def work(emit: "Emit") -> "WatchReport":
-        from edgeopt.measuring.watch import watch as watch_subject
+        from edgeopt.commands.bench.watch import watch as watch_subject
 
         return watch_subject(request, emit)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgeopt.backends.base import Array
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.quant.ranges.base import Seen
 from edgeopt.quant.ranges.histogram import Histogram, count, empty

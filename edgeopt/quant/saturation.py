@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from edgeopt.backends.base import Array
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.nodes import is_op
 from edgeopt.quant.integer_products import Product, Twin, twin_of

@@ -6,12 +6,19 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.cache.digests import code_digest, file_digest, key_of, settings_of_libraries, tree_digest, versions
 from edgeopt.errors import EdgeoptError
 from edgeopt.hw.device import Device, fingerprint
+from edgeopt.profiles.targets import profile_for
+from edgeopt.search.cache.digests import (
+    code_digest,
+    file_digest,
+    key_of,
+    settings_of_libraries,
+    tree_digest,
+    versions,
+)
 from edgeopt.search.making.messages import Make
 from edgeopt.search.settings import Settings
-from edgeopt.targets import profile_for
 
 # What rewrites and quantizes models; the runtimes stand in the device's fingerprint too.
 _LIBRARIES = ("numpy", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "openvino", "sympy", "pillow")

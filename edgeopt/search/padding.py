@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.graph.ledger import Ledger
+from edgeopt.graph.masks import is_mask
 from edgeopt.graph.passes import PASSES
 from edgeopt.graph.passes.cleaning.skip_padding import PASS
 from edgeopt.graph.passes.knowledge.masks import kept_share
 from edgeopt.graph.pipeline import select
-from edgeopt.masks import is_mask
 from edgeopt.profiles import TargetProfile
 
 # Above this share of the places, what is saved would hardly pay for a length that is not known before.

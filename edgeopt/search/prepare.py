@@ -6,21 +6,22 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from edgeopt.backends import backend_named
+from edgeopt.bundle.processing.attach import Attached, attach
+from edgeopt.bundle.processing.data import samples_from, try_after
 from edgeopt.bundle.read import Bundle
-from edgeopt.data import Samples, open_samples, save_samples
+from edgeopt.data.judging.budgets import BUDGETS_DB
+from edgeopt.data.judging.goals import Goal
+from edgeopt.data.judging.labels import labels_for
 from edgeopt.data.regimes.covered import alike_inputs
 from edgeopt.data.regimes.levels import Levels
+from edgeopt.data.samples import Samples, open_samples, save_samples
 from edgeopt.data.split import Split, split
 from edgeopt.errors import MissingError, ModelError, Named
 from edgeopt.events import Progress
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.hw.device import Unavailable
-from edgeopt.judging.budgets import BUDGETS_DB
-from edgeopt.judging.goals import Goal
-from edgeopt.judging.labels import labels_for
-from edgeopt.processing.attach import Attached, attach
-from edgeopt.processing.data import samples_from, try_after
 from edgeopt.profiles import TargetProfile
+from edgeopt.profiles.targets import DoesNotFit, fit, planned_names, profile_for, without_planned
 from edgeopt.search.making.messages import Inspected
 from edgeopt.search.making.variants import inspect
 from edgeopt.search.notes import Notes
@@ -33,7 +34,6 @@ from edgeopt.search.settings import Settings, time_limit_for
 from edgeopt.search.shapes.bucketing import check_shape, explained, settle_buckets, shaped_samples
 from edgeopt.search.shapes.sized import Shaped
 from edgeopt.search.today import running_today
-from edgeopt.targets import DoesNotFit, fit, planned_names, profile_for, without_planned
 
 _GENERATED_SAMPLES = 16
 _TARGET = Named("target")

@@ -12,12 +12,12 @@ import msgspec
 
 from edgeopt.bundle import write
 from edgeopt.bundle.read import read_bundle
-from edgeopt.cache.record import Record
-from edgeopt.cache.store import Store
-from edgeopt.cache.user import user_store
 from edgeopt.errors import BundleError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.hw.probe import probe
+from edgeopt.search.cache.record import Record
+from edgeopt.search.cache.store import Store
+from edgeopt.search.cache.user import user_store
 from edgeopt.search.keys import Keys
 from edgeopt.search.making.messages import Made, Make
 from edgeopt.search.outcome import Outcome

@@ -11,7 +11,7 @@ from edgeopt.options import argument, option
 
 if TYPE_CHECKING:
     from edgeopt.data.given import Data
-    from edgeopt.judging.goals import Goal
+    from edgeopt.data.judging.goals import Goal
     from edgeopt.search.limits import Limits
 
 LONGEST_S = 86_400.0
@@ -121,7 +121,7 @@ class Settings(msgspec.Struct, frozen=True):
     @property
     def goal(self) -> "Goal":
         """What accuracy must be; UsageError for what says none."""
-        from edgeopt.judging.goals import goal_from
+        from edgeopt.data.judging.goals import goal_from
 
         return goal_from(self.metric, self.floor, self.max_drop)
 

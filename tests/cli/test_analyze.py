@@ -4,8 +4,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from edgeopt import samples
 from edgeopt.cli.main import run
+from edgeopt.data.samples import demo as samples
 from edgeopt.graph.analysis import Analysis
 
 

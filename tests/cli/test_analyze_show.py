@@ -6,8 +6,8 @@ from rich.console import Console
 
 from edgeopt.cli.analyze_figures import milliseconds, scaled
 from edgeopt.cli.analyze_sections import by_category, sections, top_nodes
-from edgeopt.documents.markdown import page
-from edgeopt.documents.terminal import write
+from edgeopt.commands.documents.markdown import page
+from edgeopt.commands.documents.terminal import write
 from edgeopt.graph.analysis import (
     Analysis,
     CategoryRow,

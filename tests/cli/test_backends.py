@@ -8,7 +8,7 @@ from edgeopt.backends import BACKENDS
 from edgeopt.backends.base import Available
 from edgeopt.cli.backends import list_backends, list_options, show_backends, show_options
 from edgeopt.cli.main import run
-from edgeopt.documents.terminal import write
+from edgeopt.commands.documents.terminal import write
 
 
 def seen(show, result):

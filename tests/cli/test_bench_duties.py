@@ -14,8 +14,8 @@ from edgeopt.bench.stats import Interval
 from edgeopt.cli import bench_duties as duties
 from edgeopt.cli.bench import _exit_code
 from edgeopt.cli.bench_sweep import duration, sweep
-from edgeopt.documents.terminal import write
-from edgeopt.measuring.sweep_report import Stretch, SweepPoint, SweepReport
+from edgeopt.commands.bench.sweep_report import Stretch, SweepPoint, SweepReport
+from edgeopt.commands.documents.terminal import write
 
 FASTER = Comparison("a.onnx", "b.onnx", Interval(1.5, 1.4, 1.6, 9, 0.98), "faster")
 

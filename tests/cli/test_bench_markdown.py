@@ -5,8 +5,8 @@ from edgeopt.bench.limits import Limits
 from edgeopt.bench.report import Comparison, ContestReport, Figures, SideReport
 from edgeopt.bench.stats import Interval
 from edgeopt.cli.bench_markdown import written
-from edgeopt.measuring.limits import judge
-from edgeopt.measuring.suite import SuiteReport, SuiteRow
+from edgeopt.commands.bench.limits import judge
+from edgeopt.commands.bench.suite import SuiteReport, SuiteRow
 
 
 def side(name):

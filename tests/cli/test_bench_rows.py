@@ -9,7 +9,7 @@ from edgeopt.bench.report import Comparison, ContestReport, Energy, Figures, Sid
 from edgeopt.bench.stats import Interval
 from edgeopt.cli.bench_rows import number, said
 from edgeopt.cli.bench_show import contest
-from edgeopt.documents.terminal import write
+from edgeopt.commands.documents.terminal import write
 
 MIB = 2**20
 

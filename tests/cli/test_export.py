@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from edgeopt.exporting import FORMATS
+from edgeopt.commands.export import FORMATS
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from edgeopt.cli import fleet_show
 from edgeopt.cli.main import run
-from edgeopt.documents.terminal import write
+from edgeopt.commands.documents.terminal import write
 from edgeopt.fleet.client import Agent
 from edgeopt.fleet.monitor import Watched
 from edgeopt.fleet.records import Deployment, Previous, Release, Releases, Serving, Status

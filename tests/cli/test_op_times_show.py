@@ -4,7 +4,7 @@ import pytest
 from rich.console import Console
 
 from edgeopt.cli.op_times_show import op_times
-from edgeopt.documents.terminal import write
+from edgeopt.commands.documents.terminal import write
 from edgeopt.graph.analysis import OpTimeRow, OpTimes
 
 CONV = OpTimeRow(

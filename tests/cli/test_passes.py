@@ -1,7 +1,7 @@
 import pytest
 
 from edgeopt.cli.passes import PassLine, PassList, list_passes, show
-from edgeopt.documents.terminal import write
+from edgeopt.commands.documents.terminal import write
 from edgeopt.errors import UsageError
 from edgeopt.graph.passes import PASSES
 

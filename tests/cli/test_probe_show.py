@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from edgeopt.cli.probe_show import show
-from edgeopt.documents.terminal import write
+from edgeopt.commands.documents.terminal import write
 from edgeopt.hw.host import RecordedHost
 from edgeopt.hw.probe import probe
 

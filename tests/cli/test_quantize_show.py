@@ -8,11 +8,10 @@ from rich.console import Console
 
 from edgeopt.bench.stats import Interval
 from edgeopt.cli.quantize_show import show
-from edgeopt.documents.terminal import write
-from edgeopt.judging.goals import Goal, goal_from
-from edgeopt.judging.judged import Judged
-from edgeopt.quant.records import Plan, Point, Verdict
-from edgeopt.quantizing.records import (
+from edgeopt.commands.documents.terminal import write
+from edgeopt.data.judging.goals import Goal, goal_from
+from edgeopt.data.judging.judged import Judged
+from edgeopt.quant.measured.records import (
     CalibrationTried,
     File,
     Found,
@@ -21,6 +20,7 @@ from edgeopt.quantizing.records import (
     SampleUse,
     TargetSaid,
 )
+from edgeopt.quant.records import Plan, Point, Verdict
 
 LAYERS = [f"/encoder/layer.{k}/attention/self/query/MatMul_of_a_long_name" for k in range(20)]
 FLOAT = Point({}, 12.0, 200.0, 200.0, 200.0)

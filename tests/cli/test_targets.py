@@ -9,7 +9,7 @@ from rich.console import Console
 from edgeopt.cli.main import run
 from edgeopt.cli.targets import check, list_targets, look_up
 from edgeopt.cli.targets_show import show_list, show_target, show_validated
-from edgeopt.documents.terminal import write
+from edgeopt.commands.documents.terminal import write
 from edgeopt.hw import probe as probe_module
 from edgeopt.hw.host import RecordedHost
 

@@ -14,18 +14,18 @@ from edgeopt.backends import backend_named
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Step, Tensor
 from edgeopt.bundle.read import read_bundle
+from edgeopt.bundle.runtime.golden import answer_golden
+from edgeopt.commands.export.export import export
+from edgeopt.commands.replay.exported import export as export_profile
+from edgeopt.commands.replay.order import Order
+from edgeopt.commands.replay.replay import replay
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import ignore
-from edgeopt.exporting.export import export
 from edgeopt.graph.model import load, save
 from edgeopt.graph.passes import PASSES
 from edgeopt.graph.pipeline import run_pipeline, select
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
-from edgeopt.replaying.exported import export as export_profile
-from edgeopt.replaying.order import Order
-from edgeopt.replaying.replay import replay
-from edgeopt.runtime.golden import answer_golden
 from tests.differential import check
 from tests.differential.graphs import BYTES, case_from
 

@@ -3,15 +3,15 @@ import numpy as np
 import onnx
 import pytest
 
+from edgeopt.data.judging.goals import Goal
 from edgeopt.hw.probe import probe
-from edgeopt.judging.goals import Goal
+from edgeopt.profiles.targets import profile_for
+from edgeopt.quant.measured.timing.courses import Course
 from edgeopt.quant.settings import QuantSettings
-from edgeopt.quantizing.timing.courses import Course
 from edgeopt.search.keys import Keys
 from edgeopt.search.making.messages import Make
 from edgeopt.search.making.plans import Planning
 from edgeopt.search.settings import Settings
-from edgeopt.targets import profile_for
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.graph.ledger import Change, LedgerEntry
 from edgeopt.search.padding import graph_passes, kept_by, said_of, skips_padding
 

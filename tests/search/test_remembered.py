@@ -7,8 +7,8 @@ import pytest
 from edgeopt.bench.host import LocalHost
 from edgeopt.bundle.manifest import FILE, file_digest
 from edgeopt.bundle.read import read_bundle
-from edgeopt.cache.user import listing
 from edgeopt.events import Log, Standing, ignore
+from edgeopt.search.cache.user import listing
 from edgeopt.search.making.messages import Made
 from edgeopt.search.making.plans import Planned, Plans
 from edgeopt.search.making.variants import Maker, make_all
@@ -73,7 +73,7 @@ def job(tmp_path, conv_model, conv_data):
     """What a search asks for; each in a work folder of its own."""
     import numpy as np
 
-    from edgeopt.data import Samples, save_samples
+    from edgeopt.data.samples import Samples, save_samples
     from edgeopt.quant.settings import QuantSettings
     from edgeopt.search.making.messages import Make
 

@@ -9,11 +9,11 @@ import pytest
 
 import edgeopt
 from edgeopt.bundle.read import read_bundle
+from edgeopt.bundle.runtime.check import check
+from edgeopt.commands.replay.order import Order
+from edgeopt.commands.replay.replay import replay
 from edgeopt.data.split import split
 from edgeopt.events import Progress, Standing, decode, encode, ignore
-from edgeopt.replaying.order import Order
-from edgeopt.replaying.replay import replay
-from edgeopt.runtime.check import check
 from edgeopt.search.delivering.golden import golden_places
 from edgeopt.search.outcome import Outcome
 

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.documents.blocks import Block, Words
+from edgeopt.commands.documents.blocks import Block, Words
 from edgeopt.errors import MissingExtraError
 from edgeopt.events import Emit, Progress
 from edgeopt_agent.cli.options import DataDirOption, data_folder

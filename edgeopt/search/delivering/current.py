@@ -9,10 +9,10 @@ from edgeopt.bench.legs import SHORT_FEWEST
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment
 from edgeopt.bundle.facts import machine_of
+from edgeopt.bundle.processing.attach import Attached
 from edgeopt.bundle.read import Bundle
 from edgeopt.events import Progress
 from edgeopt.hw.device import fingerprint
-from edgeopt.processing.attach import Attached
 from edgeopt.search.delivering.delivery import Delivery, Raced, outcome_for
 from edgeopt.search.delivering.proving import Written, measured
 from edgeopt.search.delivering.report import Case, evidence_of

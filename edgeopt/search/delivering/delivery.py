@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from edgeopt.processing.attach import Attached
+from edgeopt.bundle.processing.attach import Attached
 from edgeopt.search.aim import Aim
 from edgeopt.search.delivering.golden import Golden
 from edgeopt.search.delivering.proving import Means, Proving, Written, measured

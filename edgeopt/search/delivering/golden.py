@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgeopt.bundle import write
-from edgeopt.data import Samples
+from edgeopt.bundle.processing.attach import Attached
+from edgeopt.bundle.processing.golden import put_processing_golden
+from edgeopt.data.samples import Samples
 from edgeopt.data.split import Split
-from edgeopt.processing.attach import Attached
-from edgeopt.processing.golden import put_processing_golden
 from edgeopt.search.notes import Notes
 from edgeopt.search.racing.standard import Answers
 

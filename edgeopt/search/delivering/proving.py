@@ -22,10 +22,10 @@ from edgeopt.bench.taken import taken_by
 from edgeopt.bench.terms import METERED_PROOF
 from edgeopt.bench.trial import rotated
 from edgeopt.bundle.read import Bundle
-from edgeopt.data import Samples
+from edgeopt.data.judging.judged import Judged
+from edgeopt.data.samples import Samples
 from edgeopt.graph.accuracy import Accuracy, compare_outputs
 from edgeopt.graph.weak_samples import weak_samples
-from edgeopt.judging.judged import Judged
 from edgeopt.search.delivering.legs import terms_of
 from edgeopt.search.notes import Notes
 from edgeopt.search.objectives import Objective

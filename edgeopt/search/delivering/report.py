@@ -11,9 +11,9 @@ import msgspec
 from edgeopt.bundle.deployment import Budget, Deployment, Evidence, Processing, Run, Source, UnderLoad
 from edgeopt.bundle.facts import four_digits, machine_of, tensor_of
 from edgeopt.bundle.write import MODEL_FOLDER
+from edgeopt.data.judging.goals import Goal
 from edgeopt.graph.accuracy import decibels
 from edgeopt.hw.device import Device, device_for_evidence, fingerprint
-from edgeopt.judging.goals import Goal
 from edgeopt.profiles import TargetProfile
 from edgeopt.search.delivering.front import front_of
 from edgeopt.search.delivering.steps import steps_of

@@ -5,11 +5,11 @@ import time
 from edgeopt.errors import EdgeoptError, ModelError
 from edgeopt.graph.ledger import LedgerEntry, Refusal
 from edgeopt.quant.forms import Form, form_named
+from edgeopt.quant.measured.planning.entry import GROUPED, WEIGHTS_ALONE
+from edgeopt.quant.measured.study import Study
+from edgeopt.quant.measured.timing.courses import GROUP_SIZES, GROUPS, OPENVINO, OptionValue
+from edgeopt.quant.measured.work import why_none
 from edgeopt.quant.settings import QuantSettings
-from edgeopt.quantizing.planning.entry import GROUPED, WEIGHTS_ALONE
-from edgeopt.quantizing.study import Study
-from edgeopt.quantizing.timing.courses import GROUP_SIZES, GROUPS, OPENVINO, OptionValue
-from edgeopt.quantizing.work import why_none
 from edgeopt.search.making.kitchen import Kitchen
 from edgeopt.search.making.plans import Planned, Plans
 from edgeopt.search.making.studying import put, studied

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from edgeopt.bench.processes.failed import Failed
-from edgeopt.judging.goals import Goal
-from edgeopt.judging.metric import Labels
-from edgeopt.quantizing.timing.courses import Course
+from edgeopt.data.judging.goals import Goal
+from edgeopt.data.judging.metric import Labels
+from edgeopt.quant.measured.timing.courses import Course
 from edgeopt.search.making.ladder import Material, backends_of, job, jobs, title_of, why_not
 from edgeopt.search.making.made import Variants
 from edgeopt.search.making.messages import Made, Make
-from edgeopt.search.making.plans import Planned, Planning, Plans
-from edgeopt.search.making.recipes import PLANNED, recipe_named
+from edgeopt.search.making.plans import PLANNED, Planned, Planning, Plans
+from edgeopt.search.making.recipes import recipe_named
 from edgeopt.search.making.studying import packed
 from edgeopt.search.making.variants import Maker, Memory, make_all
 from edgeopt.search.outcome import VariantReport

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.search.making.plans import Planning
 

@@ -12,21 +12,20 @@ import msgspec
 from edgeopt.errors import EdgeoptError, ModelError
 from edgeopt.graph.ledger import Change, LedgerEntry, Refusal
 from edgeopt.hw.probe import probe
+from edgeopt.quant.measured.planning.choosing import Chooser
+from edgeopt.quant.measured.planning.entry import Entry
+from edgeopt.quant.measured.planning.planned import hopeful, proven, shared_forms
+from edgeopt.quant.measured.proving.finish import fastest
+from edgeopt.quant.measured.proving.proof import Judge
+from edgeopt.quant.measured.records import QuantizeRequest
+from edgeopt.quant.measured.runs import Runs
+from edgeopt.quant.measured.timing.clock import Sources
+from edgeopt.quant.measured.timing.courses import Course
+from edgeopt.quant.measured.timing.tracks import Track, tracks_of
+from edgeopt.quant.measured.work import Work, unfit
 from edgeopt.quant.records import FLOAT
-from edgeopt.quantizing.planning.choosing import Chooser
-from edgeopt.quantizing.planning.entry import Entry
-from edgeopt.quantizing.planning.planned import hopeful, proven, shared_forms
-from edgeopt.quantizing.proving.finish import fastest
-from edgeopt.quantizing.proving.proof import Judge
-from edgeopt.quantizing.records import QuantizeRequest
-from edgeopt.quantizing.runs import Runs
-from edgeopt.quantizing.timing.clock import Sources
-from edgeopt.quantizing.timing.courses import Course
-from edgeopt.quantizing.timing.tracks import Track, tracks_of
-from edgeopt.quantizing.work import Work, unfit
 from edgeopt.search.making.kitchen import Kitchen
-from edgeopt.search.making.plans import Planned, Plans
-from edgeopt.search.making.recipes import PLANNED
+from edgeopt.search.making.plans import PLANNED, Planned, Plans
 from edgeopt.search.making.studying import folder_of, given_by, put, samples_of, studied
 
 # Another backend is planned until this share of the time is used up; what is planned is written after.
@@ -136,7 +135,7 @@ def _ledger_entry(work: Work, entry: Entry) -> LedgerEntry:
 
 def _work(kitchen: Kitchen, runs: Runs, begun: float) -> Work:
     """What the methods of quantization work with, from what the search has prepared."""
-    from edgeopt.data import save_samples
+    from edgeopt.data.samples import save_samples
 
     planning = kitchen.planning
     if planning is None:

@@ -7,15 +7,14 @@ from functools import partial
 from edgeopt.backends import NAMES
 from edgeopt.graph.ledger import Ledger
 from edgeopt.quant.forms import FORMS
-from edgeopt.quantizing.planning.entry import GROUPED
-from edgeopt.quantizing.timing.courses import GROUPS
+from edgeopt.quant.measured.planning.entry import GROUPED
+from edgeopt.quant.measured.timing.courses import GROUPS
 from edgeopt.search.making.kitchen import Kitchen
-from edgeopt.search.making.plans import Plans
+from edgeopt.search.making.plans import PLANNED, Plans
 
 # Which of them are tried is said by the profile, and by what is installed.
 ORT = tuple(name for name in NAMES if name.startswith("onnxruntime-"))
 OPENVINO = tuple(name for name in NAMES if name.startswith("openvino-"))
-PLANNED = "planned"
 # They calibrate nothing, and a screen on made-up inputs tells whether a value left their range.
 _FLOATS = frozenset({"fp16", "bf16"})
 

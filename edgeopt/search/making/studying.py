@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgeopt.backends.base import Array
-from edgeopt.data import Samples
+from edgeopt.data.judging.metric import Labels
 from edgeopt.data.regimes.levels import Levels
+from edgeopt.data.samples import Samples
 from edgeopt.errors import ModelError
-from edgeopt.judging.metric import Labels
+from edgeopt.quant.measured.given import Given
+from edgeopt.quant.measured.records import SampleUse
+from edgeopt.quant.measured.study import Study, begin
 from edgeopt.quant.recorded import raised
-from edgeopt.quantizing.given import Given
-from edgeopt.quantizing.records import SampleUse
-from edgeopt.quantizing.study import Study, begin
 from edgeopt.search.making.inspect import describe
 from edgeopt.search.making.kitchen import Kitchen
 

@@ -15,7 +15,7 @@ from edgeopt.events import Progress
 from edgeopt.search.limits import OVER, Limits, excess
 from edgeopt.search.making.gathering import Ready
 from edgeopt.search.making.made import Variants
-from edgeopt.search.making.recipes import PLANNED
+from edgeopt.search.making.plans import PLANNED
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.place import Place
 from edgeopt.search.racing.baseline import Baseline

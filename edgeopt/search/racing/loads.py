@@ -14,7 +14,7 @@ from edgeopt.bench.calls import ONE, Calls
 from edgeopt.bench.contender import Contender
 from edgeopt.bench.rounds import latency_ms, run_rounds, slice_ms
 from edgeopt.bench.terms import FINAL, LOADS, OPENING, TUNING, Turns
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.errors import TrialError
 from edgeopt.events import Log, Progress
 from edgeopt.graph.accuracy import compare_outputs

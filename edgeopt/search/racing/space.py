@@ -7,13 +7,14 @@ import msgspec
 
 from edgeopt.backends import option_kinds
 from edgeopt.backends.base import TensorInfo
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.hw.device import Device
 from edgeopt.profiles import TargetProfile
-from edgeopt.quantizing.timing.courses import Course, backends_for
-from edgeopt.search.making.recipes import PLANNED, RECIPES, recipe_named
+from edgeopt.profiles.targets import runtime_space, settled_options
+from edgeopt.quant.measured.timing.courses import Course, backends_for
+from edgeopt.search.making.plans import PLANNED
+from edgeopt.search.making.recipes import RECIPES, recipe_named
 from edgeopt.search.outcome import Candidate, RuntimeOptions
-from edgeopt.targets import runtime_space, settled_options
 
 # They are screened for accuracy from the start, each where its recipe says, and not tuned late.
 NUMERIC = frozenset(r.numeric for r in RECIPES)

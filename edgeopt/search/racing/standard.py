@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgeopt.backends.base import Array
+from edgeopt.data.judging.goals import Goal
+from edgeopt.data.judging.judged import Judged
+from edgeopt.data.judging.metric import Labels
 from edgeopt.data.regimes.levels import Levels
 from edgeopt.data.split import Split
-from edgeopt.judging.goals import Goal
-from edgeopt.judging.judged import Judged
-from edgeopt.judging.metric import Labels
 
 Answers = Sequence[dict[str, Array]]
 """One dict a sample."""

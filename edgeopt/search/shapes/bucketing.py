@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.data.split import Split
 from edgeopt.errors import ModelError, Named, TrialError, UsageError
 from edgeopt.events import Log, Progress

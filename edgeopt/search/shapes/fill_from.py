@@ -16,7 +16,7 @@ from edgeopt.bench.contender import Contender
 from edgeopt.bench.rounds import LONGEST_SLICE_MS, run_rounds, slice_ms
 from edgeopt.bench.terms import GAPS
 from edgeopt.bench.trial import ROTATION
-from edgeopt.data import save_samples
+from edgeopt.data.samples import save_samples
 from edgeopt.errors import TrialError
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.racing.ground import Ground

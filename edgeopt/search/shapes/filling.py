@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from edgeopt.backends.base import Array
 from edgeopt.backends.buckets import fill_up
-from edgeopt.data import Samples, save_samples
+from edgeopt.data.samples import Samples, save_samples
 from edgeopt.errors import TrialError
 from edgeopt.graph.accuracy import EQUAL_DB, compare_outputs, decibels
-from edgeopt.masks import is_mask
+from edgeopt.graph.masks import is_mask
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.racing.ground import Ground
 from edgeopt.search.shapes.shaping import Dimension

@@ -12,7 +12,7 @@ import numpy as np
 
 from edgeopt import units
 from edgeopt.backends.base import Array
-from edgeopt.data import Samples, save_samples
+from edgeopt.data.samples import Samples, save_samples
 from edgeopt.data.split import Split
 from edgeopt.errors import UsageError
 from edgeopt.search.shapes.shaping import Dimension

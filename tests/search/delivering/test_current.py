@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
+from tests.processing.conftest import post_model, pre_model
 
 from edgeopt.bundle.deployment import Run
 from edgeopt.bundle.manifest import FILE, file_digest
 from edgeopt.bundle.read import read_bundle
+from edgeopt.bundle.runtime.check import check
 from edgeopt.events import ignore
-from edgeopt.runtime.check import check
 from edgeopt.search.optimize import optimize
 from tests.conftest import limited, still
-from tests.processing.conftest import post_model, pre_model
 
 pytestmark = pytest.mark.slow
 

@@ -8,6 +8,7 @@ from edgeopt.bench.terms import PROOF
 from edgeopt.bundle.read import read_bundle
 from edgeopt.events import ignore
 from edgeopt.hw.probe import probe
+from edgeopt.profiles.targets import profile_for
 from edgeopt.search.clock import Clock
 from edgeopt.search.delivering.deliver import deliver, in_turn
 from edgeopt.search.delivering.delivery import Raced
@@ -16,7 +17,6 @@ from edgeopt.search.notes import Notes
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.racing.screen import Entry, Pace
 from edgeopt.search.stopping import Ending
-from edgeopt.targets import profile_for
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ import pytest
 from edgeopt.bundle import write
 from edgeopt.bundle.read import read_bundle
 from edgeopt.hw.probe import probe
+from edgeopt.profiles.targets import profile_for
 from edgeopt.search.delivering.proving import Means, Written, measured
 from edgeopt.search.delivering.report import deployment_of
 from edgeopt.search.making.made import Variants
 from edgeopt.search.outcome import Candidate
-from edgeopt.targets import profile_for
 
 
 @pytest.fixture

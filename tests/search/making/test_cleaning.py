@@ -2,12 +2,12 @@ import numpy as np
 import onnx
 import pytest
 
-from edgeopt.data import Samples
+from edgeopt.bench.exactness.proof import FLOOR_DB
+from edgeopt.bundle.runtime.session import load
+from edgeopt.data.samples import Samples
 from edgeopt.errors import ModelError
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.quant.settings import QuantSettings
-from edgeopt.rewriting.proof import FLOOR_DB
-from edgeopt.runtime.session import load
 from edgeopt.search.making.cleaning import clean
 from edgeopt.search.making.recipes import Kitchen
 

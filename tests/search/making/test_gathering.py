@@ -5,17 +5,17 @@ import msgspec
 import numpy as np
 import pytest
 
-from edgeopt.data import Samples, save_samples
+from edgeopt.data.judging.goals import Goal
+from edgeopt.data.samples import Samples, save_samples
 from edgeopt.data.split import split
 from edgeopt.hw.probe import probe
-from edgeopt.judging.goals import Goal
+from edgeopt.profiles.targets import profile_for
 from edgeopt.search.clock import Clock
 from edgeopt.search.making.gathering import Gathering, PlanTerms
 from edgeopt.search.making.ladder import Material
 from edgeopt.search.making.made import Variants
 from edgeopt.search.place import placed
 from edgeopt.search.stopping import Ending, Stop
-from edgeopt.targets import profile_for
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ import onnx
 import pytest
 
 from edgeopt.backends import NAMES, backend_named, lowering_names
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.errors import ModelError
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.profiles import load_profile, profiles_folder

@@ -7,19 +7,19 @@ import pytest
 
 from edgeopt.bench.host import LocalHost
 from edgeopt.bundle.read import read_bundle
-from edgeopt.data import Samples, save_samples
+from edgeopt.commands.replay.order import Order
+from edgeopt.commands.replay.replay import replay
+from edgeopt.data.judging.goals import Goal
+from edgeopt.data.samples import Samples, save_samples
 from edgeopt.hw.probe import probe
-from edgeopt.judging.goals import Goal
+from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.forms import FORMS
+from edgeopt.quant.measured.timing.courses import Course
 from edgeopt.quant.settings import QuantSettings
-from edgeopt.quantizing.timing.courses import Course
-from edgeopt.replaying.order import Order
-from edgeopt.replaying.replay import replay
 from edgeopt.search.making.messages import Made, Make
 from edgeopt.search.making.plans import Planning
 from edgeopt.search.making.variants import Maker, make_all
 from edgeopt.search.optimize import optimize
-from edgeopt.targets import profile_for
 from tests.conftest import write_onnx
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from edgeopt.bench.host import LocalHost
-from edgeopt.data import Samples, load_data, open_samples, save_samples
+from edgeopt.data.read import load_data
+from edgeopt.data.samples import Samples, open_samples, save_samples
 from edgeopt.errors import ModelError
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.search.making.messages import Made, Make

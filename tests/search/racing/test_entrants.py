@@ -5,8 +5,7 @@ import pytest
 from edgeopt.events import Standing
 from edgeopt.search.limits import OVER, Limits
 from edgeopt.search.making.gathering import Ready
-from edgeopt.search.making.plans import Planned
-from edgeopt.search.making.recipes import PLANNED
+from edgeopt.search.making.plans import PLANNED, Planned
 from edgeopt.search.outcome import Candidate, VariantReport
 
 

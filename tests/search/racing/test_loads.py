@@ -12,12 +12,12 @@ from edgeopt.bench.host import LocalHost
 from edgeopt.bench.messages import Load
 from edgeopt.bench.rounds import run_rounds, speedup
 from edgeopt.bundle.read import read_bundle
-from edgeopt.costing.measured import of_bundle
-from edgeopt.data import Samples, save_samples
+from edgeopt.commands.cost.measured import of_bundle
+from edgeopt.commands.report.gather import gather
+from edgeopt.data.judging.goals import Goal
 from edgeopt.data.regimes.levels import Levels
+from edgeopt.data.samples import Samples, save_samples
 from edgeopt.data.split import split
-from edgeopt.judging.goals import Goal
-from edgeopt.report.gather import gather
 from edgeopt.search.racing.ground import Ground
 from edgeopt.search.racing.loads import Plain, no_batches
 from edgeopt.search.racing.standard import Standard

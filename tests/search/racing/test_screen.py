@@ -4,7 +4,7 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
-from edgeopt.data import open_samples
+from edgeopt.data.samples import open_samples
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.racing.screen import Entry, judge
 from tests.search.conftest import Track

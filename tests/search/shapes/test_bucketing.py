@@ -10,10 +10,10 @@ import pytest
 import edgeopt
 from edgeopt.bench.stats import Interval
 from edgeopt.bundle.read import read_bundle
+from edgeopt.bundle.runtime.check import check
+from edgeopt.commands.export.export import export
 from edgeopt.errors import ModelError, UsageError
 from edgeopt.events import ignore
-from edgeopt.exporting.export import export
-from edgeopt.runtime.check import check
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.shapes.bucketing import with_buckets
 from edgeopt.search.shapes.by_size import SizeTimes, slower_sizes, times_by_size

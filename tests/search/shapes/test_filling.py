@@ -3,7 +3,7 @@ import pytest
 
 from edgeopt.backends import backend_named
 from edgeopt.bench.host import LocalHost
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.racing.ground import Ground
 from edgeopt.search.shapes.filling import prove_filling

@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from edgeopt.data import Samples, open_samples, save_samples
+from edgeopt.data.samples import Samples, open_samples, save_samples
 from edgeopt.data.split import split
 from edgeopt.errors import UsageError
 from edgeopt.search.shapes.shaping import Dimension

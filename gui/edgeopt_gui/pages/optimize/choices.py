@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from edgeopt.judging.budgets import BUDGETS_DB
+from edgeopt.data.judging.budgets import BUDGETS_DB
 from edgeopt.options import arguments, option_named
 from edgeopt.search.settings import LONGEST_S
 from edgeopt.search.settings import Settings as Search

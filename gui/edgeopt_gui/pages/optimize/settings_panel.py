@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QFrame, QLabel, QLineEdit, QScrollArea, QSpinBox, QVBoxLayout, QWidget
 
-from edgeopt.targets import Verdict as TargetVerdict
+from edgeopt.profiles.targets import Verdict as TargetVerdict
 from edgeopt_gui.context import Context
 from edgeopt_gui.pages.optimize.accuracy_field import AccuracyField
 from edgeopt_gui.pages.optimize.choices import (

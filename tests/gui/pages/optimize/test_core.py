@@ -2,8 +2,8 @@
 
 import pytest
 
-from edgeopt.exporting import FORMATS
-from edgeopt.judging.metrics import METRICS
+from edgeopt.commands.export import FORMATS
+from edgeopt.data.judging.metrics import METRICS
 from edgeopt.search.objectives import OBJECTIVES
 from edgeopt_gui.pages.optimize.choices import METRIC, OWN_FUNCTION, Choices
 from edgeopt_gui.pages.optimize.core import Problems, problems, vocabulary

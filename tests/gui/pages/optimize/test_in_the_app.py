@@ -3,9 +3,9 @@
 import pytest
 
 from edgeopt import events
+from edgeopt.data.judging.goals import goal_from
+from edgeopt.data.judging.metrics import no_labels
 from edgeopt.errors import EdgeoptError, Named
-from edgeopt.judging.goals import goal_from
-from edgeopt.judging.metrics import no_labels
 from edgeopt.options import options_of
 from edgeopt.search.limits import limits_from
 from edgeopt.search.settings import Settings, checked_target

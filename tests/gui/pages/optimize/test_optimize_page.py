@@ -13,9 +13,9 @@ import psutil
 import pytest
 
 from edgeopt.bundle.read import read_bundle
+from edgeopt.commands.export import FORMATS
+from edgeopt.data.demo import DATA, MODEL
 from edgeopt.errors import signal_name
-from edgeopt.exporting import FORMATS
-from edgeopt.samples import DATA, MODEL
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.optimize.board import Row
 from edgeopt_gui.pages.optimize.choices import Choices

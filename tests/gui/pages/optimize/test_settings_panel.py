@@ -7,7 +7,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QAbstractSpinBox, QWidget
 
-from edgeopt.targets import Verdict
+from edgeopt.profiles.targets import Verdict
 from edgeopt_gui.pages.optimize.choices import Choices
 from edgeopt_gui.pages.optimize.core import problems, vocabulary
 from edgeopt_gui.pages.optimize.settings_panel import SettingsPanel
