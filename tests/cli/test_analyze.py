@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from edgeopt.cli.main import run
-from edgeopt.data.samples import demo as samples
+from edgeopt.data import demo as samples
 from edgeopt.graph.analysis import Analysis
 
 

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 
 from edgeopt.cli.main import run
 from edgeopt.commands.ops.result import Report
-from edgeopt.data.samples import demo as samples
+from edgeopt.data import demo as samples
 
 HERE = ("--backend", "onnxruntime-cpu")
 

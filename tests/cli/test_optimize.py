@@ -8,11 +8,11 @@ import msgspec
 import psutil
 import pytest
 from rich.console import Console
-from tests.report.evidence import outcome
 
 from edgeopt.cli.optimize import show
 from edgeopt.commands.documents.terminal import write
 from edgeopt.search.delivering.front import front_of
+from tests.commands.report.evidence import outcome
 
 PHASES = (
     "reading the model",

@@ -8,7 +8,7 @@ from edgeopt.hw.cores import cores_for
 from edgeopt.hw.host import RecordedHost
 from edgeopt.hw.probe import probe
 
-FAKEROOTS = Path(__file__).parent / "fakeroots"
+FAKEROOTS = Path(__file__).parents[1] / "fakeroots"
 
 
 def device(board):

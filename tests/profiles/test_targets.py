@@ -20,7 +20,7 @@ from edgeopt.profiles.targets import (
     without_planned,
 )
 
-FAKEROOTS = Path(__file__).parent / "fakeroots"
+FAKEROOTS = Path(__file__).parents[1] / "fakeroots"
 
 
 @pytest.fixture(scope="module")

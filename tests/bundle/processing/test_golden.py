@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 from onnx import helper, numpy_helper
-from tests.processing.conftest import write_graph
 
 import edgeopt
 from edgeopt.bundle import write
@@ -20,6 +19,7 @@ from edgeopt.commands.replay.profile import read_profile
 from edgeopt.commands.replay.replay import replay
 from edgeopt.errors import BundleError, EdgeoptError, VerificationError
 from edgeopt.events import ignore
+from tests.bundle.processing.conftest import write_graph
 
 
 def text(old, new):

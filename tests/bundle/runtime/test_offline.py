@@ -5,7 +5,7 @@ from edgeopt import events
 from edgeopt.bundle.runtime.offline import run_offline
 from edgeopt.bundle.runtime.request import RunRequest
 from edgeopt.bundle.runtime.session import load
-from edgeopt.data.samples import demo as samples
+from edgeopt.data import demo as samples
 from edgeopt.errors import DataError, ModelError, UsageError
 
 pytest.importorskip("onnxruntime")

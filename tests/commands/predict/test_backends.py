@@ -1,10 +1,10 @@
 import pytest
-from tests.predicting.conftest import FAKEROOTS
 
 from edgeopt.commands.predict.backends import on_device, stand_in
 from edgeopt.hw.probe import probe
 from edgeopt.hw.recording import open_recording
 from edgeopt.profiles.targets import profile_for
+from tests.commands.predict.conftest import FAKEROOTS
 
 
 def found(board, target=None):

@@ -2,12 +2,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.predicting.conftest import peaks_of
 
 from edgeopt.commands.ops.result import BackendRow, CaseRow, Figures, Measured, Report
 from edgeopt.commands.predict.latency import Latency, Predictor
-from edgeopt.data.samples import demo as samples
+from edgeopt.data import demo as samples
 from edgeopt.graph.analysis.onnx import analyze_onnx
+from tests.commands.predict.conftest import peaks_of
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ import msgspec
 import numpy as np
 import pytest
 from rich.console import Console
-from tests.predicting.conftest import ORIN, PI_5
 
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import check
@@ -21,12 +20,13 @@ from edgeopt.commands.analyze.deployment import deployment_row
 from edgeopt.commands.documents.terminal import write
 from edgeopt.commands.predict.plan import optimize_for
 from edgeopt.commands.predict.records import Ahead
-from edgeopt.data.samples import demo as samples
+from edgeopt.data import demo as samples
 from edgeopt.errors import UsageError
 from edgeopt.events import Result, ignore
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.profiles import shipped_profiles
 from edgeopt.quant.inventory import inventory_of
+from tests.commands.predict.conftest import ORIN, PI_5
 
 
 @pytest.fixture(scope="module")

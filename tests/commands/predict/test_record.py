@@ -1,11 +1,11 @@
 import msgspec
 import pytest
-from tests.predicting.conftest import ORIN
 
 from edgeopt.commands.ops.result import Report
 from edgeopt.commands.predict.record import read_record
 from edgeopt.errors import InputError
 from edgeopt.events import Progress, Result
+from tests.commands.predict.conftest import ORIN
 
 TABLE = Report((), (), threads=4, took_s=1.0, measured=0, counts={})
 

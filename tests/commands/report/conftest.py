@@ -3,7 +3,8 @@
 import shutil
 
 import pytest
-from tests.report.evidence import outcome, put_evidence, quantized
+
+from tests.commands.report.evidence import outcome, put_evidence, quantized
 
 
 @pytest.fixture(scope="session")

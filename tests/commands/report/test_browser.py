@@ -1,9 +1,9 @@
 """The page in a real browser: it complains of nothing, asks for nothing, and fits."""
 
 import pytest
-from tests.report import browser
 
 from edgeopt.commands.report.make import report
+from tests.commands.report import browser
 
 pytestmark = pytest.mark.slow
 

@@ -1,10 +1,10 @@
 import msgspec
 import pytest
-from tests.report.evidence import ahead, outcome, put_evidence
 
 from edgeopt.bundle.manifest import write_manifest
 from edgeopt.commands.report.gather import gather
 from edgeopt.errors import BundleError, ModelError
+from tests.commands.report.evidence import ahead, outcome, put_evidence
 
 
 @pytest.fixture(scope="module")

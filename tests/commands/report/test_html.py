@@ -3,12 +3,12 @@ from html.parser import HTMLParser
 
 import msgspec
 import pytest
-from tests.report.evidence import CANDIDATES, outcome, put_evidence
 
 from edgeopt.commands.report.gather import gather
 from edgeopt.commands.report.make import written
 from edgeopt.graph.ledger import Change, LedgerEntry
 from edgeopt.graph.levels import LevelAccuracy
+from tests.commands.report.evidence import CANDIDATES, outcome, put_evidence
 
 EVIL = "</td></svg><script>alert(1)</script><img src=http://evil.example/x onerror=alert(2)>\"'`|\u202e\x00"
 

@@ -1,9 +1,8 @@
 import re
 
-from tests.report.evidence import outcome, put_evidence
-
 from edgeopt.commands.report.gather import gather
 from edgeopt.commands.report.make import written
+from tests.commands.report.evidence import outcome, put_evidence
 
 
 def test_all_sections_are_there_and_tables_keep_their_columns(bundle):

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from tests.processing.conftest import post_model, pre_model
 
 from edgeopt.bundle.deployment import Run
 from edgeopt.bundle.manifest import FILE, file_digest
@@ -8,6 +7,7 @@ from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import check
 from edgeopt.events import ignore
 from edgeopt.search.optimize import optimize
+from tests.bundle.processing.conftest import post_model, pre_model
 from tests.conftest import limited, still
 
 pytestmark = pytest.mark.slow

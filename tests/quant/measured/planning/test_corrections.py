@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from tests.quantizing.conftest import answers_of
 
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.model import load
@@ -9,6 +8,7 @@ from edgeopt.quant.measured.runs import Runs
 from edgeopt.quant.measured.study import begin
 from edgeopt.quant.settings import QuantSettings
 from tests.conftest import seeded, write_onnx
+from tests.families.stack import answers_of
 
 WIDTH = 128
 ALL = dict.fromkeys(("MatMul_0", "MatMul_3"), "w4")

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from tests.quantizing.conftest import ROWS, WIDTH
 
 from edgeopt.data.judging.goals import goal_from
 from edgeopt.quant.measured.planning.entry import write_entry
@@ -9,6 +8,7 @@ from edgeopt.quant.measured.records import QuantizeRequest
 from edgeopt.quant.measured.runs import Runs
 from edgeopt.quant.measured.work import prepare
 from edgeopt.quant.records import Plan, Point
+from tests.families.stack import ROWS, WIDTH
 
 DARING = {"MatMul_0": "int8", "MatMul_2": "int8-dynamic"}
 CAREFUL = {"MatMul_2": "int8-dynamic"}

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from tests.quantizing.conftest import ROWS, WIDTH
 
 from edgeopt.errors import EdgeoptError
 from edgeopt.quant.measured.timing.gains import gains, time_forms
+from tests.families.stack import ROWS, WIDTH
 
 FEEDS = {"x": np.random.default_rng(3).standard_normal((ROWS, WIDTH)).astype(np.float32)}
 
