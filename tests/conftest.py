@@ -32,7 +32,7 @@ from tests.near import NearHost
 
 pytest_plugins = ("tests.families.stack",)
 
-NEAR = {"cli", "commands", "measured", "exactness", "search"}
+NEAR = {"cli", "measured", "exactness", "search", "compare", "predict", "replay", "simplify", "quantize"}
 WARM = {"agent"}
 
 # Nobody's own cache; and of searches nothing is kept but where a test asks for it, or the second would not search.
