@@ -78,6 +78,9 @@ def test_a_session_with_an_agent(session):
     # Requests of one's own are counted while nobody answers them.
     assert session.take(metric("sent_requests", 40.0, 4), NOW_S + 4) == "sample"
     assert session.agent.away
+    session.begin("the agent at device", "device", NOW_S + 5, again=True)
+    assert not session.agent.away, "a watch that is started anew has reached the agent, or ends"
+    session.take(gone, NOW_S + 6)
     back = Log("info", "The agent at device is back.", kind="agent-back")
     assert session.take(back, NOW_S + 9) == "back"
     assert session.take(metric("load_percent", 6.0, 9.1), NOW_S + 9.1) == "sample"
@@ -86,7 +89,7 @@ def test_a_session_with_an_agent(session):
         "started the agent at device",
         "deployment 1 on probation",
         "deployment 1 serves for good",
-        "agent went away",
+        *("agent went away", "agent went away"),
         "agent is back",
     ]
     times, _ = session.history.rings["load_percent"].all()

@@ -14,12 +14,14 @@
 
 // ONNX Runtime tells its makers what is run unless it is told not to before it starts.
 inline Ort::Env quiet_environment() {
-#ifndef _WIN32
-  setenv("ORT_DISABLE_TELEMETRY", "1", 0);
-#endif
+#ifdef _WIN32
   Ort::Env made(ORT_LOGGING_LEVEL_ERROR, "edgeopt");
   made.DisableTelemetryEvents();
   return made;
+#else
+  setenv("ORT_DISABLE_TELEMETRY", "1", 0);
+  return Ort::Env(ORT_LOGGING_LEVEL_ERROR, "edgeopt");
+#endif
 }
 
 class Model {
