@@ -74,6 +74,11 @@ class Process:
         self._title = title
         self._asked: Asked[Answer] = Asked(LocalHost(Path(folder)), CHILD_MODULE, decode_answer.decode)
 
+    @property
+    def is_there(self) -> bool:
+        """Whether it has been started and has not ended, as far as is known."""
+        return self._asked.child is not None
+
     def ask(self, request: Request, when: str, limit_s: float = LIMIT_S) -> Opened | Done:
         """Raises what the child raised; a ModelError where it crashed or hung."""
         answer = self._asked.ask(request, limit_s)
@@ -116,8 +121,9 @@ class ApartSession:
         """The process lets go of the model and waits for the next."""
         if self._process is None:
             return
-        # One that has crashed has let go of it already.
-        with contextlib.suppress(EdgeoptError):
-            self._process.ask(Close(), "while it let go of the model")
+        # One that has ended has let go of it already.
+        if self._process.is_there:
+            with contextlib.suppress(EdgeoptError):
+                self._process.ask(Close(), "while it let go of the model")
         self._idle.append(self._process)
         self._process = None

@@ -118,9 +118,9 @@ class SourceCheck:
 
         check_steady(model)
         with ExitStack() as undone:
-            apart = undone.enter_context(closing(Apart()))
             folder = tempfile.TemporaryDirectory(prefix="edgeopt-proof-")
             undone.enter_context(folder)
+            apart = undone.enter_context(closing(Apart()))
             check = cls._of(model, data, context, floor_db, apart, folder, padded=padded)
             undone.pop_all()
         return check

@@ -36,8 +36,14 @@ class Asked(Generic[Answer]):
         """Why what was sent last has gone nowhere."""
 
     def ask(self, request: msgspec.Struct, limit_s: float) -> Answer | Failed:
-        self.send(request)
-        return self.answer(limit_s)
+        try:
+            self.send(request)
+            return self.answer(limit_s)
+        except BaseException:
+            # Nobody waits for the answer any more: it could be taken for that to another question, and what it
+            # writes meanwhile stands in the way of whoever removes its files.
+            self.close()
+            raise
 
     def send(self, request: msgspec.Struct) -> None:
         self._failure = None if self.child is not None else self._start()

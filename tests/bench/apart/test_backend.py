@@ -84,6 +84,7 @@ def test_one_that_is_killed_between_two_runs_says_so(null, begun):
     with pytest.raises(ModelError, match="killed by the system"):
         session.run(FEEDS)
     session.close()
+    assert not begun()  # no other is started to be told that the model is over
 
 
 def test_one_that_loads_for_too_long_is_ended(tmp_path, null):

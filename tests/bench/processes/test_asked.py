@@ -1,8 +1,12 @@
 """Whoever asks a process gets an answer whatever becomes of it: one contract for all that are asked."""
 
 import importlib
+import os
+import signal
 import sys
+import threading
 
+import psutil
 import pytest
 
 from edgeopt.bench import messages as bench
@@ -114,6 +118,31 @@ def test_however_it_ends_that_is_an_answer(planted, fault):
     assert answer.ending == ending
     assert answer.message.startswith(words)
     assert asked.child is None
+
+
+@pytest.fixture
+def interrupted():
+    """Raises KeyboardInterrupt in this thread in half a second."""
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGUSR1))
+    timer.start()
+    yield
+    timer.join()
+    signal.signal(signal.SIGUSR1, before)
+
+
+def test_whoever_is_interrupted_while_it_waits_leaves_no_process_at_work(planted, request):
+    asked, question = planted(QUICK, "time.sleep(600)")
+    asked.begin()
+    process = psutil.Process(asked.child.pid)
+    request.getfixturevalue("interrupted")
+    with pytest.raises(KeyboardInterrupt):
+        asked.ask(question, 60)
+    assert not process.is_running()
 
 
 def test_one_that_cannot_be_started_is_an_answer(planted, monkeypatch):
