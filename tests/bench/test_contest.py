@@ -237,6 +237,7 @@ class Refusing(Counted):
         return super().start(module)
 
 
+@pytest.mark.alone
 def test_a_device_without_further_processes_ends_the_contest_with_what_is_known(side):
     host = Refusing(5)
     rules = Rules(at_most_percent=0.0, rounds_least=200)

@@ -306,6 +306,7 @@ def test_without_rounds_there_is_nothing_to_say():
     assert sentence([]) == ""
 
 
+@pytest.mark.alone
 @pytest.mark.skipif(sys.platform != "linux", reason="reads this machine's /proc")
 def test_a_look_costs_less_than_a_round_can_bear():
     sampler = StateSampler(list)

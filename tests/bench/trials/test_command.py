@@ -50,13 +50,16 @@ def test_it_gets_the_samples_in_rotation(start, program, tmp_path):
     keep = f"open('{tmp_path}/seen', 'a').write(f'{{number}} {{data[\"x\"][number].tolist()}}\\n')"
     child = start()
     assert isinstance(ask(child, program(keep)), Loaded)
-    ask(child, Time(20))
-    seen = (tmp_path / "seen").read_text().splitlines()
+    seen = []
+    while len(seen) < 6:  # a busy machine has no time for six runs in one slice
+        assert isinstance(ask(child, Time(20)), Timed)
+        seen = (tmp_path / "seen").read_text().splitlines()
     rows = np.arange(18, dtype=np.float32).reshape(6, 1, 3).tolist()
     assert {line.split(" ", 1)[0] for line in seen} == set("012345")
     assert all(line.split(" ", 1)[1] == str(rows[int(line[0])]) for line in seen)
 
 
+@pytest.mark.alone
 def test_a_quick_program_is_told_what_the_way_costs(start, program):
     (warning,) = ask(start(), program()).warnings
     assert "are the way there and back over the pipe" in warning

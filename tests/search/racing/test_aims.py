@@ -15,7 +15,7 @@ def small(tmp_path_factory, short_profile):
     nodes = [("MatMul", ["x", "w"], ["y"], {})]
     model = write_onnx(folder / "m.onnx", nodes, {"w": seeded(128, 128)}, {"x": [1, 128]}, {"y": [1, 128]})
     data = {"x": np.random.default_rng(5).standard_normal((24, 1, 128)).astype(np.float32)}
-    options = {"objective": "size", "max_latency_ms": 1000.0, "time_limit_s": 20, "floor": "15dB"}
+    options = {"objective": "size", "max_latency_ms": 1000.0, "time_limit_s": 120, "floor": "15dB"}
     return search(model, folder, data=data, profile=short_profile, **options).outcome
 
 
