@@ -196,12 +196,13 @@ def _asked_the_passes(path: Path, size: int, passes: Lane, notes: list[str]) -> 
 
 
 def _rewrites_limit_s(size: int) -> float:
-    return 0.5 + 0.5 * size / _BYTES_PER_S
+    """Small models need up to three seconds of a desktop's processor; a device is several times slower."""
+    return 10.0 + 0.5 * size / _BYTES_PER_S
 
 
 def _rewritten(passes: Lane, size: int, notes: list[str]) -> Rewritten | None:
     """The processor's time is limited in the child; this limit is for a single pass that does not end."""
-    answer = passes.answer(10 + 5 * _rewrites_limit_s(size))
+    answer = passes.answer(5 * _rewrites_limit_s(size))
     if isinstance(answer, Rewritten):
         if answer.not_asked:
             names = ", ".join(answer.not_asked[:3]) + (" and others" if len(answer.not_asked) > 3 else "")

@@ -3,6 +3,7 @@ import pytest
 from onnx import TensorProto, helper, save
 
 from edgeopt.commands.analyze.analyze import analyze
+from edgeopt.data.demo import MODEL
 from edgeopt.errors import BundleError, DataError, ModelError, UsageError
 from edgeopt.events import Progress
 
@@ -69,6 +70,11 @@ def test_what_it_costs_what_would_run_it_and_what_could_be_done(conv_model):
     assert known
     assert known == sorted(known, reverse=True)
     assert gains[: len(known)] == known
+
+
+def test_the_time_that_passes_get_is_enough_for_a_small_model():
+    notes = analyze(MODEL, coverage=False).warnings
+    assert not [note for note in notes if "no time" in note]
 
 
 def test_what_is_not_wanted_is_left_out(conv_model):
