@@ -62,6 +62,12 @@ def test_openvino(session_of, name):
     for index, port in enumerate(own.model_inputs):
         own.get_input_tensor(index).shape = feeds[port.any_name].shape
         own.get_input_tensor(index).data[...] = feeds[port.any_name]
+
     # With everything in place and nothing copied: less than this OpenVINO cannot do.
-    in_place = lambda: own.infer(share_inputs=True, share_outputs=True)  # noqa: E731
-    assert added_us(lambda: session.run(feeds), in_place) < BOUND_US
+    def in_place():
+        return own.infer(share_inputs=True, share_outputs=True)
+
+    # AUTO hands each call to another thread, which takes longer and varies more than what is added here. So this
+    # code is held to microseconds on the processor, and with AUTO to a part of what the runtime's own call adds.
+    bound_us = BOUND_US if name == "openvino-cpu" else added_us(lambda: own.infer(feeds), in_place) / 2
+    assert added_us(lambda: session.run(feeds), in_place) < bound_us
