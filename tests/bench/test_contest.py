@@ -306,7 +306,7 @@ def test_latency_and_memory_are_told_while_it_runs(side):
     measured_s = sum(s.seconds for s in found.sides[0].slices)
     assert len(latencies) >= 10 * measured_s
     assert {m.subject for m in metrics} == {"slow"}
-    assert all(50 <= m.value < 500 for m in latencies)
+    assert all(50 <= m.value < 2000 for m in latencies)
     times = [m.time_s for m in latencies]
     assert times == sorted(times)
     for name in ("process_memory_bytes", "device_memory_bytes", "load_percent"):
