@@ -55,6 +55,8 @@ def end(what, detail):
     if what == "raise":
         raise ValueError("a fault")
     if what == "interrupt":
+        # Who starts the tests in the background may have it ignored, which a program anew takes over.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.raise_signal(signal.SIGINT)
     if what == "abort":
         os.abort()

@@ -1,7 +1,6 @@
 """The page with the real command line behind it: watched, paused, exported, broken off, started again."""
 
 import csv
-import importlib.resources
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ from PySide6.QtGui import QImage
 from PySide6.QtTest import QAbstractItemModelTester
 from PySide6.QtWidgets import QAbstractSpinBox, QComboBox
 
+from edgeopt.data.demo import MODEL
 from edgeopt.events import Metric
 from edgeopt_gui.pages.live import page as live
 from edgeopt_gui.pages.live.agent import Step
@@ -24,8 +24,7 @@ LONG_MS = 30_000
 
 @pytest.fixture
 def sample():
-    with importlib.resources.as_file(importlib.resources.files("edgeopt") / "samples" / "digits_cnn.onnx") as path:
-        yield path
+    return MODEL
 
 
 @pytest.fixture
