@@ -33,8 +33,12 @@ Ending = Literal[
 
 
 def flag_of(field: str) -> str:
-    """How the command line calls a field: `--time-limit` for `time_limit_s`: it counts in seconds and decibels."""
-    return "--" + field.removesuffix("_db").removesuffix("_s").removesuffix("_per").replace("_", "-")
+    """How the command line calls a field: `--time-limit` for `time_limit_s`: it counts in seconds and decibels.
+
+    `--from` for `from_`, as that is a word of Python's.
+    """
+    plain = field.removesuffix("_db").removesuffix("_s").removesuffix("_per").rstrip("_")
+    return "--" + plain.replace("_", "-")
 
 
 @dataclass(frozen=True, slots=True)

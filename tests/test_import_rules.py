@@ -53,7 +53,10 @@ LAYERS = (
     ),
     (
         "edgeopt.search.cache",
-        ("edgeopt.errors", "edgeopt.version", "edgeopt.hw.cache_folder", "edgeopt.search.cache"),
+        (
+            *("edgeopt.errors", "edgeopt.options", "edgeopt.version"),
+            *("edgeopt.hw.cache_folder", "edgeopt.search.cache"),
+        ),
     ),
     # The engine of quantization measures nothing and hands nothing out, but for one of its folders.
     ("edgeopt.quant.measured", ("edgeopt",)),

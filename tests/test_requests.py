@@ -7,17 +7,28 @@ import sys
 import pytest
 
 import edgeopt
-from edgeopt.bundle.runtime import request as running
+from edgeopt.bundle import request as running
 from edgeopt.commands.analyze import request as analyzing
+from edgeopt.commands.backends import request as backends
 from edgeopt.commands.bench import api, request
 from edgeopt.commands.compare import question
 from edgeopt.commands.cost import request as costing
+from edgeopt.commands.demo import request as demo
+from edgeopt.commands.export import request as exporting
+from edgeopt.commands.ops import request as ops
+from edgeopt.commands.passes import request as passes
+from edgeopt.commands.probe import request as probing
 from edgeopt.commands.quantize import request as quantizing
 from edgeopt.commands.replay import order as replaying
+from edgeopt.commands.replay import request as profiles
+from edgeopt.commands.report import request as reporting
 from edgeopt.commands.simplify import order as simplify
+from edgeopt.commands.targets import request as targets
 from edgeopt.errors import flag_of
+from edgeopt.fleet import request as fleet
 from edgeopt.options import options_of
 from edgeopt.search import objectives, settings
+from edgeopt.search.cache import request as cache
 
 REQUESTS = (
     settings.Settings,
@@ -31,6 +42,28 @@ REQUESTS = (
     costing.Request,
     running.RunRequest,
     request.WatchRequest,
+    request.CompareRequest,
+    running.VerifyRequest,
+    running.SignRequest,
+    probing.Request,
+    targets.ListRequest,
+    targets.ShowRequest,
+    targets.ValidateRequest,
+    targets.NewRequest,
+    backends.Request,
+    ops.Request,
+    passes.Request,
+    reporting.Request,
+    exporting.Request,
+    profiles.ExportRequest,
+    profiles.ImportRequest,
+    profiles.DiffRequest,
+    cache.ClearRequest,
+    demo.Request,
+    fleet.LookRequest,
+    fleet.DeployRequest,
+    fleet.RollbackRequest,
+    fleet.WatchRequest,
 )
 """Every one that a command is made of."""
 FUNCTIONS = (

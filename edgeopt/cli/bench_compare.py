@@ -1,13 +1,14 @@
 """`edgeopt bench compare`: two saved runs against each other."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from edgeopt.cli import limit_rows
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.from_request import asks
 from edgeopt.cli.markdown import MarkdownFlag, failure_as_page, machine_line, refuse_two_voices
+from edgeopt.commands.bench.request import CompareRequest
 from edgeopt.commands.documents.blocks import Block, Table, Words, columns, lines, rows
 
 if TYPE_CHECKING:
@@ -15,20 +16,8 @@ if TYPE_CHECKING:
     from edgeopt.events import Emit
 
 
-def compare(
-    before: Annotated[Path, typer.Argument(metavar="A.json", help="The earlier run.", show_default=False)],
-    after: Annotated[Path, typer.Argument(metavar="B.json", help="The later run.", show_default=False)],
-    max_slowdown: Annotated[
-        str | None,
-        typer.Option(metavar="2%", help="Fail (exit 4) when the first side is proved slower by more than this."),
-    ] = None,
-    min_speedup: Annotated[
-        str | None,
-        typer.Option(metavar="1.1", help="Fail (exit 4) unless it is proved to be so many times as fast."),
-    ] = None,
-    markdown: MarkdownFlag = False,
-    json: JsonFlag = False,
-) -> None:
+@asks(CompareRequest)
+def compare(request: CompareRequest, markdown: MarkdownFlag = False, json: JsonFlag = False) -> None:
     """Compare two saved runs.
 
     \b
@@ -50,13 +39,13 @@ def compare(
 
     def work(_emit: "Emit") -> "RunsCompared":
         from edgeopt.commands.bench.compare import compare_runs
-        from edgeopt.commands.bench.limits import read_limits
         from edgeopt.commands.bench.saved import read_saved
 
         refuse_two_voices(json, markdown)
-        limits = read_limits(max_slowdown, min_speedup)
-        with failure_as_page(f"edgeopt bench compare: {before} and {after}", markdown):
-            made.append(compare_runs(read_saved(before), read_saved(after), (str(before), str(after)), limits))
+        limits, names = request.limits, (str(request.before), str(request.after))
+        with failure_as_page(f"edgeopt bench compare: {names[0]} and {names[1]}", markdown):
+            runs = read_saved(request.before), read_saved(request.after)
+            made.append(compare_runs(*runs, names, limits))
         return made[0]
 
     execute("bench-compare", work, _markdown if markdown else show, json)

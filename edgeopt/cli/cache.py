@@ -1,13 +1,15 @@
 """`edgeopt cache`: what earlier searches left, and clearing it."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from edgeopt import units
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.from_request import asks
 from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns, section
+from edgeopt.search.cache.request import ClearRequest
 
 if TYPE_CHECKING:
     from edgeopt.search.cache.user import Cleared, Listing
@@ -42,16 +44,8 @@ def list_(json: JsonFlag = False) -> None:
     execute("cache", lambda _emit: listing(), show_listing, json)
 
 
-def clear(
-    older_than: Annotated[
-        float | None,
-        typer.Option("--older-than", metavar="DAYS", help="Only what was not used for so many days.", min=0),
-    ] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Also what other commands keep: peaks, operators, compiled engines.")
-    ] = False,
-    json: JsonFlag = False,
-) -> None:
+@asks(ClearRequest)
+def clear(request: ClearRequest, json: JsonFlag = False) -> None:
     """Drop what searches kept; the next one makes it again.
 
     \b
@@ -62,7 +56,7 @@ def clear(
     """
     from edgeopt.search.cache.user import clear as drop
 
-    execute("cache-clear", lambda _emit: drop(older_than, everything), show_cleared, json)
+    execute("cache-clear", lambda _emit: drop(request.older_than, request.all), show_cleared, json)
 
 
 def show_listing(found: "Listing") -> list[Block]:

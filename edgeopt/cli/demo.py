@@ -1,23 +1,20 @@
 """`edgeopt demo`: the whole story on the built-in sample."""
 
 import shlex
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.from_request import asks
+from edgeopt.commands.demo.request import Request
 from edgeopt.commands.documents.blocks import Block, Commands, Table, Words, columns, rows, section
 
 if TYPE_CHECKING:
-    from edgeopt.commands.demo import Demo
+    from edgeopt.commands.demo.demo import Demo
     from edgeopt.events import Emit
 
 
-def demo(
-    out: Annotated[Path, typer.Option("-o", "--out", help="Where to write the bundle.")] = Path("demo.edgeopt"),
-    json: JsonFlag = False,
-) -> None:
+@asks(Request)
+def demo(request: Request, json: JsonFlag = False) -> None:
     """Show the whole road on the built-in sample: probe, choose, rewrite, race, bundle, load, report.
 
     \b
@@ -31,14 +28,9 @@ def demo(
     """
 
     def work(emit: "Emit") -> "Demo":
-        import msgspec
+        from edgeopt.commands.demo.demo import demo
 
-        from edgeopt.commands.demo import run
-        from edgeopt.commands.report.make import report
-
-        found = run(out, emit)
-        page = report(out, out.with_name(f"{out.stem}-report.html"), emit=emit)
-        return msgspec.structs.replace(found, report=str(Path(page.path).absolute()))
+        return demo(request, emit)
 
     execute("demo", work, show, json)
 

@@ -1,13 +1,12 @@
 """`edgeopt export`: a bundle in a form that other programs run."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.from_request import asks
 from edgeopt.commands.documents.blocks import Block, Commands, Listed, Words, facts, lines
+from edgeopt.commands.export.request import Request
 from edgeopt.errors import UsageError
 
 if TYPE_CHECKING:
@@ -15,27 +14,8 @@ if TYPE_CHECKING:
     from edgeopt.events import Emit
 
 
-def export(
-    bundle: Annotated[
-        Path | None, typer.Argument(help="A bundle, as written by `edgeopt optimize`.", show_default=False)
-    ] = None,
-    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="The form; --list shows all.")] = "",
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="DIR", help="The folder to write.", show_default=False)
-    ] = None,
-    max_batch_size: Annotated[
-        int | None,
-        typer.Option(
-            "--max-batch-size",
-            min=0,
-            metavar="N",
-            help="For a server: the most samples in one run; 0: one request at a time.",
-            show_default=False,
-        ),
-    ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="The formats, a line each.")] = False,
-    json: JsonFlag = False,
-) -> None:
+@asks(Request)
+def export(request: Request, json: JsonFlag = False) -> None:
     """Write a bundle in a form that runs without edgeopt.
 
     \b
@@ -57,25 +37,23 @@ def export(
       edgeopt export model.edgeopt --to runner -o model-runner
       edgeopt export model.edgeopt --to triton -o repository --max-batch-size 16
     """
-    if listed:
+    if request.list:
         execute("export-formats", lambda _emit: _formats(), show_formats, json)
     else:
-        execute("export", lambda emit: _export(bundle, to, out, max_batch_size, emit), show, json)
+        execute("export", lambda emit: _export(request, emit), show, json)
 
 
-def _export(
-    bundle: Path | None, to: str, out: Path | None, max_batch_size: int | None, emit: "Emit"
-) -> "Exported":
+def _export(request: Request, emit: "Emit") -> "Exported":
     from edgeopt.commands.export.export import export, format_named
 
-    if to:
-        format_named(to)  # a word that is no format is said before what is missing
-    if bundle is None or not to or out is None:
+    if request.to:
+        format_named(request.to)  # a word that is no format is said before what is missing
+    if request.bundle is None or not request.to or request.out is None:
         raise UsageError(
             "An export needs a bundle, a format and a folder.",
             "Like this: edgeopt export BUNDLE --to runner -o DIR; --list shows the formats.",
         )
-    return export(bundle, to, out, emit, max_batch_size)
+    return export(request.bundle, request.to, request.out, emit, request.max_batch_size)
 
 
 def _formats() -> "Forms":

@@ -1,23 +1,20 @@
 """`edgeopt profile`: deployment profiles as files, and what differs between two."""
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from edgeopt import units
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.from_request import asks
 from edgeopt.commands.documents.blocks import Block, Column, Listed, Row, Table, Words, columns, lines
+from edgeopt.commands.replay.request import DiffRequest, ExportRequest, ImportRequest
 
 if TYPE_CHECKING:
     from edgeopt.commands.replay.difference import Difference
     from edgeopt.commands.replay.exported import Exported, Imported
-
-Given = Annotated[
-    Path, typer.Argument(metavar="PROFILE|BUNDLE", help="A bundle, or an exported profile.", show_default=False)
-]
 
 
 def _profile(context: typer.Context) -> None:
@@ -37,11 +34,8 @@ def _profile(context: typer.Context) -> None:
     program.help_without_command(context)
 
 
-def export(
-    bundle: Given,
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="TOML", help="The file.", show_default=False)],
-    json: JsonFlag = False,
-) -> None:
+@asks(ExportRequest)
+def export(request: ExportRequest, json: JsonFlag = False) -> None:
     """Write the deployment profile of a bundle as one file, enough for a replay.
 
     \b
@@ -55,16 +49,11 @@ def export(
     """
     from edgeopt.commands.replay.exported import export as exported
 
-    execute("profile-export", lambda _emit: exported(bundle, out), show_exported, json)
+    execute("profile-export", lambda _emit: exported(request.bundle, request.out), show_exported, json)
 
 
-def import_(
-    profile: Given,
-    model: Annotated[
-        Path | None, typer.Argument(help="The source model: is it the right one?", show_default=False)
-    ] = None,
-    json: JsonFlag = False,
-) -> None:
+@asks(ImportRequest)
+def import_(request: ImportRequest, json: JsonFlag = False) -> None:
     """Check a deployment profile and say what it would give on this device; writes nothing.
 
     \b
@@ -74,14 +63,11 @@ def import_(
     """
     from edgeopt.commands.replay.exported import look_at
 
-    execute("profile-import", lambda _emit: look_at(profile, model), show_imported, json)
+    execute("profile-import", lambda _emit: look_at(request.profile, request.model), show_imported, json)
 
 
-def diff(
-    first: Annotated[Path, typer.Argument(metavar="A", help="A bundle or a profile.", show_default=False)],
-    second: Annotated[Path, typer.Argument(metavar="B", help="Another one.", show_default=False)],
-    json: JsonFlag = False,
-) -> None:
+@asks(DiffRequest)
+def diff(request: DiffRequest, json: JsonFlag = False) -> None:
     """Show what differs between two deployments: backend, options, steps, forms of layers, evidence.
 
     \b
@@ -91,7 +77,7 @@ def diff(
     """
     from edgeopt.commands.replay.difference import difference
 
-    execute("profile-diff", lambda _emit: difference(first, second), show_difference, json)
+    execute("profile-diff", lambda _emit: difference(request.first, request.second), show_difference, json)
 
 
 def show_exported(result: "Exported") -> list[Block]:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from edgeopt.bundle.runtime.request import RunRequest
+from edgeopt.bundle.request import RunRequest
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
 from edgeopt.commands.documents.blocks import Block, Listed, Words

@@ -1,13 +1,15 @@
 """`edgeopt verify`: does a bundle still hold on this device?"""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from edgeopt import events
+from edgeopt.bundle.request import VerifyRequest
 from edgeopt.cli.console import JsonFlag, execute, fail
-from edgeopt.cli.markdown import failure_as_page, machine_line, refuse_two_voices
+from edgeopt.cli.from_request import asks
+from edgeopt.cli.markdown import MarkdownFlag, failure_as_page, machine_line, refuse_two_voices
 from edgeopt.commands.documents.blocks import Block, Listed, Table, Words, columns, lines, rows
 from edgeopt.errors import VerificationError
 
@@ -16,23 +18,8 @@ if TYPE_CHECKING:
     from edgeopt.events import Emit
 
 
-def verify(
-    bundle: Annotated[Path, typer.Argument(help="A bundle: a folder or a single file.", show_default=False)],
-    trust: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="PUB", help="A public key that must have signed it; several: any one of them."),
-    ] = None,
-    model: Annotated[
-        Path | None, typer.Option(help="The source model: is it still the one that the bundle was made from?")
-    ] = None,
-    fail_on_stale: Annotated[
-        bool, typer.Option("--fail-on-stale", help="Leave with 6 where it is not proved for what is here now.")
-    ] = False,
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print a page in Markdown, such as a job's summary.")
-    ] = False,
-    json: JsonFlag = False,
-) -> None:
+@asks(VerifyRequest)
+def verify(request: VerifyRequest, markdown: MarkdownFlag = False, json: JsonFlag = False) -> None:
     """Check a bundle: digests, signature, golden outputs, and the device that it was proved on.
 
     \b
@@ -57,12 +44,13 @@ def verify(
         from edgeopt.bundle.sign import load_public_key
 
         refuse_two_voices(json, markdown)
-        with failure_as_page(f"edgeopt verify: {bundle}", markdown):
-            made.append(check(bundle, emit, [load_public_key(file) for file in trust or ()], model))
+        with failure_as_page(f"edgeopt verify: {request.bundle}", markdown):
+            keys = [load_public_key(file) for file in request.trust]
+            made.append(check(request.bundle, emit, keys, request.model))
         return made[0]
 
     execute("verify", work, _markdown if markdown else show, json)
-    error = stale(made[0]) if fail_on_stale else None
+    error = stale(made[0]) if request.fail_on_stale else None
     if error is None:
         return
     if not json:  # programs read `status` in the result, which is the last line

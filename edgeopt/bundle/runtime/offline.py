@@ -10,7 +10,7 @@ import numpy as np
 from edgeopt.backends.base import Array, Feeds
 from edgeopt.backends.strictness import fallback
 from edgeopt.bundle.processing.data import taken_by
-from edgeopt.bundle.runtime.request import RunRequest
+from edgeopt.bundle.request import RunRequest
 from edgeopt.bundle.runtime.session import Session, load
 from edgeopt.data.read import load_data
 from edgeopt.data.samples import Samples, write_archive

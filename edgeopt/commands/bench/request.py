@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypedDict, get_args
 
 import msgspec
 
-from edgeopt.bundle.runtime.request import Libraries
+from edgeopt.bundle.request import Libraries
 from edgeopt.errors import UsageError
 from edgeopt.options import argument, option
 
@@ -105,6 +105,26 @@ class Request(msgspec.Struct, frozen=True):
         from edgeopt.commands.bench.sides import Settings
 
         return Settings(self.data, self.custom_ops, self.strict, self.counters, self.threads, self.load_timeout_s)
+
+
+class CompareRequest(msgspec.Struct, frozen=True):
+    """What `edgeopt bench compare` is asked."""
+
+    before: Annotated[Path, argument("The earlier run.", metavar="A.json")]
+    after: Annotated[Path, argument("The later run.", metavar="B.json")]
+    max_slowdown: Annotated[
+        str | None, option("Fail (exit 4) when the first side is proved slower by more than this.", metavar="2%")
+    ] = None
+    min_speedup: Annotated[
+        str | None, option("Fail (exit 4) unless it is proved to be so many times as fast.", metavar="1.1")
+    ] = None
+
+    @property
+    def limits(self) -> "Limits":
+        """Raises UsageError for what is no limit."""
+        from edgeopt.commands.bench.limits import read_limits
+
+        return read_limits(self.max_slowdown, self.min_speedup)
 
 
 class WatchRequest(msgspec.Struct, frozen=True):

@@ -6,6 +6,9 @@ import msgspec
 
 from edgeopt import units
 from edgeopt.bundle.runtime.session import load
+from edgeopt.commands.demo.request import Request
+from edgeopt.commands.report.make import report
+from edgeopt.commands.report.request import Request as ReportRequest
 from edgeopt.data import demo as samples
 from edgeopt.events import Emit
 from edgeopt.graph.accuracy import decibels
@@ -29,17 +32,20 @@ class Demo(msgspec.Struct, frozen=True):
     device: Device
     outcome: Outcome
     gains: tuple[Gain, ...]
-    report: str = ""
-    """The page that tells all of it; empty where none was written."""
+    report: str
+    """The page that tells all of it."""
 
 
-def run(out: Path, emit: Emit) -> Demo:
-    """Optimizes the sample, loads the bundle, and says what was gained."""
+def demo(request: Request, emit: Emit) -> Demo:
+    """Optimizes the sample, loads the bundle, says what was gained, and writes the report of all that."""
+    out = request.out
     device = probe()
     outcome = optimize(samples.MODEL, out, data=samples.DATA, time_limit_s=_TIME_LIMIT_S, fresh=True, emit=emit)
     with load(out) as session:
         backend = session.backend
-    return Demo(str(samples.MODEL), device, outcome, tuple(_gains(outcome, backend)))
+    page = report(ReportRequest(out, out.with_name(f"{out.stem}-report.html")), emit)
+    gains = tuple(_gains(outcome, backend))
+    return Demo(str(samples.MODEL), device, outcome, gains, str(Path(page.path).absolute()))
 
 
 def _gains(outcome: Outcome, backend: str) -> list[Gain]:

@@ -1,11 +1,1 @@
-"""A bundle in other forms, one file each: what does not know edgeopt runs these."""
-
-from edgeopt.commands.export.base import Format
-from edgeopt.commands.export.cpp import FORMAT as CPP
-from edgeopt.commands.export.docker import FORMAT as DOCKER
-from edgeopt.commands.export.onnx import FORMAT as ONNX
-from edgeopt.commands.export.openvino_ir import FORMAT as OPENVINO_IR
-from edgeopt.commands.export.runner import FORMAT as RUNNER
-from edgeopt.commands.export.triton import FORMAT as TRITON
-
-FORMATS: tuple[Format, ...] = (ONNX, OPENVINO_IR, RUNNER, DOCKER, TRITON, CPP)
+"""What `edgeopt export` does: a bundle in other forms, for what does not know edgeopt."""

@@ -10,8 +10,8 @@ from edgeopt.bundle.durable import publish_folder
 from edgeopt.bundle.manifest import FileEntry, file_digest
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.write import draft
-from edgeopt.commands.export import FORMATS
 from edgeopt.commands.export.base import Format, Made, Order
+from edgeopt.commands.export.formats import FORMATS
 from edgeopt.commands.export.readme import readme
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Progress

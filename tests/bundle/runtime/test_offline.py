@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from edgeopt import events
+from edgeopt.bundle.request import RunRequest
 from edgeopt.bundle.runtime.offline import run_offline
-from edgeopt.bundle.runtime.request import RunRequest
 from edgeopt.bundle.runtime.session import load
 from edgeopt.data import demo as samples
 from edgeopt.errors import DataError, ModelError, UsageError

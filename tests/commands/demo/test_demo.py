@@ -2,7 +2,8 @@ import pytest
 
 import edgeopt
 from edgeopt.bundle.runtime.check import check
-from edgeopt.commands import demo
+from edgeopt.commands.demo import demo
+from edgeopt.commands.demo.request import Request
 from edgeopt.events import ignore
 
 
@@ -10,10 +11,12 @@ from edgeopt.events import ignore
 def test_the_whole_story(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "_TIME_LIMIT_S", 5.0)
     out = tmp_path / "demo.edgeopt"
-    told = demo.run(out, ignore)
+    told = demo.demo(Request(out), ignore)
     gains = {gain.what: gain for gain in told.gains}
     assert {"latency", "accuracy"} <= set(gains)
     assert gains["latency"].before.endswith("ms")
+    assert "<!doctype html>" in (tmp_path / "demo-report.html").read_text()
+    assert told.report == str(tmp_path / "demo-report.html")
     assert all(gain.why for gain in told.gains)
     assert told.outcome.proof.accuracy_db >= 30
     assert not check(out, ignore).stale

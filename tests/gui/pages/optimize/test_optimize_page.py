@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from edgeopt.bundle.read import read_bundle
-from edgeopt.commands.export import FORMATS
+from edgeopt.commands.export.formats import FORMATS
 from edgeopt.data.demo import DATA, MODEL
 from edgeopt.errors import signal_name
 from edgeopt_gui.jobs.ending import Ending
