@@ -11,7 +11,7 @@ from edgeopt.bundle import request as running
 from edgeopt.commands.analyze import request as analyzing
 from edgeopt.commands.backends import request as backends
 from edgeopt.commands.bench import api, request
-from edgeopt.commands.compare import question
+from edgeopt.commands.compare import request as comparing
 from edgeopt.commands.cost import request as costing
 from edgeopt.commands.demo import request as demo
 from edgeopt.commands.export import request as exporting
@@ -19,10 +19,9 @@ from edgeopt.commands.ops import request as ops
 from edgeopt.commands.passes import request as passes
 from edgeopt.commands.probe import request as probing
 from edgeopt.commands.quantize import request as quantizing
-from edgeopt.commands.replay import order as replaying
-from edgeopt.commands.replay import request as profiles
+from edgeopt.commands.replay import request as replaying
 from edgeopt.commands.report import request as reporting
-from edgeopt.commands.simplify import order as simplify
+from edgeopt.commands.simplify import request as simplify
 from edgeopt.commands.targets import request as targets
 from edgeopt.errors import flag_of
 from edgeopt.fleet import request as fleet
@@ -35,10 +34,10 @@ REQUESTS = (
     request.Request,
     quantizing.Asked,
     quantizing.AskedCalibrations,
-    simplify.Order,
-    replaying.Order,
+    simplify.Request,
+    replaying.ReplayRequest,
     analyzing.AnalyzeRequest,
-    question.Question,
+    comparing.Request,
     costing.Request,
     running.RunRequest,
     request.WatchRequest,
@@ -55,9 +54,9 @@ REQUESTS = (
     passes.Request,
     reporting.Request,
     exporting.Request,
-    profiles.ExportRequest,
-    profiles.ImportRequest,
-    profiles.DiffRequest,
+    replaying.ExportRequest,
+    replaying.ImportRequest,
+    replaying.DiffRequest,
     cache.ClearRequest,
     demo.Request,
     fleet.LookRequest,

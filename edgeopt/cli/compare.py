@@ -6,7 +6,7 @@ import typer
 
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
-from edgeopt.commands.compare.question import Question
+from edgeopt.commands.compare.request import Request
 from edgeopt.errors import VerificationError
 
 if TYPE_CHECKING:
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from edgeopt.events import Emit
 
 
-@asks(Question)
+@asks(Request)
 def compare(
-    question: Question,
+    request: Request,
     all_rows: Annotated[bool, typer.Option("--all", help="List every node and operator that differs.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a document in Markdown.")] = False,
     json: JsonFlag = False,
@@ -44,7 +44,7 @@ def compare(
     def work(emit: "Emit") -> "Comparison":
         from edgeopt.commands.compare.compare import compare as hold_against
 
-        found = hold_against(question, emit)
+        found = hold_against(request, emit)
         verdicts.append(found.within)
         return found
 

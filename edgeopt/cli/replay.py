@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
 from edgeopt.commands.documents.blocks import Block, Listed, lines
-from edgeopt.commands.replay.order import Order
+from edgeopt.commands.replay.request import ReplayRequest
 
 if TYPE_CHECKING:
     from edgeopt.commands.replay.replay import Rebuilt
 
 
-@asks(Order)
-def replay(order: Order, json: JsonFlag = False) -> None:
+@asks(ReplayRequest)
+def replay(request: ReplayRequest, json: JsonFlag = False) -> None:
     """Rebuild a bundle from its deployment profile and the source model, without searching.
 
     \b
@@ -28,7 +28,7 @@ def replay(order: Order, json: JsonFlag = False) -> None:
     """
     from edgeopt.commands.replay.replay import replay as rebuilt
 
-    execute("replay", lambda emit: rebuilt(order, emit), show, json, "no bundle was written")
+    execute("replay", lambda emit: rebuilt(request, emit), show, json, "no bundle was written")
 
 
 def show(result: "Rebuilt") -> list[Block]:

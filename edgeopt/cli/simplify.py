@@ -6,7 +6,7 @@ from edgeopt import units
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
 from edgeopt.commands.documents.blocks import Block, Marked, Row, Table, Words, columns, filled, lines, section
-from edgeopt.commands.simplify.order import Order
+from edgeopt.commands.simplify.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,8 +24,8 @@ LEFT_OUT = (
 )
 
 
-@asks(Order)
-def simplify(order: Order, json: JsonFlag = False) -> None:
+@asks(Request)
+def simplify(request: Request, json: JsonFlag = False) -> None:
     """Apply exact graph rewrites and prove that the results stay the same.
 
     \b
@@ -51,7 +51,7 @@ def simplify(order: Order, json: JsonFlag = False) -> None:
     def work(emit: "Emit") -> "Simplified":
         from edgeopt.commands.simplify.simplify import simplify as rewrite
 
-        return rewrite(order, emit)
+        return rewrite(request, emit)
 
     execute("simplify", work=work, show=show, json=json)
 

@@ -19,7 +19,7 @@ from edgeopt.commands.analyze.messages import RealShapes, Rewrites, Rewritten, S
 from edgeopt.commands.analyze.opportunities import find_all
 from edgeopt.commands.analyze.opportunities.view import View
 from edgeopt.commands.analyze.request import AnalyzeRequest, check
-from edgeopt.commands.simplify.order import read_shapes
+from edgeopt.commands.simplify.request import read_shapes
 from edgeopt.errors import MissingExtraError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis import Analysis

@@ -11,8 +11,8 @@ from edgeopt import events
 from edgeopt.backends.base import Backend, TensorInfo
 from edgeopt.bench.apart import Apart
 from edgeopt.commands.compare.layers import Runner, first_difference
-from edgeopt.commands.compare.question import Question
 from edgeopt.commands.compare.records import Comparison, Layers
+from edgeopt.commands.compare.request import Request
 from edgeopt.commands.compare.sides import Named, backends_for, described, named
 from edgeopt.errors import EdgeoptError, MissingError, ModelError
 from edgeopt.graph.accuracy import SILENT_POWER, Accuracy
@@ -31,28 +31,26 @@ class Answers:
     notes: tuple[str, ...]
 
 
-def compare(question: Question, emit: events.Emit = events.ignore) -> Comparison:
+def compare(request: Request, emit: events.Emit = events.ignore) -> Comparison:
     """Sides, outputs, the first layer that differs, and the graphs; the runtimes in processes of their own."""
     with closing(Apart()) as apart:
-        return _compared(question, apart, emit)
+        return _compared(request, apart, emit)
 
 
-def _compared(question: Question, apart: Apart, emit: events.Emit) -> Comparison:
-    emit(events.Progress("load", f"{question.first.name} and {question.second.name}"))
-    first = named(question.first, question.backend_a or question.backend)
-    second = named(question.second, question.backend_b or question.backend)
+def _compared(request: Request, apart: Apart, emit: events.Emit) -> Comparison:
+    emit(events.Progress("load", f"{request.first.name} and {request.second.name}"))
+    first = named(request.first, request.backend_a or request.backend)
+    second = named(request.second, request.backend_b or request.backend)
     try:
         backends = backends_for(first, second, apart)
     except MissingError as error:
         # What no runtime here runs can be compared as a graph all the same.
         if first.model is None or second.model is None:
             raise
-        return _without_answers(question, (first, second), error.message)
+        return _without_answers(request, (first, second), error.message)
     ports = _ports(first, backends[0]), _ports(second, backends[1])
     sides = described(first, backends[0], ports[0]), described(second, backends[1], ports[1])
-    plain = Comparison(
-        *sides, False, question.floor_db, None, 0, str(question.data) if question.data else "made up"
-    )
+    plain = Comparison(*sides, False, request.floor_db, None, 0, str(request.data) if request.data else "made up")
     matching = None
     if first.model is None or second.model is None:
         plain = msgspec.structs.replace(plain, no_graph="Graphs are compared only between ONNX models.")
@@ -63,11 +61,11 @@ def _compared(question: Question, apart: Apart, emit: events.Emit) -> Comparison
     names = matched_inputs(ports[0][0], ports[1][0])
     if isinstance(names, str):
         return msgspec.structs.replace(plain, not_compared=names)
-    feeds = _feeds(question, (first, second), (ports[0][0], ports[1][0]), names)
+    feeds = _feeds(request, (first, second), (ports[0][0], ports[1][0]), names)
     try:
         answers = _answers((first, second), backends, feeds, (ports[0][1], ports[1][1]), emit)
     except ModelError as error:
-        if question.data is not None:
+        if request.data is not None:
             raise
         reason = f"They do not run on made-up samples: {error.message.rstrip('.')}. Give samples with --data."
         return msgspec.structs.replace(plain, not_compared=reason)
@@ -76,10 +74,10 @@ def _compared(question: Question, apart: Apart, emit: events.Emit) -> Comparison
             plain, notes=("The inputs have other names and were matched by their places.",)
         )
     accuracy = answers.accuracy
-    within = accuracy.problem is None and accuracy.snr_db >= question.floor_db
+    within = accuracy.problem is None and accuracy.snr_db >= request.floor_db
     layers = None
-    if question.layers or (question.layers is None and not within):
-        layers = _layers(question, (first, second), backends, matching, answers, emit)
+    if request.layers or (request.layers is None and not within):
+        layers = _layers(request, (first, second), backends, matching, answers, emit)
     return msgspec.structs.replace(
         plain,
         within=within,
@@ -91,9 +89,9 @@ def _compared(question: Question, apart: Apart, emit: events.Emit) -> Comparison
     )
 
 
-def _without_answers(question: Question, sides: tuple[Named, Named], reason: str) -> Comparison:
+def _without_answers(request: Request, sides: tuple[Named, Named], reason: str) -> Comparison:
     first, second = sides
-    plain = Comparison(described(first, None), described(second, None), False, question.floor_db, None, 0, "")
+    plain = Comparison(described(first, None), described(second, None), False, request.floor_db, None, 0, "")
     if first.model is not None and second.model is not None:
         plain = msgspec.structs.replace(plain, graph=diff(match(first.model.ir, second.model.ir)))
     return msgspec.structs.replace(plain, not_compared=reason)
@@ -163,7 +161,7 @@ def _answers(
 
 
 def _feeds(
-    question: Question,
+    request: Request,
     sides: tuple[Named, Named],
     ports: tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]],
     names: Mapping[str, str],
@@ -175,8 +173,8 @@ def _feeds(
     inputs, others = ports
     sizes = {info.name: info.shape for info in others}
     inputs = tuple(msgspec.structs.replace(i, shape=_narrower(i.shape, sizes[names[i.name]])) for i in inputs)
-    if question.data is not None:
-        samples = load_data(question.data, inputs)
+    if request.data is not None:
+        samples = load_data(request.data, inputs)
         feeds = [samples.feeds(index) for index in range(min(len(samples), SAMPLES))]
     else:
         model = sides[0].model or sides[1].model
@@ -194,7 +192,7 @@ def _narrower(
 
 
 def _layers(
-    question: Question,
+    request: Request,
     sides: tuple[Named, Named],
     backends: tuple[Backend, Backend],
     matching: Matching | None,
@@ -213,6 +211,6 @@ def _layers(
         Runner(second.model.ir, backends[1], second.options or {}, answers.feeds[1][sample]),
     )
     try:
-        return first_difference(matching, runners, worst.name, question.floor_db, emit)
+        return first_difference(matching, runners, worst.name, request.floor_db, emit)
     except EdgeoptError as error:
         return Layers(worst.name, 0, None, not_compared=error.message)

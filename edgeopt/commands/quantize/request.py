@@ -161,7 +161,7 @@ def request_from(asked: Asked | AskedCalibrations) -> "QuantizeRequest":
 
 def _read(asked: Asked) -> dict[str, Any]:
     from edgeopt.commands.bench.naming import read_options
-    from edgeopt.commands.simplify.order import read_shapes
+    from edgeopt.commands.simplify.request import read_shapes
     from edgeopt.data.judging.goals import goal_from
 
     return {

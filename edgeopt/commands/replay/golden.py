@@ -55,7 +55,7 @@ def put_golden(work: Work, same: bool) -> Answered:
 
 
 def _fresh(work: Work, same: bool) -> Answered:
-    made_up = work.order.data is None
+    made_up = work.request.data is None
     feeds, reference = work.last_samples(work.samples(), GOLDEN_SAMPLES)
     outputs = work.answers(feeds)
     accuracy = compare_outputs(reference, outputs)

@@ -33,7 +33,7 @@ def prove(work: Work) -> Evidence:
     judge = work.runs.judge
     runners = [
         Runner(RESULT, work.model, work.run.backend, work.run.options),
-        Runner(SOURCE, work.order.model, judge, {}),
+        Runner(SOURCE, work.request.model, judge, {}),
     ]
     found = compared(runners, place, work.rest, _LIMIT_S, work.emit)
     speed = found.speeds.get(SOURCE)

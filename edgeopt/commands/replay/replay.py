@@ -18,9 +18,9 @@ from edgeopt.bundle.processing.run import Processor
 from edgeopt.bundle.read import Bundle
 from edgeopt.commands.replay.golden import put_golden
 from edgeopt.commands.replay.measure import prove, summary_of
-from edgeopt.commands.replay.order import Order
 from edgeopt.commands.replay.processing import outside
 from edgeopt.commands.replay.profile import read_profile
+from edgeopt.commands.replay.request import ReplayRequest
 from edgeopt.commands.replay.steps import rebuild, said_of
 from edgeopt.commands.replay.work import Work
 from edgeopt.errors import ModelError, VerificationError
@@ -61,37 +61,37 @@ class Rebuilt(msgspec.Struct, frozen=True):
     seconds: float = 0.0
 
 
-def replay(order: Order, emit: Emit = ignore) -> Rebuilt:
+def replay(request: ReplayRequest, emit: Emit = ignore) -> Rebuilt:
     """Writes the bundle, or raises why it would not be the same."""
     begin = time.monotonic()
     # One spelling for all that follows: a path with ".." in it may lead elsewhere once folders exist.
-    out = Path(os.path.abspath(order.out))  # noqa: PTH100 - `resolve` would follow a link at the end too
-    write.check_target(out, [order.model, order.profile, *([order.data] if order.data else [])])
-    emit(Progress("reading the profile", order.profile.name))
-    profile = read_profile(order.profile)
-    emit(Progress("reading the model", order.model.name))
-    source = source_of(order.model, profile.deployment)
+    out = Path(os.path.abspath(request.out))  # noqa: PTH100 - `resolve` would follow a link at the end too
+    write.check_target(out, [request.model, request.profile, *([request.data] if request.data else [])])
+    emit(Progress("reading the profile", request.profile.name))
+    profile = read_profile(request.profile)
+    emit(Progress("reading the model", request.model.name))
+    source = source_of(request.model, profile.deployment)
     with workspace(WORK) as rest, Runs() as runs, write.draft(out) as folder:
-        work = Work(order, profile, folder, rest, runs, emit)
+        work = Work(request, profile, folder, rest, runs, emit)
         ledger = rebuild(profile, source, folder, rest, emit)
         same = _is_same(work)
         answered = put_golden(work, same)
-        evidence = prove(work) if order.measure else profile.deployment.evidence
+        evidence = prove(work) if request.measure else profile.deployment.evidence
         deployment = _with_processing(work, _described(work, same, answered.own_answers, evidence))
         documents = _documents(work, ledger)
-        if order.measure:
+        if request.measure:
             fill_timed(LocalHost(rest), folder, deployment, documents, profile.record, emit)
         else:
             write.fill(folder, {}, deployment, documents, profile.record)
-        write.publish(folder, out, single_file=order.single_file)
+        write.publish(folder, out, single_file=request.single_file)
     return Rebuilt(
         bundle=str(out),
-        profile=str(order.profile),
-        model=str(order.model),
+        profile=str(request.profile),
+        model=str(request.model),
         steps=tuple(said_of(step) for step in profile.deployment.steps),
         same_files=same,
         summary=deployment.summary,
-        measured=order.measure,
+        measured=request.measure,
         evidence=evidence,
         alike_db=answered.alike_db,
         accuracy_db=answered.accuracy_db,
@@ -140,7 +140,7 @@ def _is_same(work: Work) -> bool:
 
 def _described(work: Work, same: bool, own_answers: bool, evidence: Evidence | None) -> Deployment:
     """That of the first bundle; measured anew, it is about this device."""
-    now, measured = datetime.now(UTC).isoformat(timespec="seconds"), work.order.measure
+    now, measured = datetime.now(UTC).isoformat(timespec="seconds"), work.request.measure
     replayed = Replayed(now, __version__, measured, same, own_answers)
     first = msgspec.structs.replace(work.deployment, schema=SCHEMA, evidence=evidence, replayed=replayed)
     if not measured or evidence is None:
@@ -164,7 +164,7 @@ def _with_processing(work: Work, deployment: Deployment) -> Deployment:
     for place, content in work.profile.processing.items():
         (work.folder / place).parent.mkdir(exist_ok=True)
         (work.folder / place).write_bytes(content)
-    processing = outside(told) if not work.order.measure else msgspec.structs.replace(outside(told), times=None)
+    processing = outside(told) if not work.request.measure else msgspec.structs.replace(outside(told), times=None)
     described = msgspec.structs.replace(deployment, processing=processing)
     rebuilt = Bundle(work.folder, described)
     if not rebuilt.has_golden(RAW) and not rebuilt.has_golden(FINAL):
@@ -185,7 +185,7 @@ def _documents(work: Work, ledger: Ledger) -> dict[str, object]:
     bundle = work.profile.bundle
     if bundle is None:
         return {"ledger.json": ledger}
-    wanted = (*_COPIED, *([] if work.order.measure else [_PREDICTION]))
+    wanted = (*_COPIED, *([] if work.request.measure else [_PREDICTION]))
     present = [name for name in wanted if (bundle.folder / name).is_file()]
     kept = {name: msgspec.Raw((bundle.folder / name).read_bytes()) for name in present}
     return {"ledger.json": ledger, **kept}

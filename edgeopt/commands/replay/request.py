@@ -1,4 +1,4 @@
-"""What `edgeopt profile` is asked, a command each."""
+"""What `edgeopt replay` is asked, and `edgeopt profile`, a command each."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,6 +8,19 @@ import msgspec
 from edgeopt.options import argument, option
 
 Given = Annotated[Path, argument("A bundle, or an exported profile.", metavar="PROFILE|BUNDLE")]
+
+
+class ReplayRequest(msgspec.Struct, frozen=True):
+    profile: Annotated[
+        Path, argument("An exported profile, a deployment.toml, or a bundle.", metavar="PROFILE|BUNDLE")
+    ]
+    model: Annotated[Path, argument("The source model that it was made from.")]
+    out: Annotated[Path, option("Where the bundle goes.", "-o", "--out", metavar="BUNDLE")]
+    data: Annotated[Path | None, option("Samples for the golden ones of a lone profile, and for --measure.")] = (
+        None
+    )
+    measure: Annotated[bool, option("Prove it anew on this device: speed and accuracy.")] = False
+    single_file: Annotated[bool, option("Write the bundle as one file.")] = False
 
 
 class ExportRequest(msgspec.Struct, frozen=True):

@@ -114,7 +114,7 @@ def _maker_of(step: Step) -> Callable[[_Bench], Ledger]:
 
 
 def _cleaned(bench: _Bench) -> Ledger:
-    from edgeopt.commands.simplify.order import read_shapes
+    from edgeopt.commands.simplify.request import read_shapes
 
     context = PassContext(shapes=read_shapes(bench.names("shapes")))
     return _passed(bench, bench.names("passes"), PASSES, context)

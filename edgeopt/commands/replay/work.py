@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from edgeopt.bundle.deployment import Deployment, Run
-from edgeopt.commands.replay.order import Order
 from edgeopt.commands.replay.profile import Profile
+from edgeopt.commands.replay.request import ReplayRequest
 from edgeopt.data.read import load_data
 from edgeopt.data.samples import Samples, check_samples, from_feeds
 from edgeopt.events import Emit, Log
@@ -19,7 +19,7 @@ _LEEWAY_DB = 1.0
 
 @dataclass(slots=True)
 class Work:
-    order: Order
+    request: ReplayRequest
     profile: Profile
     folder: Path
     """The bundle while it is made."""
@@ -67,17 +67,17 @@ class Work:
         from edgeopt.data.regimes import mixed
         from edgeopt.graph.model import load
 
-        inputs = self.runs.inputs(self.order.model)
-        if self.order.data is not None:
-            return load_data(self.order.data, inputs, None)
+        inputs = self.runs.inputs(self.request.model)
+        if self.request.data is not None:
+            return load_data(self.request.data, inputs, None)
         bundle = self.profile.bundle
         if bundle is not None:
             return check_samples(from_feeds(bundle.golden("inputs")), inputs)
-        feeds = mixed(inputs, load(self.order.model).ir, GOLDEN_SAMPLES // 2)
+        feeds = mixed(inputs, load(self.request.model).ir, GOLDEN_SAMPLES // 2)
         return check_samples(from_feeds(feeds[:GOLDEN_SAMPLES]), inputs)
 
     def last_samples(self, samples: Samples, most: int) -> tuple[Outputs, Outputs]:
         """The last ones, which a search sets aside, and what the source answers to them; after `samples`."""
         count = len(samples)
         feeds = [samples.feeds(k) for k in range(max(0, count - most), count)]
-        return feeds, self.runs.source_outputs(self.order.model, feeds)
+        return feeds, self.runs.source_outputs(self.request.model, feeds)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from edgeopt.commands.simplify.order import Order
+from edgeopt.commands.simplify.request import Request
 from edgeopt.commands.simplify.simplify import Simplified, simplify
 from edgeopt.errors import UsageError
 from edgeopt.keywords import read
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Config = Mapping[str, Any]
 _NOT_SET = frozenset({"model", "output", "ledger", "keep_failing", "shape", "no_verify"})
-SETTABLE = (*(name for name in Order.__struct_fields__ if name not in _NOT_SET), "shapes", "verify")
+SETTABLE = (*(name for name in Request.__struct_fields__ if name not in _NOT_SET), "shapes", "verify")
 """Options of `edgeopt simplify`; `shapes` are sizes by input, `verify` is the contrary of `--no-verify`."""
 
 
@@ -60,7 +60,7 @@ class OperatorOptimizer:
         given = {"only": self._passes, **self.config, "model": self.model, "output": path}
         shapes, verify = given.pop("shapes", None) or {}, given.pop("verify", True)
         given["shape"] = [f"{name}={'x'.join(map(str, sizes))}" for name, sizes in shapes.items()]
-        self._result = simplify(read(Order, {**given, "no_verify": not verify}))
+        self._result = simplify(read(Request, {**given, "no_verify": not verify}))
         return self._result
 
     def save_optimization_metadata(self, path: str | Path) -> None:

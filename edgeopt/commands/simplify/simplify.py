@@ -10,7 +10,7 @@ import msgspec
 
 from edgeopt import events
 from edgeopt.bench.exactness.cases import LeftOut
-from edgeopt.commands.simplify.order import Order, context_of, requested
+from edgeopt.commands.simplify.request import Request, context_of, requested
 from edgeopt.errors import EdgeoptError, UsageError
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.ledger import Ledger
@@ -57,48 +57,48 @@ class Simplified(msgspec.Struct, frozen=True):
     """With `bisect`: the pass that moved the results most; empty where none did."""
 
 
-def simplify(order: Order, emit: events.Emit = events.ignore) -> Simplified:
+def simplify(request: Request, emit: events.Emit = events.ignore) -> Simplified:
     """Loads, rewrites, proves, saves."""
     from edgeopt.bench.exactness.frames import factors_of
     from edgeopt.graph.model import load
     from edgeopt.graph.pipeline import select
 
-    context, passes = context_of(order), all_passes(order.rules)
-    chosen = select(passes, order.only, order.skip, requested(order))
-    _check_place(order.output)
-    if order.output.exists() and not order.output.is_file():
-        raise UsageError(f"The output '{order.output}' is no plain file.", "Give the name of a file.")
-    if order.ledger is not None:
-        _check_place(order.ledger)
-    emit(events.Progress("load", str(order.model)))
-    model = load(order.model)
-    _check_not_the_source(order, (order.model, *model.external))
+    context, passes = context_of(request), all_passes(request.rules)
+    chosen = select(passes, request.only, request.skip, requested(request))
+    _check_place(request.output)
+    if request.output.exists() and not request.output.is_file():
+        raise UsageError(f"The output '{request.output}' is no plain file.", "Give the name of a file.")
+    if request.ledger is not None:
+        _check_place(request.ledger)
+    emit(events.Progress("load", str(request.model)))
+    model = load(request.model)
+    _check_not_the_source(request, (request.model, *model.external))
     for repair in model.repairs:
-        emit(events.Log("info", f"While reading '{order.model.name}': {repair}."))
-    _check_shapes(model, order)
+        emit(events.Log("info", f"While reading '{request.model.name}': {repair}."))
+    _check_shapes(model, request)
     factors_of(model, context)  # raises where there are none
-    check, reason = _source_check(model, order, context, chosen, emit)
+    check, reason = _source_check(model, request, context, chosen, emit)
     try:
-        result = _rewritten(model, order, context, passes, check, emit)
+        result = _rewritten(model, request, context, passes, check, emit)
         done = _proved(result, check, emit)
-        _save(result.model_ir, order.output, emit)
+        _save(result.model_ir, request.output, emit)
     finally:
         if check:
             check.close()
     found = msgspec.structs.replace(
         done,
-        source=str(order.model),
-        output=str(order.output),
+        source=str(request.model),
+        output=str(request.output),
         nodes_before=_nodes(model.ir),
-        size_before_bytes=sum(file.stat().st_size for file in (order.model, *model.external)),
-        size_after_bytes=_size_bytes(order.output),
+        size_before_bytes=sum(file.stat().st_size for file in (request.model, *model.external)),
+        size_after_bytes=_size_bytes(request.output),
         not_verified=reason,
-        samples_given=order.data is not None,
+        samples_given=request.data is not None,
         repairs=model.repairs,
-        most_changing=_most_changing(result.ledger) if order.bisect else "",
+        most_changing=_most_changing(result.ledger) if request.bisect else "",
     )
-    if order.ledger is not None:
-        _write_ledger(order.ledger, found)
+    if request.ledger is not None:
+        _write_ledger(request.ledger, found)
     return found
 
 
@@ -114,20 +114,20 @@ def all_passes(rules: Sequence[Path] = ()) -> "tuple[Pass, ...]":
 
 
 def _source_check(
-    model: "Model", order: Order, context: "PassContext", chosen: "Sequence[Pass]", emit: events.Emit
+    model: "Model", request: Request, context: "PassContext", chosen: "Sequence[Pass]", emit: events.Emit
 ) -> "tuple[SourceCheck | None, str | None]":
     """What proves the result, or why nothing can; wrong data of the user's is an error, no data is not."""
     from edgeopt.bench.exactness.proof import SourceCheck
     from edgeopt.graph.passes.cleaning import skip_padding
 
-    if order.no_verify:
+    if request.no_verify:
         return None, "--no-verify was given."
     emit(events.Progress("source", "running the source model"))
     try:
         padded = any(one.name == skip_padding.PASS.name for one in chosen)
-        return SourceCheck.of(model, order.data, context, padded=padded), None
+        return SourceCheck.of(model, request.data, context, padded=padded), None
     except EdgeoptError as error:
-        if order.data is not None:
+        if request.data is not None:
             raise
         reason = f"{error.message} {error.hint}".strip()
         emit(events.Log("warning", f"The result is not verified: {reason}"))
@@ -136,7 +136,7 @@ def _source_check(
 
 def _rewritten(
     model: "Model",
-    order: Order,
+    request: Request,
     context: "PassContext",
     passes: "Sequence[Pass]",
     check: "SourceCheck | None",
@@ -147,24 +147,24 @@ def _rewritten(
     from edgeopt.bench.exactness.normalizing import NORMALIZATION, normalized
     from edgeopt.graph.pipeline import run_pipeline, select
 
-    cases = order.keep_failing or order.output.absolute().parent
+    cases = request.keep_failing or request.output.absolute().parent
     before: Ledger = ()
-    skip, chosen = order.skip, select(passes, order.only, order.skip, requested(order))
-    if order.normalize:
+    skip, chosen = request.skip, select(passes, request.only, request.skip, requested(request))
+    if request.normalize:
         # What normalizes is proved with what resizes: the samples are frames.
-        model, before = normalized(model, chosen, context, None if order.resize else check)
+        model, before = normalized(model, chosen, context, None if request.resize else check)
         skip = (*skip, NORMALIZATION)
-    if order.resize:
+    if request.resize:
         model, resizing = taking_frames(model, chosen, context, check)
         before = (*before, *resizing)
         skip = (*skip, "fix-shapes")  # it knows the shapes of the source alone
     result = run_pipeline(
         model,
-        only=order.only,
+        only=request.only,
         skip=skip,
-        also=requested(order),
+        also=requested(request),
         check=check.why_wrong if check else None,
-        measure=check.error if check and order.bisect else None,
+        measure=check.error if check and request.bisect else None,
         keep=(lambda failure: keep_case(failure, check, cases)) if check else None,
         emit=emit,
         passes=passes,
@@ -230,17 +230,17 @@ def _check_place(path: Path) -> None:
         raise UsageError(f"The folder of '{path}' cannot be written to.", "Give another place.")
 
 
-def _check_shapes(model: "Model", order: Order) -> None:
+def _check_shapes(model: "Model", request: Request) -> None:
     """UsageError where an input cannot have the shape that the user gave it."""
     from edgeopt.commands.analyze.inputs import check_shapes
     from edgeopt.graph.analysis.tensors import tensor_row
 
     weights = model.ir.graph.initializers
-    check_shapes(order.shapes, tuple(tensor_row(v) for v in model.ir.graph.inputs if v.name not in weights))
+    check_shapes(request.shapes, tuple(tensor_row(v) for v in model.ir.graph.inputs if v.name not in weights))
 
 
-def _check_not_the_source(order: Order, sources: Sequence[Path]) -> None:
-    for target in (order.output, *([order.ledger] if order.ledger else [])):
+def _check_not_the_source(request: Request, sources: Sequence[Path]) -> None:
+    for target in (request.output, *([request.ledger] if request.ledger else [])):
         if target.exists() and any(target.samefile(source) for source in sources):
             raise UsageError(f"The output '{target}' would overwrite the source.", "Give another name.")
 

@@ -3,7 +3,7 @@ import onnx
 import onnx.parser
 import pytest
 
-from edgeopt.commands.simplify.order import Order
+from edgeopt.commands.simplify.request import Request
 from edgeopt.commands.simplify.simplify import simplify
 from edgeopt.errors import ConstraintError, UsageError
 
@@ -51,7 +51,7 @@ def smaller(frames):
 def test_the_result_takes_frames_and_is_proved(model, tmp_path, how, left):
     source, out = model(), tmp_path / "out.onnx"
     np.savez(tmp_path / "frames.npz", image=FRAMES)
-    found = simplify(Order(source, out, resize="image=48x24", data=tmp_path / "frames.npz", **how))
+    found = simplify(Request(source, out, resize="image=48x24", data=tmp_path / "frames.npz", **how))
     assert found.snr_db > 100
     assert sorted(kinds(out)) == sorted(left)
     ready = smaller(FRAMES)
@@ -64,14 +64,14 @@ def test_the_result_takes_frames_and_is_proved(model, tmp_path, how, left):
 
 def test_open_sizes_are_fixed_first(model, tmp_path):
     fixed = ("image=1x3x12x16",)
-    found = simplify(Order(model(shape="N,3,H,W"), tmp_path / "out.onnx", resize="image=32x24", shape=fixed))
+    found = simplify(Request(model(shape="N,3,H,W"), tmp_path / "out.onnx", resize="image=32x24", shape=fixed))
     assert found.snr_db > 100
     dims = onnx.load(tmp_path / "out.onnx").graph.input[0].type.tensor_type.shape.dim
     assert [each.dim_value for each in dims] == [1, 3, 24, 32]
 
 
 def test_where_the_convolution_cannot_take_it_the_model_still_takes_frames(model, tmp_path):
-    found = simplify(Order(model(), tmp_path / "out.onnx", resize="image=128x96"))
+    found = simplify(Request(model(), tmp_path / "out.onnx", resize="image=128x96"))
     assert kinds(tmp_path / "out.onnx") == ["Resize", "Conv", "Relu"]
     assert found.snr_db > 100
     (reason,) = [refusal.reason for entry in found.ledger for refusal in entry.refused]
@@ -81,7 +81,7 @@ def test_where_the_convolution_cannot_take_it_the_model_still_takes_frames(model
 @pytest.mark.parametrize("factor", [3, 41])
 def test_no_row_is_lost_to_a_factor_that_is_no_exact_number(model, tmp_path, factor):
     size, skip = f"image={16 * factor}x{12 * factor}", ("resize-into-conv",)
-    simplify(Order(model(), tmp_path / "out.onnx", resize=size, skip=skip, no_verify=True))
+    simplify(Request(model(), tmp_path / "out.onnx", resize=size, skip=skip, no_verify=True))
     frame = RANDOM.random((1, 3, 12 * factor, 16 * factor), np.float32)
     middle = factor // 2
     wanted = run(tmp_path / "model.onnx", np.ascontiguousarray(frame[:, :, middle::factor, middle::factor]))
@@ -106,11 +106,11 @@ WRONG = (
 @pytest.mark.parametrize(("resize", "how", "error", "said"), WRONG)
 def test_what_cannot_be_is_said_and_nothing_written(model, tmp_path, resize, how, error, said):
     with pytest.raises(error, match=said):
-        simplify(Order(model(**how), tmp_path / "out.onnx", resize=resize))
+        simplify(Request(model(**how), tmp_path / "out.onnx", resize=resize))
     assert not (tmp_path / "out.onnx").exists()
 
 
 def test_sides_in_the_wrong_order_are_noticed(model, tmp_path):
     with pytest.raises(UsageError) as raised:
-        simplify(Order(model(), tmp_path / "out.onnx", resize="image=24x32"))
+        simplify(Request(model(), tmp_path / "out.onnx", resize="image=24x32"))
     assert raised.value.hint == "Did you mean 32x24?"

@@ -3,7 +3,7 @@ import onnx
 import onnx.parser
 import pytest
 
-from edgeopt.commands.simplify.order import Order
+from edgeopt.commands.simplify.request import Request
 from edgeopt.commands.simplify.simplify import simplify
 from edgeopt.errors import ConstraintError, UsageError
 
@@ -41,7 +41,7 @@ def run(path, x):
 )
 def test_the_result_takes_raw_pixels_and_is_proved(model, tmp_path, body, normalize, mean, deviation, opset):
     source = model(body, opset)
-    found = simplify(Order(source, tmp_path / "out.onnx", normalize=normalize))
+    found = simplify(Request(source, tmp_path / "out.onnx", normalize=normalize))
     done = [change for entry in found.ledger for change in entry.applied if "normalization of" in change.what]
     assert len(done) == 1  # a second time would normalize what is normalized
     assert found.snr_db > 100
@@ -54,16 +54,16 @@ def test_the_result_takes_raw_pixels_and_is_proved(model, tmp_path, body, normal
 def test_where_it_does_not_go_in_nothing_is_written_and_the_reason_said(model, tmp_path):
     source = model("a = Conv <pads = [1, 1, 1, 1]> (x, w)  y = Relu(a)")
     with pytest.raises(ConstraintError, match="channels have different means"):
-        simplify(Order(source, tmp_path / "out.onnx", normalize="x=1/255:0.5,0.4,0.3:0.2,0.3,0.4"))
+        simplify(Request(source, tmp_path / "out.onnx", normalize="x=1/255:0.5,0.4,0.3:0.2,0.3,0.4"))
     assert not (tmp_path / "out.onnx").exists()
 
 
 def test_an_input_that_is_not_there_is_named(model, tmp_path):
     with pytest.raises(UsageError, match="no input 'image'; its inputs are: x"):
-        simplify(Order(model("y = Conv(x, w)"), tmp_path / "out.onnx", normalize="image=1/255:0:1"))
+        simplify(Request(model("y = Conv(x, w)"), tmp_path / "out.onnx", normalize="image=1/255:0:1"))
 
 
 @pytest.mark.parametrize("shape", ["z=1x3x6x6", "x=1x3x6", "x=2x3x6x6"])
 def test_a_shape_that_does_not_fit_is_said_before_any_work(model, tmp_path, shape):
     with pytest.raises(UsageError):
-        simplify(Order(model("y = Conv(x, w)"), tmp_path / "out.onnx", shape=(shape,)))
+        simplify(Request(model("y = Conv(x, w)"), tmp_path / "out.onnx", shape=(shape,)))

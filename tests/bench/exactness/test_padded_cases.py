@@ -4,7 +4,7 @@ import onnx.parser
 import pytest
 
 from edgeopt.bench.exactness.padded_cases import padded_cases
-from edgeopt.commands.simplify.order import Order
+from edgeopt.commands.simplify.request import Request
 from edgeopt.commands.simplify.simplify import simplify
 from edgeopt.graph.model import load
 from tests.masked import HEARD, feeds
@@ -53,7 +53,7 @@ def test_without_a_mask_there_are_none(write_onnx):
 def test_padding_is_skipped_only_where_it_is_proved_not_to_matter(write_onnx, tmp_path, body):
     # As data of this kind shows nothing: every sample fills all places.
     np.savez(tmp_path / "full.npz", **{k: np.concatenate([v] * 3)[:, None] for k, v in feeds(40).items()})
-    order = Order(write_onnx(body), tmp_path / "out.onnx", only=("skip-padding",), data=tmp_path / "full.npz")
+    order = Request(write_onnx(body), tmp_path / "out.onnx", only=("skip-padding",), data=tmp_path / "full.npz")
     (entry,) = [e for e in simplify(order).ledger if e.applied or e.rolled_back]
     assert bool(entry.rolled_back) == (body is not HEARD)
     if entry.rolled_back:

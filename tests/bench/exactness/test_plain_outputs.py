@@ -3,7 +3,7 @@ import onnx.parser
 import pytest
 from onnx import TensorProto, helper
 
-from edgeopt.commands.simplify.order import Order
+from edgeopt.commands.simplify.request import Request
 from edgeopt.commands.simplify.simplify import simplify
 
 pytest.importorskip("onnxruntime", reason="models are run in ONNX Runtime")
@@ -13,7 +13,7 @@ PARTS = """<ir_version: 8, opset_import: ["" : 17]> g (float[4,3] x) => (seq(flo
 
 def proved(tmp_path, proto):
     onnx.save(proto, tmp_path / "model.onnx")
-    return simplify(Order(tmp_path / "model.onnx", tmp_path / "out.onnx"))
+    return simplify(Request(tmp_path / "model.onnx", tmp_path / "out.onnx"))
 
 
 def test_a_sequence_is_proved_by_its_elements_and_stays_a_sequence(tmp_path):
@@ -34,7 +34,7 @@ def test_a_rewrite_that_changes_a_sequence_is_rolled_back(tmp_path):
     proto = onnx.parser.parse_model(PARTS.replace("Identity(x)", "Abs(x)"))
     proto.graph.initializer.append(helper.make_tensor("n", TensorProto.INT64, [], [2]))
     onnx.save(proto, tmp_path / "model.onnx")
-    order = Order(tmp_path / "model.onnx", tmp_path / "out.onnx", rules=(tmp_path / "mine.py",))
+    order = Request(tmp_path / "model.onnx", tmp_path / "out.onnx", rules=(tmp_path / "mine.py",))
     assert any(entry.rolled_back for entry in simplify(order).ledger)
 
 

@@ -14,9 +14,9 @@ from edgeopt.bundle.runtime.check import check
 from edgeopt.cli.main import run
 from edgeopt.commands.replay.difference import difference
 from edgeopt.commands.replay.exported import export, look_at
-from edgeopt.commands.replay.order import Order
 from edgeopt.commands.replay.profile import read_profile
 from edgeopt.commands.replay.replay import replay
+from edgeopt.commands.replay.request import ReplayRequest
 from edgeopt.errors import BundleError, EdgeoptError, VerificationError
 from edgeopt.events import ignore
 from tests.bundle.processing.conftest import write_graph
@@ -110,7 +110,7 @@ def test_a_profile_in_one_file_holds_the_files_and_says_what_they_are(
     assert told[1:] == [("processing", "before"), ("processing", "after")]
     assert not difference(bundle, out).rows
     again = tmp_path / "again.edgeopt"
-    assert replay(Order(out, conv_model, again)).same_files
+    assert replay(ReplayRequest(out, conv_model, again)).same_files
     assert read_deployment(again / FILE).processing == read_deployment(bundle / FILE).processing
     assert check(again, ignore).processing == "Pre-processing and post-processing give what they gave then."
     deployment = read_deployment(out)

@@ -10,8 +10,8 @@ from edgeopt.bundle.deployment import Source
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import check
 from edgeopt.cli.main import run
-from edgeopt.commands.replay.order import Order
 from edgeopt.commands.replay.replay import replay
+from edgeopt.commands.replay.request import ReplayRequest
 from edgeopt.errors import BundleError, ModelError, UsageError, VerificationError
 from edgeopt.events import ignore
 from edgeopt.graph.accuracy import compare_outputs
@@ -22,7 +22,7 @@ from edgeopt.graph.model import load
 def again(chain, tmp_path_factory):
     """The bundle, replayed in another folder."""
     out = tmp_path_factory.mktemp("elsewhere") / "again.edgeopt"
-    return replay(Order(chain.bundle, chain.model, out)), read_bundle(out)
+    return replay(ReplayRequest(chain.bundle, chain.model, out)), read_bundle(out)
 
 
 def test_the_same_model_without_data(chain, again):
@@ -64,7 +64,7 @@ def trials(monkeypatch):
 
 @pytest.mark.processes
 def test_measured_anew_it_is_about_this_device(chain, tmp_path, trials):
-    found = replay(Order(chain.bundle, chain.model, tmp_path / "m.edgeopt", chain.data, measure=True))
+    found = replay(ReplayRequest(chain.bundle, chain.model, tmp_path / "m.edgeopt", chain.data, measure=True))
     evidence = read_bundle(tmp_path / "m.edgeopt").deployment.evidence
     assert found.evidence == evidence
     assert evidence.samples == 12
@@ -76,13 +76,15 @@ def test_measured_anew_it_is_about_this_device(chain, tmp_path, trials):
 
 def test_a_bundle_of_a_replayed_bundle_is_the_same(chain, again, tmp_path):
     _, bundle = again
-    found = replay(Order(bundle.folder / "deployment.toml", chain.model, tmp_path / "b.edgeopt", single_file=True))
+    found = replay(
+        ReplayRequest(bundle.folder / "deployment.toml", chain.model, tmp_path / "b.edgeopt", single_file=True)
+    )
     assert found.same_files
     assert read_bundle(tmp_path / "b.edgeopt").deployment.files == bundle.deployment.files
 
 
 def test_one_exported_file_is_enough(chain, tmp_path):
-    found = replay(Order(chain.exported, chain.model, tmp_path / "e.edgeopt", chain.data))
+    found = replay(ReplayRequest(chain.exported, chain.model, tmp_path / "e.edgeopt", chain.data))
     bundle = read_bundle(tmp_path / "e.edgeopt")
     assert found.same_files
     assert found.accuracy_db > 20
@@ -91,24 +93,24 @@ def test_one_exported_file_is_enough(chain, tmp_path):
 
 
 def test_without_samples_they_are_made_up_and_that_is_said(chain, tmp_path):
-    found = replay(Order(chain.exported, chain.model, tmp_path / "e.edgeopt"))
+    found = replay(ReplayRequest(chain.exported, chain.model, tmp_path / "e.edgeopt"))
     assert any("made up" in warning for warning in found.warnings)
     assert check(tmp_path / "e.edgeopt", ignore).status == "valid"
 
 
 def test_another_source_model_is_refused(chain, matmul_model, tmp_path):
     with pytest.raises(ModelError, match=r"not the model that the bundle was made from.*chain\.onnx"):
-        replay(Order(chain.bundle, matmul_model, tmp_path / "o.edgeopt"))
+        replay(ReplayRequest(chain.bundle, matmul_model, tmp_path / "o.edgeopt"))
     assert not (tmp_path / "o.edgeopt").exists()
 
 
 def test_a_lone_profile_needs_its_record_beside_it(chain, tmp_path):
     lone = shutil.copy(chain.bundle / "deployment.toml", tmp_path / "deployment.toml")
     with pytest.raises(BundleError, match=r"needs the file quantization\.json") as raised:
-        replay(Order(lone, chain.model, tmp_path / "o.edgeopt"))
+        replay(ReplayRequest(lone, chain.model, tmp_path / "o.edgeopt"))
     assert "profile export" in raised.value.hint
     shutil.copy(chain.bundle / "quantization.json", tmp_path)
-    assert replay(Order(lone, chain.model, tmp_path / "o.edgeopt", chain.data)).same_files
+    assert replay(ReplayRequest(lone, chain.model, tmp_path / "o.edgeopt", chain.data)).same_files
 
 
 @pytest.mark.parametrize(
@@ -127,7 +129,7 @@ def test_a_lone_profile_needs_its_record_beside_it(chain, tmp_path):
     ],
 )
 def test_what_is_wrong_with_a_profile_is_named(chain, text, tmp_path, old, new, says):
-    order = Order(text(old, new), chain.model, tmp_path / "o.edgeopt", chain.data)
+    order = ReplayRequest(text(old, new), chain.model, tmp_path / "o.edgeopt", chain.data)
     if new == 'recipe = "int9"':  # only what it is called
         assert replay(order).same_files
         return
@@ -140,13 +142,13 @@ def test_what_is_wrong_with_a_profile_is_named(chain, text, tmp_path, old, new, 
 @pytest.mark.parametrize(("old", "new"), [("\\\n", "\\\n!"), ("\\\n", "\\\nAAAA")], ids=["no base64", "another"])
 def test_a_record_that_was_changed_is_refused(chain, text, tmp_path, old, new):
     with pytest.raises(BundleError, match="What calibration found"):
-        replay(Order(text(old, new), chain.model, tmp_path / "o.edgeopt"))
+        replay(ReplayRequest(text(old, new), chain.model, tmp_path / "o.edgeopt"))
 
 
 def test_other_forms_are_another_model(chain, text, tmp_path):
     """Whoever edits the forms gets what they ask for, and is told that it is not what was proved."""
     changed = text("int8 = [", "w8 = [")
-    found = replay(Order(changed, chain.model, tmp_path / "o.edgeopt", chain.data))
+    found = replay(ReplayRequest(changed, chain.model, tmp_path / "o.edgeopt", chain.data))
     assert not found.same_files
     assert any("not the same to the last byte" in warning for warning in found.warnings)
     assert read_bundle(tmp_path / "o.edgeopt").deployment.replayed.same_files is False
@@ -156,14 +158,14 @@ def test_what_answers_too_far_from_the_source_is_not_written(chain, copied, chan
     evidence = read_bundle(chain.bundle).deployment.evidence
     change_deployment(copied, evidence=msgspec.structs.replace(evidence, floor_db=90.0, accuracy_db=95.0))
     with pytest.raises(VerificationError, match="it must reach"):
-        replay(Order(copied, chain.model, tmp_path / "o.edgeopt"))
+        replay(ReplayRequest(copied, chain.model, tmp_path / "o.edgeopt"))
     assert not (tmp_path / "o.edgeopt").exists()
 
 
 def test_a_bundle_of_the_source_itself(conv_bundle, conv_model, tmp_path, change_deployment):
     bundle = shutil.copytree(conv_bundle, tmp_path / "conv.edgeopt")
     change_deployment(bundle, source=Source("conv.onnx", load(conv_model).digest, 1), files={}, schema=1)
-    found = replay(Order(bundle, conv_model, tmp_path / "again.edgeopt"))
+    found = replay(ReplayRequest(bundle, conv_model, tmp_path / "again.edgeopt"))
     assert found.same_files, "of the first schema too, whose manifest has the digests"
     assert (tmp_path / "again.edgeopt/model/conv.onnx").read_bytes() == conv_model.read_bytes()
 

@@ -7,8 +7,8 @@ import pytest
 
 from edgeopt.bench.host import LocalHost
 from edgeopt.bundle.read import read_bundle
-from edgeopt.commands.replay.order import Order
 from edgeopt.commands.replay.replay import replay
+from edgeopt.commands.replay.request import ReplayRequest
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.hw.probe import probe
@@ -150,4 +150,4 @@ def test_a_bundle_of_a_plan_says_which_layer_has_which_form(searched, products, 
     assert step.forms.keys() <= {form.name for form in FORMS}
     assert {layer for layers in step.forms.values() for layer in layers} <= {"MatMul_0", "MatMul_2"}
     assert any(step.forms.values())
-    assert replay(Order(bundle, products, tmp_path / "again.edgeopt")).same_files
+    assert replay(ReplayRequest(bundle, products, tmp_path / "again.edgeopt")).same_files

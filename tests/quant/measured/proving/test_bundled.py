@@ -13,8 +13,8 @@ from edgeopt import events
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import check
 from edgeopt.commands.quantize.quantize import quantize
-from edgeopt.commands.replay.order import Order
 from edgeopt.commands.replay.replay import replay
+from edgeopt.commands.replay.request import ReplayRequest
 from edgeopt.errors import UsageError
 from edgeopt.events import ignore
 from edgeopt.fleet.client import Agent
@@ -75,7 +75,7 @@ def test_it_tells_what_was_proved_and_how_it_was_made(made):
 
 def test_it_can_be_replayed(made, stack_model, tmp_path):
     _, out = made
-    assert replay(Order(out, stack_model, tmp_path / "again.edgeopt")).same_files
+    assert replay(ReplayRequest(out, stack_model, tmp_path / "again.edgeopt")).same_files
 
 
 def test_nothing_but_a_bundle_is_replaced(stack_model, stack_data, tmp_path):

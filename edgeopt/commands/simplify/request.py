@@ -1,4 +1,4 @@
-"""What the user asks of `edgeopt simplify`, and how he writes it."""
+"""What `edgeopt simplify` is asked, and how it is written."""
 
 import math
 from pathlib import Path
@@ -16,7 +16,7 @@ OPSET = 17
 """What older models are raised to: newer ones bring little that runtimes run faster, and some do not load them."""
 
 
-class Order(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True):
     """As it was written."""
 
     model: Annotated[Path, argument("The ONNX model; it is not changed.", metavar="MODEL")]
@@ -124,30 +124,34 @@ def _number(text: str) -> float:
     return value
 
 
-def context_of(order: Order) -> "PassContext":
+def context_of(request: Request) -> "PassContext":
     import onnx
 
     from edgeopt.graph.passes.base import PassContext
     from edgeopt.graph.passes.layout.picture_order import LAYOUTS
 
     newest = onnx.defs.onnx_opset_version()
-    if not 7 <= order.opset <= newest:
-        raise UsageError(f"There is no opset {order.opset} here; the newest is {newest}.", "Give one from 7 on.")
-    normalize = read_normalization(order.normalize) if order.normalize else None
-    resize = read_resizing(order.resize) if order.resize else None
-    if order.layout and order.layout not in LAYOUTS:
-        raise UsageError(f"There is no layout '{order.layout}'.", f"Give {' or '.join(LAYOUTS)}.")
+    if not 7 <= request.opset <= newest:
+        raise UsageError(f"There is no opset {request.opset} here; the newest is {newest}.", "Give one from 7 on.")
+    normalize = read_normalization(request.normalize) if request.normalize else None
+    resize = read_resizing(request.resize) if request.resize else None
+    if request.layout and request.layout not in LAYOUTS:
+        raise UsageError(f"There is no layout '{request.layout}'.", f"Give {' or '.join(LAYOUTS)}.")
     return PassContext(
-        target_opset=order.opset, shapes=order.shapes, normalize=normalize, resize=resize, layout=order.layout
+        target_opset=request.opset,
+        shapes=request.shapes,
+        normalize=normalize,
+        resize=resize,
+        layout=request.layout,
     )
 
 
-def requested(order: Order) -> tuple[str, ...]:
+def requested(request: Request) -> tuple[str, ...]:
     """The passes on request that the options ask for."""
     implied = (
-        ("fix-shapes", bool(order.shape)),
-        ("normalization-into-conv", bool(order.normalize)),
-        ("resize-into-conv", bool(order.resize)),
-        ("picture-order", bool(order.layout)),
+        ("fix-shapes", bool(request.shape)),
+        ("normalization-into-conv", bool(request.normalize)),
+        ("resize-into-conv", bool(request.resize)),
+        ("picture-order", bool(request.layout)),
     )
-    return (*order.also, *(name for name, wanted in implied if wanted))
+    return (*request.also, *(name for name, wanted in implied if wanted))

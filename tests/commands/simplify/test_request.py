@@ -1,6 +1,6 @@
 import pytest
 
-from edgeopt.commands.simplify.order import read_shapes
+from edgeopt.commands.simplify.request import read_shapes
 from edgeopt.errors import UsageError
 
 

@@ -8,7 +8,7 @@ import msgspec
 from edgeopt.options import argument, option
 
 
-class Question(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True):
     first: Annotated[Path, argument("A model or bundle: the reference.", metavar="A")]
     second: Annotated[Path, argument("What is held against it.", metavar="B")]
     data: Annotated[Path | None, option("Samples to run; made up where there are none.", metavar="DATA")] = None
