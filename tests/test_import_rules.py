@@ -222,6 +222,20 @@ def test_rooms_import_those_below_them():
     )
 
 
+def test_a_class_has_a_name_of_its_own_in_its_room():
+    """A room is a folder of the core, and each command's folder; `Request` is what each of these is asked."""
+    homes: dict[tuple[str, str], list[str]] = {}
+    for name, path in modules():
+        parts = name.split(".")
+        if parts[0] != "edgeopt" or len(parts) < 3:
+            continue
+        room = ".".join(parts[:3] if parts[1] == "commands" else parts[:2])
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault((room, node.name), []).append(name)
+    assert {key: found for key, found in homes.items() if len(found) > 1} == {}
+
+
 def test_an_import_of_a_room_above_is_found():
     assert upward("edgeopt.bundle.read", "from edgeopt.search.optimize import optimize")
     assert upward("edgeopt.bench.rounds", "import edgeopt.commands.bench.bench")

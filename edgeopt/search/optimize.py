@@ -32,7 +32,7 @@ from edgeopt.search.racing.best import raced
 from edgeopt.search.racing.energy import open_meter
 from edgeopt.search.racing.entrants import Entering, Entrants
 from edgeopt.search.racing.loads import Plain, settle
-from edgeopt.search.remembered import Memory
+from edgeopt.search.remembered import Remembered
 from edgeopt.search.settings import Settings, Wishes, check, inputs_of
 from edgeopt.search.stages import delivery_of, material_of, plan_terms_of
 from edgeopt.search.stopping import Ending, nothing_yet
@@ -74,7 +74,7 @@ def run(settings: Settings, folder: Path, emit: Emit, stop: threading.Event) -> 
     settings = msgspec.structs.replace(settings, out=out)
     check_target(settings.out, inputs_of(settings))
     check_file(settings.model)  # before a process is started that would have to end again
-    memory = Memory(settings, emit)
+    memory = Remembered(settings, emit)
     known = memory.known(folder / "known") if settings.pick else memory.recall()
     picked = wanted(known, settings.pick) if settings.pick else None
     if known is not None and picked is None:

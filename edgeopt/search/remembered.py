@@ -28,7 +28,7 @@ BUNDLE, VARIANT = "bundle", "variant"
 
 
 @dataclass(slots=True)
-class Memory:
+class Remembered:
     """What one search may take from those before it, and leaves to those after it."""
 
     settings: Settings

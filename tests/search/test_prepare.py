@@ -83,10 +83,10 @@ def test_a_target_that_does_not_fit_is_told(prepared, conv_model):
 
 
 def test_a_model_that_no_runtime_runs(prepared, tmp_path):
-    node = onnx.helper.make_node("Toast", ["x"], ["y"], domain="kitchen")
+    node = onnx.helper.make_node("Toast", ["x"], ["y"], domain="task")
     ports = [onnx.helper.make_tensor_value_info(name, 1, [1, 4]) for name in "xy"]
     graph = onnx.helper.make_graph([node], "g", ports[:1], ports[1:])
-    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("kitchen", 1)]
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("task", 1)]
     onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "toast.onnx")
     with pytest.raises(ModelError, match=r"No installed runtime can run the model.*Toast"):
         prepared(tmp_path / "toast.onnx")

@@ -26,7 +26,7 @@ _KEPT_SHARE = 0.05
 
 
 @dataclass(slots=True)
-class _Member:
+class _Starting:
     side: Side
     model: tuple[Path, ...]
     libraries: tuple[Path, ...]
@@ -45,7 +45,7 @@ def run_cold(host: TrialHost, sides: Sequence[Side], rules: ColdRules, emit: Emi
     begin = time.monotonic()
     gauges = Gauges(emit)
     members = [
-        _Member(
+        _Starting(
             side,
             model_files(side.load) if rules.drop_files else (),
             library_files(_package(side)) if rules.drop_libraries else (),
@@ -54,7 +54,7 @@ def run_cold(host: TrialHost, sides: Sequence[Side], rules: ColdRules, emit: Emi
     ]
     watch = DeviceWatch(sampler_for(sides))
 
-    def start(member: _Member) -> ColdStart:
+    def start(member: _Starting) -> ColdStart:
         emit(Progress("starting", member.side.name, len(member.starts), rules.repetitions))
         return _start(host, member, gauges)
 
@@ -82,7 +82,7 @@ def run_cold(host: TrialHost, sides: Sequence[Side], rules: ColdRules, emit: Emi
     )
 
 
-def _start(host: TrialHost, member: _Member, gauges: Gauges) -> ColdStart:
+def _start(host: TrialHost, member: _Starting, gauges: Gauges) -> ColdStart:
     """One start in a process of its own, which is gone afterwards."""
     for files, kept in ((member.model, member.kept), (member.libraries, member.libraries_kept)):
         if files:
@@ -115,7 +115,7 @@ def _package(side: Side) -> str | None:
     return next((b.package for b in BACKENDS if b.name == name), None)
 
 
-def _side(member: _Member) -> ColdSide:
+def _side(member: _Starting) -> ColdSide:
     starts = tuple(member.starts.values())
     if not starts:
         return ColdSide(member.side.name, failure=member.failure)
@@ -138,7 +138,7 @@ def _spread(values: Sequence[float]) -> Spread:
     return Spread(median, low, high)
 
 
-def _cache_sentence(members: list[_Member], rules: ColdRules) -> str:
+def _cache_sentence(members: list[_Starting], rules: ColdRules) -> str:
     if not rules.drop_files and not rules.drop_libraries:
         return "The files were in memory where the system kept them: these are starts with a warm page cache."
     if not any(m.model or m.libraries for m in members):

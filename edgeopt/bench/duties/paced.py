@@ -34,7 +34,7 @@ _KEPT_LATENCIES = 20_000
 
 
 @dataclass(slots=True)
-class _Member:
+class _Pacing:
     """One side while it is measured."""
 
     name: str
@@ -75,7 +75,7 @@ def run_paced(
     interval_s = 1 / rules.rate_per_s
     slice_s = max(_SHORTEST_SLICE_S, rules.runs_a_slice * interval_s)
     gauges = Gauges(emit)
-    members = [_Member(side.name) for side in sides]
+    members = [_Pacing(side.name) for side in sides]
 
     def tell(number: int, count: int) -> None:
         left_s = (rules.rounds - number) * slice_s * count
@@ -116,7 +116,7 @@ class _Pace(NamedTuple):
         return self.meter.joules() if isinstance(self.meter, EnergyMeter) else None
 
 
-def _turn(member: _Member, pace: _Pace, gauges: Gauges) -> NDArray[np.float32]:
+def _turn(member: _Pacing, pace: _Pace, gauges: Gauges) -> NDArray[np.float32]:
     """The latencies of one slice of one side; raises TrialError where it does not survive it."""
     contender = member.contender
     assert contender is not None  # noqa: S101 - who has not failed was loaded
@@ -161,7 +161,7 @@ def _cpu_s(contender: Contender) -> float | None:
 
 
 def _report(
-    members: list[_Member],
+    members: list[_Pacing],
     sides: tuple[PacedSide, ...],
     rules: PacedRules,
     lasted: tuple[float, float],
@@ -191,7 +191,7 @@ def _paired(by_round: list[dict[int, float]]) -> list[list[float]]:
     return [[values[r] for r in shared if r in values] for values in by_round]
 
 
-def _side(member: _Member, rate_per_s: float, meter: EnergyMeter | Unavailable | None) -> PacedSide:
+def _side(member: _Pacing, rate_per_s: float, meter: EnergyMeter | Unavailable | None) -> PacedSide:
     taken = np.concatenate(member.latencies_ms) if member.latencies_ms else np.zeros(0, np.float32)
     runs = len(taken)
     if not runs:
@@ -217,7 +217,7 @@ def _side(member: _Member, rate_per_s: float, meter: EnergyMeter | Unavailable |
     )
 
 
-def _energy(member: _Member, runs: int, meter: EnergyMeter | Unavailable | None) -> Energy | None:
+def _energy(member: _Pacing, runs: int, meter: EnergyMeter | Unavailable | None) -> Energy | None:
     if meter is None:
         return None
     known = [each for each in member.drawn if each is not None]

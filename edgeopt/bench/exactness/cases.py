@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from edgeopt.bench.exactness.opened import Opened
+from edgeopt.bench.exactness.opened import OpenedModel
 from edgeopt.bench.exactness.rounding import difference, excess, moved_feeds
 from edgeopt.data.regimes import Case
 from edgeopt.errors import EdgeoptError
@@ -63,11 +63,11 @@ def run_each(
 
     Raises where the model does not load.
     """
-    with contextlib.closing(Opened(path, backend, options)) as opened:
+    with contextlib.closing(OpenedModel(path, backend, options)) as opened:
         return _answers(opened, feeds, float("inf"))
 
 
-def _answers(opened: Opened, feeds: Sequence[Feeds], limit_s: float) -> "list[Answer | EdgeoptError | None]":
+def _answers(opened: OpenedModel, feeds: Sequence[Feeds], limit_s: float) -> "list[Answer | EdgeoptError | None]":
     """None to those that the time did not reach."""
     found = list[Any]()
     end = time.monotonic() + limit_s
@@ -80,7 +80,7 @@ def _answers(opened: Opened, feeds: Sequence[Feeds], limit_s: float) -> "list[An
 
 
 def answered(
-    opened: Opened, cases: Sequence[Case], prepared: Callable[[Feeds], Feeds], limit_s: float = TIME_LIMIT_S
+    opened: OpenedModel, cases: Sequence[Case], prepared: Callable[[Feeds], Feeds], limit_s: float = TIME_LIMIT_S
 ) -> tuple[list[Answered], list[LeftOut]]:
     """The cases that the source answers, and why it does not answer in the regimes that are left out."""
     answers = _answers(opened, [prepared(case.feeds) for case in cases], limit_s)

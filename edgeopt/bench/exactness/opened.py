@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from edgeopt.backends.base import Backend, TensorInfo
 
 
-class Opened:
+class OpenedModel:
     """Raises EdgeoptError where the model does not load."""
 
     def __init__(self, path: Path, backend: "Backend", options: "Mapping[str, str] | None" = None) -> None:

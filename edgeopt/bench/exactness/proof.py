@@ -19,7 +19,7 @@ from edgeopt.bench.exactness.cases import (
 )
 from edgeopt.bench.exactness.frames import factors_of, frame_of
 from edgeopt.bench.exactness.given import as_source_takes, check_steady, ordinary_samples, taken_inputs
-from edgeopt.bench.exactness.opened import Opened
+from edgeopt.bench.exactness.opened import OpenedModel
 from edgeopt.bench.exactness.plain_outputs import has_other_outputs, write_with_tensors
 from edgeopt.bench.exactness.rounding import moved_model
 from edgeopt.bench.exactness.runtimes import (
@@ -172,7 +172,7 @@ class SourceCheck:
     def on(
         cls,
         source: Source,
-        opened: Opened,
+        opened: OpenedModel,
         inputs: "tuple[TensorInfo, ...]",
         feeds: Feeds,
         extra: Feeds,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgeopt.backends.full_precision import in_full_precision
-from edgeopt.bench.exactness.opened import Opened
+from edgeopt.bench.exactness.opened import OpenedModel
 from edgeopt.errors import EdgeoptError, MissingError, ModelError
 from edgeopt.hw.device import Unavailable
 
@@ -22,21 +22,21 @@ Feeds = list[dict[str, Any]]
 Found = TypeVar("Found")
 
 
-def first_opened(path: Path, backends: "tuple[Backend, ...]" = ()) -> Opened:
+def first_opened(path: Path, backends: "tuple[Backend, ...]" = ()) -> OpenedModel:
     """A model in the first runtime that loads it; raises ModelError where none does."""
-    return _first_that(lambda backend: Opened(path, backend), backends or judges())
+    return _first_that(lambda backend: OpenedModel(path, backend), backends or judges())
 
 
 def first_answer(
-    opened: Opened, feeds: Feeds, backends: "tuple[Backend, ...]" = ()
-) -> "tuple[Opened, list[dict[str, Any]]]":
+    opened: OpenedModel, feeds: Feeds, backends: "tuple[Backend, ...]" = ()
+) -> "tuple[OpenedModel, list[dict[str, Any]]]":
     """The model in the first runtime that also runs it, and what it answers; raises ModelError where none does.
 
     One that loads it without being able to run it is left for the next.
     """
 
-    def ask(backend: "Backend") -> "tuple[Opened, list[dict[str, Any]]]":
-        one = opened if backend.name == opened.backend.name else Opened(opened.path, backend)
+    def ask(backend: "Backend") -> "tuple[OpenedModel, list[dict[str, Any]]]":
+        one = opened if backend.name == opened.backend.name else OpenedModel(opened.path, backend)
         try:
             return one, [one.run(sample) for sample in feeds]
         except EdgeoptError:

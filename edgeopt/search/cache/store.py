@@ -25,7 +25,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 _REPLACED_MEANWHILE = 5
 
 
-class Entry(msgspec.Struct, frozen=True):
+class Stored(msgspec.Struct, frozen=True):
     """One thing that is kept, for people and programs to look at."""
 
     kind: str
@@ -145,20 +145,20 @@ class Store:
         finally:
             shutil.rmtree(part, ignore_errors=True)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[Stored]:
         """All that can be read, the last used first."""
         found = []
         for place in self._places():
             with contextlib.suppress(OSError, DamagedError):
                 told, used = record.read(place), (place / FILE).stat().st_mtime
                 at = datetime.fromtimestamp(used, UTC)
-                found.append(Entry(told.kind, told.title, told.size_bytes, told.made_at, at, place.name))
+                found.append(Stored(told.kind, told.title, told.size_bytes, told.made_at, at, place.name))
         return sorted(found, key=lambda entry: entry.used_at, reverse=True)
 
     def drop(self, kind: str, key: str) -> None:
         _drop(self.folder / f"{kind}-{key}")
 
-    def clear(self, unused_since: datetime | None = None) -> list[Entry]:
+    def clear(self, unused_since: datetime | None = None) -> list[Stored]:
         """Drops all, or what was not used since then; those that cannot be read too. Returns those that could."""
         entries = {entry.name: entry for entry in self.entries()}
         dropped = []

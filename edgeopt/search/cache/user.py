@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.hw.cache_folder import user_cache_folder
-from edgeopt.search.cache.store import Entry, Store
+from edgeopt.search.cache.store import Store, Stored
 
 _FOLDER = "searches"
 # What else lies in the folder, by its name in full: somebody may have named a folder that holds more.
@@ -35,13 +35,13 @@ class Listing(msgspec.Struct, frozen=True):
     limit_bytes: int
     size_bytes: int
     """Of the entries, which the limit is for."""
-    entries: tuple[Entry, ...]
+    entries: tuple[Stored, ...]
     others: tuple[Other, ...]
 
 
 class Cleared(msgspec.Struct, frozen=True):
     folder: str
-    entries: tuple[Entry, ...]
+    entries: tuple[Stored, ...]
     others: tuple[Other, ...]
     freed_bytes: int
 

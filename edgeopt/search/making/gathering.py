@@ -16,7 +16,7 @@ from edgeopt.search.making.messages import Made, Make
 from edgeopt.search.making.plans import PLANNED, Planned, Planning, Plans
 from edgeopt.search.making.recipes import recipe_named
 from edgeopt.search.making.studying import packed
-from edgeopt.search.making.variants import Maker, Memory, make_all
+from edgeopt.search.making.variants import KnownVariants, Maker, make_all
 from edgeopt.search.outcome import VariantReport
 from edgeopt.search.padding import said_of, skips_padding
 from edgeopt.search.place import Place
@@ -62,7 +62,7 @@ class Gathering:
         variants: Variants,
         place: Place,
         ending: Ending,
-        memory: Memory | None = None,
+        memory: KnownVariants | None = None,
     ) -> None:
         """`plan`: None where time is not what counts; `memory`: what knows those of earlier searches."""
         self.variants = variants

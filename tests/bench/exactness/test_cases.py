@@ -5,7 +5,7 @@ import pytest
 
 from edgeopt.backends import backend_named
 from edgeopt.bench.exactness.cases import Answered, Ways, answered, ask_in_other_ways, first_difference, run_each
-from edgeopt.bench.exactness.opened import Opened
+from edgeopt.bench.exactness.opened import OpenedModel
 from edgeopt.data.regimes import Case
 from edgeopt.errors import EdgeoptError, ModelError
 
@@ -29,7 +29,7 @@ def test_a_sample_that_fails_does_not_take_the_others_along(write_model, backend
 
 def test_what_the_time_does_not_reach_is_left_out(write_model, backend):
     cases = [Case("quiet", {"x": X}), Case("quiet", {"x": 2 * X}), Case("loud", {"x": X})]
-    with closing(Opened(write_model(TEXT), backend)) as opened:
+    with closing(OpenedModel(write_model(TEXT), backend)) as opened:
         found, left = answered(opened, cases, dict, limit_s=-1)
     assert (found, [(one.regime, one.kind) for one in left]) == ([], [("quiet", "no-time"), ("loud", "no-time")])
 
@@ -37,7 +37,7 @@ def test_what_the_time_does_not_reach_is_left_out(write_model, backend):
 def test_of_a_regime_what_the_source_answers_with_numbers_counts(write_model, backend):
     path = write_model("g (float[1,4] x) => (float[1,4] y) { y = Exp(x) }")
     cases = [Case("ends", {"x": 1e30 * X}, finite_only=True), Case("ends", {"x": X}, finite_only=True)]
-    with closing(Opened(path, backend)) as opened:
+    with closing(OpenedModel(path, backend)) as opened:
         found, left = answered(opened, cases, dict)
         nothing, alone = answered(opened, cases[:1], dict)
     assert [one.case.feeds["x"][0, 0] for one in found] == [1]

@@ -9,7 +9,7 @@ from edgeopt.search.making.plans import Planning
 
 
 @dataclass(frozen=True, slots=True)
-class Kitchen:
+class Task:
     """One variant to be made."""
 
     source: Path
