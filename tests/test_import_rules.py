@@ -1,10 +1,12 @@
 """The rules for imports, as a checker over syntax trees: tried on the code, and on planted faults."""
 
 import ast
+import functools
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -150,25 +152,40 @@ def _floor(module: str) -> int | None:
     return FLOORS.index(room) if room in FLOORS else None
 
 
-def imports(module: str, source: str, is_package: bool = False) -> Iterator[Import]:
+_STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
+
+
+@functools.cache
+def imports(module: str, source: str, is_package: bool = False) -> tuple[Import, ...]:
     """Every import in a module, those by `importlib.import_module("...")` too."""
-    yield from _walk(ast.parse(source), module, is_package, in_function=False, for_types_only=False)
+    found: list[Import] = []
+    # Statements hold all imports but those by a call, for which few modules have to be looked through whole.
+    kinds = (ast.AST,) if "import_module" in source or "__import__" in source else _STATEMENTS
+    names = partial(_names, module=module, is_package=is_package)
+    _walk(_parsed(source), kinds, found.append, names, in_function=False, for_types_only=False)
+    return tuple(found)
+
+
+@functools.cache
+def _parsed(source: str) -> ast.Module:
+    return ast.parse(source)
 
 
 def _walk(
-    node: ast.AST, module: str, is_package: bool, in_function: bool, for_types_only: bool
-) -> Iterator[Import]:
-    for name in _names(node, module, is_package):
-        yield Import(name, getattr(node, "lineno", 0), in_function, for_types_only)
+    node: ast.AST,
+    kinds: tuple[type[ast.AST], ...],
+    tell: Callable[[Import], None],
+    names: Callable[[ast.AST], list[str]],
+    in_function: bool,
+    for_types_only: bool,
+) -> None:
+    for name in names(node):
+        tell(Import(name, getattr(node, "lineno", 0), in_function, for_types_only))
     in_function = in_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-        for child in node.body:
-            yield from _walk(child, module, is_package, in_function, for_types_only=True)
-        for child in node.orelse:
-            yield from _walk(child, module, is_package, in_function, for_types_only)
-        return
+    types = node.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test) else ()
     for child in ast.iter_child_nodes(node):
-        yield from _walk(child, module, is_package, in_function, for_types_only)
+        if isinstance(child, kinds):
+            _walk(child, kinds, tell, names, in_function, for_types_only or child in types)
 
 
 def _names(node: ast.AST, module: str, is_package: bool) -> list[str]:
@@ -182,9 +199,9 @@ def _names(node: ast.AST, module: str, is_package: bool) -> list[str]:
             home = ".".join([*parents[:kept], *([home] if home else [])])
         return [f"{home}.{alias.name}" for alias in node.names]
     if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-        called = ast.unparse(node.func)
         name = node.args[0].value
-        if called in {"__import__", "import_module", "importlib.import_module"} and isinstance(name, str):
+        called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        if called in {"__import__", "import_module"} and isinstance(name, str):
             return [name]
     return []
 
@@ -230,7 +247,7 @@ def test_a_class_has_a_name_of_its_own_in_its_room():
         if parts[0] != "edgeopt" or len(parts) < 3:
             continue
         room = ".".join(parts[:3] if parts[1] == "commands" else parts[:2])
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(_parsed(path.read_text())):
             if isinstance(node, ast.ClassDef):
                 homes.setdefault((room, node.name), []).append(name)
     assert {key: found for key, found in homes.items() if len(found) > 1} == {}
