@@ -21,7 +21,7 @@ import numpy as np
 import tritonclient.http as triton
 
 import edgeopt
-from edgeopt.samples import DATA, MODEL
+from edgeopt.data.demo import DATA, MODEL
 
 AGENT = [sys.executable, "-m", "edgeopt_agent.main"]
 

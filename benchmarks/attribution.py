@@ -14,14 +14,15 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from edgeopt.analyzing.inputs import feeds_for, infos
-from edgeopt.analyzing.op_times import Timing, profile_ops, timeable
-from edgeopt.data import Samples, check_samples, from_feeds, load_data
+from edgeopt.bench.kernels.op_times import Timing, profile_ops, timeable
+from edgeopt.commands.analyze.inputs import feeds_for, infos
+from edgeopt.commands.quantize.api import quantize
+from edgeopt.data.read import load_data
+from edgeopt.data.samples import Samples, check_samples, from_feeds
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.analysis import OpTimes
 from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.analysis.onnx import analyze_onnx
-from edgeopt.quantizing.api import quantize
 
 _WANTED = 0.95
 _CALIBRATED_WITH = 8

@@ -21,7 +21,8 @@ from pathlib import Path
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array
 from edgeopt.bench.memory import peak_bytes, resident_bytes
-from edgeopt.data import Samples, load_data
+from edgeopt.data.read import load_data
+from edgeopt.data.samples import Samples
 from edgeopt.graph.model import load
 from edgeopt.quant.layers import find_layers
 from edgeopt.quant.ranges import METHODS

@@ -21,7 +21,7 @@ import numpy as np
 from edgeopt.bench.contest import Plan, plan_legs
 from edgeopt.bench.limits import Limits, lies
 from edgeopt.bench.rounds import slice_ms
-from edgeopt.bench.sequential import LOOKS, Decision, Leg, Rules, decide, leg_of
+from edgeopt.bench.sequential import Decision, Leg, Rules, decide, leg_of
 
 NOISE = Path(__file__).parents[1] / "tests" / "bench" / "noise"
 PERCENTS = (0.0, 1.0, 2.0, 5.0, 10.0)
@@ -156,7 +156,7 @@ def _contest(
     for leg, swap in _draw(source, random):
         sign = -1 if swap else 1
         legs.append(leg._replace(calm=sign * leg.calm + planted[0], typical=sign * leg.typical + planted[1]))
-        if len(legs) not in LOOKS and len(legs) < source.most:
+        if len(legs) not in rules.looks and len(legs) < source.most:
             continue
         decision = decide(legs, rules, last=len(legs) == source.most)
         if decision is not None and decision.done:

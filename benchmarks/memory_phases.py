@@ -20,7 +20,8 @@ from edgeopt.bench.contender import ask
 from edgeopt.bench.host import LocalHost
 from edgeopt.bench.memory import net_bytes, net_peak_bytes
 from edgeopt.bench.messages import Describe, Described, Load, Loaded, Memory, Time, Timed
-from edgeopt.data import load_data, save_samples
+from edgeopt.data.read import load_data
+from edgeopt.data.samples import save_samples
 
 MIB = 2**20
 # Differences are of the highest so far, so a step that stays below an earlier one adds nothing.

@@ -27,7 +27,8 @@ from edgeopt.bench.host import LocalHost
 from edgeopt.bench.messages import Load
 from edgeopt.bench.sequential import Rules
 from edgeopt.bench.stats import SAME, sign_interval
-from edgeopt.data import load_data, save_samples
+from edgeopt.data.read import load_data
+from edgeopt.data.samples import save_samples
 from edgeopt.events import ignore
 
 BACKENDS = ("onnxruntime-cpu", "openvino-cpu")

@@ -17,14 +17,14 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from edgeopt.bundle.runtime.session import load
+from edgeopt.commands.predict.latency import Latency
+from edgeopt.commands.predict.plan import make_all, predicted
+from edgeopt.commands.predict.variants import Made
+from edgeopt.commands.predict.work import Plan, Wishes, prepared
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import ignore
-from edgeopt.predicting.latency import Latency
-from edgeopt.predicting.plan import make_all, predicted
-from edgeopt.predicting.variants import Made
-from edgeopt.predicting.work import Plan, Wishes, prepared
-from edgeopt.quantizing.runs import Runs
-from edgeopt.runtime.session import load
+from edgeopt.quant.measured.runs import Runs
 from edgeopt.workspace import WORK, workspace
 
 _VARIANTS = ("source", "cleaned", "int8", "int8-groups")

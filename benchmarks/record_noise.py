@@ -21,7 +21,8 @@ from edgeopt.bench.contender import enter
 from edgeopt.bench.host import LocalHost
 from edgeopt.bench.messages import Load
 from edgeopt.bench.rounds import run_rounds, slice_ms
-from edgeopt.data import load_data, save_samples
+from edgeopt.data.read import load_data
+from edgeopt.data.samples import save_samples
 
 BACKEND = "onnxruntime-cpu"
 

@@ -15,20 +15,20 @@ import numpy as np
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array
-from edgeopt.data import load_data
+from edgeopt.data.read import load_data
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.model import load, save
 from edgeopt.quant.calibrate import calibrate
 from edgeopt.quant.forms import FormContext, form_named
 from edgeopt.quant.layers import find_layers
+from edgeopt.quant.measured.records import QuantizeRequest
+from edgeopt.quant.measured.work import prepared
 from edgeopt.quant.plan.problem import decibels
 from edgeopt.quant.records import Sensitivity
 from edgeopt.quant.sensitivity.measure import sensitivities
 from edgeopt.quant.sensitivity.switchboard import Switchboard
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.quant.write import tensors_wanted
-from edgeopt.quantizing.records import QuantizeRequest
-from edgeopt.quantizing.work import prepared
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
 

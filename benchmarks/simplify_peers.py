@@ -22,7 +22,7 @@ import onnx
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.running import run_all
-from edgeopt.data import load_data
+from edgeopt.data.read import load_data
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.feeds import generate_feeds

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 
 from edgeopt.backends import backend_named
-from edgeopt.data import load_data
-from edgeopt.masks import is_mask
-from edgeopt.rewriting.order import Order
-from edgeopt.rewriting.simplify import simplify
+from edgeopt.commands.simplify.request import Request
+from edgeopt.commands.simplify.simplify import simplify
+from edgeopt.data.read import load_data
+from edgeopt.graph.masks import is_mask
 
 ROUNDS, RUNS = 40, 8
 WAYS = (
@@ -34,7 +34,7 @@ def main() -> None:
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         skipping = Path(folder) / "skipping.onnx"
-        simplify(Order(chosen.model, skipping, only=("skip-padding",), data=chosen.data))
+        simplify(Request(chosen.model, skipping, only=("skip-padding",), data=chosen.data))
         for name, options in WAYS:
             ratio = _ratio(name, options, chosen.model, skipping, chosen.data)
             low, middle, high = np.quantile(ratio, [0.1, 0.5, 0.9])

@@ -16,13 +16,13 @@ from edgeopt.privacy import keep_runtimes_quiet
 from edgeopt.version import __version__
 
 if TYPE_CHECKING:
-    from edgeopt.analyzing.analyze import analyze
+    from edgeopt.bundle.runtime.session import load
+    from edgeopt.commands.analyze.analyze import analyze
+    from edgeopt.commands.bench.api import bench
+    from edgeopt.commands.quantize.api import quantize
+    from edgeopt.commands.simplify.operators import OperatorOptimizer, optimize_operators
     from edgeopt.graph.analysis.categories import OperatorType
     from edgeopt.hw.probe import probe
-    from edgeopt.measuring.api import bench
-    from edgeopt.quantizing.api import quantize
-    from edgeopt.rewriting.operators import OperatorOptimizer, optimize_operators
-    from edgeopt.runtime.session import load
     from edgeopt.search.optimize import optimize
 
 __all__ = [
@@ -43,15 +43,15 @@ keep_runtimes_quiet()
 # `import edgeopt` must stay under 60 ms, so each name brings its own imports when it is first used.
 _HOMES = {
     "probe": "edgeopt.hw.probe",
-    "analyze": "edgeopt.analyzing.analyze",
+    "analyze": "edgeopt.commands.analyze.analyze",
     "optimize": "edgeopt.search.optimize",
     # A folder has this name too and takes the function's place once it is imported; it can be called as well.
-    "bench": "edgeopt.measuring.api",
-    "quantize": "edgeopt.quantizing.api",
-    "load": "edgeopt.runtime.session",
+    "bench": "edgeopt.commands.bench.api",
+    "quantize": "edgeopt.commands.quantize.api",
+    "load": "edgeopt.bundle.runtime.session",
     "OperatorType": "edgeopt.graph.analysis.categories",
-    "OperatorOptimizer": "edgeopt.rewriting.operators",
-    "optimize_operators": "edgeopt.rewriting.operators",
+    "OperatorOptimizer": "edgeopt.commands.simplify.operators",
+    "optimize_operators": "edgeopt.commands.simplify.operators",
 }
 
 

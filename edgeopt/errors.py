@@ -17,6 +17,8 @@ EdgeoptError
 Terminated                exit 143 SIGTERM; a KeyboardInterrupt, which is exit 130
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 EXIT_CANCELLED = 130
@@ -30,16 +32,42 @@ Ending = Literal[
 """How a process ended that was asked something; empty: it lives, and says itself why it cannot."""
 
 
+def flag_of(field: str) -> str:
+    """How the command line calls a field: `--time-limit` for `time_limit_s`: it counts in seconds and decibels.
+
+    `--from` for `from_`, as that is a word of Python's.
+    """
+    plain = field.removesuffix("_db").removesuffix("_s").removesuffix("_per").rstrip("_")
+    return "--" + plain.replace("_", "-")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """An option in a sentence, as the command line calls it; who calls it otherwise replaces that."""
+
+    field: str
+    """Its name in the request, which is its keyword in Python."""
+    value: str = ""
+    """Where the sentence gives it one."""
+
+    def __str__(self) -> str:
+        return f"{flag_of(self.field)} {self.value}".rstrip()
+
+
 class EdgeoptError(Exception):
-    """A failure with a sentence that says what happened and a hint that says what next."""
+    """A failure with a sentence that says what happened and a hint that says what next.
+
+    `named`: the options that these two name.
+    """
 
     exit_code = EXIT_BUG
     code = "error"
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", named: Sequence[Named] = ()) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.named = tuple(named)
 
 
 class UsageError(EdgeoptError):

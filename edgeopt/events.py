@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from edgeopt.errors import Named
+
 SCHEMA = 1
 
 
@@ -89,6 +91,8 @@ class Error(msgspec.Struct, frozen=True, tag_field="event", tag="error"):
     message: str
     hint: str = ""
     schema: int = SCHEMA
+    named: tuple[Named, ...] = ()
+    """The options that the two sentences name, for those who call them otherwise."""
 
 
 Event = Progress | Metric | Standing | Log | Result | Error

@@ -10,7 +10,7 @@ extras=("$@")
 [ ${#extras[@]} -gt 0 ] || extras=(none cpu openvino optimize gui agent all)
 
 .venv/bin/python -m build --quiet --wheel --no-isolation --outdir "$work/dist" .
-cp edgeopt/samples/digits_cnn.* "$work"  # so that no word of the commands below holds a space
+cp edgeopt/data/demo/digits_cnn.* "$work"  # so that no word of the commands below holds a space
 wheel=$(echo "$work"/dist/edgeopt-*.whl)
 
 for extra in "${extras[@]}"; do

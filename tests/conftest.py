@@ -26,10 +26,14 @@ from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Tensor
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
-from edgeopt.targets import profile_for
+from edgeopt.profiles.targets import profile_for
+from tests import warm
 from tests.near import NearHost
 
-NEAR = {"cli", "comparing", "measuring", "predicting", "quantizing", "replaying", "rewriting", "search"}
+pytest_plugins = ("tests.families.stack",)
+
+NEAR = {"cli", "measured", "exactness", "search", "compare", "predict", "replay", "simplify", "quantize"}
+WARM = {"agent"}
 
 # Nobody's own cache; and of searches nothing is kept but where a test asks for it, or the second would not search.
 _CACHE = "edgeopt-test-cache-"
@@ -131,6 +135,18 @@ def near_where_it_may(request):
     kept = any(request.node.get_closest_marker(name) for name in ("processes", "alone", "sweep"))
     if not kept and not NEAR.isdisjoint(folder.name for folder in request.path.parents):
         request.getfixturevalue("near")
+
+
+def pytest_configure():
+    warm.install()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Processes are forked from one that has imported everything, but for tests of how they start or how fast."""
+    anew = any(item.get_closest_marker(name) for name in ("cold", "alone", "sweep"))
+    with warm.processes(not anew and not WARM.isdisjoint(folder.name for folder in item.path.parents)):
+        return (yield)
 
 
 def pytest_collection_modifyitems(items):

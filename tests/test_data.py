@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.data import check_samples, from_feeds, load_data, open_samples, save_samples
+from edgeopt.data.read import load_data
+from edgeopt.data.samples import check_samples, from_feeds, open_samples, save_samples
 from edgeopt.errors import DataError
 
 X = TensorInfo("x", "float32", (1, 3))

@@ -1,10 +1,13 @@
 """The rules for imports, as a checker over syntax trees: tried on the code, and on planted faults."""
 
 import ast
+import functools
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,15 @@ SOURCES = (("edgeopt", ROOT), ("edgeopt_agent", ROOT / "agent"), ("edgeopt_gui",
 # What any part may use.
 GROUND = ("edgeopt.errors", "edgeopt.events", "edgeopt.units", "edgeopt.nearest")
 
-# What a part of the core may import of edgeopt; the first entry that fits a module holds.
+# The rooms of the core from the ground up: each imports those before it only, inside functions too.
+FLOORS = (
+    *("errors", "events", "version", "units", "nearest", "privacy", "options", "keywords", "workspace"),
+    *("hw", "graph", "backends", "profiles", "data", "bundle", "fleet", "bench", "quant", "search", "commands"),
+    *("cli", "__main__"),
+)
+
+# Who takes less than what stands below it: what such a part may import of edgeopt. The first entry that fits a
+# module holds.
 LAYERS = (
     ("edgeopt.errors", ()),
     ("edgeopt.version", ()),
@@ -24,14 +35,8 @@ LAYERS = (
     ("edgeopt.privacy", ()),
     ("edgeopt.events", ("edgeopt.errors",)),
     ("edgeopt.hw", (*GROUND, "edgeopt.hw")),
-    (
-        "edgeopt.graph",
-        (
-            *GROUND,
-            "edgeopt.masks",
-            *("edgeopt.graph", "edgeopt.hw.device"),
-        ),
-    ),
+    ("edgeopt.commands.documents", ("edgeopt.commands.documents",)),
+    ("edgeopt.graph", (*GROUND, "edgeopt.graph", "edgeopt.hw.device")),
     # What only one runtime understands is written in the words of passes.
     *(
         (
@@ -39,83 +44,31 @@ LAYERS = (
             (
                 *GROUND,
                 "edgeopt.backends",
-                "edgeopt.graph.ledger",
-                "edgeopt.graph.nodes",
-                "edgeopt.graph.passes",
+                *("edgeopt.graph.ledger", "edgeopt.graph.nodes", "edgeopt.graph.passes"),
             ),
         )
         for runtime in ("onnxruntime", "openvino")
     ),
     (
         "edgeopt.backends",
+        (*GROUND, "edgeopt.backends", "edgeopt.graph.masks", "edgeopt.hw.device", "edgeopt.hw.cache_folder"),
+    ),
+    (
+        "edgeopt.search.cache",
         (
-            *GROUND,
-            "edgeopt.masks",
-            *("edgeopt.backends", "edgeopt.hw.device", "edgeopt.hw.cache_folder"),
+            *("edgeopt.errors", "edgeopt.options", "edgeopt.version"),
+            *("edgeopt.hw.cache_folder", "edgeopt.search.cache"),
         ),
     ),
-    (
-        "edgeopt.ops",
-        (
-            *GROUND,
-            *("edgeopt.version", "edgeopt.hw"),
-            *("edgeopt.graph", "edgeopt.backends", "edgeopt.bench", "edgeopt.ops"),
-        ),
-    ),
-    (
-        "edgeopt.cache",
-        ("edgeopt.errors", "edgeopt.version", "edgeopt.hw.cache_folder", "edgeopt.cache"),
-    ),
-    (
-        "edgeopt.judging",
-        (*GROUND, *("edgeopt.backends", "edgeopt.data", "edgeopt.graph", "edgeopt.judging")),
-    ),
-    # The engine of quantization measures nothing and hands nothing out: `quantizing` does.
+    # The engine of quantization measures nothing and hands nothing out, but for one of its folders.
+    ("edgeopt.quant.measured", ("edgeopt",)),
     (
         "edgeopt.quant",
         (
             *GROUND,
-            *("edgeopt.backends", "edgeopt.data", "edgeopt.graph"),
-            *("edgeopt.profiles", "edgeopt.targets", "edgeopt.quant"),
+            *("edgeopt.backends", "edgeopt.data", "edgeopt.graph", "edgeopt.profiles", "edgeopt.quant"),
         ),
     ),
-)
-
-# The rooms of the core from the ground up: at the level of modules, each imports those before it only. What one
-# asks of a later one, it asks inside functions.
-FLOORS = (
-    *(
-        "errors",
-        "events",
-        "version",
-        "units",
-        "nearest",
-        "privacy",
-        "samples",
-        "workspace",
-        "masks",
-        "hw",
-        "cores",
-        "cache",
-    ),
-    *(
-        "graph",
-        "backends",
-        "profiles",
-        "fitting",
-        "targets",
-        "data",
-        "bundle",
-        "processing",
-        "runtime",
-        "fleet",
-        "bench",
-        "judging",
-        "quant",
-        "rewriting",
-    ),
-    *("analyzing", "comparing", "ops", "measuring", "exporting", "quantizing", "costing", "search", "predicting"),
-    *("replaying", "report", "cli", "__main__"),
 )
 
 QT = ("PySide6", "PySide2", "PyQt6", "PyQt5", "shiboken6", "qtpy", "pyqtgraph")
@@ -147,7 +100,7 @@ INSIDE_FUNCTIONS = (
     ("edgeopt.errors", (*HEAVY, "numpy")),
     ("edgeopt.events", (*HEAVY, "numpy")),
     ("edgeopt.profiles", (*HEAVY, "numpy")),
-    ("edgeopt.targets", (*HEAVY, "numpy")),
+    ("edgeopt.profiles.targets", (*HEAVY, "numpy")),
     ("edgeopt", HEAVY),
     ("edgeopt_agent", HEAVY),
     ("edgeopt_gui", HEAVY),
@@ -182,11 +135,11 @@ def violations(module: str, source: str, is_package: bool = False) -> list[str]:
 
 
 def upward(module: str, source: str, is_package: bool = False) -> list[str]:
-    """Every import at the level of a module that goes up in the house, as sentences."""
+    """Every import that goes up in the house, as sentences."""
     own = _floor(module)
     found = []
     for item in imports(module, source, is_package):
-        if item.in_function or item.for_types_only or not item.name.startswith("edgeopt."):
+        if not item.name.startswith("edgeopt."):
             continue
         floor = _floor(item.name)
         if floor is not None and own is not None and floor > own:
@@ -199,25 +152,40 @@ def _floor(module: str) -> int | None:
     return FLOORS.index(room) if room in FLOORS else None
 
 
-def imports(module: str, source: str, is_package: bool = False) -> Iterator[Import]:
+_STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
+
+
+@functools.cache
+def imports(module: str, source: str, is_package: bool = False) -> tuple[Import, ...]:
     """Every import in a module, those by `importlib.import_module("...")` too."""
-    yield from _walk(ast.parse(source), module, is_package, in_function=False, for_types_only=False)
+    found: list[Import] = []
+    # Statements hold all imports but those by a call, for which few modules have to be looked through whole.
+    kinds = (ast.AST,) if "import_module" in source or "__import__" in source else _STATEMENTS
+    names = partial(_names, module=module, is_package=is_package)
+    _walk(_parsed(source), kinds, found.append, names, in_function=False, for_types_only=False)
+    return tuple(found)
+
+
+@functools.cache
+def _parsed(source: str) -> ast.Module:
+    return ast.parse(source)
 
 
 def _walk(
-    node: ast.AST, module: str, is_package: bool, in_function: bool, for_types_only: bool
-) -> Iterator[Import]:
-    for name in _names(node, module, is_package):
-        yield Import(name, getattr(node, "lineno", 0), in_function, for_types_only)
+    node: ast.AST,
+    kinds: tuple[type[ast.AST], ...],
+    tell: Callable[[Import], None],
+    names: Callable[[ast.AST], list[str]],
+    in_function: bool,
+    for_types_only: bool,
+) -> None:
+    for name in names(node):
+        tell(Import(name, getattr(node, "lineno", 0), in_function, for_types_only))
     in_function = in_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-    if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-        for child in node.body:
-            yield from _walk(child, module, is_package, in_function, for_types_only=True)
-        for child in node.orelse:
-            yield from _walk(child, module, is_package, in_function, for_types_only)
-        return
+    types = node.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test) else ()
     for child in ast.iter_child_nodes(node):
-        yield from _walk(child, module, is_package, in_function, for_types_only)
+        if isinstance(child, kinds):
+            _walk(child, kinds, tell, names, in_function, for_types_only or child in types)
 
 
 def _names(node: ast.AST, module: str, is_package: bool) -> list[str]:
@@ -231,9 +199,9 @@ def _names(node: ast.AST, module: str, is_package: bool) -> list[str]:
             home = ".".join([*parents[:kept], *([home] if home else [])])
         return [f"{home}.{alias.name}" for alias in node.names]
     if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-        called = ast.unparse(node.func)
         name = node.args[0].value
-        if called in {"__import__", "import_module", "importlib.import_module"} and isinstance(name, str):
+        called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        if called in {"__import__", "import_module"} and isinstance(name, str):
             return [name]
     return []
 
@@ -271,11 +239,42 @@ def test_rooms_import_those_below_them():
     )
 
 
+def test_a_class_has_a_name_of_its_own_in_its_room():
+    """A room is a folder of the core, and each command's folder; `Request` is what each of these is asked."""
+    homes: dict[tuple[str, str], list[str]] = {}
+    for name, path in modules():
+        parts = name.split(".")
+        if parts[0] != "edgeopt" or len(parts) < 3:
+            continue
+        room = ".".join(parts[:3] if parts[1] == "commands" else parts[:2])
+        for node in ast.walk(_parsed(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault((room, node.name), []).append(name)
+    assert {key: found for key, found in homes.items() if len(found) > 1} == {}
+
+
 def test_an_import_of_a_room_above_is_found():
     assert upward("edgeopt.bundle.read", "from edgeopt.search.optimize import optimize")
-    assert upward("edgeopt.bench.rounds", "import edgeopt.measuring.bench")
-    assert not upward("edgeopt.bench.rounds", "def run():\n    from edgeopt.measuring import bench")
+    assert upward("edgeopt.bench.rounds", "import edgeopt.commands.bench.bench")
+    assert upward("edgeopt.bench.rounds", "def run():\n    from edgeopt.commands.bench import bench")
+    assert upward("edgeopt.bench.rounds", "if TYPE_CHECKING:\n    from edgeopt.commands.bench import bench")
     assert not upward("edgeopt.backends.null", "from edgeopt.graph.ledger import Change")
+
+
+def test_no_files_import_each_other_in_a_circle():
+    known = {name for name, _ in modules()}
+    wanted = {name: _files(name, path, known) for name, path in modules()}
+    TopologicalSorter(wanted).prepare()  # raises with the circle
+
+
+def _files(module: str, path: Path, known: set[str]) -> set[str]:
+    """The files that importing and running a module may load; what is there for types only is not."""
+    found = set()
+    for item in imports(module, path.read_text(), path.stem == "__init__"):
+        home = item.name if item.name in known else item.name.rpartition(".")[0]
+        if home in known and home != module and not item.for_types_only:
+            found.add(home)
+    return found
 
 
 PLANTED = (
@@ -300,7 +299,7 @@ PLANTED = (
     ("edgeopt.quant.calibrate", "from onnxruntime import quantization"),
     ("edgeopt.cli.probe", "from rich.table import Table"),
     ("edgeopt.cli.probe", "def show():\n    from PySide6 import QtWidgets"),
-    ("edgeopt.runtime.session", "def serve():\n    import starlette.applications"),
+    ("edgeopt.bundle.runtime.session", "def serve():\n    import starlette.applications"),
     ("edgeopt.fleet.client", "import edgeopt_agent"),
     ("edgeopt.fleet.client", "def show():\n    from edgeopt_gui import main"),
     ("edgeopt_agent.main", "import edgeopt_gui.main"),
@@ -324,7 +323,7 @@ ALLOWED = (
     ("edgeopt.backends.onnxruntime.cpu", "def load():\n    import onnxruntime"),
     ("edgeopt.search.racing.race", "from edgeopt.bench.contest import contest\nimport numpy"),
     ("edgeopt.cli.optimize", "from edgeopt.search.optimize import optimize"),
-    ("edgeopt_agent.main", "import edgeopt.runtime.session, starlette"),
+    ("edgeopt_agent.main", "import edgeopt.bundle.runtime.session, starlette"),
     ("edgeopt_gui.main", "import PySide6, edgeopt.events"),
 )
 
@@ -359,8 +358,9 @@ REGISTRIES = (
     ("edgeopt/backends/onnxruntime/lowering/__init__.py", "PLACES"),
     ("edgeopt/backends/openvino/lowering/__init__.py", "PLACES"),
     ("edgeopt/backends/__init__.py", "BACKENDS"),
+    ("edgeopt/bench/terms.py", "TABLE"),
     ("edgeopt/search/making/recipes.py", "RECIPES"),
-    ("edgeopt/ops/cases/__init__.py", "FAMILIES"),
+    ("edgeopt/commands/ops/cases/__init__.py", "FAMILIES"),
     ("edgeopt/cli/main.py", "COMMANDS"),
     ("gui/edgeopt_gui/pages/__init__.py", "PAGES"),
     ("agent/edgeopt_agent/deployments/states.py", "TABLE"),

@@ -17,9 +17,9 @@ import pytest
 
 from edgeopt.bundle.manifest import file_digest
 from edgeopt.bundle.read import read_bundle
-from edgeopt.cache.store import Store
+from edgeopt.bundle.runtime.check import check
 from edgeopt.events import ignore
-from edgeopt.runtime.check import check
+from edgeopt.search.cache.store import Store
 
 MARK = "EDGEOPT_TEST_MARK"
 

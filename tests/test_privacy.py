@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-MODEL = ROOT / "edgeopt" / "samples" / "digits_cnn.onnx"
+MODEL = ROOT / "edgeopt" / "data" / "demo" / "digits_cnn.onnx"
 WITH_EDGEOPT = """
 import sys
 from pathlib import Path
@@ -77,5 +77,5 @@ def test_an_exported_script_is_quiet_too(home):
     """Its head runs before any runtime is imported."""
     code = "import runpy, os, sys; runpy.run_path(sys.argv[1]); print(os.environ['ORT_DISABLE_TELEMETRY'], "
     code += "sys.modules['openvino_telemetry'])"
-    runner = ROOT / "edgeopt" / "exporting" / "files" / "runner.py"
+    runner = ROOT / "edgeopt" / "commands" / "export" / "files" / "runner.py"
     assert run(home, code, str(runner)) == "1 None"

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgeopt import samples
+from edgeopt.data import demo as samples
 
 PAGE = Path(__file__).parents[1] / "docs" / "python.md"
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from edgeopt.backends.base import Array, Feeds, TensorInfo
 from edgeopt.errors import UsageError
-from edgeopt.masks import used_length
+from edgeopt.graph.masks import used_length
 
 Sizes = Mapping[str, Sequence[int]]
 """An option: sizes by dimension, or axes by `DIMENSION:TENSOR`."""

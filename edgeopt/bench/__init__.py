@@ -1,7 +1,7 @@
 """Measuring: trials as processes, contests in turns, statistics.
 
 `edgeopt.bench(...)` is a function for those who use edgeopt, and this folder has its name: so the folder can be
-called, and does what `edgeopt.measuring.api.bench` does.
+called, and does what the function does.
 """
 
 import sys
@@ -11,10 +11,10 @@ from types import ModuleType
 
 class _Callable(ModuleType):
     def __call__(self, *arguments: object, **wishes: object) -> object:
-        # Not above: what measures stands on this folder, and few who import it measure.
-        from edgeopt.measuring import api
+        import edgeopt
 
-        measure: Callable[..., object] = api.bench
+        # The front door knows who measures; in this house that is far above.
+        measure: Callable[..., object] = edgeopt.__getattr__("bench")  # type: ignore[assignment]
         return measure(*arguments, **wishes)
 
 

@@ -78,6 +78,14 @@ class Contender:
         """How long so many runs may take before the trial counts as hung."""
         return max(SLOWEST_ANSWER_S, 4 * runs * self.loaded.first_run_ms / 1e3)
 
+    def turn(self, span_ms: float) -> float | None:
+        """One time slice, and what it comes down to; None where it failed."""
+        answer = take_slice(self, span_ms)
+        return None if answer is None else figure_ms(self, answer)
+
+    def keep(self, _number: int, figure: float) -> None:
+        self.slices_ms.append(figure)
+
     def close(self) -> None:
         self.child.close()
 

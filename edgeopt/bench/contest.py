@@ -10,25 +10,24 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 import msgspec
-import numpy as np
 
 from edgeopt.bench.contender import Side
 from edgeopt.bench.host import NOT_STARTED, TrialHost
 from edgeopt.bench.instruments.energy import EnergyMeter
 from edgeopt.bench.instruments.gauges import Gauges
-from edgeopt.bench.instruments.machine_state import StateSampler, sentence
-from edgeopt.bench.report import Comparison, ContestReport, RoundState
-from edgeopt.bench.rounds import in_turn, slice_ms
-from edgeopt.bench.sequential import LUCK_PERCENT, Decision, Leg, Rules, decide, leg_of
+from edgeopt.bench.instruments.machine_state import StateSampler
+from edgeopt.bench.pairs import Pairs, leg_after_leg
+from edgeopt.bench.report import Comparison, ContestReport
+from edgeopt.bench.rounds import DeviceWatch, run_slices, slice_ms
+from edgeopt.bench.sequential import Decision, Rules, decide
 from edgeopt.bench.stretch import with_energy
 from edgeopt.bench.tally import Tally
+from edgeopt.bench.terms import CONTEST, LUCK_PERCENT
 from edgeopt.errors import TrialError
 from edgeopt.events import Emit, Progress
 from edgeopt.hw.device import Unavailable
 
-# A leg of so many rounds has seen every order of two sides twice; more of them say little more of one process.
 # With few rounds or little time, legs are shorter, so that there are enough of them.
-_LEG_ROUNDS, _LONGEST_LEG = 8, 24
 _ENOUGH_LEGS = (6, 4)
 # Where few rounds are wanted, they are not worth starting processes for that take more than so many times as long.
 _START_SHARE = 4.0
@@ -62,93 +61,73 @@ def contest(
     """
     if not sides:
         raise ValueError("a contest needs a side")
-    running = _Contest(host, [Tally(side) for side in sides], rules, emit, state, meter)
+    gauges = Gauges(emit)
+    tallies = [Tally(side, gauges, meter, rules.patience_s) for side in sides]
     with ExitStack() as stack:
-        for tally in running.tallies:
+        for tally in tallies:
             stack.callback(tally.close)
-        return running.run()
+        return _Contest(host, tallies, rules, emit, state).run()
 
 
 class _Contest:
+    """A match of which those who fall leave, and the others go on."""
+
     def __init__(
-        self,
-        host: TrialHost,
-        tallies: list[Tally],
-        rules: Rules,
-        emit: Emit,
-        state: StateSampler | None,
-        meter: EnergyMeter | Unavailable | None,
+        self, host: TrialHost, tallies: list[Tally], rules: Rules, emit: Emit, state: StateSampler | None
     ) -> None:
-        self.tallies = tallies
+        self.players = tallies
         # Each further comparison is one more chance to call a difference where none is.
         self._pair_rules = msgspec.structs.replace(rules, error=rules.error / max(1, len(tallies) - 1))
-        self._host, self._rules, self._emit, self._state, self._meter = host, rules, emit, state, meter
-        self._gauges = Gauges(emit)
-        self._begin_s = time.monotonic()
-        self._rounds = self._repeats = 0
-        self._states: list[RoundState] = []
-        self._legs: dict[int, list[Leg]] = {place: [] for place in range(1, len(tallies))}
-        self._decisions: dict[int, Decision] = {}
+        self._host, self._rules, self._emit = host, rules, emit
+        self._watch = DeviceWatch(state, rules.repeats)
+        self._begin_s = self._leg_begin_s = time.monotonic()
+        self._rounds = 0
+        self._pairs = Pairs.of(len(tallies) - 1, self._pair_rules)
         self._so_far: str | None = None
         self._leg_s = 0.0
+        self._plan = Plan(0.0, 0, 0.0, False)
 
     def run(self) -> ContestReport:
-        plan = self._prepare()
-        first = True
-        while self._running:
-            leg_begin_s = time.monotonic()
-            if plan.fresh and not first:
-                self._start_all(plan.span_ms)
-                if self._refused:
-                    # The device gives no more processes: the legs so far are all that there will be.
-                    self._judge(last=True)
-                    break
-            self._run_leg(plan, fresh=plan.fresh or first)
-            # The first leg's processes were started before it.
-            self._leg_s = max(plan.leg_s if first else 0.0, time.monotonic() - leg_begin_s)
-            first = False
-            last = self._is_last()
-            if self._judge(last) or last:
-                break
+        self._plan = self._prepare()
+        self._leg_begin_s = time.monotonic()
+        leg_after_leg(self, self._pairs)
         self._need_a_result()
-        report = self._report(plan)
-        metered = tuple(
-            with_energy(side, tally.contender, self._meter, self._gauges, self._rules.patience_s)
-            for side, tally in zip(report.sides, self.tallies, strict=True)
-        )
+        report = self._report()
+        metered = tuple(with_energy(side, tally) for side, tally in zip(report.sides, self.players, strict=True))
         return msgspec.structs.replace(report, sides=metered)
 
     @property
+    def is_fresh(self) -> bool:
+        return self._plan.fresh
+
+    @property
     def _running(self) -> list[Tally]:
-        return [t for t in self.tallies if t.runs_on]
+        return [t for t in self.players if t.failure is None]
 
     @property
     def _refused(self) -> list[Tally]:
         """Those who have run, and to whom the system gave no further process."""
-        return [t for t in self.tallies if t.slices and t.error is not None and t.error.code == NOT_STARTED]
+        return [t for t in self.players if t.slices and t.error is not None and t.error.code == NOT_STARTED]
 
-    def _still_judged(self, place: int) -> bool:
-        """Whether this comparison is still open: both sides run on, or would if there were processes."""
-        pair = self.tallies[0], self.tallies[place]
-        return all(tally.runs_on or tally in self._refused for tally in pair)
+    def is_open(self, place: int) -> bool:
+        """Both sides run on, or would if there were processes."""
+        refused = self._refused
+        return all(t.failure is None or t in refused for t in (self.players[0], self.players[place + 1]))
 
     @property
     def _compares(self) -> bool:
         """Whether there is still a pair to compare: the first side, and another."""
-        return self.tallies[0].runs_on and len(self._running) > 1
+        return self.players[0].failure is None and len(self._running) > 1
 
     def _prepare(self) -> Plan:
         """Starts all sides, and measures what starting and a round take."""
-        begin_s = time.monotonic()
         self._start_all(None)
         running = self._running
         if not running:
             self._need_a_result()
-        starting_s = time.monotonic() - begin_s
+        starting_s = time.monotonic() - self._begin_s
         # A first round each, which is not counted, says how long slices must be.
-        slowest_ms = max((float(np.median(t.leg_ms)) for t in running if t.leg_ms), default=1.0)
-        for tally in self.tallies:
-            tally.leg_ms.clear()
+        slowest_ms = max((t.warm_ms for t in running), default=1.0)
         span_ms = slice_ms(slowest_ms)
         round_s = len(running) * max(span_ms, 1.2 * slowest_ms) / 1e3
         plan = plan_legs(self._rules, span_ms, round_s, starting_s)
@@ -156,89 +135,62 @@ class _Contest:
         return plan if self._compares else msgspec.structs.replace(plan, fresh=False)
 
     def _start_all(self, span_ms: float | None) -> None:
-        """Fresh processes for all who still run, each warmed up by a slice that does not count."""
+        """Fresh processes for all who still run, each warmed up by a slice that does not count.
+
+        One after the other: what loading takes is told.
+        """
         for tally in self._running:
             self._emit(Progress("loading", tally.side.name, self._rounds or None, best=self._so_far))
             tally.renew(self._host, self._rules.load_patience_s)
         for tally in self._running:
             first_ms = tally.loaded.first_run_ms if tally.loaded else 1.0
-            tally.turn(span_ms or slice_ms(first_ms), self._gauges, None, self._rules.patience_s)
-            tally.warmed_up()
+            tally.warm_up(span_ms or slice_ms(first_ms))
 
-    def _run_leg(self, plan: Plan, fresh: bool) -> None:
-        for tally in self.tallies:
-            tally.leg_ms.clear()
-        rounds = min(plan.leg_rounds, self._rules.rounds_most - self._rounds)
-        for _ in range(rounds):
-            if not self._round(plan):
-                return
-        first = self.tallies[0]
-        for place, other in enumerate(self.tallies[1:], 1):
-            if first.runs_on and other.runs_on:
-                self._legs[place].append(leg_of(first.leg_ms, other.leg_ms, fresh))
+    def renew(self) -> bool:
+        self._leg_begin_s = time.monotonic()
+        self._start_all(self._plan.span_ms)
+        return not self._refused
+
+    def run_leg(self) -> int:
+        begin, most = self._rounds, min(self._plan.leg_rounds, self._rules.rounds_most - self._rounds)
+        for _ in run_slices(self.players, CONTEST, lambda: self._plan.span_ms, self._watch, most, self._rounds):
+            self._rounds += 1
+            self._tell()
+        return self._rounds - begin
+
+    def is_last(self) -> bool:
+        now_s = time.monotonic()
+        # The first leg's processes were started before it.
+        self._leg_s = max(0.0 if self._leg_s else self._plan.leg_s, now_s - self._leg_begin_s)
+        self._leg_begin_s = now_s
         self._so_far = self._look_by_the_way()
+        if self._rounds >= self._rules.rounds_most or not self._running:
+            return True
+        return now_s - self._begin_s + self._leg_s > self._rules.time_limit_s
 
     def _look_by_the_way(self) -> str | None:
         """How the first pair stands, for who watches: nothing is decided by it."""
-        legs = next((self._legs[k] for k in self._legs if self.tallies[k].runs_on), [])
+        running = zip(self._pairs.legs, self.players[1:], strict=True)
+        legs = next((legs for legs, other in running if other.failure is None), [])
         found = decide(legs, self._pair_rules, last=True) if self._compares else None
         if found is None:
             return None
         ratio = f"{found.speedup}" if len(legs) > 1 else f"{found.speedup.median:.2f}x"
-        return f"{self.tallies[0].side.name} {ratio}"
+        return f"{self.players[0].side.name} {ratio}"
 
-    def _round(self, plan: Plan) -> bool:
-        """One round that counts, after those that the device spoiled; False when nobody is left."""
-        while self._running:
-            if self._state is not None:
-                self._state.begin_round(self._rounds)
-            for tally in in_turn(self._running, self._rounds):
-                tally.turn(plan.span_ms, self._gauges, self._meter, self._rules.patience_s)
-            seen = self._state.end_round() if self._state is not None else None
-            again = seen is not None and bool(seen.bad) and self._repeats < self._rules.repeats
-            if seen is not None:
-                self._states.append(msgspec.structs.replace(seen, repeated=again))
-            if again:
-                self._repeats += 1
-                continue
-            for tally in self._running:
-                tally.keep(self._rounds)
-            self._rounds += 1
-            self._tell(plan)
-            return bool(self._running)
-        return False
-
-    def _is_last(self) -> bool:
-        """Whether no further leg fits."""
-        if self._rounds >= self._rules.rounds_most or not self._running:
-            return True
-        return time.monotonic() - self._begin_s + self._leg_s > self._rules.time_limit_s
-
-    def _judge(self, last: bool) -> bool:
-        """Looks at the legs so far; whether the contest has its answers."""
+    def is_over(self) -> bool:
         if not self._compares and not self._refused:
             settled = all(t.stable for t in self._running) and self._rounds >= _ALONE_ROUNDS
             long_enough = time.monotonic() - self._begin_s >= _ALONE_S and self._rounds >= self._rules.rounds_least
             return settled and long_enough
-        for place, legs in self._legs.items():
-            before = self._decisions.get(place)
-            # A verdict stands once it is given: to look again would be to look more often than was paid for.
-            if not self._still_judged(place) or (before is not None and before.done):
-                continue
-            found = decide(legs, self._pair_rules, last)
-            if found is not None:
-                self._decisions[place] = found
-        return all(
-            self._decisions[place].done if place in self._decisions else False
-            for place in self._legs
-            if self._still_judged(place)
-        )
+        known = self._pairs.decisions
+        return all(found is not None and found.done for k, found in enumerate(known) if self.is_open(k))
 
     def _need_a_result(self) -> None:
         """Raises TrialError when no side has run a single round."""
-        if self._rounds and any(t.slices for t in self.tallies):
+        if self._rounds and any(t.slices for t in self.players):
             return
-        failed = [t for t in self.tallies if t.failure]
+        failed = [t for t in self.players if t.failure]
         if not failed:
             return
         said = "; ".join(f"'{t.side.name}' {(t.failure or '').rstrip('.')}" for t in failed)
@@ -251,37 +203,35 @@ class _Contest:
         codes = {e.code for e in errors}
         raise TrialError(f"{said}.", hint, codes.pop() if len(codes) == 1 else "")
 
-    def _tell(self, plan: Plan) -> None:
+    def _tell(self) -> None:
         left_s = max(0.0, self._rules.time_limit_s - (time.monotonic() - self._begin_s))
         running = self._running
         what = f"{len(running)} in turns" if len(running) > 1 else (running[0].side.name if running else "")
-        still = max(1, math.ceil(left_s / max(self._leg_s, plan.leg_s, 1e-3))) * plan.leg_rounds
+        leg_s = max(self._leg_s, self._plan.leg_s, 1e-3)
+        still = max(1, math.ceil(left_s / leg_s)) * self._plan.leg_rounds
         total = min(self._rules.rounds_most, self._rounds + still)
         self._emit(Progress(_MEASURED, what, self._rounds, total, self._so_far, left_s))
 
-    def _report(self, plan: Plan) -> ContestReport:
+    def _report(self) -> ContestReport:
         return ContestReport(
-            sides=tuple(t.report(self._meter) for t in self.tallies),
-            comparisons=tuple(
-                self._comparison(place, self._decisions[place])
-                for place in self._legs
-                if place in self._decisions and self._stands(place)
-            ),
-            states=tuple(self._states),
-            measured_while=sentence(self._states, self._state is None or self._state.judge_others),
+            sides=tuple(t.report() for t in self.players),
+            comparisons=tuple(self._comparison(other, found) for other, found in self._decided()),
+            states=tuple(self._watch.states),
+            measured_while=self._watch.sentence,
             rounds=self._rounds,
             seconds=time.monotonic() - self._begin_s,
-            warnings=self._warnings(plan),
+            warnings=self._warnings(),
         )
 
-    def _stands(self, place: int) -> bool:
+    def _decided(self) -> list[tuple[Tally, Decision]]:
         """What was decided stays true when a side falls later; what was still open is no result."""
-        return self._decisions[place].done or self._still_judged(place)
+        known = enumerate(zip(self.players[1:], self._pairs.decisions, strict=True))
+        return [(other, found) for k, (other, found) in known if found and (found.done or self.is_open(k))]
 
-    def _comparison(self, place: int, found: Decision) -> Comparison:
+    def _comparison(self, other: Tally, found: Decision) -> Comparison:
         return Comparison(
-            self.tallies[0].side.name,
-            self.tallies[place].side.name,
+            self.players[0].side.name,
+            other.side.name,
             found.speedup,
             found.verdict,
             found.at_most_percent,
@@ -290,31 +240,29 @@ class _Contest:
             found.luck_percent,
         )
 
-    def _warnings(self, plan: Plan) -> tuple[str, ...]:
+    def _warnings(self) -> tuple[str, ...]:
         said = []
-        for place, found in self._decisions.items():
-            first, other = self.tallies[0], self.tallies[place]
-            if not self._stands(place):
-                continue
+        first, known = self.players[0], self._decided()
+        for other, found in known:
+            pair = f"'{first.side.name}' and '{other.side.name}'"
             if found.torn:
                 said.append(
-                    f"'{first.side.name}' and '{other.side.name}': the least disturbed "
+                    f"{pair}: the least disturbed "
                     "slices and the median round do not agree, as when a side jumps between two speeds or others "
                     "are busy at times; the interval holds both."
                 )
             said += [
-                f"'{first.side.name}' and '{other.side.name}' were compared before '{tally.side.name}' fell: it "
-                f"{tally.failure.rstrip('.')}."
+                f"{pair} were compared before '{tally.side.name}' fell: it {tally.failure.rstrip('.')}."
                 for tally in (first, other)
                 if tally.failure is not None
             ]
-        if self._decisions and not plan.fresh:
+        if any(self._pairs.decisions) and not self.is_fresh:
             said.append(
                 "All rounds ran in the same processes, because there was too little time, or too few rounds, to "
                 f"start fresh ones: differences below {LUCK_PERCENT:g} % may be the luck of one process for its "
                 "whole life, and are not called."
             )
-        for tally in self.tallies:
+        for tally in self.players:
             if tally.loaded is not None:
                 said += [f"'{tally.side.name}': {warning}" for warning in tally.loaded.warnings]
         return tuple(said)
@@ -328,12 +276,13 @@ def plan_legs(rules: Rules, span_ms: float, round_s: float, starting_s: float) -
     round_s = max(round_s, 1e-3)
     by_rounds = rules.rounds_most // max(_ENOUGH_LEGS)
     # Long starts are worth more rounds each.
-    wanted = min(_LONGEST_LEG, max(_LEG_ROUNDS, math.ceil(starting_s / _START_SHARE / round_s)))
+    usual, most = CONTEST.leg_rounds
+    wanted = min(most, max(usual, math.ceil(starting_s / _START_SHARE / round_s)))
     for legs in _ENOUGH_LEGS:
         rounds = min(wanted, max(1, by_rounds), int((rules.time_limit_s / legs - starting_s) / round_s))
-        worth_it = by_rounds >= _LEG_ROUNDS or starting_s <= _START_SHARE * rounds * round_s
+        worth_it = by_rounds >= usual or starting_s <= _START_SHARE * rounds * round_s
         if rounds >= 1 and worth_it:
             return Plan(span_ms, rounds, rounds * round_s + starting_s, True)
     by_time = int(rules.time_limit_s / max(_ENOUGH_LEGS) / round_s)
-    rounds = max(1, min(_LEG_ROUNDS, by_rounds, by_time))
+    rounds = max(1, min(usual, by_rounds, by_time))
     return Plan(span_ms, rounds, rounds * round_s, False)

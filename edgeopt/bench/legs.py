@@ -1,31 +1,28 @@
-"""Proofs of speed: the rounds of some sides in legs of fresh processes, and when they are enough.
+"""Proofs of speed: some sides in legs of fresh processes, and when these are enough.
 
-Where a process happens to lie in memory and on the cores makes it a few per cent faster or slower for as long as
-it lives, and more rounds of the same processes only make one sure of that. So a leg is one observation, and they
-are judged as `edgeopt bench` judges its own: see `sequential`. A proof knows what it wants to show, and ends when
-that is shown, or too little to wait for.
+They are judged as `edgeopt bench` judges its own, by the same loop (`pairs`). A proof knows what it wants to show,
+and ends when that is shown, or too little to wait for.
 """
 
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
 from edgeopt.bench.contender import Contender, Side, entered, load_patience_s
 from edgeopt.bench.host import Child, TrialHost
 from edgeopt.bench.instruments.machine_state import StateSampler
+from edgeopt.bench.pairs import Pairs, leg_after_leg
 from edgeopt.bench.report import RoundState
-from edgeopt.bench.rounds import run_rounds
-from edgeopt.bench.sequential import LUCK_PERCENT, Decision, Leg, Rules, decide, leg_of
-from edgeopt.bench.stats import FASTER, NO_DIFFERENCE, SAME
+from edgeopt.bench.rounds import DeviceWatch, run_rounds, run_slices
+from edgeopt.bench.sequential import Decision, rules_of
+from edgeopt.bench.stats import FASTER, NO_DIFFERENCE
+from edgeopt.bench.terms import LUCK_PERCENT, PROOF, Turns
 from edgeopt.errors import TrialError
 
-# Every order of two sides at least. Further rounds of one process say little more, so they are not to take longer
-# than half of its start.
-_LEG_ROUNDS, _MOST_ROUNDS = 4, 8
-FEWEST, SHORT_FEWEST = 3, 4
+FEWEST, SHORT_FEWEST = PROOF.fewest, 4
 """Fewer legs would be no evidence, however long they run; of short runs, which differ more from one process to the
 next.
 
@@ -33,8 +30,6 @@ Where each process of a model has one of two speeds, four legs of equal sides al
 of 1,000 proofs, three in 16.
 """
 SHORT_MS = 2.0
-# After so many legs, a gain too small to be worth anything is not waited for: it may never be clear.
-_PATIENT = 6
 LONGEST_S = 8.0
 """A proof may take so long whatever time is left."""
 # Fresh processes also so many times as long as their rounds.
@@ -129,7 +124,7 @@ class Starter:
 class Terms:
     """What a proof is to show, and what it may cost."""
 
-    rules: Rules
+    turns: Turns
     most: int
     """So many legs."""
     until_s: float
@@ -144,48 +139,20 @@ class Terms:
     """It may take so long when there is less time left."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Found:
     """What the legs said of the first against each other side, in their order."""
 
-    terms: Terms
-    legs: list[list[Leg]]
-    decisions: list[Decision | None]
-    fewest: int
-    """Before there are so many, nothing is said."""
-    states: list[RoundState] = field(default_factory=list)
-    fresh: bool = True
-    """Each leg had processes of its own."""
-    starting_s: float = 0.0
+    pairs: Pairs
+    states: Sequence[RoundState]
+    processes: int
+    """Of each side."""
+    warning: str
+    """What is not known, as there was no time for fresh processes; empty where there was."""
 
     @property
-    def count(self) -> int:
-        return len(self.legs[0])
-
-    @property
-    def processes(self) -> int:
-        """Of each side."""
-        return self.count if self.fresh else 1
-
-    def judge(self, last: bool) -> None:
-        """A verdict stands once it is given: to look again would be to look more often than was paid for."""
-        if self.count < self.fewest:
-            return
-        for place, legs in enumerate(self.legs):
-            before = self.decisions[place]
-            if before is None or not before.done:
-                self.decisions[place] = decide(legs, self.terms.rules, last) or before
-
-    @property
-    def warning(self) -> str:
-        """What is not known, as there was no time for fresh processes; empty where there was."""
-        if self.fresh:
-            return ""
-        return (
-            f"Starting the processes takes {self.starting_s:.0f} s, too long to prove the speed in fresh ones: "
-            f"differences below {LUCK_PERCENT:g} % may be the luck of one process for its whole life, and are not "
-            "called."
-        )
+    def decisions(self) -> list[Decision | None]:
+        return self.pairs.decisions
 
 
 def run_legs(pack: Pack, starter: Starter, terms: Terms, span_ms: float) -> Found:
@@ -193,35 +160,76 @@ def run_legs(pack: Pack, starter: Starter, terms: Terms, span_ms: float) -> Foun
 
     What is measured is added to what is known of the first. FallenError where one falls.
     """
-    short = min(each.run_ms for each in pack.every) < SHORT_MS
-    fewest = SHORT_FEWEST if short else FEWEST
-    found = Found(
-        terms, [[] for _ in pack.others], [None for _ in pack.others], fewest, starting_s=starter.seconds
-    )
-    sampler, now = StateSampler(lambda: ()), pack
-    round_s = sum(max(span_ms, each.run_ms) for each in pack.every) / 1e3
-    rounds = leg_rounds(starter.seconds, round_s)
-    until_s = max(terms.until_s, time.monotonic() + terms.patience_s)
-    while True:
-        begin_s = time.monotonic()
-        _run(now, rounds, span_ms, sampler, found)
-        if now is not pack:
-            pack.take(now)
-        if found.count == 1:
-            found.fresh = affords(terms.until_s, starter.seconds, time.monotonic() - begin_s)
+    proof = _Proof(pack, starter, terms, span_ms)
+    leg_after_leg(proof, proof.pairs)
+    return Found(proof.pairs, proof.watch.states, proof.legs if proof.is_fresh else 1, proof.warning)
+
+
+class _Proof:
+    """A match that ends when one falls."""
+
+    def __init__(self, pack: Pack, starter: Starter, terms: Terms, span_ms: float) -> None:
+        self.players = (pack.first, *pack.others)
+        self._pack = self._now = pack
+        self._starter, self._terms, self._span_ms = starter, terms, span_ms
+        short = min(each.run_ms for each in pack.every) < SHORT_MS
+        self._fewest = SHORT_FEWEST if short else FEWEST
+        self.pairs = Pairs.of(len(pack.others), rules_of(terms.turns), self._fewest)
+        self.watch = DeviceWatch(StateSampler(lambda: ()), before=lambda _number, _count: terms.is_stopped())
+        round_s = sum(max(span_ms, each.run_ms) for each in pack.every) / 1e3
+        self._rounds = leg_rounds(starter.seconds, round_s, terms.turns)
+        self._until_s = max(terms.until_s, time.monotonic() + terms.patience_s)
+        self.is_fresh = True
+        self.legs = 0
+
+    def renew(self) -> bool:
+        self._now = self._starter.again(self._span_ms)
+        return True
+
+    def run_leg(self) -> int:
+        """It is not cut short, as there must be some in any case."""
+        begin_s, now, ran = time.monotonic(), self._now, 0
+        for each in run_slices(now.every, self._terms.turns, lambda: self._span_ms, self.watch, self._rounds):
+            ran = each.done
+        for side in (now.first, *now.others):
+            if side.failure is not None:
+                raise FallenError(side.name, side.error or TrialError(side.failure))
+        if now is not self._pack:
+            self._pack.take(now)
+        if not self.legs:
+            running_s = time.monotonic() - begin_s
+            self.is_fresh = affords(self._terms.until_s, self._starter.seconds, running_s)
+        self.legs += 1
+        return ran
+
+    def is_open(self, _place: int) -> bool:
+        return True
+
+    def is_last(self) -> bool:
+        terms = self._terms
         most = terms.most_stopped if terms.is_stopped() else terms.most
         # One leg more than is evidence, which needs half of the difference to be clear.
-        last = found.count >= max(fewest, min(most, SHORT_FEWEST) if time.monotonic() >= until_s else most)
-        found.judge(last)
-        if last or is_settled(found):
-            return found
-        if found.fresh:
-            now = starter.again(span_ms)
+        enough = min(most, SHORT_FEWEST) if time.monotonic() >= self._until_s else most
+        return self.legs >= max(self._fewest, enough)
+
+    def is_over(self) -> bool:
+        return is_settled(self.pairs.decisions, self._terms.wanted, self.legs, self._terms.turns)
+
+    @property
+    def warning(self) -> str:
+        if self.is_fresh:
+            return ""
+        return (
+            f"Starting the processes takes {self._starter.seconds:.0f} s, too long to prove the speed in fresh "
+            f"ones: differences below {LUCK_PERCENT:g} % may be the luck of one process for its whole life, and "
+            "are not called."
+        )
 
 
-def leg_rounds(starting_s: float, round_s: float) -> int:
-    """How many rounds a leg has."""
-    return max(_LEG_ROUNDS, min(_MOST_ROUNDS, round(starting_s / 2 / round_s)))
+def leg_rounds(starting_s: float, round_s: float, turns: Turns = PROOF) -> int:
+    """How many rounds a leg has: further ones say little more, so they take no longer than half of its start."""
+    least, most = turns.leg_rounds
+    return max(least, min(most, round(starting_s / 2 / round_s)))
 
 
 def affords(until_s: float, starting_s: float, running_s: float) -> bool:
@@ -233,28 +241,14 @@ def affords(until_s: float, starting_s: float, running_s: float) -> bool:
     return (FEWEST - 1) * (starting_s + running_s) <= max(LONGEST_S, left_s, _OF_ONE * running_s)
 
 
-def is_settled(found: Found) -> bool:
+def is_settled(
+    decisions: Sequence[Decision | None], wanted: Sequence[int], legs: int, turns: Turns = PROOF
+) -> bool:
     """Whether every answer is clear by now, or the least that is wanted is too little to go on for."""
-    known = [each for each in found.decisions if each is not None]
-    if len(known) < len(found.decisions):
+    known = [each for each in decisions if each is not None]
+    if len(known) < len(decisions):
         return False
     if all(each.verdict != NO_DIFFERENCE for each in known):
         return True
-    least = SAME if found.count >= _PATIENT else 1.0
-    return any(known[k].speedup.median < least for k in found.terms.wanted if known[k].verdict != FASTER)
-
-
-def _run(now: Pack, rounds: int, span_ms: float, sampler: StateSampler, found: Found) -> None:
-    """One leg; it is not cut short, as there must be some in any case."""
-    for place in range(rounds):
-        found.terms.is_stopped()
-        sampler.begin_round(len(found.states))
-        run_rounds(list(now.every), 1, span_ms, first=place)
-        found.states.append(sampler.end_round())
-    for each in (now.first, *now.others):
-        if each.failure is not None:
-            raise FallenError(each.name, each.error or TrialError(each.failure))
-    fresh = found.fresh or not found.count
-    mine = now.first.slices_ms[-rounds:]
-    for legs, other in zip(found.legs, now.others, strict=True):
-        legs.append(leg_of(mine, other.slices_ms[-rounds:], fresh))
+    least = 1 + turns.same_percent / 100 if legs >= turns.patient else 1.0
+    return any(known[k].speedup.median < least for k in wanted if known[k].verdict != FASTER)

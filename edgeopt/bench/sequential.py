@@ -20,15 +20,14 @@ import numpy as np
 from edgeopt.bench.limits import lies
 from edgeopt.bench.report import Verdict
 from edgeopt.bench.stats import Interval, trimmed_interval
+from edgeopt.bench.terms import CONTEST, LUCK_PERCENT, Turns
 
-LOOKS = (3, 4, 6, 9, 13, 19, 28, 41)
-"""After so many legs the contest is judged; between them it is not, for every look may err."""
 # What each look may err, as a share of what all may: with independent normal noise, all looks together then err as
 # often as they may (simulated, see tests/bench/test_sequential.py).
 _SHARE = 0.13
 # With fewer fresh processes luck is not averaged out, and between equal models smaller differences than this are
 # seen too often (`benchmarks/contest_simulation.py --starting 100`).
-_FRESH_LEGS, LUCK_PERCENT = 3, 4.0
+_FRESH_LEGS = 3
 
 
 _Ends = tuple[float, float, float]
@@ -43,11 +42,13 @@ class Rules(msgspec.Struct, frozen=True):
     rounds_most: int = 1000
     time_limit_s: float = 60.0
     """A leg that was begun is ended."""
-    error: float = 0.02
+    looks: tuple[int, ...] = CONTEST.looks
+    """After so many legs it is judged."""
+    error: float = CONTEST.error
     """The chance, over all looks and all pairs, of calling a difference where none is."""
-    same_percent: float = 1.0
+    same_percent: float = CONTEST.same_percent
     """A smaller difference is not worth a verdict."""
-    at_most_percent: float = 2.0
+    at_most_percent: float = CONTEST.at_most_percent
     """Ended when a difference, if there is one, is proved to be smaller than this."""
     repeats_most: int = 10
     """So many rounds taken in a bad state of the device are run again; further ones count, and are marked."""
@@ -62,6 +63,15 @@ class Rules(msgspec.Struct, frozen=True):
     def repeats(self) -> int:
         """Who asks for few rounds does not wait for many more: at most half as many are run again."""
         return min(self.repeats_most, self.rounds_most // 2)
+
+
+def rules_of(terms: Turns) -> Rules:
+    return Rules(
+        looks=terms.looks,
+        error=terms.error,
+        same_percent=terms.same_percent,
+        at_most_percent=terms.at_most_percent,
+    )
 
 
 class Leg(NamedTuple):
@@ -97,9 +107,9 @@ def leg_of(first_ms: Sequence[float], second_ms: Sequence[float], fresh: bool = 
 def decide(legs: Sequence[Leg], rules: Rules, last: bool = False) -> Decision | None:
     """What the legs so far say; None where there is nothing to say yet. `last`: no more can follow."""
     count = len(legs)
-    if not count or (count not in LOOKS and not last):
+    if not count or (count not in rules.looks and not last):
         return None
-    looks = sum(look <= count for look in LOOKS) + (count not in LOOKS)
+    looks = sum(look <= count for look in rules.looks) + (count not in rules.looks)
     rounds = sum(leg.rounds for leg in legs)
     confidence = 1 - _SHARE * rules.error
     calm = trimmed_interval([leg.calm for leg in legs], confidence)

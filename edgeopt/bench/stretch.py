@@ -4,29 +4,22 @@ import time
 
 import msgspec
 
-from edgeopt.bench.contender import Contender
 from edgeopt.bench.instruments.energy import EnergyMeter, energy
-from edgeopt.bench.instruments.gauges import Gauges
 from edgeopt.bench.messages import Time, Timed
 from edgeopt.bench.report import SideReport
+from edgeopt.bench.tally import Tally
 from edgeopt.errors import TrialError
-from edgeopt.hw.device import Unavailable
 
 # Longer than this for each side nobody would wait after the answer is there; a battery's gauge needs a minute.
 _LONGEST_S = 5.0
 
 
-def with_energy(
-    side: SideReport,
-    contender: Contender | None,
-    meter: EnergyMeter | Unavailable | None,
-    gauges: Gauges,
-    patience_s: float,
-) -> SideReport:
+def with_energy(side: SideReport, tally: Tally) -> SideReport:
     """The report with the energy of a longer stretch, where its slices gave none and the meter is quick enough.
 
     What goes wrong in it takes nothing from what was measured before.
     """
+    meter, contender = tally.meter, tally.contender
     if not isinstance(meter, EnergyMeter) or contender is None or side.failure or not side.slices:
         return side
     told = side.energy is None or side.energy.joules_per_run is not None
@@ -36,7 +29,8 @@ def with_energy(
         return side
     before, begin_s = meter.joules(), time.monotonic()
     try:
-        answer = gauges.ask(contender.child, Time(1e3 * span_s, contender.concurrency), patience_s, side.name)
+        wanted = Time(1e3 * span_s, contender.concurrency)
+        answer = tally.gauges.ask(contender.child, wanted, tally.patience_s, side.name)
     except TrialError:
         return side
     after, wall_s = meter.joules(), time.monotonic() - begin_s

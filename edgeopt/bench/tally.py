@@ -2,11 +2,12 @@
 
 import time
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeopt.bench.contender import Contender, Side, enter, failed
+from edgeopt.bench.contender import SLOWEST_ANSWER_S, Contender, Side, enter, failed
 from edgeopt.bench.figures import figures, stable
 from edgeopt.bench.host import LocalChild, TrialHost
 from edgeopt.bench.instruments.energy import EnergyMeter, energy
@@ -21,8 +22,7 @@ KEPT_RUNS = 2000
 """Of one slice; figures are of all."""
 
 
-@dataclass(slots=True)
-class _Turn:
+class Turn(NamedTuple):
     """One slice, before it is known whether its round counts."""
 
     answer: Timed
@@ -34,6 +34,9 @@ class _Turn:
 @dataclass(slots=True)
 class Tally:
     side: Side
+    gauges: Gauges
+    meter: Meter = None
+    patience_s: float = SLOWEST_ANSWER_S
     contender: Contender | None = None
     loaded: Loaded | None = None
     """What the first of its processes said."""
@@ -42,19 +45,16 @@ class Tally:
     failure: str | None = None
     error: TrialError | None = None
     """The failure with its hint and code."""
-    leg_ms: list[float] = field(default_factory=list)
-    """The medians of its slices in this leg."""
+    warm_ms: float = 0.0
+    """What a run took when its processes were warmed up last."""
+    slices_ms: list[float] = field(default_factory=list)
+    """The medians of its slices."""
     slices: list[Slice] = field(default_factory=list)
     memory: Memory | None = None
     outside_peak_bytes: int | None = None
-    _turn: _Turn | None = None
     _latencies: list[NDArray[np.float64]] = field(default_factory=list)
     _seconds: list[float] = field(default_factory=list)
     _walls: list[float] = field(default_factory=list)
-
-    @property
-    def runs_on(self) -> bool:
-        return self.failure is None
 
     @property
     def stable(self) -> bool | None:
@@ -74,47 +74,41 @@ class Tally:
         self.loads.append(self.contender.loaded)
         self.memory = self.memory or self.contender.memory
 
-    def turn(self, span_ms: float, gauges: Gauges, meter: Meter, patience_s: float) -> None:
-        """One slice; it counts when `keep` follows."""
+    def turn(self, span_ms: float) -> Turn | None:
+        """One slice; it counts when `keep` follows. None where it failed."""
         contender = self.contender
         assert contender is not None  # noqa: S101 - who has not failed is loaded
-        known = meter if isinstance(meter, EnergyMeter) else None
+        known = self.meter if isinstance(self.meter, EnergyMeter) else None
         before, begin_s = known.joules() if known else None, time.monotonic()
-        limit_s = max(patience_s, 8 * contender.loaded.first_run_ms / 1e3)
+        limit_s = max(self.patience_s, 8 * contender.loaded.first_run_ms / 1e3)
         try:
-            answer = gauges.ask(contender.child, Time(span_ms, contender.concurrency), limit_s, self.side.name)
-        except TrialError as error:
-            self.error = error
-        else:
+            wanted = Time(span_ms, contender.concurrency)
+            answer = self.gauges.ask(contender.child, wanted, limit_s, self.side.name)
             if not isinstance(answer, Timed) or not answer.latencies_ms:
-                self.error = failed(answer)
-        self.failure = self.error.message if self.error else None
-        self._see_memory(contender)
-        if self.failure is not None:
-            self._turn = None
+                raise failed(answer)
+        except TrialError as error:
+            self.error, self.failure = error, error.message
+            self._see_memory(contender)
             contender.close()
-            return
-        assert isinstance(answer, Timed)  # noqa: S101 - anything else is a failure
+            return None
+        self._see_memory(contender)
         wall_s = time.monotonic() - begin_s
         after = known.joules() if known else None
         drawn = after - before if before is not None and after is not None else None
         seconds = answer.seconds or sum(answer.latencies_ms) / 1e3 / contender.concurrency
-        self._turn = _Turn(answer, seconds, wall_s, drawn)
-        self._tell(answer, seconds, gauges)
+        self._tell(answer, seconds)
+        return Turn(answer, seconds, wall_s, drawn)
 
-    def warmed_up(self) -> None:
-        """The latest turn says how long a run takes, and no more."""
-        turn, self._turn = self._turn, None
+    def warm_up(self, span_ms: float) -> None:
+        """A slice that does not count."""
+        turn = self.turn(span_ms)
         if turn is not None:
-            self.leg_ms.append(float(np.median(turn.answer.latencies_ms)))
+            self.warm_ms = float(np.median(turn.answer.latencies_ms))
 
-    def keep(self, number: int) -> None:
-        """The round of the latest turn counts."""
-        turn, self._turn = self._turn, None
-        if turn is None:
-            return
+    def keep(self, number: int, turn: Turn) -> None:
+        """The round of this turn counts."""
         runs = np.asarray(turn.answer.latencies_ms, dtype=np.float64)
-        self.leg_ms.append(float(np.median(runs)))
+        self.slices_ms.append(float(np.median(runs)))
         self._latencies.append(runs)
         self._seconds.append(turn.seconds)
         self._walls.append(turn.wall_s)
@@ -138,7 +132,7 @@ class Tally:
         if self.contender is not None:
             self.contender.close()
 
-    def report(self, meter: Meter) -> SideReport:
+    def report(self) -> SideReport:
         found = figures(self._latencies, self._seconds)
         counted: dict[str, int] = {}
         for each in self.slices:
@@ -159,7 +153,7 @@ class Tally:
             memory=self.memory,
             outside_peak_bytes=self.outside_peak_bytes,
             placement=self.loaded.placement if self.loaded else None,
-            energy=self._energy(meter),
+            energy=self._energy(),
             counters_per_run={name: total / found.runs for name, total in counted.items()} if found else {},
             slices=tuple(self.slices),
             failure=self.failure,
@@ -167,28 +161,28 @@ class Tally:
             failure_hint=self.error.hint if self.error else "",
         )
 
-    def _energy(self, meter: Meter) -> Energy | None:
+    def _energy(self) -> Energy | None:
         found = figures(self._latencies, self._seconds)
-        if meter is None or found is None:
+        if self.meter is None or found is None:
             return None
         drawn = [each.energy_j for each in self.slices]
         known = [each for each in drawn if each is not None]
         total = sum(known) if len(known) == len(drawn) else None
-        return energy(meter, total, sum(self._walls), found.throughput_per_s, min(self._walls))
+        return energy(self.meter, total, sum(self._walls), found.throughput_per_s, min(self._walls))
 
     def _see_memory(self, contender: Contender) -> None:
         if isinstance(contender.child, LocalChild):
             seen = contender.child.outside_peak_bytes
             self.outside_peak_bytes = max(seen or 0, self.outside_peak_bytes or 0) or None
 
-    def _tell(self, answer: Timed, seconds: float, gauges: Gauges) -> None:
+    def _tell(self, answer: Timed, seconds: float) -> None:
         """The latency at ten moments a second or more, however long the slice was."""
         runs = np.asarray(answer.latencies_ms)
         end_s = answer.begin_s + seconds if answer.begin_s else time.monotonic()
         parts = min(len(runs), max(1, int(np.ceil(seconds / SAMPLE_S))))
         for place, part in enumerate(np.array_split(runs, parts), 1):
             at_s = end_s - seconds * (1 - place / parts)
-            gauges.tell("latency_ms", float(np.median(part)), self.side.name, at_s)
+            self.gauges.tell("latency_ms", float(np.median(part)), self.side.name, at_s)
 
 
 def _thinned(values: tuple[float, ...]) -> tuple[float, ...]:

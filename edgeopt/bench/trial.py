@@ -37,7 +37,7 @@ from edgeopt.bench.trials.laps import time_slice
 from edgeopt.bench.trials.openers import Loads, Opener, describe, opener, times_by_place
 from edgeopt.bench.trials.pace import Pace
 from edgeopt.bench.trials.phases import Phases
-from edgeopt.data import Samples, open_samples, write_archive
+from edgeopt.data.samples import Samples, open_samples, write_archive
 from edgeopt.errors import UsageError
 
 # Enough different inputs that no cache can know them all; few enough to keep in memory.

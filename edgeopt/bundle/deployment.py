@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from edgeopt.bundle.commented import to_commented_toml
-from edgeopt.bundle.processing import Pictures
-from edgeopt.bundle.processing import Step as Declared
+from edgeopt.bundle.processing.schema import Pictures
+from edgeopt.bundle.processing.schema import Step as Declared
 from edgeopt.bundle.toml import read_toml
 from edgeopt.errors import BundleError
 

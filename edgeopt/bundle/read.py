@@ -12,7 +12,7 @@ from edgeopt.bundle.archive import holds
 from edgeopt.bundle.deployment import FILE, SUFFIX, Deployment, read_deployment
 from edgeopt.bundle.opened import Opened, opened
 from edgeopt.bundle.places import place_named
-from edgeopt.bundle.processing import FOLDER
+from edgeopt.bundle.processing.schema import FOLDER
 from edgeopt.errors import BundleError
 
 _HINT = "Copy the bundle again from where it came."

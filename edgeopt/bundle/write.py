@@ -18,7 +18,7 @@ from edgeopt.bundle import manifest
 from edgeopt.bundle.archive import holds, pack_into
 from edgeopt.bundle.deployment import FILE, Deployment, Record, to_toml
 from edgeopt.bundle.durable import MARK, OLD, publish_folder, remove
-from edgeopt.data import write_archive
+from edgeopt.data.samples import write_archive
 from edgeopt.errors import UsageError
 
 MODEL_FOLDER = "model"

@@ -1,7 +1,7 @@
 """`edgeopt bench`: how fast, and how much faster than another."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperGroup
@@ -9,112 +9,24 @@ from typer.core import TyperGroup
 from edgeopt.cli import limit_rows, program
 from edgeopt.cli.bench_compare import compare
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.markdown import failure_as_page, refuse_two_voices
+from edgeopt.cli.from_request import asks
+from edgeopt.cli.markdown import MarkdownFlag, failure_as_page, refuse_two_voices
+from edgeopt.commands.bench.request import Request
 from edgeopt.errors import EXIT_BUG, EXIT_CANCELLED, EXIT_TERMINATED, exit_code_of
 from edgeopt.events import Log
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgeopt.bench.limits import Judgement
+    from edgeopt.commands.bench.bench import Report
+    from edgeopt.commands.bench.suite import SuiteReport
+    from edgeopt.commands.documents.blocks import Block
     from edgeopt.events import Emit, Event
-    from edgeopt.measuring.bench import Report
-    from edgeopt.measuring.request import Request
-    from edgeopt.measuring.suite import SuiteReport
 
 _MEASURE = "measure"
 
 
-def measure(
-    subject: Annotated[
-        str | None,
-        typer.Argument(metavar="MODEL|BUNDLE|URL", help="What to measure.", show_default=False),
-    ] = None,
-    against: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="OTHER",
-            help="Measure this too, in turns: a file, an address, a backend, or options. As often as you like.",
-            show_default=False,
-        ),
-    ] = None,
-    baseline_command: Annotated[
-        str | None, typer.Option(metavar="COMMAND", help="Measure a program of yours too, over a pipe.")
-    ] = None,
-    url: Annotated[str | None, typer.Option(help="A served model to measure (V2 protocol).")] = None,
-    backend: Annotated[
-        str | None, typer.Option(help="What runs the MODEL (edgeopt backends lists them).", show_default=False)
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="An option of its backend; repeatable.", show_default=False),
-    ] = None,
-    threads: Annotated[
-        str | None, typer.Option(help="For all models: a number, or usable, physical or performance (cores).")
-    ] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="Samples; without them a bundle's golden inputs, or generated ones.")
-    ] = None,
-    rounds: Annotated[
-        int | None, typer.Option(help="At most so many rounds in turns; fewer when it is clear.", min=6, max=1000)
-    ] = None,
-    time_limit: Annotated[float | None, typer.Option(help="At most so many seconds of rounds.", min=1)] = None,
-    load_timeout: Annotated[
-        float | None,
-        typer.Option(
-            help="Seconds that a side may take to load; 60, and 900 on accelerators, unless given.", min=1
-        ),
-    ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail (exit 4) when anything falls back.")] = False,
-    custom_ops: Annotated[
-        list[str] | None,
-        typer.Option(metavar="LIB", help="A library of custom operators; repeatable.", show_default=False),
-    ] = None,
-    duty: Annotated[
-        str, typer.Option(help="steady, cold (fresh processes), paced (--rate) or sustained (--minutes).")
-    ] = "steady",
-    rate: Annotated[float | None, typer.Option(help="With --duty paced: runs a second.")] = None,
-    minutes: Annotated[float | None, typer.Option(help="With --duty sustained: how long.")] = None,
-    concurrency: Annotated[
-        str | None, typer.Option(metavar="1,2,4", help="So many threads at once in one session, each in turn.")
-    ] = None,
-    processes: Annotated[
-        str | None, typer.Option(metavar="1,2", help="So many sessions at once, a process each.")
-    ] = None,
-    sweep: Annotated[
-        str | None,
-        typer.Option(metavar="NAME[=A,B]", help="Measure each value of an option, of batch or of a dynamic axis."),
-    ] = None,
-    runs: Annotated[
-        int | None, typer.Option(help="With --sweep: what creation and so many runs take together.", min=1)
-    ] = None,
-    suite: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Measure each model in it; NAME.npz is its data.")
-    ] = None,
-    counters: Annotated[bool, typer.Option("--counters", help="Count cache misses and the like too.")] = False,
-    trace: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a timeline that Perfetto opens.")
-    ] = None,
-    save: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Save the report, for edgeopt bench compare.")
-    ] = None,
-    max_slowdown: Annotated[
-        str | None,
-        typer.Option(
-            metavar="2%", help="Fail (exit 4) when the first side is proved slower than another by more than this."
-        ),
-    ] = None,
-    min_speedup: Annotated[
-        str | None,
-        typer.Option(
-            metavar="1.1", help="Fail (exit 4) unless it is proved to be so many times as fast as each other."
-        ),
-    ] = None,
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print a page in Markdown, such as a job's summary.")
-    ] = False,
-    json: JsonFlag = False,
-) -> None:
+@asks(Request)
+def measure(request: Request, markdown: MarkdownFlag = False, json: JsonFlag = False) -> None:
     """Measure a model, bundle, program or served model, alone or in turns with others.
 
     A single time means little on a busy machine; a ratio measured in turns means much, so give
@@ -159,43 +71,20 @@ def measure(
           model(data["x"][int(line.split()[1])])
           print("done", flush=True)
     """
-    from edgeopt.measuring.request import Request
-    from edgeopt.measuring.sides import Settings
-
-    request = Request(
-        subject=subject,
-        against=tuple(against or ()),
-        baseline_command=baseline_command,
-        url=url,
-        backend=backend,
-        options=tuple(option or ()),
-        settings=Settings(data, tuple(custom_ops or ()), strict, counters, threads, load_timeout),
-        rounds=rounds,
-        time_limit_s=time_limit,
-        duty=duty,
-        rate_per_s=rate,
-        minutes=minutes,
-        concurrency=concurrency,
-        processes=processes,
-        sweep=sweep,
-        runs=runs,
-        trace=trace,
-        save=save,
-        max_slowdown=max_slowdown,
-        min_speedup=min_speedup,
-    )
-    if suite is not None:
-        _suite(suite, request, markdown, json)
+    if request.suite is not None:
+        _suite(request.suite, request, markdown, json)
         return
 
     made: list[tuple[Report, bool]] = []
 
     def work(emit: "Emit") -> "Report":
-        from edgeopt.measuring.bench import bench
+        from edgeopt.commands.bench.bench import bench
 
         refuse_two_voices(json, markdown)
         unwritten: list[str] = []
-        with failure_as_page(f"edgeopt bench: {subject or url or baseline_command}", markdown):
+        with failure_as_page(
+            f"edgeopt bench: {request.subject or request.url or request.baseline_command}", markdown
+        ):
             report = bench(request, emit if json else without_info(emit), unwritten)
         made.append((report, bool(unwritten)))
         return report
@@ -207,7 +96,7 @@ def measure(
 
 def _leave(report: "Report | SuiteReport", otherwise: int, json: bool) -> None:
     """With 4 where a limit is not kept, which people are told once more."""
-    from edgeopt.measuring.limits import exit_code
+    from edgeopt.commands.bench.limits import exit_code
 
     judged: Judgement | None = getattr(report, "judgement", None)
     limit_rows.tell_broken(judged, getattr(report, "measured_while", ""), json)
@@ -233,7 +122,7 @@ def _suite(folder: Path, request: "Request", markdown: bool, json: bool) -> None
     made: list[tuple[SuiteReport, bool]] = []
 
     def work(emit: "Emit") -> "SuiteReport":
-        from edgeopt.measuring.bench import bench_suite
+        from edgeopt.commands.bench.bench import bench_suite
 
         refuse_two_voices(json, markdown)
         unwritten: list[str] = []
@@ -257,18 +146,17 @@ def without_info(emit: "Emit") -> "Emit":
     return tell
 
 
-def _show(report: "Report | SuiteReport", console: "Console") -> None:
+def _show(report: "Report | SuiteReport") -> "list[Block]":
     """Each kind of report in its own words."""
-    from edgeopt.cli.bench_show import show_report
+    from edgeopt.cli.bench_show import blocks
 
-    show_report(report, console)
-    limit_rows.show(getattr(report, "judgement", None), console)
+    return [*blocks(report), *limit_rows.show(getattr(report, "judgement", None))]
 
 
-def _markdown(report: "Report | SuiteReport", console: "Console") -> None:
-    from edgeopt.cli.bench_markdown import show_page
+def _markdown(report: "Report | SuiteReport") -> str:
+    from edgeopt.cli.bench_markdown import written
 
-    show_page(report, console)
+    return written(report)
 
 
 class _MeasureUnlessCompare(TyperGroup):

@@ -1,39 +1,23 @@
 """`edgeopt bench compare`: two saved runs against each other."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from edgeopt.cli import limit_rows
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.markdown import failure_as_page, machine_line, plain, print_lines, refuse_two_voices, table
+from edgeopt.cli.from_request import asks
+from edgeopt.cli.markdown import MarkdownFlag, failure_as_page, machine_line, refuse_two_voices
+from edgeopt.commands.bench.request import CompareRequest
+from edgeopt.commands.documents.blocks import Block, Table, Words, columns, lines, rows
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from edgeopt.commands.bench.compare import RunsCompared
     from edgeopt.events import Emit
-    from edgeopt.measuring.compare import RunsCompared
-
-_COLUMNS = ("", "before ms", "after ms", "speed-up", "after is")
 
 
-def compare(
-    before: Annotated[Path, typer.Argument(metavar="A.json", help="The earlier run.", show_default=False)],
-    after: Annotated[Path, typer.Argument(metavar="B.json", help="The later run.", show_default=False)],
-    max_slowdown: Annotated[
-        str | None,
-        typer.Option(metavar="2%", help="Fail (exit 4) when the first side is proved slower by more than this."),
-    ] = None,
-    min_speedup: Annotated[
-        str | None,
-        typer.Option(metavar="1.1", help="Fail (exit 4) unless it is proved to be so many times as fast."),
-    ] = None,
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print a page in Markdown, such as a job's summary.")
-    ] = False,
-    json: JsonFlag = False,
-) -> None:
+@asks(CompareRequest)
+def compare(request: CompareRequest, markdown: MarkdownFlag = False, json: JsonFlag = False) -> None:
     """Compare two saved runs.
 
     \b
@@ -54,18 +38,18 @@ def compare(
     made: list[RunsCompared] = []
 
     def work(_emit: "Emit") -> "RunsCompared":
-        from edgeopt.measuring.compare import compare_runs
-        from edgeopt.measuring.limits import read_limits
-        from edgeopt.measuring.saved import read_saved
+        from edgeopt.commands.bench.compare import compare_runs
+        from edgeopt.commands.bench.saved import read_saved
 
         refuse_two_voices(json, markdown)
-        limits = read_limits(max_slowdown, min_speedup)
-        with failure_as_page(f"edgeopt bench compare: {before} and {after}", markdown):
-            made.append(compare_runs(read_saved(before), read_saved(after), (str(before), str(after)), limits))
+        limits, names = request.limits, (str(request.before), str(request.after))
+        with failure_as_page(f"edgeopt bench compare: {names[0]} and {names[1]}", markdown):
+            runs = read_saved(request.before), read_saved(request.after)
+            made.append(compare_runs(*runs, names, limits))
         return made[0]
 
     execute("bench-compare", work, _markdown if markdown else show, json)
-    from edgeopt.measuring.limits import exit_code
+    from edgeopt.commands.bench.limits import exit_code
 
     judged = made[0].judgement
     limit_rows.tell_broken(judged, "", json)
@@ -73,58 +57,55 @@ def compare(
         raise typer.Exit(code)
 
 
-def show(found: "RunsCompared", console: "Console") -> None:
+def show(found: "RunsCompared") -> list[Block]:
     """What differs between the runs, the sides, and how far the figures can be trusted."""
-    # Not above: the records behind them bring numpy, and `edgeopt --help` is to be quick.
-    from edgeopt.cli.bench_rows import Rows
-    from edgeopt.cli.bench_show import print_line
-    from edgeopt.cli.bench_show import table as terminal_table
-
-    for line in found.differences:
-        print_line(console, f"warning: {line}", style="yellow")
-    console.print(terminal_table(Rows(_COLUMNS, _rows(found)), console.width))
-    for line in _ratio_lines(found):
-        print_line(console, line)
     trust, *more = _trust_lines(found)
-    print_line(console, trust, bold=True)
-    for line in (*more, *_lonely_lines(found)):
-        print_line(console, line)
-    limit_rows.show(found.judgement, console)
+    return [
+        *lines((f"warning: {line}" for line in found.differences), "warning"),
+        _table(found, "="),
+        *lines(_ratio_lines(found)),
+        Words(trust, "strong"),
+        *lines([*more, *_lonely_lines(found)]),
+        *limit_rows.show(found.judgement),
+    ]
 
 
-def _markdown(found: "RunsCompared", console: "Console") -> None:
+def _markdown(found: "RunsCompared") -> str:
     """The same as a page: the verdict first."""
-    from edgeopt.cli.bench_markdown import limit_lines
+    from edgeopt.commands.documents.markdown import page
 
     trust, *more = _trust_lines(found)
-    lines = [f"## edgeopt bench compare: {plain(found.before)} and {plain(found.after)}", ""]
-    lines += limit_lines(found.judgement)
-    lines += [f"**{plain(trust)}**", "", table(["side", *_COLUMNS[1:]], _rows(found), right={1, 2, 3}), ""]
-    lines += [f"{plain(line)}  " for line in (*_ratio_lines(found), *more, *_lonely_lines(found))]
-    lines.append(machine_line(found.machine, found.versions))
-    lines += ["", *(f"> warning: {plain(line)}  " for line in found.differences)] if found.differences else []
-    print_lines(lines, console)
+    shown = [
+        *limit_rows.on_page(found.judgement),
+        Words(trust, "strong"),
+        _table(found, "side"),
+        *lines([*_ratio_lines(found), *more, *_lonely_lines(found), machine_line(found.machine, found.versions)]),
+        *lines((f"warning: {line}" for line in found.differences), "warning"),
+    ]
+    return page(f"edgeopt bench compare: {found.before} and {found.after}", shown, level=2)
 
 
-def _rows(found: "RunsCompared") -> list[list[str]]:
+def _table(found: "RunsCompared", names: str) -> Table:
     from edgeopt.cli.bench_rows import number
 
-    return [
-        [side.name, number(side.before_p50_ms), number(side.after_p50_ms), str(side.speedup), side.verdict]
+    titles = columns(names, ">before ms", ">after ms", ">speed-up", "after is")
+    sides = (
+        (side.name, number(side.before_p50_ms), number(side.after_p50_ms), str(side.speedup), side.verdict)
         for side in found.sides
-    ]
+    )
+    return Table(titles, rows(*sides))
 
 
 def _ratio_lines(found: "RunsCompared") -> list[str]:
     """What each pair's ratio did from one run to the other."""
-    lines = []
+    said = []
     for ratio in found.ratios:
         line = (
             f"{ratio.first} against {ratio.second}, in turns: {ratio.before:.2f}x before, {ratio.after:.2f}x after"
         )
         change = f"changed by {ratio.change}, {ratio.verdict}" if ratio.verdict != "no verdict" else "no verdict"
-        lines.append(f"{line}; {change}.")
-    return lines
+        said.append(f"{line}; {change}.")
+    return said
 
 
 def _trust_lines(found: "RunsCompared") -> list[str]:

@@ -4,50 +4,32 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from statistics import median
-from typing import NamedTuple
 
 from edgeopt.bench.figures import RUNS_FOR_P99
 from edgeopt.bench.memory import net_bytes
 from edgeopt.bench.messages import StageTimes
 from edgeopt.bench.report import Comparison, ContestReport, SideReport
+from edgeopt.commands.documents.blocks import Table, columns, filled, rows
 
 _MIB = 2**20
 
 
-class Rows(NamedTuple):
-    columns: tuple[str, ...]
-    """A title each; a unit stands behind a space."""
-    rows: list[list[str]]
-
-
-def sides_rows(report: ContestReport) -> Rows:
+def sides_table(report: ContestReport) -> Table:
     """One row a side that ran."""
-    columns = (
-        "",
-        "p50 ms",
-        "p90 ms",
-        "p99 ms",
-        "runs /s",
-        "load ms",
-        "first ms",
-        "model MiB",
-        "peak MiB",
-        "mJ /run",
+    titles = (
+        *("=", ">p50 ms", ">p90 ms", ">p99 ms", ">runs /s", ">load ms", ">first ms", ">model MiB", ">peak MiB"),
+        ">mJ /run",
     )
-    return filled(Rows(columns, [_row(side) for side in report.sides if side.figures is not None]))
+    return filled(
+        Table(columns(*titles), rows(*(_row(side) for side in report.sides if side.figures is not None)))
+    )
 
 
-def filled(rows: Rows) -> Rows:
-    """Without the columns in which nobody has a value."""
-    kept = [k for k in range(len(rows.columns)) if k == 0 or any(row[k] for row in rows.rows)]
-    return Rows(tuple(rows.columns[k] for k in kept), [[row[k] for k in kept] for row in rows.rows])
-
-
-def _row(side: SideReport) -> list[str]:
+def _row(side: SideReport) -> tuple[str, ...]:
     found = side.figures
     assert found is not None  # noqa: S101 - asked for sides with figures only
     energy = side.energy.joules_per_run if side.energy else None
-    return [
+    return (
         side.name,
         number(found.p50_ms),
         number(found.p90_ms),
@@ -58,7 +40,7 @@ def _row(side: SideReport) -> list[str]:
         mebibytes(net_bytes(side.memory) if side.memory else None),
         mebibytes(_peak_bytes(side)),
         number(None if energy is None else energy * 1e3),
-    ]
+    )
 
 
 def load_ms(side: SideReport) -> float | None:

@@ -3,78 +3,65 @@
 import math
 from typing import TYPE_CHECKING
 
-from edgeopt.cli.bench_rows import Rows, filled, mebibytes, number
+from edgeopt.cli.bench_rows import mebibytes, number
+from edgeopt.commands.documents.blocks import Block, Table, Words, columns, filled, lines, rows
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgeopt.bench.stats import Interval
-    from edgeopt.measuring.sweep_report import SweepPoint, SweepReport, Value
+    from edgeopt.commands.bench.sweep_report import SweepPoint, SweepReport, Value
 
 _BEST = "*"
-# Narrower than this, there is no room for the slowest runs.
-_WIDE = 100
 
 
-def show_sweep(report: "SweepReport", console: "Console") -> None:
-    from edgeopt.cli.bench_show import print_line, table
-
-    print_line(console, f"{report.name} of {report.subject} on {report.backend}", bold=True)
+def sweep(report: "SweepReport") -> list[Block]:
     ran = [point for point in report.points if point.p50_ms is not None]
+    shown: list[Block] = [Words(f"{report.name} of {report.subject} on {report.backend}", "strong")]
     if ran:
-        narrow = console.width < _WIDE
-        rows = _option_rows(report, ran, narrow) if report.kind == "option" else _axis_rows(report, ran)
-        console.print(table(filled(rows), console.width))
-    for line in sentences(report, ran):
-        print_line(console, line)
-    for point in report.points:
-        if point.failure:
-            name = f"{report.name}={written(point.value)}"
-            print_line(console, f"{name} did not finish: {point.failure.rstrip('.')}.", style="yellow")
-    for warning in report.warnings:
-        print_line(console, f"warning: {warning}", style="yellow")
+        shown.append(filled(_option_table(report, ran) if report.kind == "option" else _axis_table(report, ran)))
+    failures = (
+        f"{report.name}={written(point.value)} did not finish: {point.failure.rstrip('.')}."
+        for point in report.points
+        if point.failure
+    )
+    warnings = (f"warning: {warning}" for warning in report.warnings)
+    return [*shown, *lines(sentences(report, ran)), *lines(failures, "warning"), *lines(warnings, "warning")]
 
 
 def sentences(report: "SweepReport", ran: "list[SweepPoint]") -> list[str]:
     """What the table says, in words."""
-    lines = _best_lines(report, ran) if report.kind == "option" else _axis_lines(report, ran)
+    said = _best_lines(report, ran) if report.kind == "option" else _axis_lines(report, ran)
     if any(point.gain is not None and not sure(point.gain) for point in ran):
-        lines.append("There were too few rounds for an interval; more time may tell (--time-limit).")
+        said.append("There were too few rounds for an interval; more time may tell (--time-limit).")
     if report.measured_while:
-        lines.append(report.measured_while)
-    return lines
+        said.append(report.measured_while)
+    return said
 
 
-def _option_rows(report: "SweepReport", ran: "list[SweepPoint]", narrow: bool) -> Rows:
+def _option_table(report: "SweepReport", ran: "list[SweepPoint]") -> Table:
     from edgeopt.bench.memory import net_bytes
 
-    totals = report.totals
-    columns = (
-        report.name,
-        "create ms",
-        "run ms",
-        *(() if narrow else ("p99 ms",)),
-        f"against {written(report.points[0].value)}",
-        "model MiB",
-        *(f"{n:,} run{'s' if n > 1 else ''}" for n in totals),
+    titles = (
+        f"={report.name}",
+        *(">create ms", ">run ms", ">p99 ms", f">against {written(report.points[0].value)}", ">model MiB"),
+        *(f">{n:,} run{'s' if n > 1 else ''}" for n in report.totals),
     )
-    best = {n: best_value(report, n) for n in totals}
-    rows = [
-        [
+    best = {n: best_value(report, n) for n in report.totals}
+    found = (
+        (
             written(point.value),
             number(point.create_ms),
             number(point.p50_ms),
-            *(() if narrow else (number(point.p99_ms),)),
+            number(point.p99_ms),
             _gain(point.gain),
             mebibytes(net_bytes(point.memory) if point.memory else None),
             *(
                 f"{_BEST if point.value == best[n] and len(ran) > 1 else ''}{duration(point.totals_ms[n])}"
-                for n in totals
+                for n in report.totals
             ),
-        ]
+        )
         for point in ran
-    ]
-    return Rows(columns, rows)
+    )
+    return Table(columns(*titles), rows(*found))
 
 
 def best_value(report: "SweepReport", runs: int) -> "Value | None":
@@ -87,11 +74,11 @@ def _best_lines(report: "SweepReport", ran: "list[SweepPoint]") -> list[str]:
     if len(ran) < 2 or not report.best_by_runs:
         return []
     stretches = report.best_by_runs
-    lines = []
+    said = []
     if report.runs is not None:
         value = best_value(report, report.runs)
         point = next(p for p in ran if p.value == value)
-        lines.append(
+        said.append(
             f"For {report.runs:,} runs: {report.name}={written(point.value)}, "
             f"{duration(point.totals_ms[report.runs])} with the creation of {duration(point.create_ms or 0)}."
         )
@@ -107,33 +94,34 @@ def _best_lines(report: "SweepReport", ran: "list[SweepPoint]") -> list[str]:
         else:
             span = f"up to {end:,} runs" if begin == 1 else f"from {begin:,} to {end:,} runs"
         parts.append(f"{written(stretch.value)} {span}")
-    lines.append(
+    said.append(
         f"{_BEST} Best, creation and runs together: {', '.join(parts)}. "
         "One that takes longer to create must run 2 % faster to count as better."
     )
     unsure = [written(p.value) for p in ran if p.verdict in {"no difference seen", "too few rounds to tell"}]
     if unsure:
         first = written(report.points[0].value)
-        lines.append(f"Not proved to run faster or slower than {first}: {', '.join(unsure)}; more time may tell.")
-    return lines
+        said.append(f"Not proved to run faster or slower than {first}: {', '.join(unsure)}; more time may tell.")
+    return said
 
 
-def _axis_rows(report: "SweepReport", ran: "list[SweepPoint]") -> Rows:
+def _axis_table(report: "SweepReport", ran: "list[SweepPoint]") -> Table:
     from edgeopt.bench.memory import net_bytes
 
     item = "sample" if report.kind == "batch" else "step"
-    columns = (
-        report.name,
-        "run ms",
-        "p99 ms",
-        f"ms /{item}",
-        f"{item}s /s",
-        f"per\u00a0{item}, against\u00a0{written(report.points[0].value)}",
-        "create ms",
-        "model MiB",
+    gain = f">per {item}, against {written(report.points[0].value)}"
+    titles = (
+        f">{report.name}",
+        ">run ms",
+        ">p99 ms",
+        f">ms /{item}",
+        f">{item}s /s",
+        gain,
+        ">create ms",
+        ">model MiB",
     )
-    rows = [
-        [
+    found = (
+        (
             written(point.value),
             number(point.p50_ms),
             number(point.p99_ms),
@@ -142,10 +130,10 @@ def _axis_rows(report: "SweepReport", ran: "list[SweepPoint]") -> Rows:
             _gain(point.gain),
             number(point.create_ms),
             mebibytes(net_bytes(point.memory) if point.memory else None),
-        ]
+        )
         for point in ran
-    ]
-    return Rows(columns, rows)
+    )
+    return Table(columns(*titles), rows(*found))
 
 
 def _axis_lines(report: "SweepReport", ran: "list[SweepPoint]") -> list[str]:

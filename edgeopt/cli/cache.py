@@ -1,17 +1,18 @@
 """`edgeopt cache`: what earlier searches left, and clearing it."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from edgeopt import units
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.from_request import asks
+from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns, section
+from edgeopt.search.cache.request import ClearRequest
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from edgeopt.cache.user import Cleared, Listing
+    from edgeopt.search.cache.user import Cleared, Listing
 
 
 def _cache(context: typer.Context) -> None:
@@ -38,21 +39,13 @@ def list_(json: JsonFlag = False) -> None:
       edgeopt cache list
       edgeopt cache list --json | jq .data.size_bytes
     """
-    from edgeopt.cache.user import listing
+    from edgeopt.search.cache.user import listing
 
     execute("cache", lambda _emit: listing(), show_listing, json)
 
 
-def clear(
-    older_than: Annotated[
-        float | None,
-        typer.Option("--older-than", metavar="DAYS", help="Only what was not used for so many days.", min=0),
-    ] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Also what other commands keep: peaks, operators, compiled engines.")
-    ] = False,
-    json: JsonFlag = False,
-) -> None:
+@asks(ClearRequest)
+def clear(request: ClearRequest, json: JsonFlag = False) -> None:
     """Drop what searches kept; the next one makes it again.
 
     \b
@@ -61,46 +54,36 @@ def clear(
       edgeopt cache clear --older-than 30
       edgeopt cache clear --all
     """
-    from edgeopt.cache.user import clear as drop
+    from edgeopt.search.cache.user import clear as drop
 
-    execute("cache-clear", lambda _emit: drop(older_than, everything), show_cleared, json)
+    execute("cache-clear", lambda _emit: drop(request.older_than, request.all), show_cleared, json)
 
 
-def show_listing(found: "Listing", console: "Console") -> None:
+def show_listing(found: "Listing") -> list[Block]:
     from datetime import UTC, datetime
-
-    from rich.table import Table
 
     from edgeopt.cli.peak_rows import ago
 
     now = datetime.now(UTC)
-    if found.entries or found.others:
-        table = Table("kind", "what", "made", "last used", box=None, pad_edge=False)
-        table.add_column("size", justify="right", no_wrap=True)
-        for entry in found.entries:
-            made, used = (ago((now - at).total_seconds()) for at in (entry.made_at, entry.used_at))
-            table.add_row(entry.kind, entry.title, made, used, units.size(entry.size_bytes))
-        for other in found.others:
-            table.add_row("other", other.title, "", "", units.size(other.size_bytes))
-        console.print(table)
-        console.print()
-    console.print(
-        f"{_count(len(found.entries))} of searches in {found.folder}: {units.size(found.size_bytes)}"
-        + (
-            f" of {units.size(found.limit_bytes)} at most."
-            if found.limit_bytes
-            else "; nothing is kept (the limit is 0)."
-        ),
-        markup=False,
+    rows = []
+    for entry in found.entries:
+        made, used = (ago((now - at).total_seconds()) for at in (entry.made_at, entry.used_at))
+        rows.append(Row((entry.kind, entry.title, made, used, units.size(entry.size_bytes))))
+    rows += [Row(("other", other.title, "", "", units.size(other.size_bytes))) for other in found.others]
+    limit = (
+        f" of {units.size(found.limit_bytes)} at most"
+        if found.limit_bytes
+        else "; nothing is kept (the limit is 0)"
     )
+    said = f"{_count(len(found.entries))} of searches in {found.folder}: {units.size(found.size_bytes)}{limit}."
+    table = Table(columns("!kind", "what", "made", "last used", ">size"), tuple(rows))
+    return [table, section("", Words(said))] if rows else [Words(said)]
 
 
-def show_cleared(done: "Cleared", console: "Console") -> None:
+def show_cleared(done: "Cleared") -> list[Block]:
     also = "".join(f", {other.title}" for other in done.others)
-    console.print(
-        f"Dropped {_count(len(done.entries))} of searches{also}: {units.size(done.freed_bytes)} are free again.",
-        markup=False,
-    )
+    dropped = f"Dropped {_count(len(done.entries))} of searches{also}"
+    return [Words(f"{dropped}: {units.size(done.freed_bytes)} are free again.")]
 
 
 def _count(number: int) -> str:

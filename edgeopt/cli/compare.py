@@ -1,37 +1,23 @@
 """`edgeopt compare`: what two models have in common, in results and in nodes."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.from_request import asks
+from edgeopt.commands.compare.request import Request
 from edgeopt.errors import VerificationError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from edgeopt.cli.compare_rows import Section
-    from edgeopt.comparing.records import Comparison
+    from edgeopt.commands.compare.records import Comparison
+    from edgeopt.commands.documents.blocks import Block
     from edgeopt.events import Emit
 
 
+@asks(Request)
 def compare(
-    first: Annotated[
-        Path, typer.Argument(metavar="A", help="A model or bundle: the reference.", show_default=False)
-    ],
-    second: Annotated[Path, typer.Argument(metavar="B", help="What is held against it.", show_default=False)],
-    data: Annotated[
-        Path | None, typer.Option(metavar="DATA", help="Samples to run; made up where there are none.")
-    ] = None,
-    backend: Annotated[str | None, typer.Option(metavar="NAME", help="What runs both of them.")] = None,
-    backend_a: Annotated[str | None, typer.Option("--backend-a", metavar="NAME", help="What runs A.")] = None,
-    backend_b: Annotated[str | None, typer.Option("--backend-b", metavar="NAME", help="What runs B.")] = None,
-    layers: Annotated[
-        bool | None,
-        typer.Option("--layers/--no-layers", help="Look for the first layer that differs [where an output does]."),
-    ] = None,
-    floor: Annotated[float, typer.Option(metavar="DB", help="Outputs above this ratio count as equal.")] = 80.0,
+    request: Request,
     all_rows: Annotated[bool, typer.Option("--all", help="List every node and operator that differs.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a document in Markdown.")] = False,
     json: JsonFlag = False,
@@ -56,57 +42,22 @@ def compare(
     verdicts: list[bool] = []
 
     def work(emit: "Emit") -> "Comparison":
-        from edgeopt.comparing.compare import Question
-        from edgeopt.comparing.compare import compare as hold_against
+        from edgeopt.commands.compare.compare import compare as hold_against
 
-        question = Question(first, second, data, backend_a or backend, backend_b or backend, layers, floor)
-        found = hold_against(question, emit)
+        found = hold_against(request, emit)
         verdicts.append(found.within)
         return found
 
-    def show(found: "Comparison", console: "Console") -> None:
+    def show(found: "Comparison") -> "list[Block] | str":
         from edgeopt.cli.compare_rows import sections, verdict
+        from edgeopt.commands.documents.blocks import Words, section
+        from edgeopt.commands.documents.markdown import page
 
-        parts = sections(found, all_rows)
+        parts: list[Block] = [*sections(found, all_rows)]
         if markdown:
-            print(as_markdown(f"{found.first.name} and {found.second.name}", verdict(found), parts))
-        else:
-            for part in parts:
-                _print(part, console)
-            console.print(verdict(found), style="bold", markup=False)
+            return page(f"{found.first.name} and {found.second.name}", [Words(verdict(found)), *parts])
+        return [*parts, section("", Words(verdict(found), "strong"))]
 
     execute("compare", work, show, json)
     if not all(verdicts):
         raise typer.Exit(VerificationError.exit_code)
-
-
-def _print(part: "Section", console: "Console") -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    if part.rows:
-        table = Table(box=None, pad_edge=False)
-        for position, column in enumerate(part.columns):
-            table.add_column(Text(column), overflow="fold", no_wrap=position > 0 and len(part.columns) > 5)
-        for row in part.rows:
-            table.add_row(*map(Text, row))
-        console.print(Text(part.title, "bold"))
-        console.print(table)
-    for line in part.lines:
-        console.print(line, markup=False)
-    console.print()
-
-
-def as_markdown(title: str, said: str, parts: "list[Section]") -> str:
-    lines = [f"# {title}", "", said]
-    for part in parts:
-        lines += ["", f"## {part.title}"]
-        if part.rows:
-            rows = [part.columns, ["---"] * len(part.columns), *part.rows]
-            lines += ["", *(f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows)]
-        lines += [text for line in part.lines for text in ("", line)]
-    return "\n".join(lines)
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")

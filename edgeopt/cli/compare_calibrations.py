@@ -1,33 +1,22 @@
 """`edgeopt compare-calibrations`: which way to find ranges suits a model and its data."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from edgeopt.cli.calibration_options import AugmentOption, ProfileOption, SamplesOption
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.from_request import asks
+from edgeopt.commands.quantize.request import AskedCalibrations, request_from
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from edgeopt.commands.documents.blocks import Block
     from edgeopt.events import Emit
-    from edgeopt.quantizing.records import Quantized
+    from edgeopt.quant.measured.records import Quantized
 
 
+@asks(AskedCalibrations)
 def compare_calibrations(
-    model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="The ONNX model; it is not changed.", show_default=False)
-    ],
-    data: Annotated[
-        Path, typer.Option(metavar="DATA", help="Samples: an .npz or a folder; half of them calibrate.")
-    ],
-    backend: Annotated[
-        str, typer.Option(metavar="BACKEND", help="For whose int8 [of those that are here, the fastest].")
-    ] = "",
-    profile: ProfileOption = "",
-    samples: SamplesOption = None,
-    augment: AugmentOption = "",
+    asked: AskedCalibrations,
     all_rows: Annotated[bool, typer.Option("--all", help="List every finding.")] = False,
     json: JsonFlag = False,
 ) -> None:
@@ -47,23 +36,13 @@ def compare_calibrations(
 
     def work(emit: "Emit") -> "Quantized":
         from edgeopt.cli.quantize import noting_warnings
-        from edgeopt.quantizing.ask import answer
-        from edgeopt.quantizing.request import request_from
+        from edgeopt.commands.quantize.ask import answer
 
-        request = request_from(
-            model,
-            data=data,
-            backend=backend,
-            profile=profile,
-            samples=samples,
-            augment=augment or None,
-            compare_calibrations=True,
-        )
-        return answer(request, noting_warnings(emit, said))
+        return answer(request_from(asked), noting_warnings(emit, said))
 
-    def show(found: "Quantized", console: "Console") -> None:
+    def show(found: "Quantized") -> "list[Block]":
         from edgeopt.cli.quantize_show import show as show_all
 
-        show_all(found, console, all_rows, said)
+        return show_all(found, all_rows, said)
 
     execute("compare-calibrations", work, show, json)

@@ -1,24 +1,17 @@
 """A comparison as sections of rows, which become tables on the terminal or in Markdown."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from edgeopt.commands.documents.blocks import Section, Table, Words, columns, lines, rows, section
+
 if TYPE_CHECKING:
-    from edgeopt.comparing.records import Comparison, Layers
+    from edgeopt.commands.compare.records import Comparison, Layers
     from edgeopt.graph.accuracy import OutputAccuracy, Tolerance
     from edgeopt.graph.diff import GraphDiff
 
 SHOWN_CHANGES = 20
 SHOWN_OPERATORS = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    title: str
-    columns: tuple[str, ...]
-    rows: list[list[str]]
-    lines: tuple[str, ...] = ()
-    """Sentences behind the table."""
 
 
 def sections(found: "Comparison", everything: bool = False) -> list[Section]:
@@ -27,7 +20,14 @@ def sections(found: "Comparison", everything: bool = False) -> list[Section]:
     if found.layers is not None:
         parts.append(_layers(found.layers))
     parts.append(_graph(found.graph, found.no_graph, everything))
-    return [part for part in parts if part.rows or part.lines]
+    return [part for part in parts if part.blocks]
+
+
+def _section(
+    title: str, titles: tuple[str, ...], cells: Sequence[tuple[str, ...]], said: Iterable[str]
+) -> Section:
+    """A table, and the sentences behind it."""
+    return section(title, Table(columns(*titles), rows(*cells)) if cells else None, *lines(said))
 
 
 def verdict(found: "Comparison") -> str:
@@ -63,17 +63,16 @@ def decibels_text(snr_db: float, problem: str | None = None) -> str:
 def _sides(found: "Comparison") -> Section:
     from edgeopt.units import size
 
-    rows = [
-        [side.name, side.kind, size(side.size_bytes), f"{side.nodes:,}", side.runtime]
+    cells = [
+        (side.name, side.kind, size(side.size_bytes), f"{side.nodes:,}", side.runtime)
         for side in (found.first, found.second)
     ]
-    lines = _ports(found)
-    return Section("Models", ("model", "kind", "size", "nodes", "run with"), rows, lines)
+    return _section("Models", ("=model", "kind", ">size", ">nodes", "run with"), cells, _ports(found))
 
 
-def _ports(found: "Comparison") -> tuple[str, ...]:
+def _ports(found: "Comparison") -> list[str]:
     """Inputs and outputs that only one of them has."""
-    lines = []
+    said = []
     for role in ("inputs", "outputs"):
         first, second = (
             {(i.name, i.dtype, i.shape) for i in getattr(side, role)} for side in (found.first, found.second)
@@ -81,8 +80,8 @@ def _ports(found: "Comparison") -> tuple[str, ...]:
         for side, own, other in ((found.first, first, second), (found.second, second, first)):
             if alone := sorted(own - other, key=str):
                 told = (f"{n} ({t} [{', '.join('?' if d is None else str(d) for d in s)}])" for n, t, s in alone)
-                lines.append(f"Only {side.name} has the {role}: {', '.join(told)}.")
-    return tuple(lines)
+                said.append(f"Only {side.name} has the {role}: {', '.join(told)}.")
+    return said
 
 
 def _operators(found: "Comparison", everything: bool) -> Section:
@@ -90,29 +89,28 @@ def _operators(found: "Comparison", everything: bool) -> Section:
     names = [name for name in {**first, **second} if first.get(name, 0) != second.get(name, 0)]
     names.sort(key=lambda name: (-abs(first.get(name, 0) - second.get(name, 0)), name))
     shown = names if everything else names[:SHOWN_OPERATORS]
-    rows = [[name, f"{first.get(name, 0):,}", f"{second.get(name, 0):,}"] for name in shown]
-    more = (
-        (f"And {len(names) - len(shown)} more operators (--all shows them).",) if len(names) > len(shown) else ()
-    )
-    return Section("Operators that are not as many", ("operator", "first", "second"), rows, more)
+    cells = [(name, f"{first.get(name, 0):,}", f"{second.get(name, 0):,}") for name in shown]
+    left = len(names) - len(shown)
+    more = [f"And {left} more operators (--all shows them)."] if left else []
+    return _section("Operators that are not as many", ("=operator", ">first", ">second"), cells, more)
 
 
 def _outputs(found: "Comparison") -> Section:
-    columns = ("output", "accuracy", "max abs", "max rel", "mean abs", "cosine", "equal", "would pass")
-    lines = [*(output.problem for output in found.outputs if output.problem), *found.notes]
+    titles = ("=output", ">accuracy", ">max abs", ">max rel", ">mean abs", ">cosine", ">equal", "would pass")
+    said = [*(output.problem for output in found.outputs if output.problem), *found.notes]
     for output in found.outputs:
         if output.not_finite:
-            lines.append(f"'{output.name}' holds {output.not_finite:,} NaN or infinite values, the same in both.")
+            said.append(f"'{output.name}' holds {output.not_finite:,} NaN or infinite values, the same in both.")
         if output.silent_reference:
-            lines.append(f"'{output.name}' is as good as zero, which can judge nothing.")
-    return Section("Outputs", columns, [_output_row(output) for output in found.outputs], tuple(lines))
+            said.append(f"'{output.name}' is as good as zero, which can judge nothing.")
+    return _section("Outputs", titles, [_output_row(output) for output in found.outputs], said)
 
 
-def _output_row(output: "OutputAccuracy") -> list[str]:
+def _output_row(output: "OutputAccuracy") -> tuple[str, ...]:
     if output.problem:
-        return [output.name, "not comparable", "", "", "", "", "", ""]
+        return (output.name, "not comparable")
     relative = f"{output.max_rel:.1e}" if output.max_rel < 1e30 else "beyond 0"
-    return [
+    return (
         output.name,
         decibels_text(output.snr_db) if not output.counted else "",
         f"{output.max_abs:.1e}",
@@ -123,14 +121,14 @@ def _output_row(output: "OutputAccuracy") -> list[str]:
         if output.agreement in {0.0, 1.0} or output.counted
         else f"{output.agreement:.0%}",
         tolerance_text(output.tolerance),
-    ]
+    )
 
 
 def _layers(layers: "Layers") -> Section:
     if layers.not_compared:
-        return Section("Layers", (), [], (f"Layers were not compared: {layers.not_compared}",))
-    rows = [
-        [p.value, p.node, p.other_node, decibels_text(p.snr_db, p.problem), f"{p.max_abs:.1e}"]
+        return section("Layers", Words(f"Layers were not compared: {layers.not_compared}"))
+    cells = [
+        (p.value, p.node, p.other_node, decibels_text(p.snr_db, p.problem), f"{p.max_abs:.1e}")
         for p in layers.probes
     ]
     if layers.first is None:
@@ -138,13 +136,13 @@ def _layers(layers: "Layers") -> Section:
     else:
         accuracy = decibels_text(layers.first.snr_db, layers.first.problem)
         line = f"The first layer that differs: {layers.first.node}, value '{layers.first.value}' ({accuracy})."
-    columns = ("value", "in the first", "in the second", "accuracy", "max abs")
-    return Section(f"Layers before '{layers.output}'", columns, rows, (line,))
+    titles = ("=value", "in the first", "in the second", ">accuracy", ">max abs")
+    return _section(f"Layers before '{layers.output}'", titles, cells, [line])
 
 
 def _graph(graph: "GraphDiff | None", reason: str, everything: bool) -> Section:
     if graph is None:
-        return Section("Graphs", (), [], (reason,) if reason else ())
+        return section("Graphs", *lines([reason]))
     counts = [f"{graph.kept:,} kept"] + [
         f"{graph.count(status):,} {status}"
         for status in ("changed", "fused into", "gone", "new")
@@ -154,7 +152,7 @@ def _graph(graph: "GraphDiff | None", reason: str, everything: bool) -> Section:
     order = ("changed", "fused into", "new", "gone")
     changes = graph.changes if everything else sorted(graph.changes, key=lambda each: order.index(each.status))
     shown = changes if everything else changes[:SHOWN_CHANGES]
-    rows = [[change.status, change.node, change.other, change.what] for change in shown]
+    cells = [(change.status, change.node, change.other, change.what) for change in shown]
     left = len(graph.changes) - len(shown)
-    lines = (f"And {left:,} more (--all shows them).", said) if left else (said,)
-    return Section("Graphs", ("", "node", "now", "what"), rows, lines)
+    more = [f"And {left:,} more (--all shows them)."] if left else []
+    return _section("Graphs", ("!", "node", "now", "what"), cells, [*more, said])

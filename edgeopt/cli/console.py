@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -17,6 +17,8 @@ from edgeopt.errors import EXIT_BUG, EXIT_CANCELLED, EXIT_TERMINATED, EXIT_UNREA
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from edgeopt.commands.documents.blocks import Block
+
 JsonFlag = Annotated[
     bool,
     typer.Option("--json", help="Print one JSON record a line, for programs, instead of text for people."),
@@ -24,12 +26,14 @@ JsonFlag = Annotated[
 
 NOTHING = "nothing was changed"
 Outcome = TypeVar("Outcome", bound=msgspec.Struct)
+Show = Callable[[Outcome], "Sequence[Block] | str"]
+"""What people see of an outcome: blocks for a terminal, or a page that is written already."""
 
 
 def execute(
     kind: str,
     work: Callable[[events.Emit], Outcome],
-    show: "Callable[[Outcome, Console], None]",
+    show: "Show[Outcome]",
     json: bool = False,
     left_behind: str = NOTHING,
     interrupt: Callable[[], bool] | None = None,
@@ -50,7 +54,7 @@ def execute(
 def _code(
     kind: str,
     work: Callable[[events.Emit], Outcome],
-    show: "Callable[[Outcome, Console], None]",
+    show: "Show[Outcome]",
     voice: JsonLines | People,
     left_behind: str,
     heard: signals.Signals,
@@ -67,7 +71,7 @@ def _code(
             from rich.console import Console
 
             # A pipe has no width of its own: wide enough there that no sentence is cut or folded oddly.
-            show(outcome, Console(width=None if sys.stdout.isatty() else 140, highlight=False))
+            told(show, outcome, Console(width=None if sys.stdout.isatty() else 140, highlight=False))
             sys.stdout.flush()
             heard.finish()
             return 0
@@ -78,6 +82,17 @@ def _code(
             return _say(voice, *_failure(error), heard)
     except KeyboardInterrupt as stop:
         return _say(voice, *stopped(stop, left_behind), heard)
+
+
+def told(show: "Show[Outcome]", outcome: Outcome, console: "Console") -> None:
+    """Blocks become what fits this terminal; a page is text already."""
+    shown = show(outcome)
+    if isinstance(shown, str):
+        print(shown, end="")
+        return
+    from edgeopt.commands.documents.terminal import write
+
+    write(shown, console)
 
 
 def stopped(stop: KeyboardInterrupt, left_behind: str) -> tuple[events.Error, int]:
@@ -117,7 +132,7 @@ def _say(voice: JsonLines | People, last: events.Result | events.Error, code: in
 
 def _failure(error: Exception) -> tuple[events.Error, int]:
     if isinstance(error, EdgeoptError):
-        return events.Error(error.code, error.message, error.hint), error.exit_code
+        return events.Error(error.code, error.message, error.hint, named=error.named), error.exit_code
     if isinstance(error, OSError):
         return _operating_system_error(error), EXIT_BUG
     return _bug(error), EXIT_BUG

@@ -2,17 +2,17 @@
 
 from typing import TYPE_CHECKING
 
-from edgeopt.cli.bench_rows import Rows
+from edgeopt.commands.documents.blocks import Table, columns, rows
 
 if TYPE_CHECKING:
-    from edgeopt.costing.records import Cost, CostReport, Span, Terms
+    from edgeopt.commands.cost.records import Cost, CostReport, Span, Terms
 
 _BASELINE = "  with the baseline"
 
 
-def device_rows(report: "CostReport") -> Rows:
+def devices_table(report: "CostReport") -> Table:
     """Figures down, devices across; rows in which no device has a figure are left out."""
-    from edgeopt.costing.words import number, times
+    from edgeopt.commands.cost.words import number, times
 
     money = report.terms.currency
     wanted: list[tuple[str, list[str]]] = [
@@ -37,18 +37,18 @@ def device_rows(report: "CostReport") -> Rows:
         ("inferences until it pays", [_span(each.break_even_inferences) for each in report.costs]),
         ("recommendation", [each.advice for each in report.costs]),
     ]
-    rows = [[title, *cells] for title, cells in wanted if any(cells)]
-    return Rows(("", *(each.name for each in report.costs)), rows)
+    found = ((title, *cells) for title, cells in wanted if any(cells))
+    return Table(columns("=", *(f">{each.name}" for each in report.costs)), rows(*found))
 
 
 def _span(found: "Span | None") -> str:
-    from edgeopt.costing.words import span
+    from edgeopt.commands.cost.words import span
 
     return span(found) if found else ""
 
 
 def _count(found: "Span | None") -> str:
-    from edgeopt.costing.words import count
+    from edgeopt.commands.cost.words import count
 
     return count(found) if found else ""
 
@@ -56,17 +56,17 @@ def _count(found: "Span | None") -> str:
 def circumstance_lines(report: "CostReport") -> list[str]:
     """What the figures rest on."""
     terms = report.terms
-    lines = [_planned(terms)]
+    said = [_planned(terms)]
     if any(each.measured.speedup for each in report.costs):
-        lines.append(
+        said.append(
             "Brackets: what the ends of the speed-up's interval make of the figure. The baseline is worked out "
             "from the throughput and the speed-up, because only what ran in turns can be compared."
         )
-    return lines + [_origin(each) for each in report.costs]
+    return said + [_origin(each) for each in report.costs]
 
 
 def _planned(terms: "Terms") -> str:
-    from edgeopt.costing.words import number
+    from edgeopt.commands.cost.words import number
 
     parts = [f"devices busy at most {terms.utilization_percent:g} % of the time (--utilization)"]
     parts.append(f"paid {terms.hours_per_day:g} h a day (--hours-per-day), 30.4 days a month")

@@ -1,24 +1,20 @@
 """`edgeopt demo`: the whole story on the built-in sample."""
 
 import shlex
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.from_request import asks
+from edgeopt.commands.demo.request import Request
+from edgeopt.commands.documents.blocks import Block, Commands, Table, Words, columns, rows, section
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from edgeopt.commands.demo.demo import Demo
     from edgeopt.events import Emit
-    from edgeopt.search.demo import Demo
 
 
-def demo(
-    out: Annotated[Path, typer.Option("-o", "--out", help="Where to write the bundle.")] = Path("demo.edgeopt"),
-    json: JsonFlag = False,
-) -> None:
+@asks(Request)
+def demo(request: Request, json: JsonFlag = False) -> None:
     """Show the whole road on the built-in sample: probe, choose, rewrite, race, bundle, load, report.
 
     \b
@@ -32,43 +28,32 @@ def demo(
     """
 
     def work(emit: "Emit") -> "Demo":
-        import msgspec
+        from edgeopt.commands.demo.demo import demo
 
-        from edgeopt.report.make import report
-        from edgeopt.search.demo import run
-
-        found = run(out, emit)
-        page = report(out, out.with_name(f"{out.stem}-report.html"), emit=emit)
-        return msgspec.structs.replace(found, report=str(Path(page.path).absolute()))
+        return demo(request, emit)
 
     execute("demo", work, show, json)
 
 
-def show(result: "Demo", console: "Console") -> None:
+def show(result: "Demo") -> list[Block]:
     """What the device is, what was tried, what was gained and why, and how to use it."""
-
     from edgeopt.cli.optimize import show as show_outcome
 
     device, outcome = result.device, result.outcome
-    console.print(f"Device: {device.cpu.model or 'unknown CPU'}, {device.cpu.simd_level}, "
-                  f"{device.limits.usable_cores} usable cores; target {outcome.target}", markup=False)  # fmt: skip
-    console.print()
-    show_outcome(outcome, console)
-    console.print()
-    _show_gains(result, console)
-    console.print()
-    console.print("Use it from Python:")
-    console.print(f'  session = edgeopt.load("{outcome.bundle}")', markup=False)
-    console.print('  digits = session.run({"image": picture})', markup=False)
+    where = (
+        f"{device.cpu.model or 'unknown CPU'}, {device.cpu.simd_level}, {device.limits.usable_cores} usable cores"
+    )
+    gains = rows(*((gain.what, gain.before, gain.after, gain.why) for gain in result.gains))
     again = shlex.join(["edgeopt", "bench", outcome.bundle, "--against", result.model])
-    console.print(f"Measure it again:  {again}", markup=False)
-    console.print(f"The whole story:   {result.report}", markup=False)
-
-
-def _show_gains(result: "Demo", console: "Console") -> None:
-    from rich.table import Table
-
-    table = Table("what was gained", "before", "after", "why", box=None, pad_edge=False)
-    for gain in result.gains:
-        table.add_row(gain.what, gain.before, gain.after, gain.why)
-    console.print(table)
+    use = (
+        ("Use it from Python:", f'session = edgeopt.load("{outcome.bundle}")'),
+        ("", 'digits = session.run({"image": picture})'),
+        ("Measure it again:", again),
+    )
+    return [
+        Words(f"Device: {where}; target {outcome.target}"),
+        section("", *show_outcome(outcome)),
+        section("", Table(columns("what was gained", "before", "after", "why"), gains)),
+        section("", Commands(use)),
+        section("", Words(f"The whole story: {result.report}")),
+    ]

@@ -1,41 +1,21 @@
 """`edgeopt export`: a bundle in a form that other programs run."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from edgeopt import units
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.from_request import asks
+from edgeopt.commands.documents.blocks import Block, Commands, Listed, Words, facts, lines
+from edgeopt.commands.export.request import Request
 from edgeopt.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from edgeopt.commands.export.export import Exported, Forms
     from edgeopt.events import Emit
-    from edgeopt.exporting.export import Exported, Forms
 
 
-def export(
-    bundle: Annotated[
-        Path | None, typer.Argument(help="A bundle, as written by `edgeopt optimize`.", show_default=False)
-    ] = None,
-    to: Annotated[str, typer.Option("--to", metavar="FORMAT", help="The form; --list shows all.")] = "",
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="DIR", help="The folder to write.", show_default=False)
-    ] = None,
-    max_batch_size: Annotated[
-        int | None,
-        typer.Option(
-            "--max-batch-size",
-            min=0,
-            metavar="N",
-            help="For a server: the most samples in one run; 0: one request at a time.",
-            show_default=False,
-        ),
-    ] = None,
-    listed: Annotated[bool, typer.Option("--list", help="The formats, a line each.")] = False,
-    json: JsonFlag = False,
-) -> None:
+@asks(Request)
+def export(request: Request, json: JsonFlag = False) -> None:
     """Write a bundle in a form that runs without edgeopt.
 
     \b
@@ -57,57 +37,46 @@ def export(
       edgeopt export model.edgeopt --to runner -o model-runner
       edgeopt export model.edgeopt --to triton -o repository --max-batch-size 16
     """
-    if listed:
+    if request.list:
         execute("export-formats", lambda _emit: _formats(), show_formats, json)
     else:
-        execute("export", lambda emit: _export(bundle, to, out, max_batch_size, emit), show, json)
+        execute("export", lambda emit: _export(request, emit), show, json)
 
 
-def _export(
-    bundle: Path | None, to: str, out: Path | None, max_batch_size: int | None, emit: "Emit"
-) -> "Exported":
-    from edgeopt.exporting.export import export, format_named
+def _export(request: Request, emit: "Emit") -> "Exported":
+    from edgeopt.commands.export.export import export, format_named
 
-    if to:
-        format_named(to)  # a word that is no format is said before what is missing
-    if bundle is None or not to or out is None:
+    if request.to:
+        format_named(request.to)  # a word that is no format is said before what is missing
+    if request.bundle is None or not request.to or request.out is None:
         raise UsageError(
             "An export needs a bundle, a format and a folder.",
             "Like this: edgeopt export BUNDLE --to runner -o DIR; --list shows the formats.",
         )
-    return export(bundle, to, out, emit, max_batch_size)
+    return export(request.bundle, request.to, request.out, emit, request.max_batch_size)
 
 
 def _formats() -> "Forms":
-    from edgeopt.exporting.export import forms
+    from edgeopt.commands.export.export import forms
 
     return forms()
 
 
-def show_formats(result: "Forms", console: "Console") -> None:
-    width = max(len(form.name) for form in result.formats)
-    for form in result.formats:
-        console.print(f"{form.name.ljust(width)}  {form.title}", markup=False)
+def show_formats(result: "Forms") -> list[Block]:
+    return [facts((form.name, form.title) for form in result.formats)]
 
 
-def show(result: "Exported", console: "Console") -> None:
+def show(result: "Exported") -> list[Block]:
     from edgeopt.graph.accuracy import EQUAL_DB, decibels
 
-    console.print(
-        f"{result.out}: {result.format}, {result.files} files, {result.size_bytes:,} bytes.", markup=False
-    )
+    said = [f"{result.out}: {result.format}, {result.files} files, {result.size_bytes:,} bytes."]
     if result.accuracy_db is not None:
         equal = result.accuracy_db >= EQUAL_DB
         found = "equal to" if equal else f"{decibels(result.accuracy_db)} against"
-        samples = "1 golden sample" if result.samples == 1 else f"{result.samples} golden samples"
-        console.print(
-            f"Checked: {found} the source model on {samples} (at least {result.floor_db:.1f} dB is needed).",
-            markup=False,
-        )
+        samples = units.count(result.samples, "golden sample")
+        needed = f"at least {result.floor_db:.1f} dB is needed"
+        said.append(f"Checked: {found} the source model on {samples} ({needed}).")
     if result.not_checked:
-        console.print(f"Not checked: {result.not_checked}", markup=False)
-    for note in result.notes:
-        console.print(f"- {note}", markup=False)
-    console.print("Use it:")
-    for line in result.use:
-        console.print(f"  {line}", markup=False, soft_wrap=True)
+        said.append(f"Not checked: {result.not_checked}")
+    use = Commands(tuple(("", line) for line in result.use))
+    return [*lines(said), Listed(tuple(result.notes)), Words("Use it:"), use]

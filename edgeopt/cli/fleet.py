@@ -2,22 +2,20 @@
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.fleet_show import show_deployment, show_releases, show_status, show_watched
+from edgeopt.cli.from_request import asks
+from edgeopt.fleet.request import DeployRequest, LookRequest, RollbackRequest, WatchRequest
 
 if TYPE_CHECKING:
     from edgeopt.events import Emit
-    from edgeopt.fleet.client import Agent
     from edgeopt.fleet.monitor import Watched
 
-UrlOption = Annotated[str, typer.Option(help="Where the agent is: http://host:port, host:port or host.")]
-LOCAL = "http://127.0.0.1:8080"
 GOES_ON = "the agent goes on with what it has (edgeopt fleet status; edgeopt fleet rollback takes it back)"
 
 
@@ -38,7 +36,8 @@ def _fleet(context: typer.Context) -> None:
     program.help_without_command(context)
 
 
-def status(url: UrlOption = LOCAL, json: JsonFlag = False) -> None:
+@asks(LookRequest)
+def status(request: LookRequest, json: JsonFlag = False) -> None:
     """Show what an agent serves, and how its last deployment went.
 
     \b
@@ -46,10 +45,13 @@ def status(url: UrlOption = LOCAL, json: JsonFlag = False) -> None:
       edgeopt fleet status
       edgeopt fleet status --url device:8080 --json | jq .data.state
     """
-    execute("status", lambda _emit: _agent(url).status(), show_status, json)
+    from edgeopt.fleet import commands
+
+    execute("status", lambda _emit: commands.status(request), show_status, json)
 
 
-def releases(url: UrlOption = LOCAL, json: JsonFlag = False) -> None:
+@asks(LookRequest)
+def releases(request: LookRequest, json: JsonFlag = False) -> None:
     """List the releases on a device, and why some are refused.
 
     \b
@@ -57,26 +59,13 @@ def releases(url: UrlOption = LOCAL, json: JsonFlag = False) -> None:
       edgeopt fleet releases
       edgeopt fleet releases --url device --json
     """
-    execute("releases", lambda _emit: _agent(url).releases(), show_releases, json)
+    from edgeopt.fleet import commands
+
+    execute("releases", lambda _emit: commands.releases(request), show_releases, json)
 
 
-def deploy(
-    bundle: Annotated[Path, typer.Argument(help="A bundle: a folder or a single file.", show_default=False)],
-    url: UrlOption = LOCAL,
-    force: Annotated[
-        bool, typer.Option("--force", help="Also when it failed before, or was proved on another device.")
-    ] = False,
-    soak_seconds: Annotated[
-        float | None, typer.Option(help="How long it must prove itself; the agent's own choice by default.", min=0)
-    ] = None,
-    soak_requests: Annotated[
-        int | None, typer.Option(help="How many requests it must prove itself on, as well.", min=0)
-    ] = None,
-    no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="Return once the agent has the bundle, without following.")
-    ] = False,
-    json: JsonFlag = False,
-) -> None:
+@asks(DeployRequest)
+def deploy(request: DeployRequest, json: JsonFlag = False) -> None:
     """Send a bundle to an agent and follow it until it serves for good.
 
     \b
@@ -89,20 +78,13 @@ def deploy(
       edgeopt fleet deploy model.edgeopt --url device:8080 --soak-seconds 60
       edgeopt fleet deploy model.edgeopt --json | jq -r '.phase // .event'
     """
-    execute(
-        "deploy",
-        lambda emit: _agent(url).deploy(bundle, emit, force, soak_seconds, soak_requests, wait=not no_wait),
-        show_deployment,
-        json,
-        GOES_ON,
-    )
+    from edgeopt.fleet import commands
+
+    execute("deploy", lambda emit: commands.deploy(request, emit), show_deployment, json, GOES_ON)
 
 
-def rollback(
-    url: UrlOption = LOCAL,
-    no_wait: Annotated[bool, typer.Option("--no-wait", help="Return at once, without following.")] = False,
-    json: JsonFlag = False,
-) -> None:
+@asks(RollbackRequest)
+def rollback(request: RollbackRequest, json: JsonFlag = False) -> None:
     """Go back to the release that served before.
 
     \b
@@ -110,22 +92,13 @@ def rollback(
       edgeopt fleet rollback
       edgeopt fleet rollback --url device --json
     """
-    execute("rollback", lambda emit: _agent(url).rollback(emit, wait=not no_wait), show_deployment, json, GOES_ON)
+    from edgeopt.fleet import commands
+
+    execute("rollback", lambda emit: commands.rollback(request, emit), show_deployment, json, GOES_ON)
 
 
-def watch(
-    url: UrlOption = LOCAL,
-    seconds: Annotated[float | None, typer.Option(help="How long; without it until Ctrl-C.", min=0)] = None,
-    send: Annotated[
-        float | None,
-        typer.Option(metavar="RATE", help="Also send so many requests a second; 0: as fast as it answers.", min=0),
-    ] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="Samples to send (.npz or a folder of .npy); made up without them.")
-    ] = None,
-    clients: Annotated[int, typer.Option(help="How many clients send.", min=1, max=64)] = 2,
-    json: JsonFlag = False,
-) -> None:
+@asks(WatchRequest)
+def watch(request: WatchRequest, json: JsonFlag = False) -> None:
     """Watch an agent live: latency, throughput, memory, load, and deployments as they happen.
 
     \b
@@ -142,7 +115,7 @@ def watch(
     def work(emit: "Emit") -> "Watched":
         from edgeopt.fleet.monitor import monitor
 
-        return monitor(url, emit, seconds, send, data, clients)
+        return monitor(request, emit)
 
     if json:
         execute("watch", work, show_watched, json)
@@ -156,12 +129,6 @@ def watch(
             return work(lambda event: display.tell(event, emit))
 
     execute("watch", shown, show_watched)
-
-
-def _agent(url: str) -> "Agent":
-    from edgeopt.fleet.client import Agent
-
-    return Agent(url)
 
 
 # In the order of work, which is the order in `--help`.

@@ -3,9 +3,9 @@
 import time
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns, lines
 
+if TYPE_CHECKING:
     from edgeopt.fleet.monitor import Watched
     from edgeopt.fleet.records import Deployment, Releases, Status
 
@@ -15,53 +15,48 @@ _TRUST = {
 }
 
 
-def show_status(result: "Status", console: "Console") -> None:
+def show_status(result: "Status") -> tuple[Block, ...]:
     """What serves, what came before, and the last deployment with its reason."""
-    console.print(f"The agent is {result.state}, up for {_duration(result.uptime_s)}.", markup=False)
+    said = [f"The agent is {result.state}, up for {_duration(result.uptime_s)}."]
     if result.serving is not None:
         since = result.serving.since_s
         for_long = f" for {_duration(time.time() - since)}" if since else ""
-        console.print(f"Serving: {result.serving.name} (release {result.serving.release}){for_long}", markup=False)
+        said.append(f"Serving: {result.serving.name} (release {result.serving.release}){for_long}")
     else:
-        console.print("Serving: nothing. Deploy with: edgeopt-agent deploy BUNDLE")
+        said.append("Serving: nothing. Deploy with: edgeopt-agent deploy BUNDLE")
     if result.reason:
-        console.print(f"Trouble: {result.reason}", markup=False)
+        said.append(f"Trouble: {result.reason}")
     if result.previous is not None:
-        before = result.previous
-        console.print(f"A rollback leads to: {before.name} (release {before.release})", markup=False)
+        said.append(f"A rollback leads to: {result.previous.name} (release {result.previous.release})")
     if result.deployment is not None:
-        console.print(f"Last deployment: {_told(result.deployment)}", markup=False)
-    console.print(_TRUST.get(result.trust, result.trust), markup=False)
+        said.append(f"Last deployment: {_told(result.deployment)}")
+    return lines([*said, _TRUST.get(result.trust, result.trust)])
 
 
-def show_releases(result: "Releases", console: "Console") -> None:
-    from rich.table import Table
-
+def show_releases(result: "Releases") -> list[Block]:
     if not result.releases:
-        console.print("No release is on the device. Deploy one with: edgeopt-agent deploy BUNDLE")
-        return
-    table = Table("release", "name", "state", "made", "what it is, or why it is refused", box=None, pad_edge=False)
-    for release in result.releases:
-        about = release.reason or release.summary
-        cells = (release.id, release.name, release.state, release.created[:16].replace("T", " "), about)
-        table.add_row(*(_plain(cell) for cell in cells))
-    console.print(table)
+        return [Words("No release is on the device. Deploy one with: edgeopt-agent deploy BUNDLE")]
+    rows = (
+        Row((each.id, each.name, each.state, each.created[:16].replace("T", " "), each.reason or each.summary))
+        for each in result.releases
+    )
+    titles = columns("=release", "=name", "!state", "made", "what it is, or why it is refused")
+    return [Table(titles, tuple(rows))]
 
 
-def show_deployment(result: "Deployment", console: "Console") -> None:
+def show_deployment(result: "Deployment") -> list[Block]:
     told = _told(result)
-    console.print(told[:1].upper() + told[1:], markup=False)
+    return [Words(told[:1].upper() + told[1:])]
 
 
-def show_watched(result: "Watched", console: "Console") -> None:
-    console.print(f"Watched {result.url} for {result.seconds:.0f} s.", markup=False)
-    if result.sent is None:
-        return
+def show_watched(result: "Watched") -> tuple[Block, ...]:
+    said = [f"Watched {result.url} for {result.seconds:.0f} s."]
     sent = result.sent
-    latency = "" if sent.latency_p50_ms is None else f"; half answered within {sent.latency_p50_ms:.2f} ms"
-    console.print(f"Sent {sent.requests:,} requests, {sent.failures:,} failed{latency}.", markup=False)
-    if sent.first_failure:
-        console.print(f"The first failure: {sent.first_failure}", markup=False)
+    if sent is not None:
+        latency = "" if sent.latency_p50_ms is None else f"; half answered within {sent.latency_p50_ms:.2f} ms"
+        said.append(f"Sent {sent.requests:,} requests, {sent.failures:,} failed{latency}.")
+        said += [f"The first failure: {sent.first_failure}"] if sent.first_failure else []
+    return lines(said)
 
 
 def _told(deployment: "Deployment") -> str:
@@ -70,12 +65,6 @@ def _told(deployment: "Deployment") -> str:
     reason = f": {deployment.reason}" if deployment.reason else ""
     kind = "deployment" if deployment.kind == "deploy" else deployment.kind
     return f"{kind} {deployment.id}{name}{release}, {deployment.state.lower().replace('_', ' ')}{reason}"
-
-
-def _plain(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)
 
 
 def _duration(seconds: float) -> str:

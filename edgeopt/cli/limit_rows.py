@@ -4,20 +4,19 @@ from typing import TYPE_CHECKING
 
 from edgeopt import events
 from edgeopt.cli.console import fail
+from edgeopt.commands.documents.blocks import Block, Table, Words, columns, lines, rows, section
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgeopt.bench.limits import Check, Judgement
 
 # So many sentences are read; of a suite's hundred only those that tell of trouble.
 _FEW = 8
-_COLUMNS = ("limit", "against", "speed-up", "interval", "least allowed", "verdict")
+_COLUMNS = ("limit", "against", ">speed-up", ">interval", ">least allowed", "verdict")
 
 
 def headline(judged: "Judgement") -> str:
     """The verdict on all limits in one sentence."""
-    from edgeopt.measuring.limits import broken
+    from edgeopt.commands.bench.limits import broken
 
     failed = broken(judged)
     if failed is not None:
@@ -30,47 +29,40 @@ def headline(judged: "Judgement") -> str:
     return "The limit holds." if len(judged.checks) == 1 else "All limits hold."
 
 
-def rows(judged: "Judgement") -> list[list[str]]:
-    return [_row(judged, each) for each in judged.checks]
+def show(judged: "Judgement | None") -> list[Block]:
+    """A sentence for each; where there are many, for those that do not simply hold."""
+    if judged is None:
+        return []
+    told = [each for each in judged.checks if len(judged.checks) <= _FEW or each.state != "held"]
+    left = len(judged.checks) - len(told)
+    rest = [f"{left} of {len(judged.checks)} limits hold."] if left else []
+    return [section("", *lines((each.sentence for each in told), "strong"), *lines(rest))]
 
 
-def _row(judged: "Judgement", each: "Check") -> list[str]:
+def on_page(judged: "Judgement | None") -> list[Block]:
+    """The verdict on all of them, a table of the checks, and why those that were not judged were not."""
+    if judged is None:
+        return []
+    why = (each.sentence for each in judged.checks if each.state in {"undecided", "not judged"})
+    table = Table(columns(*_COLUMNS), rows(*(_row(judged, each) for each in judged.checks)))
+    return [Words(headline(judged), "strong"), table, *lines(why)]
+
+
+def _row(judged: "Judgement", each: "Check") -> tuple[str, ...]:
     ratio = each.speedup
-    return [
+    return (
         judged.limits.written(each.limit),
         f"{each.second}, by {each.measured}" if each.measured else each.second,
         "" if ratio is None else f"{ratio.median:.3f}x",
         "" if ratio is None else f"{100 * ratio.confidence:.4g} %: {ratio.low:.3f} to {ratio.high:.3f}",
         f"{each.least:.3f}x",
         each.state if each.passed or each.state != "undecided" else "not proved",
-    ]
-
-
-def as_markdown(judged: "Judgement") -> list[str]:
-    """A table of all checks, and why those that were not judged were not."""
-    from edgeopt.cli.markdown import plain, table
-
-    why = [f"{plain(each.sentence)}  " for each in judged.checks if each.state in {"undecided", "not judged"}]
-    return [table(_COLUMNS, rows(judged), right={2, 3, 4}), "", *why, *([""] if why else [])]
-
-
-def show(judged: "Judgement | None", console: "Console") -> None:
-    """A sentence for each; where there are many, for those that do not simply hold."""
-    from edgeopt.cli.bench_show import print_line
-
-    if judged is None:
-        return
-    console.print()
-    told = [each for each in judged.checks if len(judged.checks) <= _FEW or each.state != "held"]
-    for each in told:
-        print_line(console, each.sentence, bold=True)
-    if len(told) < len(judged.checks):
-        print_line(console, f"{len(judged.checks) - len(told)} of {len(judged.checks)} limits hold.")
+    )
 
 
 def tell_broken(judged: "Judgement | None", hint: str, json: bool) -> None:
     """For people, on stderr: the result may have gone into a page. Programs read it in the result."""
-    from edgeopt.measuring.limits import broken
+    from edgeopt.commands.bench.limits import broken
 
     error = broken(judged, hint)
     if error is not None and not json:

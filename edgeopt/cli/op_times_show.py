@@ -3,37 +3,28 @@
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from edgeopt.commands.documents.blocks import Row, Section, Share, Table, Words, columns, filled, lines, section
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-
-    from rich.console import Console
-    from rich.table import Table
 
     from edgeopt.graph.analysis import OpTimeRow, OpTimes
 
 _SHOWN = 15
 _NAMED = 2
-_BAR = 16
 _MOSTLY = 0.75
 _CONVERSIONS = ("Reorder", "Convert", "Cast", "Transpose", "Reshape", "Memcpy", "Quantize", "Dequantize")
 
 
-def show_op_times(times: "OpTimes", console: "Console") -> None:
+def op_times(times: "OpTimes") -> Section:
     """The kernels that take the longest, and the sums by what they do; a sentence where nothing was measured."""
-    console.print(f"\nTime by node: {_title(times)}", markup=False, style="bold")
+    title = f"Time by node: {_title(times)}"
     if not times.rows:
         reason = times.reason or "no node ran"
-        console.print(f"Nothing was measured: {reason.rstrip('.')}.", markup=False)
-        return
-    console.print(_run_line(times), markup=False)
-    console.print()
-    console.print(_kernels(times, console.width))
-    for title, groups in _sums(times):
-        if len(groups) > 1:
-            console.print()
-            console.print(_sum_table(title, groups))
-    for note in _notes(times):
-        console.print(f"\n{note}", markup=False)
+        return section(title, Words(f"Nothing was measured: {reason.rstrip('.')}."))
+    sums = (section("", _sum_table(name, groups)) for name, groups in _sums(times) if len(groups) > 1)
+    notes = (section("", Words(note)) for note in _notes(times))
+    return section(title, *lines(_run_lines(times)), section("", _kernels(times)), *sums, *notes)
 
 
 def _title(times: "OpTimes") -> str:
@@ -41,11 +32,11 @@ def _title(times: "OpTimes") -> str:
     return f"{times.backend} {times.version}{threads}".replace("  ", " ")
 
 
-def _run_line(times: "OpTimes") -> str:
+def _run_lines(times: "OpTimes") -> list[str]:
     inside = _ms(times.kernels_ms)
-    told = f"{_ms(times.run_ms)} a run while profiling (median of {times.runs} runs), {inside} of it in kernels."
+    told = [f"{_ms(times.run_ms)} a run while profiling (median of {times.runs} runs), {inside} of it in kernels."]
     if times.plain_ms:
-        told += f"\n{_ms(times.plain_ms)} a run without: profiling {_adds(times.run_ms / times.plain_ms)}."
+        told.append(f"{_ms(times.plain_ms)} a run without: profiling {_adds(times.run_ms / times.plain_ms)}.")
     return told
 
 
@@ -55,33 +46,27 @@ def _adds(ratio: float) -> str:
     return f"adds {ratio - 1:.0%}" if ratio < 2 else f"makes it {ratio:.1f} times as long"
 
 
-def _kernels(times: "OpTimes", width: int) -> "Table":
-    from rich.table import Table
-    from rich.text import Text
-
-    peaks = any(row.least_ms for row in times.rows)
-    rates = any(row.operations for row in times.rows)
-    table = Table(box=None, pad_edge=False)
-    table.add_column("kernel", no_wrap=True)
-    table.add_column("nodes", overflow="fold", ratio=1 if width < 110 else None)
-    for title in ("time", "share", "", *(("GFLOP/s",) if rates else ()), *(("of peak", "bound") if peaks else ())):
-        table.add_column(title, justify="left" if title in {"", "bound"} else "right", no_wrap=True)
-    most = max(row.share for row in times.rows) or 1.0
-    bar = _BAR if width >= 110 else 6
-    for row in times.rows[:_SHOWN]:
-        cells: list[Text | str] = [Text(row.operator or row.kernel), Text(_members(row))]
-        cells += [_ms(row.time_ms), f"{row.share:.1%}", Text(_bar(row.share / most, bar), "cyan")]
-        if rates:
-            cells.append(_rate(row))
-        if peaks:
-            cells += [_of_peak(row), row.bound]
-        table.add_row(*cells)
+def _kernels(times: "OpTimes") -> Table:
+    rows = [
+        Row(
+            (
+                row.operator or row.kernel,
+                _members(row),
+                _ms(row.time_ms),
+                Share(row.share),
+                _rate(row),
+                _of_peak(row),
+                row.bound,
+            )
+        )
+        for row in times.rows[:_SHOWN]
+    ]
     rest = times.rows[_SHOWN:]
     if rest:
-        total = sum(row.time_ms for row in rest)
-        share = sum(row.share for row in rest)
-        table.add_row(f"{len(rest):,} more", "", _ms(total), f"{share:.1%}", "", *[""] * (rates + 2 * peaks))
-    return table
+        share = f"{sum(row.share for row in rest):.1%}"
+        rows.append(Row((f"{len(rest):,} more", "", _ms(sum(row.time_ms for row in rest)), share)))
+    titles = columns("=kernel", "nodes", ">time", ">share", ">GFLOP/s", ">of peak", "!bound")
+    return filled(Table(titles, tuple(rows)))
 
 
 def _members(row: "OpTimeRow") -> str:
@@ -123,20 +108,13 @@ def _grouped(
     return sorted(found, key=lambda group: -group[2])
 
 
-def _sum_table(title: str, groups: "list[tuple[str, int, float, float]]") -> "Table":
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title, "kernels", "time", "share", "", box=None, pad_edge=False)
-    for column in table.columns[1:4]:
-        column.justify = "right"
-    most = groups[0][3] or 1.0
-    for name, count, time_ms, share in groups:
-        if share >= 0.001:
-            table.add_row(
-                Text(name), f"{count:,}", _ms(time_ms), f"{share:.1%}", Text(_bar(share / most, _BAR), "cyan")
-            )
-    return table
+def _sum_table(title: str, groups: "list[tuple[str, int, float, float]]") -> Table:
+    rows = (
+        Row((name, f"{count:,}", _ms(time_ms), Share(share)))
+        for name, count, time_ms, share in groups
+        if share >= 0.001
+    )
+    return Table(columns(title, ">kernels", ">time", ">share"), tuple(rows))
 
 
 def _notes(times: "OpTimes") -> "list[str]":
@@ -165,9 +143,3 @@ def _ms(time_ms: float) -> str:
     if time_ms < 0.1:
         return f"{time_ms * 1e3:.1f} µs"
     return f"{time_ms:.3g} ms" if time_ms < 100 else f"{time_ms:.0f} ms"
-
-
-def _bar(share: float, width: int) -> str:
-    """Eighths of a block, so that small differences show."""
-    eighths = max(1, round(share * width * 8))
-    return "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]

@@ -7,139 +7,17 @@ import typer
 
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.from_request import asks
+from edgeopt.commands.documents.blocks import Block, Marked, Row, Table, Words, columns, lines, section
+from edgeopt.search.settings import Settings
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgeopt.search.outcome import Candidate, CandidateReport, Outcome
 
 
+@asks(Settings)
 def optimize(
-    model: Annotated[
-        Path, typer.Argument(help="The ONNX model; it is read and never changed.", show_default=False)
-    ],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "-o",
-            "--out",
-            help="Where to write the bundle; an older one is replaced.",
-            show_default=False,
-        ),
-    ],
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            help="Samples: an .npz with one array per input, or a folder of .npy, or of pictures with a profile "
-            "that says how to prepare them. 12 or more; half calibrate."
-        ),
-    ] = None,
-    floor: Annotated[
-        str | None,
-        typer.Option(
-            help="Accuracy floor: 30dB, or exact (80 dB), transparent (30 dB, the default), balanced (20 dB), "
-            "aggressive (12 dB, beside a metric); or the least value of the metric, as in 99%.",
-            show_default=False,
-        ),
-    ] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            help="What accuracy means, instead of the ratio in dB: cosine, max-error, top1, top5, top1-labels, "
-            "or a function of yours, file.py:function(outputs, reference, labels).",
-        ),
-    ] = None,
-    max_drop: Annotated[
-        str | None,
-        typer.Option(
-            "--max-drop",
-            "--max-accuracy-drop",
-            help="So much worse than the source the metric may be, as in 0.5%.",
-            show_default=False,
-        ),
-    ] = None,
-    labels: Annotated[
-        str, typer.Option(metavar="NAME", help="The array of labels in the data, where it is not called label.")
-    ] = "",
-    objective: Annotated[
-        str,
-        typer.Option(
-            help="What is to be least: latency, p99, memory, size, first-answer, energy; of those but latency, "
-            "without being slower. Or most: throughput, over callers at once and batches."
-        ),
-    ] = "latency",
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=SIZES",
-            help="Sizes that an open dimension will have: least:usual:largest as in seq=16:32:128, or a list as "
-            "in batch=1,4,8. A program for each may be prepared at loading. Repeatable.",
-        ),
-    ] = None,
-    max_memory_mib: Annotated[
-        float | None, typer.Option(help="What the process may take at its peak.", show_default=False)
-    ] = None,
-    max_size_mib: Annotated[
-        float | None, typer.Option(help="What the model's files may take.", show_default=False)
-    ] = None,
-    max_latency_ms: Annotated[
-        float | None,
-        typer.Option(help="What a run may take; for another objective also slower than now.", show_default=False),
-    ] = None,
-    baseline: Annotated[
-        Path | None,
-        typer.Option(
-            help="What runs today, a bundle, an ONNX model or an OpenVINO .xml: the winner must be faster than "
-            "that, or it is kept."
-        ),
-    ] = None,
-    target_speedup: Annotated[
-        float | None,
-        typer.Option(help="End as soon as something is surely so many times as fast.", show_default=False),
-    ] = None,
-    time_limit: Annotated[
-        float | None,
-        typer.Option(help="Seconds for the search (default 60, more above 10 MB).", min=5),
-    ] = None,
-    target: Annotated[str | None, typer.Option(help="A target by name instead of the one that fits best.")] = None,
-    profile: Annotated[
-        Path | None,
-        typer.Option(help="A profile: a file of your own (TOML), or the name of a shipped one, such as realtime."),
-    ] = None,
-    pre: Annotated[
-        Path | None,
-        typer.Option(
-            help="What the bundle does before the model: an ONNX file, or a TOML file with a [data] table for "
-            "pictures. Not part of what is measured as inference.",
-            show_default=False,
-        ),
-    ] = None,
-    post: Annotated[
-        Path | None,
-        typer.Option(
-            help="And after it: an ONNX file, or a TOML file with [[steps]]: softmax, argmax, top-k, ...",
-            show_default=False,
-        ),
-    ] = None,
-    single_file: Annotated[
-        bool, typer.Option("--single-file", help="Write the bundle as one file instead of a folder.")
-    ] = False,
-    pick: Annotated[
-        str,
-        typer.Option(
-            metavar="NUMBER",
-            help="Deliver this candidate of the same search, done before, instead of its winner: its number in "
-            "the table, or its name in the record.",
-        ),
-    ] = "",
-    fresh: Annotated[
-        bool,
-        typer.Option(
-            "--fresh/--resume",
-            help="Take nothing from the cache, or go on from what an earlier search left there (the default).",
-            show_default=False,
-        ),
-    ] = False,
+    settings: Settings,
     device: Annotated[
         Path | None,
         typer.Option(
@@ -180,131 +58,72 @@ def optimize(
     if device is not None:
         from edgeopt.cli.optimize_ahead import optimize_ahead
 
-        optimize_ahead(
-            *(model, out, device),
-            data=data,
-            floor=floor or "transparent",
-            target=target,
-            profile=profile,
-            single_file=single_file,
-            measuring={
-                "--time-limit": time_limit is not None,
-                "--fresh": fresh,
-                "--pick": bool(pick),
-                "--metric": metric is not None,
-                "--max-drop": max_drop is not None,
-                "--labels": bool(labels),
-                "--objective": objective != "latency",
-                "--shape": bool(shape),
-                "--max-memory-mib": max_memory_mib is not None,
-                "--max-size-mib": max_size_mib is not None,
-                "--max-latency-ms": max_latency_ms is not None,
-                "--baseline": baseline is not None,
-                "--pre": pre is not None,
-                "--post": post is not None,
-                "--target-speedup": target_speedup is not None,
-            },
-            json=json,
-        )
+        optimize_ahead(settings, device, json)
         return
-    from edgeopt.search.limits import limits_from
-    from edgeopt.search.optimize import optimize as search
+    from edgeopt.search.optimize import asked
     from edgeopt.search.stopping import Stop
 
     stop = Stop()
-    execute(
-        "optimize",
-        lambda emit: search(
-            model,
-            out,
-            data=data,
-            floor=floor,
-            metric=metric,
-            max_drop=max_drop,
-            labels=labels,
-            objective=objective,
-            shape=shape or (),
-            limits=limits_from(max_memory_mib, max_size_mib, max_latency_ms),
-            baseline=baseline,
-            target_speedup=target_speedup,
-            time_limit_s=time_limit,
-            target=target,
-            profile=profile,
-            pre=pre,
-            post=post,
-            single_file=single_file,
-            pick=pick,
-            fresh=fresh,
-            stop=stop,
-            emit=emit,
-        ),
-        show,
-        json,
-        interrupt=stop.interrupt,
-    )
+    execute("optimize", lambda emit: asked(settings, emit, stop), show, json, interrupt=stop.interrupt)
 
 
 _ON_THE_FRONT = "*"
 
 
-def show(outcome: "Outcome", console: "Console") -> None:
+def show(outcome: "Outcome") -> list[Block]:
     """The candidates, the variants that could not be made, the verdict."""
-    from rich.table import Table
-
-    from edgeopt.graph.accuracy import decibels
-    from edgeopt.search.outcome import in_order
     from edgeopt.search.shapes.shape_words import shape_lines
 
-    table = Table(box=None, pad_edge=False)
-    table.add_column("#", justify="right", style="dim")
-    table.add_column("candidate", overflow="fold")
-    table.add_column("speed", justify="right", no_wrap=True)
-    table.add_column("accuracy", justify="right", no_wrap=True)
-    table.add_column("memory", justify="right", no_wrap=True)
-    table.add_column("size", justify="right", no_wrap=True)
-    table.add_column("verdict", overflow="fold")
-    top = max(
-        (each.pace for each in outcome.candidates if each.status in {"winner", "lost"} and each.pace), default=0.0
-    )
+    front = [_said_of_front(outcome)] if len(outcome.front) > 1 else []
+    unmade = [f"not raced: {each.name}: {each.failure}" for each in outcome.variants if each.failure]
+    said = [_proved(outcome)]
+    said += [outcome.proof.weakest.sentence] if outcome.proof.weakest is not None else []
+    said += shape_lines(outcome)
+    if outcome.cut_short:
+        said.append("The same command searches to the end, and takes up what the cache kept.")
+    said.append(f"Bundle: {outcome.bundle}")
+    verdict = section("", Words(outcome.summary, "strong"), *lines(said))
+    return [_candidates(outcome), *lines(front + unmade), verdict]
+
+
+def _candidates(outcome: "Outcome") -> Table:
+    from edgeopt.graph.accuracy import decibels
+    from edgeopt.search.outcome import in_order
+
+    paces = [each.pace for each in outcome.candidates if each.status in {"winner", "lost"} and each.pace]
+    top = max(paces, default=0.0)
+    rows = []
     for number, report in enumerate(in_order(outcome), start=1):
         chosen = report.candidate == outcome.winner
-        table.add_row(
-            f"{number}{_ON_THE_FRONT if report.candidate.name in outcome.front else ' '}",
+        mark = _ON_THE_FRONT if report.candidate.name in outcome.front else " "
+        cells = (
+            Marked(f"{number}{mark}", "faint"),
             " · ".join(part for part in _parts(report.candidate) if part),
             _speed(report, chosen, top),
             decibels(report.accuracy_db) if report.accuracy_db is not None else "",
             _size(report.memory.peak_bytes if report.memory else None),
             _size(report.size_bytes),
             _verdict(report, outcome),
-            style="bold" if chosen else "",
         )
-    console.print(table)
-    if len(outcome.front) > 1:
-        console.print(_said_of_front(outcome), markup=False)
-    for variant in outcome.variants:
-        if variant.failure:
-            console.print(f"not raced: {variant.name}: {variant.failure}", markup=False)
-    console.print()
+        rows.append(Row(cells, "strong" if chosen else ""))
+    titles = columns(">#", "candidate", ">speed", ">accuracy", ">memory", ">size", "verdict")
+    return Table(titles, tuple(rows))
+
+
+def _proved(outcome: "Outcome") -> str:
+    from edgeopt.graph.accuracy import decibels
+
     proof = outcome.proof
-    console.print(outcome.summary, style="bold", markup=False)
     said = "Measured" if outcome.verdict == "keep what you have" else "Proved"
     if outcome.from_cache:
         said = f"From the cache, {said.lower()} at {outcome.from_cache}"
     legs = f", {proof.legs} times in fresh processes" if proof.legs > 1 else ""
-    console.print(
+    return (
         f"{said} from the written bundle over {proof.speedup.rounds} rounds in turns{legs}: {proof.speedup} "
         f"({proof.speedup.confidence:.1%} interval), {decibels(proof.accuracy_db)} on {proof.samples} samples"
         f"{' set aside' if proof.set_aside else ''}; "
-        f"{outcome.goal or f'floor {outcome.floor_db:g} dB'}; target {outcome.target}; {outcome.seconds:.0f} s.",
-        markup=False,
+        f"{outcome.goal or f'floor {outcome.floor_db:g} dB'}; target {outcome.target}; {outcome.seconds:.0f} s."
     )
-    if proof.weakest is not None:
-        console.print(proof.weakest.sentence, markup=False)
-    for line in shape_lines(outcome):
-        console.print(line, markup=False)
-    if outcome.cut_short:
-        console.print("The same command searches to the end, and takes up what the cache kept.", markup=False)
-    console.print(f"Bundle: {outcome.bundle}", markup=False)
 
 
 def _said_of_front(outcome: "Outcome") -> str:

@@ -4,86 +4,70 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeopt.cli.console import execute
+from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns, lines, section
 from edgeopt.errors import UsageError
+from edgeopt.options import changed
+from edgeopt.search.settings import Settings
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from edgeopt.commands.predict.records import Ahead, Planned
     from edgeopt.events import Emit
-    from edgeopt.predicting.records import Ahead, Planned
 
 
-def optimize_ahead(
-    model: Path,
-    out: Path,
-    device: Path,
-    *,
-    data: Path | None,
-    floor: str,
-    target: str | None,
-    profile: Path | None,
-    single_file: bool,
-    measuring: dict[str, bool],
-    json: bool,
-) -> None:
-    """`measuring`: options that only make sense where something is measured, and whether they were given."""
+# What a plan can hold to; all else is of use only where something is measured.
+_PLANNED = frozenset({"model", "out", "data", "floor", "target", "profile", "single_file"})
 
+
+def optimize_ahead(settings: Settings, device: Path, json: bool) -> None:
     def work(emit: "Emit") -> "Ahead":
-        unfit = [option for option, given in measuring.items() if given]
+        unfit = [each.flag for each in changed(settings) if each.name not in _PLANNED]
         if unfit:
             raise UsageError(
                 f"{' and '.join(unfit)} cannot be used with --device: a plan for a device that is not here "
                 "measures nothing, and holds to --floor alone.",
                 "Leave it out here, and use it when the search is finished on the device.",
             )
-        from edgeopt.predicting.plan import optimize_for
+        from edgeopt.commands.predict.plan import optimize_for
 
         return optimize_for(
-            *(model, out, device),
-            data=data,
-            floor=floor,
-            target=target,
-            profile=profile,
-            single_file=single_file,
+            *(settings.model, settings.out, device),
+            data=settings.data,
+            floor=settings.floor or "transparent",
+            target=settings.target,
+            profile=settings.profile,
+            single_file=settings.single_file,
             emit=emit,
         )
 
     execute("optimize-device", work, show, json)
 
 
-def show(plan: "Ahead", console: "Console") -> None:
+def show(plan: "Ahead") -> list[Block]:
     """The candidates as predicted, the verdict, what it stands on, and how to finish."""
-    from rich.table import Table
-
     from edgeopt.graph.accuracy import decibels
 
-    table = Table(box=None, pad_edge=False)
-    table.add_column("candidate", overflow="fold")
-    table.add_column("predicted", justify="right", no_wrap=True)
-    table.add_column("accuracy", justify="right", no_wrap=True)
-    table.add_column("why", overflow="fold")
-    for row in plan.candidates:
-        chosen = row.status == "chosen"
-        table.add_row(
-            _named(row),
-            f"{row.latency.predicted_ms:.3g} ms" if row.latency else "",
-            decibels(row.accuracy_db) if row.accuracy_db is not None else "",
-            _why(row),
-            style="bold" if chosen else "",
+    rows = (
+        Row(
+            (
+                _named(row),
+                f"{row.latency.predicted_ms:.3g} ms" if row.latency else "",
+                decibels(row.accuracy_db) if row.accuracy_db is not None else "",
+                _why(row),
+            ),
+            "strong" if row.status == "chosen" else "",
         )
-    console.print(table)
-    console.print()
-    console.print(plan.summary, style="bold", markup=False)
-    console.print(plan.basis, markup=False)
-    console.print(
+        for row in plan.candidates
+    )
+    real = (
         f"Accuracy is real: {decibels(plan.accuracy_db)} on {plan.samples} samples"
         f"{' set aside' if plan.set_aside else ''}, run here on {plan.judged_with}; floor {plan.floor_db:g} dB; "
-        f"target {plan.target}; {plan.seconds:.0f} s.",
-        markup=False,
+        f"target {plan.target}; {plan.seconds:.0f} s."
     )
-    console.print(f"Bundle: {plan.bundle}", markup=False)
-    for step in plan.finish:
-        console.print(step, markup=False)
+    said = lines([plan.basis, real, f"Bundle: {plan.bundle}", *plan.finish])
+    return [
+        Table(columns("candidate", ">predicted", ">accuracy", "why"), tuple(rows)),
+        section("", Words(plan.summary, "strong"), *said),
+    ]
 
 
 def _named(row: "Planned") -> str:

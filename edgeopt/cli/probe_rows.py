@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from edgeopt import units
 from edgeopt.cli.peak_rows import peak_rows
 from edgeopt.hw.device import Accelerator, Cache, Clock, Cluster, Device, Runtime
-from edgeopt.units import size
+from edgeopt.units import count, size
 
 _FAMILIES = (
     ("AVX-512", "avx512", ("avx512-", "avx512")),
@@ -42,7 +43,7 @@ def headline(device: Device) -> str:
     """What it is in one line."""
     cpu, limits, memory = device.cpu, device.limits, device.memory
     name = cpu.model or f"a CPU of an unknown model ({device.host.architecture})"
-    parts = [name, cpu.simd_level, _count(limits.usable_cores, "usable core")]
+    parts = [name, cpu.simd_level, count(limits.usable_cores, "usable core")]
     if memory.total_bytes:
         parts.append(f"{size(memory.usable_bytes)} of memory usable")
     return " · ".join(parts)
@@ -172,7 +173,7 @@ def _state(device: Device) -> Iterator[Row]:
             ("state.load_1m", "state.steal_percent"),
         )
     if state.clock_hz:
-        yield Row("State", "clock", _hertz(state.clock_hz), ("state.clock_hz",))
+        yield Row("State", "clock", units.clock(state.clock_hz), ("state.clock_hz",))
     if state.temperatures_c:
         hottest = max(state.temperatures_c, key=lambda name: state.temperatures_c[name])
         words = f"{state.temperatures_c[hottest]:.0f} °C ({hottest}"
@@ -233,8 +234,8 @@ def _without(name: str, prefixes: tuple[str, ...]) -> str:
 
 def _cluster(cluster: Cluster) -> str:
     model = f"{cluster.model}, " if cluster.model else ""
-    clock = f", up to {_hertz(cluster.clock_max_hz)}" if cluster.clock_max_hz else ""
-    return f"{model}{_count(cluster.cores, 'core')}, {_count(cluster.threads, 'thread')} ({cluster.cpus}){clock}"
+    clock = f", up to {units.clock(cluster.clock_max_hz)}" if cluster.clock_max_hz else ""
+    return f"{model}{count(cluster.cores, 'core')}, {count(cluster.threads, 'thread')} ({cluster.cpus}){clock}"
 
 
 def _cache(cache: Cache) -> str:
@@ -246,17 +247,13 @@ def _cache(cache: Cache) -> str:
 def _clock(clock: Clock) -> str:
     parts = []
     if clock.max_hz:
-        parts.append(f"{_hertz(clock.min_hz)} to {_hertz(clock.max_hz)}" if clock.min_hz else _hertz(clock.max_hz))
-    parts += [f"base {_hertz(clock.base_hz)}"] if clock.base_hz else []
+        parts.append(
+            f"{units.clock(clock.min_hz)} to {units.clock(clock.max_hz)}"
+            if clock.min_hz
+            else units.clock(clock.max_hz)
+        )
+    parts += [f"base {units.clock(clock.base_hz)}"] if clock.base_hz else []
     if clock.governor:
         parts.append(f"governor {clock.governor}" + (f" ({clock.driver})" if clock.driver else ""))
     parts += [f"turbo {'on' if clock.turbo else 'off'}"] if clock.turbo is not None else []
     return ", ".join(parts)
-
-
-def _hertz(clock_hz: int) -> str:
-    return f"{clock_hz / 1e9:.2f} GHz" if clock_hz >= 1e9 else f"{clock_hz / 1e6:.0f} MHz"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

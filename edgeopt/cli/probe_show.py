@@ -1,67 +1,42 @@
 """Shows a device record on the terminal: a headline, grouped facts, the verdict, and what is not here."""
 
-from typing import TYPE_CHECKING
-
 from edgeopt.cli.probe_rows import headline, is_detail, rows
+from edgeopt.commands.documents.blocks import Block, Listed, Marked, Row, Table, Words, columns, filled, section
 from edgeopt.hw.device import Device
 
-if TYPE_CHECKING:
-    from rich.console import Console
 
-
-def show(device: Device, console: "Console", explain: bool = False) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    console.print(Text(headline(device), style="bold"))
-    table = Table(box=None, show_header=explain, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("", style="bold", no_wrap=True)
-    table.add_column("Fact", style="cyan", no_wrap=True)
-    table.add_column("Value", overflow="fold")
-    if explain:
-        table.add_column("Source", style="dim", overflow="fold")
+def show(device: Device, explain: bool = False) -> list[Block]:
+    found = []
     group = ""
     for row in rows(device):
-        cells = [Text("" if row.group == group else row.group), Text(row.title), Text(row.value)]
-        if row.group != group:
-            table.add_row()
+        source = _source(device, row.facts) if explain else ""
+        named = "" if row.group == group else row.group
+        cells = (named, Marked(row.title, "accent"), row.value, Marked(source, "faint"))
+        found.append(Row(cells, apart=bool(named)))
         group = row.group
-        if explain:
-            cells.append(Text(_source(device, row.facts)))
-        table.add_row(*cells)
-    console.print(table)
-    _verdict(device, console)
-    _absent(device, console, explain)
+    titles = columns("=", "=Fact", "Value", "Source") if explain else columns("=", "=", "", "")
+    blocks: list[Block] = [Words(headline(device), "strong"), filled(Table(titles, tuple(found)))]
+    return blocks + _verdict(device) + _absent(device, explain)
 
 
-def _verdict(device: Device, console: "Console") -> None:
-    from rich.text import Text
-
-    if device.state is None:
-        return
-    if device.state.worth_measuring:
-        console.print(Text("\nThis device is in a state worth measuring.", style="bold green"))
+def _verdict(device: Device) -> list[Block]:
+    state = device.state
+    if state is None:
+        return []
+    if state.worth_measuring:
+        said = Words("This device is in a state worth measuring.", "good")
     else:
-        console.print(Text("\nThis device is not in a state worth measuring now:", style="bold yellow"))
-    for reason in device.state.reasons:
-        console.print(Text(f"  • {reason}"))
+        said = Words("This device is not in a state worth measuring now:", "warning")
+    return [section("", said, Listed(tuple(state.reasons)))]
 
 
-def _absent(device: Device, console: "Console", explain: bool) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    found = {n: reason for n, reason in device.unavailable.items() if explain or not is_detail(n)}
-    if not found:
-        return
-    console.print(Text("\nNot here", style="bold dim"))
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+def _absent(device: Device, explain: bool) -> list[Block]:
     names: dict[str, list[str]] = {}
-    for name, reason in found.items():
-        names.setdefault(reason, []).append(name)
-    for reason, same in names.items():
-        table.add_row(Text(", ".join(same), style="dim"), Text(reason, style="dim", overflow="fold"))
-    console.print(table)
+    for name, reason in device.unavailable.items():
+        if explain or not is_detail(name):
+            names.setdefault(reason, []).append(name)
+    found = tuple(Row((", ".join(same), reason), "faint") for reason, same in names.items())
+    return [section("Not here", Table(columns("", ""), found))] if found else []
 
 
 def _source(device: Device, facts: tuple[str, ...]) -> str:

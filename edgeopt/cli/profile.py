@@ -1,24 +1,20 @@
 """`edgeopt profile`: deployment profiles as files, and what differs between two."""
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from edgeopt import units
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.from_request import asks
+from edgeopt.commands.documents.blocks import Block, Column, Listed, Row, Table, Words, columns, lines
+from edgeopt.commands.replay.request import DiffRequest, ExportRequest, ImportRequest
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from edgeopt.replaying.difference import Difference
-    from edgeopt.replaying.exported import Exported, Imported
-
-Given = Annotated[
-    Path, typer.Argument(metavar="PROFILE|BUNDLE", help="A bundle, or an exported profile.", show_default=False)
-]
+    from edgeopt.commands.replay.difference import Difference
+    from edgeopt.commands.replay.exported import Exported, Imported
 
 
 def _profile(context: typer.Context) -> None:
@@ -38,11 +34,8 @@ def _profile(context: typer.Context) -> None:
     program.help_without_command(context)
 
 
-def export(
-    bundle: Given,
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="TOML", help="The file.", show_default=False)],
-    json: JsonFlag = False,
-) -> None:
+@asks(ExportRequest)
+def export(request: ExportRequest, json: JsonFlag = False) -> None:
     """Write the deployment profile of a bundle as one file, enough for a replay.
 
     \b
@@ -54,18 +47,13 @@ def export(
       edgeopt profile export model.edgeopt -o model.toml
       edgeopt replay model.toml model.onnx -o again.edgeopt
     """
-    from edgeopt.replaying.exported import export as exported
+    from edgeopt.commands.replay.exported import export as exported
 
-    execute("profile-export", lambda _emit: exported(bundle, out), show_exported, json)
+    execute("profile-export", lambda _emit: exported(request.bundle, request.out), show_exported, json)
 
 
-def import_(
-    profile: Given,
-    model: Annotated[
-        Path | None, typer.Argument(help="The source model: is it the right one?", show_default=False)
-    ] = None,
-    json: JsonFlag = False,
-) -> None:
+@asks(ImportRequest)
+def import_(request: ImportRequest, json: JsonFlag = False) -> None:
     """Check a deployment profile and say what it would give on this device; writes nothing.
 
     \b
@@ -73,16 +61,13 @@ def import_(
       edgeopt profile import model.toml
       edgeopt profile import model.toml model.onnx --json | jq -r .data.command
     """
-    from edgeopt.replaying.exported import look_at
+    from edgeopt.commands.replay.exported import look_at
 
-    execute("profile-import", lambda _emit: look_at(profile, model), show_imported, json)
+    execute("profile-import", lambda _emit: look_at(request.profile, request.model), show_imported, json)
 
 
-def diff(
-    first: Annotated[Path, typer.Argument(metavar="A", help="A bundle or a profile.", show_default=False)],
-    second: Annotated[Path, typer.Argument(metavar="B", help="Another one.", show_default=False)],
-    json: JsonFlag = False,
-) -> None:
+@asks(DiffRequest)
+def diff(request: DiffRequest, json: JsonFlag = False) -> None:
     """Show what differs between two deployments: backend, options, steps, forms of layers, evidence.
 
     \b
@@ -90,51 +75,39 @@ def diff(
       edgeopt profile diff old.edgeopt new.edgeopt
       edgeopt profile diff model.toml model.edgeopt --json | jq .data.rows
     """
-    from edgeopt.replaying.difference import difference
+    from edgeopt.commands.replay.difference import difference
 
-    execute("profile-diff", lambda _emit: difference(first, second), show_difference, json)
-
-
-def show_exported(result: "Exported", console: "Console") -> None:
-    console.print(f"{result.profile}: {units.size(result.size_bytes)}, from {result.bundle}", markup=False)
-    _show_steps(result.steps, console)
-    console.print(result.summary, markup=False)
+    execute("profile-diff", lambda _emit: difference(request.first, request.second), show_difference, json)
 
 
-def show_imported(result: "Imported", console: "Console") -> None:
-    console.print(f"{result.name} on {result.backend}, for the target {result.target}", markup=False)
-    _show_steps(result.steps, console)
-    for line in result.processing:
-        console.print(f"  {line}", markup=False)
-    console.print(f"Proved then: {result.summary}", markup=False)
+def show_exported(result: "Exported") -> list[Block]:
+    return [
+        Words(f"{result.profile}: {units.size(result.size_bytes)}, from {result.bundle}"),
+        Listed(tuple(result.steps), numbered=True),
+        Words(result.summary),
+    ]
+
+
+def show_imported(result: "Imported") -> list[Block]:
     checked = "which is the model given" if result.source_checked else "not looked at here"
-    console.print(f"Source model: {result.source} ({result.source_digest[:12]}...), {checked}.", markup=False)
-    if result.unavailable:
-        console.print(result.unavailable, markup=False)
+    found: list[Block] = [
+        Words(f"{result.name} on {result.backend}, for the target {result.target}"),
+        Listed(tuple(result.steps), numbered=True),
+        Listed(tuple(result.processing)),
+        Words(f"Proved then: {result.summary}"),
+        Words(f"Source model: {result.source} ({result.source_digest[:12]}...), {checked}."),
+    ]
+    found += lines([result.unavailable])
     if result.changes:
-        console.print("This device is another than the one that it was proved on:")
-        for each in result.changes:
-            console.print(f"  {each.part}: {each.then}  ->  {each.now}", markup=False)
-    console.print(f"Make the bundle: {result.command}", markup=False)
+        found.append(Words("This device is another than the one that it was proved on:"))
+        found.append(Listed(tuple(f"{each.part}: {each.then}  ->  {each.now}" for each in result.changes)))
+    return [*found, Words(f"Make the bundle: {result.command}")]
 
 
-def show_difference(result: "Difference", console: "Console") -> None:
-    if result.rows:
-        from rich.table import Table
-        from rich.text import Text
-
-        table = Table("part", "what", box=None, pad_edge=False)
-        for side in (result.first, result.second):
-            table.add_column(Text(side))
-        for row in result.rows:
-            table.add_row(*(Text(cell) for cell in (row.part, row.what, row.first, row.second)))
-        console.print(table)
-    console.print(result.summary, markup=False)
-
-
-def _show_steps(steps: tuple[str, ...], console: "Console") -> None:
-    for number, step in enumerate(steps, 1):
-        console.print(f"  {number}. {step}", markup=False)
+def show_difference(result: "Difference") -> list[Block]:
+    rows = tuple(Row((row.part, row.what, row.first, row.second)) for row in result.rows)
+    titles = (*columns("!part", "what"), Column(result.first), Column(result.second))
+    return [*([Table(titles, rows)] if rows else []), Words(result.summary)]
 
 
 # In the order of work, which is the order in `--help`; `import` is a word of Python's own.

@@ -2,73 +2,72 @@
 
 from typing import TYPE_CHECKING
 
-from edgeopt.cli.quantize_words import about, count, forms
+from edgeopt import units
+from edgeopt.cli.quantize_words import about, forms
+from edgeopt.commands.documents.blocks import (
+    Block,
+    Drawing,
+    Listed,
+    Row,
+    Table,
+    Words,
+    columns,
+    filled,
+    lines,
+    rows,
+    section,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from rich.console import Console
-
-    from edgeopt.judging.goals import Goal
+    from edgeopt.data.judging.goals import Goal
+    from edgeopt.quant.measured.records import CalibrationTried, Quantized, TargetSaid
     from edgeopt.quant.records import Plan, Point, Verdict
-    from edgeopt.quantizing.records import CalibrationTried, Quantized, TargetSaid
 
 SHOWN_LAYERS = 12
 SHOWN_FINDINGS = 6
 _CHART = 76
+_CHOSEN = "▶"
 
 
-def show(found: "Quantized", console: "Console", every: bool = False, said: "Collection[str]" = ()) -> None:
+def show(found: "Quantized", every: bool = False, said: "Collection[str]" = ()) -> list[Block]:
     """`every`: all layers and findings, not what fits on a screen; `said`: warnings that were told on the way."""
-    console.print(found.summary, style="bold", markup=False)
-    for line in about(found):
-        console.print(line, markup=False)
+    warnings = (f"warning: {each}" for each in found.warnings if each not in said)
+    parts: list[Block | None] = [Words(found.summary, "strong"), *lines(about(found))]
     if found.plan is not None:
-        _frontier(found.plan, found.goal, console)
-        _layers(found, found.plan, console, every)
-    _calibrations(found.calibrations, console)
-    _targets(found.targets, console)
-    _list("What the data and the model showed", [f.sentence for f in found.findings], console, every)
-    for warning in (each for each in found.warnings if each not in said):
-        console.print(f"warning: {warning}", style="yellow", markup=False)
+        parts += [_frontier(found.plan, found.goal), _layers(found, found.plan, every)]
+    parts += [_calibrations(found.calibrations), _targets(found.targets), _findings(found, every)]
+    parts += lines(warnings, "warning")
     if found.files:
-        console.print(f"\nWritten: {', '.join(file.path for file in found.files)}", style="bold", markup=False)
+        parts.append(section("", Words(f"Written: {', '.join(file.path for file in found.files)}", "strong")))
+    return [part for part in parts if part is not None]
 
 
-def _frontier(plan: "Plan", goal: "Goal", console: "Console") -> None:
-    from rich.table import Table
-    from rich.text import Text
-
+def _frontier(plan: "Plan", goal: "Goal") -> Block | None:
     points = plan.frontier
     if len(points) < 2:
-        return
+        return None
     from edgeopt.graph.accuracy import EQUAL_DB
 
-    console.print("\nThe frontier: what more error buys", style="bold")
-    measured = any(point.speedup is not None for point in points)
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("", "time", "speed-up", "accuracy", "on others", *(("measured",) if measured else ()), "layers"):
-        table.add_column(name, justify="left" if name in {"", "layers"} else "right", no_wrap=name != "layers")
-    mark = "▶" if _speaks_unicode(console) else ">"
     full = max(point.expected_ms for point in points)
+    rows = []
     for point in points:
         chosen = point.choices == plan.chosen.choices
-        row = (
-            mark if chosen else "",
+        cells = (
+            _CHOSEN if chosen else "",
             f"{point.expected_ms:.3g} ms",
             f"{full / point.expected_ms:.2f}x" if point.expected_ms > 0 else "",
             _accuracy(point, goal),
             "" if point.low_db is None or point.low_db >= EQUAL_DB else goal.shown_score(point.low_db),
-            *((("" if point.speedup is None else f"{point.speedup:.2f}x"),) if measured else ()),
+            "" if point.speedup is None else f"{point.speedup:.2f}x",
             forms(point) or "all float",
         )
-        table.add_row(*(Text(cell, "bold" if chosen else "") for cell in row))
-    console.print(table)
-    console.print(
-        "Times are the float model's less what the layers save; ~ adds up the layers' own errors.", style="dim"
-    )
-    for line in chart(plan, goal, console.width, not _speaks_unicode(console)):
-        console.print(line, markup=False, style="dim")
+        rows.append(Row(cells, "strong" if chosen else ""))
+    titles = columns("!", ">time", ">speed-up", ">accuracy", ">on others", ">measured", "layers")
+    caption = "Times are the float model's less what the layers save; ~ adds up the layers' own errors."
+    drawing = Drawing(lambda width, plain: chart(plan, goal, width, plain))
+    return section("The frontier: what more error buys", filled(Table(titles, tuple(rows), caption)), drawing)
 
 
 def _accuracy(point: "Point", goal: "Goal") -> str:
@@ -95,32 +94,21 @@ def chart(plan: "Plan", goal: "Goal", width: int, ascii: bool = False) -> list[s
     return frontier(dots, plan.floor_db or None, min(width, _CHART), ascii=ascii)
 
 
-def _speaks_unicode(console: "Console") -> bool:
-    return (console.encoding or "").lower().startswith("utf")
-
-
-def _layers(found: "Quantized", plan: "Plan", console: "Console", every: bool) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
+def _layers(found: "Quantized", plan: "Plan", every: bool) -> Block | None:
     ordered = worst_first(plan.verdicts)
     title = "The layers, those that cost most first"
     if found.method != "plan":
         # That the others have the form that was asked for goes without saying.
         ordered, title = [each for each in ordered if each.form == "float"], "Layers that stay float"
     if not ordered:
-        return
-    console.print(f"\n{title}", style="bold")
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("layer", overflow="ellipsis", no_wrap=True, max_width=48)
-    table.add_column("why", overflow="fold")
+        return None
     shown = ordered if every else ordered[:SHOWN_LAYERS]
-    for verdict in shown:
-        style = "dim" if verdict.form == "float" else ""
-        table.add_row(Text(_shortened(verdict.layer), style), Text(verdict.reason, style))
-    console.print(table)
-    if len(shown) < len(ordered):
-        console.print(f"and {count(len(ordered) - len(shown), 'more layer')} (--all)", style="dim", markup=False)
+    left = len(ordered) - len(shown)
+    rows = tuple(
+        Row((_shortened(each.layer), each.reason), "faint" if each.form == "float" else "") for each in shown
+    )
+    more = f"and {units.count(left, 'more layer')} (--all)" if left else ""
+    return section(title, Table(columns("=layer", "why"), rows, more))
 
 
 def worst_first(verdicts: "Sequence[Verdict]") -> "list[Verdict]":
@@ -133,54 +121,40 @@ def _shortened(name: str) -> str:
     return name if len(name) <= 48 else f"…{name[-47:]}"
 
 
-def _calibrations(tried: "Sequence[CalibrationTried]", console: "Console") -> None:
-    from rich.table import Table
-    from rich.text import Text
-
+def _calibrations(tried: "Sequence[CalibrationTried]") -> Block | None:
     from edgeopt.graph.accuracy import decibels
 
     if not tried:
-        return
-    console.print("\nMethods of calibration, the most exact first", style="bold")
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("method", "accuracy", "on others", "cut off", "took", "the range"):
-        right = name not in {"method", "the range"}
-        table.add_column(name, justify="right" if right else "left", no_wrap=right)
-    for row in sorted(tried, key=lambda each: -(each.snr_db if each.snr_db is not None else float("-inf"))):
-        cells = (
-            row.method,
-            "" if row.snr_db is None else decibels(row.snr_db),
-            "" if row.low_db is None else decibels(row.low_db),
-            f"{row.cut_off_share:.2%}" if row.cut_off_share else "",
-            "" if row.seconds is None else f"{row.seconds:.1f} s",
-            row.note,
+        return None
+    found = rows(
+        *(
+            (
+                row.method,
+                "" if row.snr_db is None else decibels(row.snr_db),
+                "" if row.low_db is None else decibels(row.low_db),
+                f"{row.cut_off_share:.2%}" if row.cut_off_share else "",
+                "" if row.seconds is None else f"{row.seconds:.1f} s",
+                row.note,
+            )
+            for row in sorted(tried, key=lambda each: -(each.snr_db if each.snr_db is not None else float("-inf")))
         )
-        table.add_row(*map(Text, cells))
-    console.print(table)
+    )
+    titles = columns("=method", ">accuracy", ">on others", ">cut off", ">took", "the range")
+    return section("Methods of calibration, the most exact first", Table(titles, found))
 
 
-def _targets(said: "Sequence[TargetSaid]", console: "Console") -> None:
-    from rich.table import Table
-    from rich.text import Text
-
+def _targets(said: "Sequence[TargetSaid]") -> Block | None:
     if not said:
-        return
-    console.print("\nOn other targets", style="bold")
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("target", "verdict", "why, and what helps"):
-        table.add_column(name, no_wrap=name == "target", overflow="fold")
-    for row in said:
-        why = f"{row.reason} {row.remedy}".strip()
-        table.add_row(*map(Text, (row.target, row.verdict, why)))
-    console.print(table)
+        return None
+    found = rows(*((row.target, row.verdict, f"{row.reason} {row.remedy}".strip()) for row in said))
+    return section("On other targets", Table(columns("=target", "verdict", "why, and what helps"), found))
 
 
-def _list(title: str, lines: "Sequence[str]", console: "Console", every: bool) -> None:
-    if not lines:
-        return
-    console.print(f"\n{title}", style="bold", markup=False)
-    shown = lines if every else lines[:SHOWN_FINDINGS]
-    for line in shown:
-        console.print(f"  {line}", markup=False)
-    if len(shown) < len(lines):
-        console.print(f"  and {len(lines) - len(shown)} more (--all)", style="dim", markup=False)
+def _findings(found: "Quantized", every: bool) -> Block | None:
+    told = [each.sentence for each in found.findings]
+    if not told:
+        return None
+    shown = told if every else told[:SHOWN_FINDINGS]
+    left = len(told) - len(shown)
+    more = Words(f"and {left} more (--all)", "faint") if left else None
+    return section("What the data and the model showed", Listed(tuple(shown)), more)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 from edgeopt import units
 
 if TYPE_CHECKING:
-    from edgeopt.judging.judged import Judged
+    from edgeopt.data.judging.judged import Judged
+    from edgeopt.quant.measured.records import Proof, Quantized, SampleUse
     from edgeopt.quant.records import Plan, Point
-    from edgeopt.quantizing.records import Proof, Quantized, SampleUse
 
 
 def about(found: "Quantized") -> list[str]:
@@ -68,7 +68,7 @@ def proved(found: "Quantized", proof: "Proof") -> list[str]:
     seen = "that nothing had seen before" if proof.set_aside else "which the plan had seen too"
     low = "" if proof.snr_db >= 200 else f", on others perhaps {decibels(proof.low_db)}"
     goal, judged = found.goal, proof.judged
-    lines = [f"Accuracy: {decibels(proof.snr_db)}{low}; on {count(proof.samples, 'sample')} {seen}."]
+    lines = [f"Accuracy: {decibels(proof.snr_db)}{low}; on {units.count(proof.samples, 'sample')} {seen}."]
     if proof.weakest is not None:
         lines.append(proof.weakest.sentence)
     if judged is not None and not goal.is_ratio:
@@ -79,7 +79,7 @@ def proved(found: "Quantized", proof: "Proof") -> list[str]:
         )
     lines.append(f"Goal: {goal}.")
     if proof.steps_back:
-        lines.append(f"{count(proof.steps_back, 'more daring plan')} fell below it on these samples.")
+        lines.append(f"{units.count(proof.steps_back, 'more daring plan')} fell below it on these samples.")
     if len(proof.outputs) > 1:
         worst = sorted(proof.outputs, key=lambda output: output.snr_db)
         lines.append("By output: " + ", ".join(f"'{o.name}' {decibels(o.snr_db)}" for o in worst) + ".")
@@ -110,7 +110,3 @@ def _slowest(phases: "dict[str, float]") -> str:
         return ""
     first = sorted(phases.items(), key=lambda each: -each[1])[:3]
     return ": " + ", ".join(f"{name} {seconds:.0f}" for name, seconds in first if seconds >= 0.5) if first else ""
-
-
-def count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -1,41 +1,18 @@
 """`edgeopt replay`: a bundle again, from its deployment profile and the source model."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.from_request import asks
+from edgeopt.commands.documents.blocks import Block, Listed, lines
+from edgeopt.commands.replay.request import ReplayRequest
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from edgeopt.replaying.replay import Rebuilt
+    from edgeopt.commands.replay.replay import Rebuilt
 
 
-def replay(
-    profile: Annotated[
-        Path,
-        typer.Argument(
-            metavar="PROFILE|BUNDLE",
-            help="An exported profile, a deployment.toml, or a bundle.",
-            show_default=False,
-        ),
-    ],
-    model: Annotated[Path, typer.Argument(help="The source model that it was made from.", show_default=False)],
-    out: Annotated[
-        Path, typer.Option("-o", "--out", metavar="BUNDLE", help="Where the bundle goes.", show_default=False)
-    ],
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Samples for the golden ones of a lone profile, and for --measure."),
-    ] = None,
-    measure: Annotated[
-        bool, typer.Option("--measure", help="Prove it anew on this device: speed and accuracy.")
-    ] = False,
-    single_file: Annotated[bool, typer.Option("--single-file", help="Write the bundle as one file.")] = False,
-    json: JsonFlag = False,
-) -> None:
+@asks(ReplayRequest)
+def replay(request: ReplayRequest, json: JsonFlag = False) -> None:
     """Rebuild a bundle from its deployment profile and the source model, without searching.
 
     \b
@@ -49,32 +26,26 @@ def replay(
       edgeopt replay model.toml model.onnx -o model.edgeopt --data data.npz --measure
       edgeopt bench again.edgeopt --against model.edgeopt      # is it as fast?
     """
-    from edgeopt.replaying.replay import replay as rebuilt
-    from edgeopt.replaying.work import Order
+    from edgeopt.commands.replay.replay import replay as rebuilt
 
-    order = Order(profile, model, out, data, measure, single_file)
-    execute("replay", lambda emit: rebuilt(order, emit), show, json, "no bundle was written")
+    execute("replay", lambda emit: rebuilt(request, emit), show, json, "no bundle was written")
 
 
-def show(result: "Rebuilt", console: "Console") -> None:
+def show(result: "Rebuilt") -> list[Block]:
     from edgeopt.graph.accuracy import decibels
 
-    for number, step in enumerate(result.steps or ("the source model as it came",), 1):
-        console.print(f"  {number}. {step}", markup=False)
+    said = []
     if result.same_files:
-        console.print("The model's files are those of the first bundle, byte for byte.")
+        said.append("The model's files are those of the first bundle, byte for byte.")
     if result.alike_db is not None:
-        console.print(
-            f"Golden outputs against those of the first bundle: {decibels(result.alike_db)}.", markup=False
-        )
+        said.append(f"Golden outputs against those of the first bundle: {decibels(result.alike_db)}.")
     if result.accuracy_db is not None:
-        console.print(
-            f"Golden samples: {decibels(result.accuracy_db)} against the source model "
-            f"(at least {result.floor_db or 0:.1f} dB is needed).",
-            markup=False,
-        )
-    console.print(f"{_told(result)}: {result.summary}", markup=False)
-    console.print(f"Bundle: {result.bundle}  ({result.seconds:.1f} s)", markup=False)
+        needed = f"at least {result.floor_db or 0:.1f} dB is needed"
+        said.append(f"Golden samples: {decibels(result.accuracy_db)} against the source model ({needed}).")
+    said.append(f"{_told(result)}: {result.summary}")
+    said.append(f"Bundle: {result.bundle}  ({result.seconds:.1f} s)")
+    steps = Listed(tuple(result.steps or ("the source model as it came",)), numbered=True)
+    return [steps, *lines(said)]
 
 
 def _told(result: "Rebuilt") -> str:

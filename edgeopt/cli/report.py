@@ -1,51 +1,20 @@
 """`edgeopt report`: what is known of a bundle, as one file to read, to print or to send."""
 
-from enum import StrEnum
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.from_request import asks
+from edgeopt.commands.documents.blocks import Block, Words, lines
+from edgeopt.commands.report.request import Request
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from edgeopt.commands.report.facts import Reports
     from edgeopt.events import Emit
-    from edgeopt.report.facts import Reports
 
 
-class Format(StrEnum):
-    """As `edgeopt.report.make.FORMATS`."""
-
-    html = "html"
-    markdown = "markdown"
-    json = "json"
-
-
-def report(
-    bundle: Annotated[Path, typer.Argument(help="A bundle: a folder or a single file.", show_default=False)],
-    out: Annotated[
-        Path, typer.Option("-o", "--out", help="The file to write: .html, .md or .json.", show_default=False)
-    ],
-    to: Annotated[
-        Format | None, typer.Option("--to", help="What to write, where the ending of the file does not say it.")
-    ] = None,
-    model: Annotated[
-        Path | None,
-        typer.Option("--model", metavar="SOURCE", help="The source model: its cost is held against the result's."),
-    ] = None,
-    nodes: Annotated[
-        bool | None,
-        typer.Option(
-            "--nodes/--no-nodes",
-            help="Measure the time of each node, here and now [on a device like the one that it was proved on].",
-            show_default=False,
-        ),
-    ] = None,
-    json: JsonFlag = False,
-) -> None:
+@asks(Request)
+def report(request: Request, json: JsonFlag = False) -> None:
     """Write a report of a bundle: verdict, evidence, every decision with its reason.
 
     \b
@@ -63,15 +32,14 @@ def report(
     """
 
     def work(emit: "Emit") -> "Reports":
-        from edgeopt.report.make import report as make
+        from edgeopt.commands.report.make import report
 
-        return make(bundle, out, to.value if to else None, source=model, nodes=nodes, emit=emit)
+        return report(request, emit)
 
     execute("report", work, show, json)
 
 
-def show(found: "Reports", console: "Console") -> None:
-    console.print(found.summary, markup=False)
-    for what, reason in found.unknown.items():
-        console.print(f"Not known: {what}. {reason}", markup=False, style="dim")
-    console.print(f"Report: {found.path} ({units.size(found.size_bytes)})", markup=False, style="bold")
+def show(found: "Reports") -> list[Block]:
+    unknown = (f"Not known: {what}. {reason}" for what, reason in found.unknown.items())
+    last = Words(f"Report: {found.path} ({units.size(found.size_bytes)})", "strong")
+    return [Words(found.summary), *lines(unknown, "faint"), last]

@@ -1,35 +1,18 @@
 """`edgeopt run`: a bundle over data, outputs to a file."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from edgeopt.bundle.request import RunRequest
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.from_request import asks
+from edgeopt.commands.documents.blocks import Block, Listed, Words
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from edgeopt.runtime.offline import Ran
+    from edgeopt.bundle.runtime.offline import Ran
 
 
-def run(
-    subject: Annotated[Path, typer.Argument(metavar="BUNDLE|MODEL", help="What to run.", show_default=False)],
-    data: Annotated[Path, typer.Option(help="Samples: an .npz or a folder of .npy.", show_default=False)],
-    out: Annotated[Path, typer.Option("-o", "--out", help="The folder for the outputs.", show_default=False)],
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse a model of which a part falls back.")] = False,
-    custom_ops: Annotated[
-        list[str] | None,
-        typer.Option(metavar="LIB", help="A library of custom operators; repeatable.", show_default=False),
-    ] = None,
-    process: Annotated[
-        bool,
-        typer.Option(
-            "--process", help="With what the bundle does before and after its model; the data is raw then."
-        ),
-    ] = False,
-    json: JsonFlag = False,
-) -> None:
+@asks(RunRequest)
+def run(request: RunRequest, json: JsonFlag = False) -> None:
     """Run a bundle or model over data and write its outputs.
 
     \b
@@ -42,18 +25,11 @@ def run(
       edgeopt run model.edgeopt --data raw.npz -o results --process
       edgeopt run model.onnx --data folder-of-npy -o results --json
     """
-    from edgeopt.runtime.offline import run_offline
+    from edgeopt.bundle.runtime.offline import run_offline
 
-    libraries = tuple(custom_ops or ())
-    execute(
-        "run",
-        lambda emit: run_offline(subject, data, out, emit, strict=strict, custom_ops=libraries, process=process),
-        show,
-        json,
-    )
+    execute("run", lambda emit: run_offline(request, emit), show, json)
 
 
-def show(result: "Ran", console: "Console") -> None:
-    console.print(f"Ran {result.samples} samples; outputs in {result.out}", markup=False)
-    for name, shape in list(result.outputs.items())[:20]:
-        console.print(f"  {name}  {shape}", markup=False)
+def show(result: "Ran") -> list[Block]:
+    shapes = tuple(f"{name}  {shape}" for name, shape in list(result.outputs.items())[:20])
+    return [Words(f"Ran {result.samples} samples; outputs in {result.out}"), Listed(shapes)]

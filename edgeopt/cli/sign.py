@@ -1,33 +1,20 @@
 """`edgeopt sign`: vouches for a bundle with a key, and makes keys."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from edgeopt.bundle.request import SignRequest, only_a_key, what_to_sign
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.errors import UsageError
+from edgeopt.cli.from_request import asks
+from edgeopt.commands.documents.blocks import Block, Listed, Words
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgeopt.bundle.sign import NewKey, Signed
     from edgeopt.events import Emit
 
 
-def sign(
-    bundle: Annotated[
-        Path | None, typer.Argument(help="A bundle: a folder or a single file.", show_default=False)
-    ] = None,
-    key: Annotated[Path | None, typer.Option(metavar="K", help="The private key to sign with.")] = None,
-    new_key: Annotated[
-        Path | None,
-        typer.Option(
-            "--new-key", metavar="PATH", help="Make a key pair instead: PATH, and PATH.pub to give away."
-        ),
-    ] = None,
-    json: JsonFlag = False,
-) -> None:
+@asks(SignRequest)
+def sign(request: SignRequest, json: JsonFlag = False) -> None:
     """Sign a bundle with an ed25519 key, so that devices that trust the key take it.
 
     \b
@@ -40,43 +27,40 @@ def sign(
       edgeopt sign --new-key release-key
       edgeopt sign model.edgeopt --key release-key
     """
-    if new_key is not None:
-        path = new_key
-        execute("new-key", lambda _emit: _new_key(bundle, key, path), show_key, json)
+    path = request.new_key
+    if path is not None:
+        execute("new-key", lambda _emit: _new_key(request, path), show_key, json)
     else:
-        execute("sign", lambda emit: _sign(bundle, key, emit), show, json, "the bundle is as it was")
+        execute("sign", lambda emit: _sign(request, emit), show, json, "the bundle is as it was")
 
 
-def _sign(bundle: Path | None, key: Path | None, emit: "Emit") -> "Signed":
+def _sign(request: SignRequest, emit: "Emit") -> "Signed":
     from edgeopt.bundle.sign import sign_bundle
     from edgeopt.events import Progress
 
-    if bundle is None or key is None:
-        raise UsageError(
-            "Signing needs a bundle and a key.",
-            "Like this: edgeopt sign BUNDLE --key K; --new-key PATH makes one.",
-        )
+    bundle, key = what_to_sign(request)
     emit(Progress("checking digests", bundle.name))
     return sign_bundle(bundle, key)
 
 
-def _new_key(bundle: Path | None, key: Path | None, path: Path) -> "NewKey":
+def _new_key(request: SignRequest, path: Path) -> "NewKey":
     from edgeopt.bundle.sign import new_key
 
-    if bundle is not None or key is not None:
-        raise UsageError("--new-key only makes a key.", "Make it first, then sign: edgeopt sign BUNDLE --key PATH")
+    only_a_key(request)
     return new_key(path)
 
 
-def show(result: "Signed", console: "Console") -> None:
-    console.print(f"{result.bundle} is signed by the key {result.key_id}.", markup=False)
+def show(result: "Signed") -> list[Block]:
+    return [Words(f"{result.bundle} is signed by the key {result.key_id}.")]
 
 
-def show_key(result: "NewKey", console: "Console") -> None:
-    console.print(f"New key {result.key_id}", markup=False)
-    console.print(
-        f"  private: {result.private_key_file}  (keep it; nothing protects it but its file mode)", markup=False
-    )
-    console.print(
-        f"  public:  {result.public_key_file}  (on each device: edgeopt-agent trust add FILE)", markup=False
-    )
+def show_key(result: "NewKey") -> list[Block]:
+    return [
+        Words(f"New key {result.key_id}"),
+        Listed(
+            (
+                f"private: {result.private_key_file}  (keep it; nothing protects it but its file mode)",
+                f"public:  {result.public_key_file}  (on each device: edgeopt-agent trust add FILE)",
+            )
+        ),
+    ]

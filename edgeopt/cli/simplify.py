@@ -1,20 +1,19 @@
 """`edgeopt simplify`: exact rewrites alone, each told, the result proved against the source."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from edgeopt import units
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.from_request import asks
+from edgeopt.commands.documents.blocks import Block, Marked, Row, Table, Words, columns, filled, lines, section
+from edgeopt.commands.simplify.request import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from rich.console import Console
-
+    from edgeopt.commands.simplify.simplify import Simplified
     from edgeopt.events import Emit
     from edgeopt.graph.ledger import LedgerEntry
-    from edgeopt.rewriting.simplify import Simplified
 
 SHOWN_REFUSALS = 4
 SHOWN_NODES = 3
@@ -25,61 +24,8 @@ LEFT_OUT = (
 )
 
 
-def simplify(
-    model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="The ONNX model; it is not changed.", show_default=False)
-    ],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT", help="Where the result goes.")],
-    only: Annotated[list[str] | None, typer.Option(metavar="PASS", help="Only this pass (repeatable).")] = None,
-    skip: Annotated[list[str] | None, typer.Option(metavar="PASS", help="Not this pass (repeatable).")] = None,
-    also: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PASS", help="This pass too, which runs on request alone (repeatable)."),
-    ] = None,
-    shape: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=1x3x224x224", help="Fix the shape of an input (repeatable)."),
-    ] = None,
-    opset: Annotated[int, typer.Option(metavar="N", help="Raise older models to this opset.")] = 17,
-    normalize: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME=SCALE:MEANS:DEVIATIONS",
-            help="Let the model do (input * scale - mean) / deviation by channel itself.",
-        ),
-    ] = "",
-    resize: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME=640x480",
-            help="Take frames of this width and height, whole multiples of the input's, and resize them itself.",
-        ),
-    ] = "",
-    layout: Annotated[
-        str,
-        typer.Option(
-            metavar="channels-last|channels-first",
-            help="Take and give pictures in this order of dimensions (N, H, W, C or N, C, H, W).",
-        ),
-    ] = "",
-    rules: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE.py", help="Rewrites of your own (repeatable); the file is run."),
-    ] = None,
-    data: Annotated[Path | None, typer.Option(metavar="DATA", help="Samples to prove the result on.")] = None,
-    bisect: Annotated[
-        bool, typer.Option("--bisect", help="Measure the accuracy after every pass, and name the worst.")
-    ] = False,
-    ledger: Annotated[
-        Path | None, typer.Option(metavar="FILE.json", help="Write what was done and not done there.")
-    ] = None,
-    keep_failing: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Where cases go in which a pass changed the results [beside OUT]."),
-    ] = None,
-    no_verify: Annotated[bool, typer.Option("--no-verify", help="Do not run the models.")] = False,
-    json: JsonFlag = False,
-) -> None:
+@asks(Request)
+def simplify(request: Request, json: JsonFlag = False) -> None:
     """Apply exact graph rewrites and prove that the results stay the same.
 
     \b
@@ -103,40 +49,16 @@ def simplify(
     """
 
     def work(emit: "Emit") -> "Simplified":
-        from edgeopt.rewriting.order import Order, read_shapes
-        from edgeopt.rewriting.simplify import simplify as rewrite
+        from edgeopt.commands.simplify.simplify import simplify as rewrite
 
-        order = Order(
-            model,
-            output,
-            tuple(only or ()),
-            tuple(skip or ()),
-            tuple(also or ()),
-            read_shapes(tuple(shape or ())),
-            opset,
-            normalize,
-            resize,
-            layout,
-            tuple(rules or ()),
-            data,
-            bisect,
-            not no_verify,
-            ledger,
-            keep_failing,
-        )
-        return rewrite(order, emit)
+        return rewrite(request, emit)
 
     execute("simplify", work=work, show=show, json=json)
 
 
-def show(result: "Simplified", console: "Console") -> None:
+def show(result: "Simplified") -> list[Block]:
     """What each pass did, and why not; those with nothing to say in one line; the result."""
-    from rich.table import Table
-    from rich.text import Text
-
-    measured = any(entry.snr_db is not None for entry in result.ledger)
-    table = Table("pass", "what it did", "nodes", *(["accuracy"] if measured else []), box=None, pad_edge=False)
-    table.columns[0].no_wrap = True
+    rows: list[Row] = []
     silent: list[str] = []
     told = {entry.pass_name for entry in result.ledger if entry.applied or entry.rolled_back or entry.refused}
     for entry in result.ledger:
@@ -145,84 +67,72 @@ def show(result: "Simplified", console: "Console") -> None:
             silent += [] if entry.pass_name in told else [entry.pass_name]
             continue
         nodes = f"{entry.nodes_before} → {entry.nodes_after}" if entry.nodes_before != entry.nodes_after else ""
-        accuracy = [_decibels(entry.snr_db)] if measured else []
         if did or entry.rolled_back:
-            style = "yellow" if entry.rolled_back else ""
-            table.add_row(entry.pass_name, Text(entry.rolled_back or did, style), nodes, *accuracy)
-        _refusals(table, entry, not did and not entry.rolled_back)
-    if table.row_count:
-        console.print(table)
-    if silent:
-        console.print(Text(f"Nothing to do: {', '.join(silent)}.", "dim"))
-    _outcome(result, console)
+            what = Marked(entry.rolled_back or did, "warning" if entry.rolled_back else "")
+            rows.append(Row((entry.pass_name, what, nodes, _decibels(entry.snr_db))))
+        rows += _refusals(entry, not did and not entry.rolled_back)
+    table = filled(Table(columns("=pass", "what it did", "!nodes", "accuracy"), tuple(rows)))
+    return [
+        *([table] if rows else []),
+        *lines([f"Nothing to do: {', '.join(silent)}."] if silent else [], "faint"),
+        section("", *_outcome(result)),
+    ]
 
 
-def _refusals(table: "object", entry: "LedgerEntry", alone: bool) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    assert isinstance(table, Table)  # noqa: S101 - rich is imported inside functions only
-    for number, refusal in enumerate(entry.refused[:SHOWN_REFUSALS]):
-        name = entry.pass_name if alone and number == 0 else ""
-        table.add_row(name, Text(f"not: {refusal.reason}{_named(refusal.nodes)}", "dim"), "")
+def _refusals(entry: "LedgerEntry", alone: bool) -> list[Row]:
+    said = [f"not: {refusal.reason}{_named(refusal.nodes)}" for refusal in entry.refused[:SHOWN_REFUSALS]]
     if len(entry.refused) > SHOWN_REFUSALS:
-        more = len(entry.refused) - SHOWN_REFUSALS
-        table.add_row("", Text(f"not: {more} more reasons (--json has all)", "dim"), "")
+        said.append(f"not: {len(entry.refused) - SHOWN_REFUSALS} more reasons (--json has all)")
+    return [
+        Row((entry.pass_name if alone and number == 0 else "", Marked(each, "faint")))
+        for number, each in enumerate(said)
+    ]
 
 
-def _outcome(result: "Simplified", console: "Console") -> None:
-    from rich.text import Text
-
+def _outcome(result: "Simplified") -> "Iterator[Words]":
     from edgeopt.cli.compare_rows import tolerance_text
 
-    console.print(
-        f"\n{_count(result.nodes_before, 'node')} → {result.nodes_after:,}, "
-        f"{result.size_before_bytes:,} bytes → {result.size_after_bytes:,}: {result.output}",
-        markup=False,
+    yield Words(
+        f"{units.count(result.nodes_before, 'node')} → {result.nodes_after:,}, "
+        f"{result.size_before_bytes:,} bytes → {result.size_after_bytes:,}: {result.output}"
     )
     if result.snr_db is None:
-        console.print(f"Not verified: {result.not_verified}", markup=False)
+        yield Words(f"Not verified: {result.not_verified}")
         return
     where = f"{_proved_on(result)} in {result.runtime}"
     if result.snr_db >= 200:
-        console.print(f"The results are equal to the last bit {where}.", markup=False)
+        yield Words(f"The results are equal to the last bit {where}.")
     else:
         worst = min(result.outputs, key=lambda output: output.snr_db)
-        console.print(
+        yield Words(
             f"The results agree: {_decibels(result.snr_db)} {where}, at most {worst.max_abs:.2g} off; "
-            f"would pass: {tolerance_text(worst.tolerance)}.",
-            markup=False,
+            f"would pass: {tolerance_text(worst.tolerance)}."
         )
     for kind, why in LEFT_OUT:
         if names := [f"'{left.regime}'" for left in result.regimes_left_out if left.kind == kind]:
-            console.print(
-                Text(f"Not proved in the regime{'s' * (len(names) > 1)} {', '.join(names)}: {why}.", "dim")
-            )
+            said = f"Not proved in the regime{'s' * (len(names) > 1)} {', '.join(names)}: {why}."
+            yield Words(said, "faint")
     for output in result.outputs:
         if output.silent_reference:
             said = "is as good as zero on these samples, which proves little; give others with --data."
-            console.print(f"'{output.name}' {said}", markup=False)
+            yield Words(f"'{output.name}' {said}")
     if result.most_changing:
-        console.print(f"The pass that changed the results most: {result.most_changing}.", markup=False)
+        yield Words(f"The pass that changed the results most: {result.most_changing}.")
     if len(result.loads_in) > 1:
-        console.print(f"It loads where the source does: {'; '.join(result.loads_in)}.", markup=False)
+        yield Words(f"It loads where the source does: {'; '.join(result.loads_in)}.")
 
 
 def _proved_on(result: "Simplified") -> str:
     """What the proof stands on: `on your 16 samples and in 12 regimes`."""
-    samples = _count(result.samples, "sample" if result.samples_given else "made-up sample")
+    samples = units.count(result.samples, "sample" if result.samples_given else "made-up sample")
     samples = f"on your {samples}" if result.samples_given else f"on {samples}"
-    return f"{samples} and in {_count(len(result.regimes), 'regime')}" if result.regimes else samples
+    return f"{samples} and in {units.count(len(result.regimes), 'regime')}" if result.regimes else samples
 
 
 def _decibels(value: float | None) -> str:
     from edgeopt.graph.accuracy import decibels
 
     return "" if value is None else "not comparable" if value == float("-inf") else decibels(value)
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _named(nodes: "Sequence[str]") -> str:

@@ -1,39 +1,25 @@
 """`edgeopt verify`: does a bundle still hold on this device?"""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from edgeopt import events
+from edgeopt.bundle.request import VerifyRequest
 from edgeopt.cli.console import JsonFlag, execute, fail
-from edgeopt.cli.markdown import failure_as_page, machine_line, plain, print_lines, refuse_two_voices, table
+from edgeopt.cli.from_request import asks
+from edgeopt.cli.markdown import MarkdownFlag, failure_as_page, machine_line, refuse_two_voices
+from edgeopt.commands.documents.blocks import Block, Listed, Table, Words, columns, lines, rows
 from edgeopt.errors import VerificationError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
+    from edgeopt.bundle.runtime.check import Check
     from edgeopt.events import Emit
-    from edgeopt.runtime.check import Check
 
 
-def verify(
-    bundle: Annotated[Path, typer.Argument(help="A bundle: a folder or a single file.", show_default=False)],
-    trust: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="PUB", help="A public key that must have signed it; several: any one of them."),
-    ] = None,
-    model: Annotated[
-        Path | None, typer.Option(help="The source model: is it still the one that the bundle was made from?")
-    ] = None,
-    fail_on_stale: Annotated[
-        bool, typer.Option("--fail-on-stale", help="Leave with 6 where it is not proved for what is here now.")
-    ] = False,
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print a page in Markdown, such as a job's summary.")
-    ] = False,
-    json: JsonFlag = False,
-) -> None:
+@asks(VerifyRequest)
+def verify(request: VerifyRequest, markdown: MarkdownFlag = False, json: JsonFlag = False) -> None:
     """Check a bundle: digests, signature, golden outputs, and the device that it was proved on.
 
     \b
@@ -54,16 +40,17 @@ def verify(
     made: list[Check] = []
 
     def work(emit: "Emit") -> "Check":
+        from edgeopt.bundle.runtime.check import check
         from edgeopt.bundle.sign import load_public_key
-        from edgeopt.runtime.check import check
 
         refuse_two_voices(json, markdown)
-        with failure_as_page(f"edgeopt verify: {bundle}", markdown):
-            made.append(check(bundle, emit, [load_public_key(file) for file in trust or ()], model))
+        with failure_as_page(f"edgeopt verify: {request.bundle}", markdown):
+            keys = [load_public_key(file) for file in request.trust]
+            made.append(check(request.bundle, emit, keys, request.model))
         return made[0]
 
     execute("verify", work, _markdown if markdown else show, json)
-    error = stale(made[0]) if fail_on_stale else None
+    error = stale(made[0]) if request.fail_on_stale else None
     if error is None:
         return
     if not json:  # programs read `status` in the result, which is the last line
@@ -83,42 +70,37 @@ def stale(result: "Check") -> VerificationError | None:
     return VerificationError(why, result.refresh)
 
 
-def show(result: "Check", console: "Console") -> None:
-    console.print(f"{result.bundle}: all {result.files} files are as they were written.", markup=False)
-    console.print(_signature(result), markup=False)
-    console.print(f"Golden samples: {_golden(result)}.", markup=False)
-    if result.processing:
-        console.print(result.processing, markup=False)
-    if result.evidence:
-        console.print(result.evidence, markup=False)
+def show(result: "Check") -> list[Block]:
+    said = [f"{result.bundle}: all {result.files} files are as they were written.", _signature(result)]
+    said += [f"Golden samples: {_golden(result)}.", result.processing, result.evidence]
     if result.predicted:
-        return
-    console.print(_verdict(result), markup=False)
-    if not result.changes:
-        return
-    for each in result.changes:
-        console.print(f"  {each.part}: {each.then}  ->  {each.now}", markup=False)
-    console.print(result.refresh, markup=False)
+        return [*lines(said)]
+    changes = tuple(f"{each.part}: {each.then}  ->  {each.now}" for each in result.changes)
+    refresh = [result.refresh] if changes else []
+    return [*lines([*said, _verdict(result)]), Listed(changes), *lines(refresh)]
 
 
-def _markdown(result: "Check", console: "Console") -> None:
+def _markdown(result: "Check") -> str:
     """The same as a page: the verdict first."""
     from edgeopt.bundle.facts import machine_of
+    from edgeopt.commands.documents.markdown import page
     from edgeopt.hw.probe import probe
 
-    rows = [
-        ["files", f"all {result.files} are as they were written"],
-        ["signature", _signature(result)],
-        ["golden samples", _golden(result)],
+    checked = [
+        ("files", f"all {result.files} are as they were written"),
+        ("signature", _signature(result)),
+        ("golden samples", _golden(result)),
+        ("pre- and post-processing", result.processing),
+        ("evidence", "" if result.predicted else result.evidence),
     ]
-    rows += [["pre- and post-processing", result.processing]] if result.processing else []
-    rows += [["evidence", result.evidence]] if result.evidence and not result.predicted else []
-    lines = [f"## edgeopt verify: {plain(Path(result.bundle).name)}", "", f"**{plain(_verdict(result))}**", ""]
-    lines += [table(("checked", "found"), rows), ""]
+    blocks: list[Block] = [Words(_verdict(result), "strong")]
+    blocks.append(Table(columns("checked", "found"), rows(*(each for each in checked if each[1]))))
     if result.changes:
-        changed = [[each.part, each.then, each.now] for each in result.changes]
-        lines += [table(("changed", "when it was proved", "here"), changed), "", plain(result.refresh), ""]
-    print_lines([*lines, machine_line(machine_of(probe()))], console)
+        changed = rows(*((each.part, each.then, each.now) for each in result.changes))
+        blocks.append(Table(columns("changed", "when it was proved", "here"), changed))
+        blocks.append(Words(result.refresh))
+    blocks += lines([machine_line(machine_of(probe()))])
+    return page(f"edgeopt verify: {Path(result.bundle).name}", blocks, level=2)
 
 
 def _verdict(result: "Check") -> str:

@@ -1,52 +1,21 @@
 """`edgeopt watch`: how a model or bundle fares, live."""
 
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.from_request import asks
+from edgeopt.commands.bench.request import WatchRequest
+from edgeopt.commands.documents.blocks import Block, lines
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from edgeopt.bench.watch import WatchReport
     from edgeopt.events import Emit
 
 
-def watch(
-    subject: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL|BUNDLE|URL", help="What to run: FILE[@BACKEND[,option=value...]].", show_default=False
-        ),
-    ],
-    data: Annotated[
-        Path | None, typer.Option(help="Samples; without them a bundle's golden inputs, or generated ones.")
-    ] = None,
-    rate: Annotated[
-        float | None, typer.Option(help="Runs a second, by the clock; without it as fast as it goes.")
-    ] = None,
-    seconds: Annotated[float | None, typer.Option(help="How long; without it until Ctrl-C.")] = None,
-    backend: Annotated[
-        str | None, typer.Option(help="What runs the MODEL (edgeopt backends lists them).", show_default=False)
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="An option of its backend; repeatable.", show_default=False),
-    ] = None,
-    threads: Annotated[
-        str | None, typer.Option(help="A number, or usable, physical or performance (cores).")
-    ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail (exit 4) when anything falls back.")] = False,
-    custom_ops: Annotated[
-        list[str] | None,
-        typer.Option(metavar="LIB", help="A library of custom operators; repeatable.", show_default=False),
-    ] = None,
-    json: JsonFlag = False,
-) -> None:
+@asks(WatchRequest)
+def watch(request: WatchRequest, json: JsonFlag = False) -> None:
     """Run a model or bundle over and over and show latency, memory and load as they are.
 
     \b
@@ -62,13 +31,9 @@ def watch(
     """
 
     def work(emit: "Emit") -> "WatchReport":
-        from edgeopt.measuring.naming import first_side, read_options
-        from edgeopt.measuring.sides import Settings
-        from edgeopt.measuring.watch import watch as watch_subject
+        from edgeopt.commands.bench.watch import watch as watch_subject
 
-        named = first_side(subject, backend, read_options(option or []))
-        settings = Settings(data, tuple(custom_ops or ()), strict, threads=threads)
-        return watch_subject(named, settings, rate, seconds, emit)
+        return watch_subject(request, emit)
 
     if json:
         execute("watch", work, show, json)
@@ -84,20 +49,15 @@ def watch(
     execute("watch", shown, show)
 
 
-def show(report: "WatchReport", console: "Console") -> None:
+def show(report: "WatchReport") -> tuple[Block, ...]:
     """All of it in a line or two."""
-    console.print(
-        f"{report.subject}: {report.runs:,} runs in {report.seconds:.1f} s "
-        f"({report.throughput_per_s:,.1f} a second)",
-        markup=False,
-    )
+    rate = f"{report.throughput_per_s:,.1f} a second"
+    said = [f"{report.subject}: {report.runs:,} runs in {report.seconds:.1f} s ({rate})"]
     if report.p50_ms is not None:
-        console.print(
-            f"latency p50 {report.p50_ms:.3f} ms, p90 {report.p90_ms:.3f} ms, p99 {report.p99_ms:.3f} ms; "
-            f"loaded in {report.load_ms:.0f} ms",
-            markup=False,
-        )
+        latency = f"latency p50 {report.p50_ms:.3f} ms, p90 {report.p90_ms:.3f} ms, p99 {report.p99_ms:.3f} ms"
+        said.append(f"{latency}; loaded in {report.load_ms:.0f} ms")
     if report.peak_memory_bytes is not None:
-        console.print(f"peak memory {units.size(report.peak_memory_bytes)}, runtime included", markup=False)
+        said.append(f"peak memory {units.size(report.peak_memory_bytes)}, runtime included")
     if report.missed_runs:
-        console.print(f"{report.missed_runs:,} runs were left out: they came due while another ran", markup=False)
+        said.append(f"{report.missed_runs:,} runs were left out: they came due while another ran")
+    return lines(said)

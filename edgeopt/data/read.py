@@ -67,7 +67,7 @@ def _holds_pictures(array: Array) -> bool:
 
 def _read(path: Path) -> dict[str, Array]:
     if not path.exists():
-        raise DataError(f"There is no data at '{path}'.", "Check the path given to --data.")
+        raise DataError(f"There is no data at '{path}'.", "Check its path.")
     if path.is_dir():
         files = sorted(path.glob("*.npy"))
         if not files:

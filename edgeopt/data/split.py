@@ -20,6 +20,10 @@ class Split(msgspec.Struct, frozen=True):
     prove_count: int
 
     @property
+    def check(self) -> range:
+        return range(self.check_first, self.check_first + self.check_count)
+
+    @property
     def prove(self) -> range:
         return range(self.prove_first, self.prove_first + self.prove_count)
 

@@ -3,12 +3,12 @@
 import threading
 import time
 from contextlib import ExitStack
-from pathlib import Path
 
 import msgspec
 
 from edgeopt.events import Emit, Event, Metric
 from edgeopt.fleet.address import parse
+from edgeopt.fleet.request import WatchRequest
 from edgeopt.fleet.telemetry import watch
 from edgeopt.fleet.traffic import Sent, Traffic
 
@@ -21,13 +21,12 @@ class Watched(msgspec.Struct, frozen=True):
     sent: Sent | None = None
 
 
-def monitor(
-    url: str, emit: Emit, seconds: float | None, rate_per_s: float | None, data: Path | None, clients: int = 2
-) -> Watched:
+def monitor(request: WatchRequest, emit: Emit) -> Watched:
     """Passes on an agent's events for so long; a rate sends requests as well, 0 as fast as they are answered."""
     stop = threading.Event()
     begin = time.monotonic()
-    traffic = None if rate_per_s is None else Traffic(url, data, rate_per_s or None, clients)
+    url, seconds, rate = request.url, request.seconds, request.send
+    traffic = None if rate is None else Traffic(url, request.data, rate or None, request.clients)
     with ExitStack() as stack:
         if seconds is not None:
             timer = threading.Timer(seconds, stop.set)

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from edgeopt.backends.base import Array, TensorInfo
-from edgeopt.data import load_data
+from edgeopt.data.read import load_data
 from edgeopt.errors import InputError
 from edgeopt.graph.feeds import generate_feeds
 

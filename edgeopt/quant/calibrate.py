@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.events import Emit, ignore
 from edgeopt.quant.findings import Finding, findings_of
 from edgeopt.quant.observe import Observed, observe

@@ -7,7 +7,7 @@ import hashlib
 
 import numpy as np
 
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.data.split import FEWEST_TO_QUANTIZE
 from edgeopt.errors import DataError
 

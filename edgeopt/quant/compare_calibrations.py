@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.quant.observe import PHASE, Observed, observe
 from edgeopt.quant.ranges import METHODS, Method, range_of

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from edgeopt.backends.base import Array
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.quant.ranges.base import Seen
 from edgeopt.quant.ranges.histogram import Histogram, count, empty
@@ -42,7 +42,7 @@ class Observed:
 
 
 @dataclass(slots=True)
-class _Tally:
+class _Gathered:
     """What is gathered of one tensor."""
 
     axis: int | None
@@ -63,7 +63,7 @@ def observe(
 
     model = load(model_path).ir
     wanted = _wanted(model, samples, tensors)
-    tallies = {name: _Tally(_channel_axis(value)) for name, value in wanted.items()}
+    tallies = {name: _Gathered(_channel_axis(value)) for name, value in wanted.items()}
     given = [name for name in wanted if name in samples.arrays]
     chunks = chunks_of({name: _sizes(value) for name, value in wanted.items() if name not in given}) or [[]]
     looks = (_extremes, _counts)[: 2 if histograms else 1]
@@ -123,7 +123,7 @@ def _values(
         yield name, results.pop(name)
 
 
-def _extremes(tally: _Tally, index: int, values: Array) -> None:
+def _extremes(tally: _Gathered, index: int, values: Array) -> None:
     tally.elements = tally.elements or values.size
     if values.size == 0:
         tally.lows.append(0.0)
@@ -163,7 +163,7 @@ def _by_channel(values: Array, axis: int | None) -> tuple[Array, Array]:
     )
 
 
-def _counts(tally: _Tally, index: int, values: Array) -> None:
+def _counts(tally: _Gathered, index: int, values: Array) -> None:
     if tally.histogram is None:
         reach = max(max(-low, high) for low, high in zip(tally.lows, tally.highs, strict=True))
         if reach < _SMALLEST_REACH or not tally.elements:
@@ -174,7 +174,7 @@ def _counts(tally: _Tally, index: int, values: Array) -> None:
     count(tally.histogram, values)
 
 
-def _seen(name: str, tally: _Tally) -> Seen:
+def _seen(name: str, tally: _Gathered) -> Seen:
     return Seen(
         name,
         np.array(tally.lows),

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from edgeopt.backends.base import Array
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.nodes import is_op
 from edgeopt.quant.integer_products import Product, Twin, twin_of
@@ -67,7 +67,7 @@ class Saturation:
 def simulate(model: "ir.Model", samples: Samples) -> Saturation:
     """Runs the samples through the file as a CPU with VPMADDUBSW and without VNNI computes it."""
     twin = twin_of(model)
-    tally = {each.name: _Tally() for each in twin.products}
+    tally = {each.name: _Lost() for each in twin.products}
     run = _runner(twin)
     still = {each.excess: np.zeros((), np.float32) for each in twin.products}
     exposed = [each for each in twin.products if each.exposed]
@@ -94,12 +94,12 @@ def percent(share: float) -> str:
 
 
 @dataclass(slots=True)
-class _Tally:
+class _Lost:
     cut: int = field(default=0)
     sums: int = field(default=0)
 
 
-def _loss(product: Product, seen: Mapping[str, Array], feeds: Mapping[str, Array], tally: _Tally) -> Array:
+def _loss(product: Product, seen: Mapping[str, Array], feeds: Mapping[str, Array], tally: _Lost) -> Array:
     """What the product loses, in the shape and the units of its result."""
     values = seen[product.reads] if product.reads in seen else feeds[product.reads]
     zero = int(np.asarray(seen[product.zero_from]).reshape(-1)[0]) if product.zero_from else product.zero
@@ -113,7 +113,7 @@ def _loss(product: Product, seen: Mapping[str, Array], feeds: Mapping[str, Array
     return (np.stack(parts) * units).astype(np.float32)
 
 
-def _of_image(product: Product, image: Array, zero: int, tally: _Tally) -> Array:
+def _of_image(product: Product, image: Array, zero: int, tally: _Lost) -> Array:
     """[outputs, ...]"""
     node, rank = product.node, image.ndim - 1
     strides, dilations = _list(node, "strides", [1] * rank), _list(node, "dilations", [1] * rank)
@@ -128,7 +128,7 @@ def _of_image(product: Product, image: Array, zero: int, tally: _Tally) -> Array
     return np.concatenate(results)
 
 
-def _counted(rows: Array, matrix: Array, tally: _Tally) -> Array:
+def _counted(rows: Array, matrix: Array, tally: _Lost) -> Array:
     lost = lost_by(rows, matrix)
     tally.cut += lost.cut
     tally.sums += lost.sums

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.errors import UsageError
 from edgeopt.graph.accuracy import decibels
 from edgeopt.graph.passes.base import plural
@@ -38,7 +38,7 @@ class TargetRow(msgspec.Struct, frozen=True):
 def check_targets(model_path: Path, targets: Sequence[str], samples: Samples) -> tuple[TargetRow, ...]:
     """Rows for each of these targets, in their order; UsageError for a name that there is not."""
     from edgeopt.graph.model import load
-    from edgeopt.targets import find
+    from edgeopt.profiles.targets import find
 
     profiles = [find(name).profile for name in targets]
     if not profiles:

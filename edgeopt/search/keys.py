@@ -6,17 +6,24 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.cache.digests import code_digest, file_digest, key_of, settings_of_libraries, tree_digest, versions
 from edgeopt.errors import EdgeoptError
 from edgeopt.hw.device import Device, fingerprint
+from edgeopt.profiles.targets import profile_for
+from edgeopt.search.cache.digests import (
+    code_digest,
+    file_digest,
+    key_of,
+    settings_of_libraries,
+    tree_digest,
+    versions,
+)
 from edgeopt.search.making.messages import Make
 from edgeopt.search.settings import Settings
-from edgeopt.targets import profile_for
 
 # What rewrites and quantizes models; the runtimes stand in the device's fingerprint too.
 _LIBRARIES = ("numpy", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "openvino", "sympy", "pillow")
-# Where the bundle goes and in which form does not change it; a profile goes in by what it says.
-_NOT_ASKED = frozenset({"out", "single_file", "fresh", "pick", "profile"})
+# Where the bundle goes and in which form does not change it; a profile and a goal go in by what they say.
+_NOT_ASKED = frozenset({"out", "single_file", "fresh", "pick", "profile", "floor", "metric", "max_drop"})
 _PATHS = frozenset({"source_path", "base_path", "out_path", "samples_path"})
 
 
@@ -39,10 +46,12 @@ class Keys:
 
     def of_outcome(self, settings: Settings) -> str | None:
         """None for a metric of the user's own, and for files that cannot be read, which the search says."""
-        if _is_own(settings.goal.metric):
+        goal = settings.goal
+        if _is_own(goal.metric):
             return None
         profile = profile_for(self.device, settings.target, settings.profile)
         asked = {name: value for name, value in msgspec.structs.asdict(settings).items() if name not in _NOT_ASKED}
+        asked["goal"] = goal
         try:
             content = {name: _content(v) if isinstance(v, Path) else v for name, v in asked.items()}
         except (OSError, EdgeoptError):

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from edgeopt.bench.messages import Memory
-from edgeopt.errors import UsageError
+from edgeopt.errors import Named, UsageError
 
 _MIB = 2**20
 OVER: Final = "over a limit"
@@ -28,13 +28,14 @@ def limits_from(
 ) -> Limits:
     """UsageError for what nothing can keep to."""
     given = {
-        "--max-memory-mib": max_memory_mib,
-        "--max-size-mib": max_size_mib,
-        "--max-latency-ms": max_latency_ms,
+        "max_memory_mib": max_memory_mib,
+        "max_size_mib": max_size_mib,
+        "max_latency_ms": max_latency_ms,
     }
     for name, value in given.items():
         if value is not None and not value > 0:
-            raise UsageError(f"{name} {value:g} is nothing that a model could keep to.", "Give more than 0.")
+            limit = Named(name, f"{value:g}")
+            raise UsageError(f"{limit} is nothing that a model could keep to.", "Give more than 0.", [limit])
     return Limits(
         None if max_memory_mib is None else int(max_memory_mib * _MIB),
         None if max_size_mib is None else int(max_size_mib * _MIB),

@@ -36,6 +36,10 @@ class Objective:
         """Contests compare the time by sample under a load, the inverse of throughput."""
         return self.name == THROUGHPUT
 
+    def figure_of(self, contender: Contender | None, size_bytes: int | None) -> float | None:
+        """Of one that runs; None where contests decide."""
+        return None if self.figure is None or contender is None else self.figure(contender, size_bytes or 0)
+
     def shown(self, value: float) -> str:
         shown = value / self.scale
         return f"{shown:,.0f} {self.unit}" if shown >= _MANY else f"{shown:.3g} {self.unit}"

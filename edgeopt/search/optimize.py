@@ -3,148 +3,113 @@
 import os
 import threading
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from typing import Unpack
+
+import msgspec
 
 from edgeopt.bundle.write import check_target
-from edgeopt.data.given import Data, as_file
-from edgeopt.events import Emit, Progress, ignore
-from edgeopt.judging.goals import goal_from
-from edgeopt.search import stopping
+from edgeopt.data.given import as_file
+from edgeopt.events import Emit, ignore
+from edgeopt.graph.files.sniff import check_file
+from edgeopt.keywords import read, takes
+from edgeopt.search.aim import aim_of
+from edgeopt.search.clock import Clock
 from edgeopt.search.delivering.deliver import deliver
+from edgeopt.search.delivering.delivery import Raced
 from edgeopt.search.delivering.pick import pick as deliver_picked
-from edgeopt.search.field import Field
-from edgeopt.search.limits import Limits
-from edgeopt.search.objectives import LATENCY, objective_named
+from edgeopt.search.delivering.pick import wanted
+from edgeopt.search.delivering.proving import Means
+from edgeopt.search.making.gathering import Gathering
+from edgeopt.search.making.made import Variants
 from edgeopt.search.outcome import Outcome
-from edgeopt.search.prepare import Search, prepare
-from edgeopt.search.racing import race
-from edgeopt.search.racing.aims import BUCKETED, fast_enough, least
+from edgeopt.search.place import placed
+from edgeopt.search.prepare import prepare
+from edgeopt.search.racing.aims import Races
+from edgeopt.search.racing.best import raced
 from edgeopt.search.racing.energy import open_meter
-from edgeopt.search.racing.loads import most, settle
-from edgeopt.search.racing.screen import Entry
-from edgeopt.search.racing.tuning import tune
-from edgeopt.search.remembered import Memory
-from edgeopt.search.settings import Settings, checked_limit, checked_target, inputs_of
+from edgeopt.search.racing.entrants import Entering, Entrants
+from edgeopt.search.racing.loads import Plain, settle
+from edgeopt.search.remembered import Remembered
+from edgeopt.search.settings import Settings, Wishes, check, inputs_of
+from edgeopt.search.stages import delivery_of, material_of, plan_terms_of
+from edgeopt.search.stopping import Ending, nothing_yet
 from edgeopt.workspace import WORK, workspace
 
 
+@takes(Settings, Wishes)
 def optimize(
     model: str | Path,
     out: str | Path,
     *,
-    data: Data | None = None,
-    floor: str | float | None = None,
-    metric: str | None = None,
-    max_drop: str | float | None = None,
-    labels: str = "",
-    objective: str = LATENCY,
-    shape: Sequence[str] = (),
-    limits: Limits | None = None,
-    baseline: str | Path | None = None,
-    target_speedup: float | None = None,
-    time_limit_s: float | None = None,
-    target: str | None = None,
-    profile: str | Path | None = None,
-    pre: str | Path | None = None,
-    post: str | Path | None = None,
-    single_file: bool = False,
-    pick: str = "",
-    fresh: bool = False,
     stop: threading.Event | None = None,
     emit: Emit = ignore,
+    **wishes: Unpack[Wishes],
 ) -> Outcome:
     """Finds the fastest deployment of a model on this device inside the accuracy floor, and writes it as a bundle.
 
     `data` is a file, a folder, arrays by input name with samples along the first axis, or any iterable of feeds.
-    `shape` are the sizes that open dimensions will have, such as "seq=16:32:128".
-    `pre` and `post` are files with what the bundle does before and after the model (`Session.process`).
-    With `single_file` the bundle is one file instead of a folder. A search that was done before is answered from
-    the cache, unless it is to be `fresh`. Once another thread sets `stop`, what is best so far is proved shortly
-    and written; StoppedError where nothing can be proved faster yet.
+    A search that was done before is answered from the cache, unless it is to be `fresh`. Once another thread sets
+    `stop`, what is best so far is proved shortly and written; StoppedError where nothing can be proved faster yet.
     """
     with workspace(WORK) as folder:
-        settings = Settings(
-            model=Path(model),
-            # One spelling for all that follows: a path with ".." in it may lead elsewhere once folders exist.
-            out=Path(os.path.abspath(out)),  # noqa: PTH100 - `resolve` would follow a link at the end too
-            data=as_file(data, folder),
-            goal=goal_from(metric, _text(floor), _text(max_drop)),
-            labels=labels,
-            objective=objective_named(objective).name,
-            shape=tuple(shape),
-            limits=limits or Limits(),
-            baseline=Path(baseline) if baseline is not None else None,
-            target_speedup=checked_target(target_speedup),
-            time_limit_s=checked_limit(time_limit_s),
-            target=target,
-            profile=Path(profile) if profile is not None else None,
-            pre=Path(pre) if pre is not None else None,
-            post=Path(post) if post is not None else None,
-            single_file=single_file,
-            pick=pick,
-            fresh=fresh,
-        )
-        return run(settings, folder, emit, stop or threading.Event())
+        given = {**wishes, "model": model, "out": out, "data": as_file(wishes.get("data"), folder)}
+        return run(read(Settings, given), folder, emit, stop or threading.Event())
 
 
-def _text(value: str | float | None) -> str | None:
-    return None if value is None else str(value)
+def asked(settings: Settings, emit: Emit, stop: threading.Event) -> Outcome:
+    """The same of a request that is put together."""
+    with workspace(WORK) as folder:
+        return run(settings, folder, emit, stop)
 
 
 def run(settings: Settings, folder: Path, emit: Emit, stop: threading.Event) -> Outcome:
-    """One search, in a folder of its own."""
-    begin = time.monotonic()
-    check_target(settings.out, [*inputs_of(settings)])
-    memory = Memory(settings, emit)
-    if settings.pick:
-        return deliver_picked(settings, folder, memory, emit)
-    if (known := memory.recall()) is not None:
+    """One search, in a folder of its own; or, where one is to be picked, the end of one that was done before."""
+    begin_s = time.monotonic()
+    check(settings)
+    # One spelling for all that follows: a path with ".." in it may lead elsewhere once folders exist.
+    out = Path(os.path.abspath(settings.out))  # noqa: PTH100 - `resolve` would follow a link at the end too
+    settings = msgspec.structs.replace(settings, out=out)
+    check_target(settings.out, inputs_of(settings))
+    check_file(settings.model)  # before a process is started that would have to end again
+    memory = Remembered(settings, emit)
+    known = memory.known(folder / "known") if settings.pick else memory.recall()
+    picked = wanted(known, settings.pick) if settings.pick else None
+    if known is not None and picked is None:
         return known
     with ExitStack() as stack:
-        search = prepare(settings, folder, stack, emit)
-        search.memory, memory.limit_s, search.stop = memory, search.limit_s, stop
-        stopping.check(search, "reading the model")
-        open_meter(search, stack)
-        settle(search, stack)
-        field = Field(search)
-        stack.callback(field.close)
-        emit(Progress("making variants"))
-        best: list[Entry] = []
-        for _ in field.gather():
-            if stop.is_set() or (best := fast_enough(search, field)):
-                break
-        search.maker.close()
-        if stop.is_set() and not best:
-            stopping.cut_short(search, "making variants", sum(e.contender is not None for e in field.entries))
-        best = best or _race(search, field)
-        outcome = deliver(search, field, best, begin)
+        place = placed(folder, stack, emit)
+        prepared, baseline = prepare(settings, place, stack)
+        if stop.is_set():
+            raise nothing_yet("reading the model", kept=memory.on)
+        aim, clock, room = aim_of(settings), Clock(begin_s, prepared.limit_s), None
+        meter = open_meter(aim.objective, prepared.profile.backends.order, stack)
+        if known is not None:
+            baseline = replace(baseline, candidate=known.baseline)
+        elif aim.objective.by_sample:
+            plain = Plain(settings.model, prepared.facts.inputs, prepared.given.samples, prepared.standard)
+            baseline, room = settle(plain, baseline, place, aim.limits, clock, stack)
+        ending = Ending(stop, clock, baseline.contender, emit, memory.on)
+
+        material = material_of(settings.model, prepared, place)
+        variants = Variants(material.passes)
+        most = prepared.profile.search.max_candidates
+        entering = Entering(place, prepared.standard, aim.limits, baseline, prepared.starts, most, room, ending)
+        entrants = Entrants(entering, variants, prepared.given.shaped)
+        stack.callback(entrants.close)
+        terms = plan_terms_of(aim.objective, prepared, entrants.floats_ms)
+        gathering = Gathering(material, terms, variants, place, ending, memory.of_variants(clock.limit_s))
+        stack.callback(gathering.close)
+
+        delivery = delivery_of(settings, aim, prepared, place.device, baseline.candidate)
+        means = Means(place.ground, ending, place.notes, meter)
+        if known is not None and picked is not None:
+            return deliver_picked(delivery, gathering, means, picked, known)
+        races = Races(baseline.contender, ending, emit, meter)
+        best = raced(aim, races, entrants, gathering, place.device)
+        outcome = deliver(delivery, Raced(variants, entrants.entries, means), best)
     if not outcome.cut_short:
         memory.keep(outcome)
     return outcome
-
-
-def _race(search: Search, field: Field) -> list[Entry]:
-    """Opening, tuning, final; the entries still in it, best first."""
-    baseline = search.baseline_contender
-    if search.objective.figure is not None:
-        return least(search, field)
-    if search.room is not None:
-        return most(search, field)
-    if best := fast_enough(search, field):
-        return best
-    if search.stop.is_set():
-        soon = time.monotonic() + stopping.LAST_LOOK_S
-        return race.race(baseline, field.entries, race.OPENING, search.emit, stopping.STOPPING, soon)
-    stop = search.stop
-    until = search.until(race.OPENING_ENDS)
-    alive = race.race(baseline, field.entries, race.OPENING, search.emit, "racing", until, stop)
-    if not stop.is_set():
-        search.emit(Progress("tuning", "runtime options of the best candidates"))
-        bucketed = field.add_bucketed(alive, BUCKETED)
-        alive = [*tune(search, field, alive, search.until(race.TUNING_ENDS)), *bucketed]
-    best = race.race(baseline, alive, race.FINAL, search.emit, "final", search.until(race.FINAL_ENDS), stop)
-    if stop.is_set():
-        stopping.cut_short(search, "racing")
-    return best

@@ -1,13 +1,16 @@
 """How much of the data is padding that a mask leaves out, and whether that is worth skipping."""
 
+from collections.abc import Sequence
+
+from edgeopt.backends.base import TensorInfo
+from edgeopt.data.samples import Samples
 from edgeopt.graph.ledger import Ledger
+from edgeopt.graph.masks import is_mask
 from edgeopt.graph.passes import PASSES
 from edgeopt.graph.passes.cleaning.skip_padding import PASS
 from edgeopt.graph.passes.knowledge.masks import kept_share
 from edgeopt.graph.pipeline import select
-from edgeopt.masks import is_mask
 from edgeopt.profiles import TargetProfile
-from edgeopt.search.prepare import Search
 
 # Above this share of the places, what is saved would hardly pay for a length that is not known before.
 _WORTH_IT = 0.75
@@ -20,14 +23,10 @@ def graph_passes(profile: TargetProfile, kept: float) -> tuple[str, ...]:
     return tuple(one.name for one in select(PASSES, () if isinstance(listed, str) else listed, also=also))
 
 
-def kept_by(search: Search) -> float:
+def kept_by(inputs: Sequence[TensorInfo], samples: Samples) -> float:
     """The share of all places that must be computed; 1 where nothing says what is padding."""
-    masks = [info.name for info in search.facts.inputs if is_mask(info.name, len(info.shape))]
-    if len(masks) != 1 or not search.given:
-        return 1.0
-    if search.shaped is not None and search.shaped.mask:
-        return 1.0  # what is left out is cut off before the run, down to a size that a program was prepared for
-    return kept_share(search.samples, masks[0])
+    masks = [info.name for info in inputs if is_mask(info.name, len(info.shape))]
+    return kept_share(samples, masks[0]) if len(masks) == 1 else 1.0
 
 
 def skips_padding(ledger: Ledger) -> bool:

@@ -12,12 +12,12 @@ import msgspec
 
 from edgeopt.bundle import write
 from edgeopt.bundle.read import read_bundle
-from edgeopt.cache.record import Record
-from edgeopt.cache.store import Store
-from edgeopt.cache.user import user_store
 from edgeopt.errors import BundleError
 from edgeopt.events import Emit, Log, Progress
 from edgeopt.hw.probe import probe
+from edgeopt.search.cache.record import Record
+from edgeopt.search.cache.store import Store
+from edgeopt.search.cache.user import user_store
 from edgeopt.search.keys import Keys
 from edgeopt.search.making.messages import Made, Make
 from edgeopt.search.outcome import Outcome
@@ -28,7 +28,7 @@ BUNDLE, VARIANT = "bundle", "variant"
 
 
 @dataclass(slots=True)
-class Memory:
+class Remembered:
     """What one search may take from those before it, and leaves to those after it."""
 
     settings: Settings
@@ -37,9 +37,6 @@ class Memory:
     keys: Keys = field(init=False)
     key: str | None = field(init=False, default=None)
     """Of the whole outcome; None where there is nothing to look for."""
-    limit_s: float = 0.0
-    """For the whole search, once that is known."""
-    _told: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
         self.store = user_store(lambda why: self.emit(Log("info", why)))
@@ -47,6 +44,19 @@ class Memory:
             self.emit(Progress("reading the model", "to look it up in the cache"))
             self.keys = Keys(probe())
             self.key = self.keys.of_outcome(self.settings)
+
+    @property
+    def on(self) -> bool:
+        """What is made is kept for the next search."""
+        return self.store.on
+
+    def of_variants(self, limit_s: float) -> "VariantMemory | None":
+        """`limit_s`: for the whole search."""
+        if not self.store.on:
+            return None
+        return VariantMemory(
+            self.store, self.keys, self.settings.model.name, limit_s, self.settings.fresh, self.emit
+        )
 
     def known(self, folder: Path) -> Outcome | None:
         """The outcome of the same search, without its bundle; `folder` is for what comes with it."""
@@ -89,9 +99,31 @@ class Memory:
         record = Record(BUNDLE, title, datetime.now(UTC), {}, msgspec.msgpack.encode(outcome))
         self.store.put(BUNDLE, self.key, record, files)
 
+    def _tell(self, outcome: Outcome, made_at: datetime) -> None:
+        for one in outcome.candidates:
+            self.emit(final(one))
+        for warning in outcome.warnings:
+            self.emit(Log("warning", warning))
+        self.emit(Log("info", f"{said_of(made_at)}: nothing was measured now. --fresh searches again."))
+
+
+@dataclass(slots=True)
+class VariantMemory:
+    """The variants of earlier searches, and where those of this one go."""
+
+    store: Store
+    keys: Keys
+    model: str
+    """Its file's name."""
+    limit_s: float
+    fresh: bool
+    """None is taken."""
+    emit: Emit
+    _told: bool = field(init=False, default=False)
+
     def find(self, job: Make) -> Made | None:
         """A variant as it was made before, its files where the job wants them."""
-        key = self.keys.of_variant(job, self.limit_s) if self.store.on and not self.settings.fresh else None
+        key = None if self.fresh else self.keys.of_variant(job, self.limit_s)
         folder = Path(job.out_path).parent
         kept = self.store.get(VARIANT, key, folder) if key is not None else None
         if kept is None:
@@ -107,7 +139,7 @@ class Memory:
 
     def learn(self, job: Make, made: Made) -> None:
         """Keeps a variant as soon as it is made: whatever ends this search, the next one has it."""
-        key = self.keys.of_variant(job, self.limit_s) if self.store.on else None
+        key = self.keys.of_variant(job, self.limit_s)
         if key is None:
             return
         folder = Path(job.out_path).parent
@@ -115,16 +147,9 @@ class Memory:
         files = {f.relative_to(folder).as_posix(): f for place in places for f in place.iterdir() if f.is_file()}
         relative = _with_paths(made, lambda path: path.relative_to(folder))
         where = f" for {', '.join(job.backends)}" if job.backends else ""
-        title = f"{self.settings.model.name}: {job.recipe}{where}"
+        title = f"{self.model}: {job.recipe}{where}"
         record = Record(VARIANT, title, datetime.now(UTC), {}, msgspec.msgpack.encode(relative))
         self.store.put(VARIANT, key, record, files)
-
-    def _tell(self, outcome: Outcome, made_at: datetime) -> None:
-        for one in outcome.candidates:
-            self.emit(final(one))
-        for warning in outcome.warnings:
-            self.emit(Log("warning", warning))
-        self.emit(Log("info", f"{said_of(made_at)}: nothing was measured now. --fresh searches again."))
 
 
 def said_of(made_at: datetime) -> str:

@@ -1,45 +1,171 @@
-"""What the user asks of a search."""
+"""What the user asks of a search: its options, for the command line, Python and the app."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import msgspec
 
-from edgeopt.errors import UsageError
-from edgeopt.judging.goals import Goal
-from edgeopt.search.limits import Limits
-from edgeopt.search.objectives import LATENCY
+from edgeopt.errors import Named, UsageError
+from edgeopt.options import argument, option
 
-_LONGEST_S = 86_400.0
+if TYPE_CHECKING:
+    from edgeopt.data.given import Data
+    from edgeopt.data.judging.goals import Goal
+    from edgeopt.search.limits import Limits
+
+LONGEST_S = 86_400.0
 
 
 class Settings(msgspec.Struct, frozen=True):
-    model: Path
-    out: Path
-    data: Path | None = None
-    goal: Goal = Goal()
-    labels: str = ""
-    """The array of labels in the data, where it is not called so."""
-    objective: str = LATENCY
-    shape: tuple[str, ...] = ()
-    """The sizes that open dimensions will have, as written."""
-    limits: Limits = Limits()
-    baseline: Path | None = None
-    """What runs today, a bundle or a model: the winner must be faster than that too."""
-    target_speedup: float | None = None
-    """The search ends as soon as a candidate is surely so many times as fast as the baseline."""
-    time_limit_s: float | None = None
-    target: str | None = None
-    profile: Path | None = None
-    pick: str = ""
-    """A candidate of an earlier search, to be delivered instead of its winner."""
-    fresh: bool = False
-    """Nothing that earlier searches left in the cache is taken."""
-    pre: Path | None = None
-    """What the bundle is to do before the model: ONNX, or a file with a [data] table."""
-    post: Path | None = None
-    """And after it: ONNX, or a file with [[steps]]."""
-    single_file: bool = False
-    """The bundle becomes one file instead of a folder."""
+    """As it was asked for; `goal` and `limits` are what some of it comes to."""
+
+    model: Annotated[Path, argument("The ONNX model; it is read and never changed.")]
+    out: Annotated[Path, option("Where to write the bundle; an older one is replaced.", "-o", "--out")]
+    data: Annotated[
+        Path | None,
+        option(
+            "Samples: an .npz with one array per input, or a folder of .npy, or of pictures with a profile "
+            "that says how to prepare them. 12 or more; half calibrate."
+        ),
+    ] = None
+    floor: Annotated[
+        str | None,
+        option(
+            "Accuracy floor: 30dB, or exact (80 dB), transparent (30 dB, the default), balanced (20 dB), "
+            "aggressive (12 dB, beside a metric); or the least value of the metric, as in 99%."
+        ),
+    ] = None
+    metric: Annotated[
+        str | None,
+        option(
+            "What accuracy means, instead of the ratio in dB: cosine, max-error, top1, top5, top1-labels, "
+            "or a function of yours, file.py:function(outputs, reference, labels)."
+        ),
+    ] = None
+    max_drop: Annotated[
+        str | None,
+        option(
+            "So much worse than the source the metric may be, as in 0.5%.", "--max-drop", "--max-accuracy-drop"
+        ),
+    ] = None
+    labels: Annotated[
+        str, option("The array of labels in the data, where it is not called label.", metavar="NAME")
+    ] = ""
+    objective: Annotated[
+        str,
+        option(
+            "What is to be least: latency, p99, memory, size, first-answer, energy; of those but latency, "
+            "without being slower. Or most: throughput, over callers at once and batches."
+        ),
+    ] = "latency"
+    shape: Annotated[
+        tuple[str, ...],
+        option(
+            "Sizes that an open dimension will have: least:usual:largest as in seq=16:32:128, or a list as "
+            "in batch=1,4,8. A program for each may be prepared at loading. Repeatable.",
+            metavar="NAME=SIZES",
+        ),
+    ] = ()
+    max_memory_mib: Annotated[float | None, option("What the process may take at its peak.")] = None
+    max_size_mib: Annotated[float | None, option("What the model's files may take.")] = None
+    max_latency_ms: Annotated[
+        float | None, option("What a run may take; for another objective also slower than now.")
+    ] = None
+    baseline: Annotated[
+        Path | None,
+        option(
+            "What runs today, a bundle, an ONNX model or an OpenVINO .xml: the winner must be faster than "
+            "that, or it is kept."
+        ),
+    ] = None
+    target_speedup: Annotated[
+        float | None, option("End as soon as something is surely so many times as fast.")
+    ] = None
+    time_limit_s: Annotated[
+        float | None, option("Seconds for the search (default 60, more above 10 MB).", least=5)
+    ] = None
+    target: Annotated[str | None, option("A target by name instead of the one that fits best.")] = None
+    profile: Annotated[
+        Path | None,
+        option("A profile: a file of your own (TOML), or the name of a shipped one, such as realtime."),
+    ] = None
+    pre: Annotated[
+        Path | None,
+        option(
+            "What the bundle does before the model: an ONNX file, or a TOML file with a [data] table for "
+            "pictures. Not part of what is measured as inference."
+        ),
+    ] = None
+    post: Annotated[
+        Path | None,
+        option("And after it: an ONNX file, or a TOML file with [[steps]]: softmax, argmax, top-k, ..."),
+    ] = None
+    single_file: Annotated[bool, option("Write the bundle as one file instead of a folder.")] = False
+    pick: Annotated[
+        str,
+        option(
+            "Deliver this candidate of the same search, done before, instead of its winner: its number in "
+            "the table, or its name in the record.",
+            metavar="NUMBER",
+        ),
+    ] = ""
+    fresh: Annotated[
+        bool,
+        option(
+            "Take nothing from the cache, or go on from what an earlier search left there (the default).",
+            "--fresh/--resume",
+        ),
+    ] = False
+
+    @property
+    def goal(self) -> "Goal":
+        """What accuracy must be; UsageError for what says none."""
+        from edgeopt.data.judging.goals import goal_from
+
+        return goal_from(self.metric, self.floor, self.max_drop)
+
+    @property
+    def limits(self) -> "Limits":
+        """UsageError for what nothing can keep to."""
+        from edgeopt.search.limits import limits_from
+
+        return limits_from(self.max_memory_mib, self.max_size_mib, self.max_latency_ms)
+
+
+class Wishes(TypedDict, total=False):
+    """The same as `edgeopt.optimize` takes them; a test holds the two together."""
+
+    data: "Data | None"
+    floor: str | float | None
+    metric: str | None
+    max_drop: str | float | None
+    labels: str
+    objective: str
+    shape: Sequence[str]
+    max_memory_mib: float | None
+    max_size_mib: float | None
+    max_latency_ms: float | None
+    baseline: str | Path | None
+    target_speedup: float | None
+    time_limit_s: float | None
+    target: str | None
+    profile: str | Path | None
+    pre: str | Path | None
+    post: str | Path | None
+    single_file: bool
+    pick: str
+    fresh: bool
+
+
+def check(settings: Settings) -> None:
+    """Raises UsageError for what is wrong by itself, before anything is read."""
+    from edgeopt.search.objectives import objective_named
+
+    _ = settings.goal, settings.limits
+    objective_named(settings.objective)
+    checked_limit(settings.time_limit_s)
+    checked_target(settings.target_speedup)
 
 
 def inputs_of(settings: Settings) -> list[Path]:
@@ -50,7 +176,7 @@ def inputs_of(settings: Settings) -> list[Path]:
 
 def checked_limit(seconds: float | None) -> float | None:
     """The time limit as given; anything but a positive number of seconds up to a day is a UsageError."""
-    if seconds is not None and not 0 < seconds <= _LONGEST_S:
+    if seconds is not None and not 0 < seconds <= LONGEST_S:
         raise UsageError(f"{seconds} is no time limit.", "Give seconds, more than 0 and at most a day (86400).")
     return seconds
 
@@ -63,5 +189,8 @@ def time_limit_for(size_bytes: int, small_s: float = 60.0) -> float:
 def checked_target(speedup: float | None) -> float | None:
     """How many times as fast is enough; UsageError for what is no gain."""
     if speedup is not None and not speedup > 1:
-        raise UsageError(f"{speedup:g} times as fast is no gain.", "Give more than 1, as in --target-speedup 2.")
+        example = Named("target_speedup", "2")
+        raise UsageError(
+            f"{speedup:g} times as fast is no gain.", f"Give more than 1, as in {example}.", [example]
+        )
     return speedup

@@ -122,7 +122,7 @@ class Window(QMainWindow):
         self._open_chosen(dialogs.choose_file(self, "Open a bundle that is one file", dialogs.BUNDLES, "bundle"))
 
     def open_sample(self) -> None:
-        from edgeopt.samples import DATA, MODEL
+        from edgeopt.data.demo import DATA, MODEL
 
         self.open_paths([MODEL, DATA])
 

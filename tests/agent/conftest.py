@@ -13,6 +13,7 @@ import time
 from contextlib import ExitStack, closing, contextmanager
 
 import numpy as np
+import psutil
 import pytest
 import uvloop
 
@@ -28,6 +29,7 @@ from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.hub import Hub
 from edgeopt_agent.workers.process import Worker
 from edgeopt_agent.workers.router import Router
+from tests import warm
 
 X = {"name": "x", "dtype": "float32", "shape": ["batch", 4]}
 Y = {"name": "y", "dtype": "float32", "shape": ["batch", 2]}
@@ -222,30 +224,6 @@ QUICK = {
     "disk_reserve_bytes": 0,
     "memory_reserve_bytes": 0,
 }
-# An agent that can be told to die at its n-th write of a state into the journal, before or after it.
-PROGRAM = """
-import asyncio, json, os, signal, sys
-from pathlib import Path
-from edgeopt_agent import service
-from edgeopt_agent.journal import Journal
-from edgeopt_agent.settings import Settings
-
-given, kill = json.loads(sys.argv[1]), json.loads(sys.argv[2])
-given["data_dir"] = Path(given["data_dir"])
-commit, seen = Journal._commit, []
-
-def deadly(self, record, new=False):
-    if record.state != kill["state"]:
-        return commit(self, record, new)
-    if kill["when"] == "before":
-        os.kill(os.getpid(), signal.SIGKILL)
-    commit(self, record, new)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-if kill:
-    Journal._commit = deadly
-asyncio.run(service.run(Settings(**given), lambda port: print(port, flush=True)))
-"""
 
 
 class Running:
@@ -255,13 +233,17 @@ class Running:
         self.data_dir = data_dir
         given = {**QUICK, **settings, "data_dir": str(data_dir)}
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-        command = [sys.executable, "-c", PROGRAM, json.dumps(given), json.dumps(kill)]
+        command = [sys.executable, "-m", "tests.agent.mortal", json.dumps(given), json.dumps(kill)]
         self.process = subprocess.Popen(
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         line = self.process.stdout.readline()
         self.port = int(line or 0)
         assert self.port, self.process.communicate()[1]
+
+    def workers(self):
+        """The processes that it has started."""
+        return [each for each in psutil.Process(self.process.pid).children() if each.name() != warm.NAME]
 
     def ask(self, method, path, body=None, headers=None):
         """The status, the headers and the document of one answer."""

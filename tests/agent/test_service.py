@@ -91,6 +91,7 @@ def test_another_host_needs_a_trusted_key(start_agent):
         start_agent(host="0.0.0.0")  # noqa: S104 - refused here
 
 
+@pytest.mark.cold
 def test_the_agent_itself_loads_no_numbers_and_no_runtime(start_agent, old_bundle):
     agent = start_agent()
     agent.deploy(old_bundle)

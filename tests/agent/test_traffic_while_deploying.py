@@ -12,7 +12,7 @@ from edgeopt.backends import backend_named
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Tensor
 
-MODEL = Path(__file__).parents[2] / "edgeopt" / "samples" / "digits_cnn.onnx"
+MODEL = Path(__file__).parents[2] / "edgeopt" / "data" / "demo" / "digits_cnn.onnx"
 CLIENTS = 4
 SECONDS = 10.0
 # While releases change, each client asks two hundred times a second; in between, nothing can go wrong that the

@@ -9,9 +9,11 @@ from onnx import numpy_helper
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.full_precision import full_precision, in_full_precision
+from edgeopt.bench.exactness.runtimes import first_answer, first_opened
+from edgeopt.events import ignore
 from edgeopt.graph.accuracy import compare_outputs
-from edgeopt.quantizing.runs import Runs
-from edgeopt.rewriting.runtimes import first_answer, first_opened
+from edgeopt.quant.measured.runs import Runs
+from edgeopt.search.place import placed
 from edgeopt.search.prepare import prepare
 from edgeopt.search.settings import Settings
 
@@ -66,8 +68,8 @@ def test_so_does_the_reference_of_a_search(swish_model, right, tmp_path):
     (tmp_path / "work").mkdir()
     settings = Settings(swish_model, tmp_path / "out.edgeopt", profile=profile, data=tmp_path / "data.npz")
     with ExitStack() as stack:
-        course = prepare(settings, tmp_path / "work", stack, lambda _: None).course
-        first, count = course.split.check_first, course.split.check_count
+        prepared, _ = prepare(settings, placed(tmp_path / "work", stack, ignore), stack)
+        standard = prepared.standard
         data = np.load(tmp_path / "data.npz")["x"]
-        wanted = [right({"x": data[k : k + 1]}) for k in range(first, first + count)]
-    assert compare_outputs(wanted, course.reference).snr_db > 100
+        wanted = [right({"x": data[k : k + 1]}) for k in standard.split.check]
+    assert compare_outputs(wanted, standard.reference).snr_db > 100

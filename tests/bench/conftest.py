@@ -14,7 +14,7 @@ from edgeopt.backends.base import TensorInfo
 from edgeopt.bench.contender import enter
 from edgeopt.bench.host import LocalHost
 from edgeopt.bench.messages import Load
-from edgeopt.data import check_samples, save_samples
+from edgeopt.data.samples import check_samples, save_samples
 
 INPUTS = (TensorInfo("x", "float32", ("batch", 3)),)
 OUTPUTS = (TensorInfo("y", "float32", ("batch", 2)),)

@@ -16,7 +16,7 @@ from edgeopt.bench.host import LocalHost
 from edgeopt.bench.messages import Load, Loaded, Time, Timed
 from edgeopt.bench.processes.guard import LONGEST_LOG_BYTES
 from edgeopt.bench.rounds import run_rounds
-from edgeopt.data import check_samples, save_samples
+from edgeopt.data.samples import check_samples, save_samples
 from edgeopt.errors import TrialError
 
 INPUTS = (TensorInfo("x", "float32", ("batch", 3)),)

@@ -15,7 +15,6 @@ from edgeopt.bench.legs import (
     FEWEST,
     SHORT_FEWEST,
     FallenError,
-    Found,
     Starter,
     Terms,
     affords,
@@ -24,11 +23,11 @@ from edgeopt.bench.legs import (
     run_legs,
 )
 from edgeopt.bench.rounds import run_rounds
-from edgeopt.bench.sequential import Decision, Rules
+from edgeopt.bench.sequential import Decision
 from edgeopt.bench.stats import Interval
+from edgeopt.bench.terms import PROOF
 
 SPAN_MS = 5.0
-RULES = Rules(error=0.0125, same_percent=2.0)
 
 
 class Noted(LocalHost):
@@ -67,7 +66,7 @@ def prove(load_null):
             if spoil:
                 spoil(pack)
             starter.seconds = starting_s or starter.seconds
-            terms = Terms(RULES, most, time.monotonic() + left_s, range(1), **terms)
+            terms = Terms(PROOF, most, time.monotonic() + left_s, range(1), **terms)
             found = run_legs(pack, starter, terms, SPAN_MS)
         (decision,) = found.decisions
         return SimpleNamespace(found=found, decision=decision, pack=pack, pids=host.pids)
@@ -76,14 +75,18 @@ def prove(load_null):
     return run
 
 
+def legs_of(seen):
+    return len(seen.found.pairs.legs[0])
+
+
 @pytest.mark.alone
 def test_what_is_surely_faster_is_called_so_by_fresh_processes(prove, ends):
     seen = prove(first_ms=1.0, other_ms=4.0)
     assert seen.decision.verdict == "faster"
     assert 1 < seen.decision.speedup.low <= seen.decision.speedup.median
-    assert FEWEST <= seen.found.count == seen.found.processes
-    assert len(set(seen.pids)) == 2 * seen.found.count, "each leg has its own"
-    rounds = sum(leg.rounds for leg in seen.found.legs[0])
+    assert FEWEST <= legs_of(seen) == seen.found.processes
+    assert len(set(seen.pids)) == 2 * seen.found.processes, "each leg has its own"
+    rounds = sum(leg.rounds for leg in seen.found.pairs.legs[0])
     assert len(seen.pack.first.slices_ms) == len(seen.pack.others[0].slices_ms) == rounds
     assert len(seen.found.states) == seen.decision.speedup.rounds == rounds
     assert not seen.found.warning
@@ -94,7 +97,7 @@ def test_what_is_surely_faster_is_called_so_by_fresh_processes(prove, ends):
 def test_what_one_process_is_lucky_in_is_not_called_faster(prove):
     """As the first pair alone would have it, however many rounds it ran."""
     seen = prove(first_ms=1.0, other_ms=lambda leg: 1.5 if leg == 0 else 1.0)
-    assert seen.found.legs[0][0].calm > 0.1
+    assert seen.found.pairs.legs[0][0].calm > 0.1
     assert seen.decision.verdict == "no difference seen"
 
 
@@ -102,9 +105,9 @@ def test_what_one_process_is_lucky_in_is_not_called_faster(prove):
 def test_as_many_as_are_evidence_run_even_when_time_is_over_and_not_many_more(prove, monkeypatch):
     monkeypatch.setattr(legs, "LONGEST_S", 0.0)
     seen = prove(first_ms=3.0, other_ms=3.1, left_s=-1.0, starting_s=0.01, patience_s=0.0)
-    assert FEWEST <= seen.found.count <= SHORT_FEWEST
+    assert FEWEST <= legs_of(seen) <= SHORT_FEWEST
     seen = prove(first_ms=0.1, other_ms=0.1, left_s=-1.0, starting_s=0.01, patience_s=0.0)
-    assert seen.found.processes == seen.found.count == SHORT_FEWEST
+    assert seen.found.processes == legs_of(seen) == SHORT_FEWEST
 
 
 @pytest.mark.alone
@@ -116,7 +119,7 @@ def test_one_that_is_stopped_runs_as_many_as_it_may_then(prove):
         return True
 
     seen = prove(first_ms=3.0, other_ms=3.2, is_stopped=is_stopped, most_stopped=4)
-    assert FEWEST <= seen.found.count <= 4
+    assert FEWEST <= legs_of(seen) <= 4
     assert len(asked) > len(seen.found.states), "before each round, so that it can be told at once"
 
 
@@ -125,7 +128,7 @@ def test_where_starting_takes_too_long_the_same_processes_run_on_and_less_is_cal
     seen = prove(first_ms=3.0, other_ms=3.09, most=4, left_s=-1.0, starting_s=100.0)
     assert len(seen.pids) == 2
     assert seen.found.processes == 1
-    assert [leg.fresh for leg in seen.found.legs[0]] == [True] + (seen.found.count - 1) * [False]
+    assert [leg.fresh for leg in seen.found.pairs.legs[0]] == [True] + (legs_of(seen) - 1) * [False]
     assert seen.decision.verdict != "faster", "3 % may be luck"
     assert "differences below 4 % may be the luck of one process" in seen.found.warning
 
@@ -183,6 +186,4 @@ PROMISING, NOTHING, WORSE = (decision("no difference seen", 0.9, median, 1.3) fo
     ],
 )
 def test_legs_go_on_while_it_is_not_clear_and_worth_it(decisions, wanted, at):
-    terms = Terms(RULES, 13, 0.0, wanted)
-    founds = (Found(terms, [[None] * count for _ in decisions], decisions, 3) for count in range(1, 14))
-    assert next((found.count for found in founds if is_settled(found)), None) == at
+    assert next((count for count in range(1, 14) if is_settled(decisions, wanted, count)), None) == at

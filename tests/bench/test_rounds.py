@@ -6,8 +6,10 @@ import pytest
 
 from edgeopt.bench.contender import Contender, ask
 from edgeopt.bench.messages import Loaded, Memory, Time, Timed
-from edgeopt.bench.rounds import latency_ms, run_rounds, slice_ms, speedup
+from edgeopt.bench.report import RoundState
+from edgeopt.bench.rounds import DeviceWatch, latency_ms, run_rounds, slice_ms, speedup, take_turns
 from edgeopt.bench.stats import verdict
+from edgeopt.bench.terms import Turns
 from edgeopt.errors import TrialError
 
 
@@ -58,14 +60,6 @@ def test_nobody_always_follows_the_same_neighbour(names):
     assert all((b, a) in followed for a, b in followed)
 
 
-def test_rounds_run_one_by_one_change_their_order_too():
-    turns = []
-    contenders = [Contender(name, Listed(name, turns), Loaded((), (), 0, 0, Memory())) for name in "AB"]
-    for done in range(4):
-        run_rounds(contenders, 1, 1, first=done)
-    assert "".join(turns) == "ABBABAAB"
-
-
 def test_the_ratio_is_taken_within_each_round():
     """The machine gets ten times slower half-way; the ratio of the sides stays."""
     slow, fast = [2.0] * 4 + [20.0] * 4, [1.0] * 4 + [10.0] * 4
@@ -82,7 +76,7 @@ def test_one_who_came_later_is_compared_over_the_rounds_that_both_ran():
     early = Contender("A", Listed("A", [], [9.0, 9.0, 2.0, 2.0, 2.0]), Loaded((), (), 0, 0, Memory()))
     late = Contender("B", Listed("B", []), Loaded((), (), 0, 0, Memory()))
     run_rounds([early], 2, 1)
-    run_rounds([early, late], 3, 1, first=2)
+    run_rounds([early, late], 3, 1)
     assert (speedup(early, late).median, speedup(early, late).rounds) == (pytest.approx(2.0), 3)
 
 
@@ -125,7 +119,7 @@ def test_who_falls_in_the_middle_is_marked_and_the_others_go_on(contender):
     first, doomed, last = contender("first"), contender("doomed"), contender("last")
     run_rounds([first, doomed, last], 2, 1)
     doomed.child._process.kill()
-    run_rounds([first, doomed, last], 3, 1, first=2)
+    run_rounds([first, doomed, last], 3, 1)
     assert doomed.failure.startswith("was killed by the system, perhaps for memory")
     assert len(doomed.slices_ms) == 2
     assert [len(c.slices_ms) for c in (first, last)] == [5, 5]
@@ -159,3 +153,75 @@ def test_a_first_idea_of_a_model_that_fails_is_its_reason(contender):
     one.child._process.kill()
     with pytest.raises(TrialError, match="killed by the system"):
         latency_ms(one)
+
+
+class Simple:
+    failure = None
+
+
+FIVE = Turns("five", (2, 5), fewest=2)
+
+
+def test_rounds_are_numbered_and_it_is_looked_where_the_table_says():
+    one, other, turns = Simple(), Simple(), []
+
+    def turn(player):
+        turns.append(player)
+        return 1.0
+
+    rounds = list(take_turns([one, other], FIVE, turn, first=7))
+    assert turns[:4] == [one, other, one, other], "as the eighth and ninth of all rounds"
+    assert [(each.number, each.done) for each in rounds] == [(7 + k, k + 1) for k in range(5)]
+    assert [each.done for each in rounds if each.is_look] == [2, 5]
+    assert [each.done for each in take_turns([Simple()], FIVE, lambda _: 1.0, rounds=3)] == [1, 2, 3]
+
+
+def test_however_late_it_is_the_fewest_are_run_and_then_nobody_looks():
+    rounds = list(take_turns([Simple()], FIVE, lambda _: 1.0, is_late=lambda: True))
+    assert [(each.done, each.is_look) for each in rounds] == [(1, False), (2, False)]
+
+
+def test_who_falls_gives_nothing_and_leaves_and_who_is_taken_out_has_no_turn():
+    steady, falling, taken_out = Simple(), Simple(), Simple()
+    players, turns = [steady, falling, taken_out], []
+
+    def turn(player):
+        turns.append(player)
+        if player is falling and turns.count(falling) == 2:
+            raise TrialError("crashed")
+        return 1.0
+
+    for each in take_turns(players, FIVE, turn):
+        assert falling not in dict(each.taken) or each.done < 2
+        if each.done == 3:
+            players.remove(taken_out)
+    assert falling.failure == "crashed"
+    assert [turns.count(each) for each in (steady, falling, taken_out)] == [5, 2, 3]
+
+
+def test_where_a_fall_ends_it_no_further_round_is_run():
+    falling, turns = Simple(), []
+
+    def turn(player):
+        turns.append(player)
+        if player is falling:
+            raise TrialError("crashed")
+
+    terms = msgspec.structs.replace(FIVE, falls="ends it")
+    assert list(take_turns([Simple(), falling], terms, turn)) == []
+    assert len(turns) == 2
+
+
+def test_spoilt_rounds_are_run_again_so_many_times_and_count_then():
+    class State:
+        judge_others = True
+        begin_round = staticmethod(lambda _number: None)
+
+        def end_round(self):
+            return RoundState(0, 0.0, 0.1, bad=("others are busy",))
+
+    watch = DeviceWatch(State(), repeats=2)
+    turns = [each.number for each in take_turns([Simple()], FIVE, lambda _: 1.0, watch)]
+    assert turns == [0, 1, 2, 3, 4]
+    assert [state.repeated for state in watch.states] == [True, True, *[False] * 5]
+    assert "2 repeated and left out" in watch.sentence

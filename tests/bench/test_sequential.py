@@ -3,7 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from edgeopt.bench.sequential import LOOKS, LUCK_PERCENT, Leg, Rules, decide, leg_of
+from edgeopt.bench.sequential import Leg, Rules, decide, leg_of
+from edgeopt.bench.terms import LOOKS, LUCK_PERCENT
 
 
 def legs(count, percent=0.0, scatter=0.002, fresh=True, seed=0):

@@ -23,7 +23,7 @@ from edgeopt.bench.messages import (
     decode_answer,
 )
 from edgeopt.bench.trial import ROTATION, read_outputs, rotated
-from edgeopt.data import Samples, check_samples, open_samples, save_samples
+from edgeopt.data.samples import Samples, check_samples, open_samples, save_samples
 from edgeopt.errors import TrialError
 
 PARENT = """

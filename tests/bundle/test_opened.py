@@ -20,11 +20,11 @@ from edgeopt.bundle.opened import Opened, opened
 from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.bundle.sign import claimed_key, key_id, load_public_key, new_key, sign_bundle
 from edgeopt.cli.main import run
-from edgeopt.comparing.sides import named
+from edgeopt.commands.bench.naming import Named
+from edgeopt.commands.bench.sides import Settings, prepare
+from edgeopt.commands.compare.sides import named
 from edgeopt.errors import EdgeoptError, UsageError
 from edgeopt.events import ignore
-from edgeopt.measuring.naming import Named
-from edgeopt.measuring.sides import Settings, prepare
 
 
 @pytest.fixture

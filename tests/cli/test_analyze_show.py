@@ -4,8 +4,10 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from edgeopt.cli import analyze_markdown, analyze_show
-from edgeopt.cli.analyze_sections import by_category, milliseconds, scaled, top_nodes
+from edgeopt.cli.analyze_figures import milliseconds, scaled
+from edgeopt.cli.analyze_sections import by_category, sections, top_nodes
+from edgeopt.commands.documents.markdown import page
+from edgeopt.commands.documents.terminal import write
 from edgeopt.graph.analysis import (
     Analysis,
     CategoryRow,
@@ -46,9 +48,9 @@ def analysis():
     )  # fmt: skip
 
 
-def shown(analysis, width, **more):
+def shown(analysis, width, nodes=False, weights=False):
     text = io.StringIO()
-    analyze_show.show(analysis, Console(file=text, width=width, highlight=False), **more)
+    write(sections(analysis, nodes, weights, looked=True), Console(file=text, width=width, highlight=False))
     return text.getvalue()
 
 
@@ -56,7 +58,7 @@ def test_people_see_what_it_costs_and_where_that_goes(analysis):
     out = shown(analysis, 120, nodes=True)
     for wanted in (
         *("at least 4.00 MFLOP, of them 2.00 MMAC", "2 KiB at once", "250 µs of the 1 nodes", "compute"),
-        *("1 node of unknown cost: nobody knows it", "note: a warning", "██"),
+        *("1 node of unknown cost: nobody knows it", "a warning", "██"),
     ):
         assert wanted in out
 
@@ -92,17 +94,22 @@ def test_nothing_found_is_told(analysis):
 
 
 def test_columns_of_times_are_there_only_where_there_are_times(analysis):
-    assert "least time" in by_category(analysis).columns
+    assert "least time" in titles(by_category(analysis))
     bare = tuple(msgspec.structs.replace(row, least_ms=None, bound="") for row in analysis.nodes)
     kinds = tuple(msgspec.structs.replace(row, least_ms=None) for row in analysis.categories)
     untimed = msgspec.structs.replace(analysis, nodes=bare, categories=kinds)
-    assert "least time" not in by_category(untimed).columns
+    assert "least time" not in titles(by_category(untimed))
     assert "shares of the operations" in by_category(untimed).title
-    assert top_nodes(untimed).columns[-1] == "moved"
+    assert titles(top_nodes(untimed))[-1] == "moved"
+
+
+def titles(section):
+    (table,) = section.blocks
+    return [column.title for column in table.columns]
 
 
 def test_a_document_keeps_its_tables_whatever_the_names_are(analysis):
-    text = analyze_markdown.document(analysis, nodes=True)
+    text = page(analysis.name, sections(analysis, nodes=True, weights=False, looked=True))
     assert "y\\|\\[z\\]" in text
     tables = [block.splitlines() for block in text.split("\n\n") if block.startswith("|")]
     assert len(tables) > 5

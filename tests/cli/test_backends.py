@@ -6,13 +6,15 @@ from rich.console import Console
 
 from edgeopt.backends import BACKENDS
 from edgeopt.backends.base import Available
-from edgeopt.cli.backends import list_backends, list_options, show_backends, show_options
+from edgeopt.cli.backends import show_backends, show_options
 from edgeopt.cli.main import run
+from edgeopt.commands.backends.backends import list_backends, list_options
+from edgeopt.commands.documents.terminal import write
 
 
 def seen(show, result):
     console = Console(file=io.StringIO(), width=140)
-    show(result, console)
+    write(show(result), console)
     return console.file.getvalue()
 
 
@@ -22,7 +24,7 @@ def told(capsys, *arguments):
 
 
 def test_each_backend_is_available_or_says_why_not():
-    result = list_backends(lambda _: None)
+    result = list_backends()
     assert [line.name for line in result.backends] == [b.name for b in BACKENDS if b.name != "null"]
     for line in result.backends:
         assert line.available == bool(line.version) == (not line.reason)

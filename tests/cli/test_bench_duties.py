@@ -13,15 +13,16 @@ from edgeopt.bench.report import Comparison, Energy
 from edgeopt.bench.stats import Interval
 from edgeopt.cli import bench_duties as duties
 from edgeopt.cli.bench import _exit_code
-from edgeopt.cli.bench_sweep import duration, show_sweep
-from edgeopt.measuring.sweep_report import Stretch, SweepPoint, SweepReport
+from edgeopt.cli.bench_sweep import duration, sweep
+from edgeopt.commands.bench.sweep_report import Stretch, SweepPoint, SweepReport
+from edgeopt.commands.documents.terminal import write
 
 FASTER = Comparison("a.onnx", "b.onnx", Interval(1.5, 1.4, 1.6, 9, 0.98), "faster")
 
 
 def shown(show, report, width=80):
     out = io.StringIO()
-    show(report, Console(file=out, width=width, highlight=False))
+    write(show(report), Console(file=out, width=width, highlight=False))
     lines = out.getvalue().splitlines()
     assert all(len(line.rstrip()) <= width for line in lines)
     # Cells that do not fit would end in an ellipsis.
@@ -42,7 +43,7 @@ def cold():
 
 
 def test_cold_starts(cold):
-    text = shown(duties.show_cold, cold)
+    text = shown(duties.cold, cold)
     assert "a.onnx 150 20.0 30.0 5.00 205 185-226" in text.replace("184-226", "185-226")
     assert "To the first answer: a.onnx is faster than b.onnx: 1.50x [1.40 1.60], 9 rounds." in text
     assert "bad.onnx did not finish: crashed: SIGSEGV." in text
@@ -51,9 +52,7 @@ def test_cold_starts(cold):
 
 def test_paced_runs():
     side = r.PacedSide("a.onnx", 200, 4, 29.4, False, 7.0, 9.0, 9.5, 12.0, 7.7, 23.3, Energy(reason="no meter"))
-    text = shown(
-        duties.show_paced, r.PacedReport(30, (side,), (FASTER,), (), 9, 0.67, warnings=("'a.onnx' is slow.",))
-    )
+    text = shown(duties.paced, r.PacedReport(30, (side,), (FASTER,), (), 9, 0.67, warnings=("'a.onnx' is slow.",)))
     assert "a.onnx 7.00 9.00 12.0 29.4 2.0 7.70 23 %" in text
     assert "30 runs a second by the clock, 9 rounds" in text
     assert "Energy: no meter." in text
@@ -69,7 +68,7 @@ def test_a_sustained_run():
     metered = msgspec.structs.replace(side, energy=Energy("RAPL", 0.0123, 0.004, 5.0))
     unmetered = msgspec.structs.replace(side, energy=Energy(reason="no meter"))
     report = r.SustainedReport((metered, unmetered), 4, 5, (48.0,), "interrupt")
-    text = shown(duties.show_sustained, report)
+    text = shown(duties.sustained, report)
     assert "a.onnx slowed to 0.91x." in text
     assert "235" not in text.split("4,800 runs")[0]  # at most a dozen rows
     assert "1.53 to 2 GHz" in text
@@ -78,7 +77,7 @@ def test_a_sustained_run():
     assert "Ended early by Ctrl-C" in text
     assert "Energy: 12.3 mJ of the whole device a run, 4.00 mJ without what the idle device draws, by RAPL" in text
     report = r.SustainedReport((side, r.SustainedSide("b.onnx")), 4, 5, (48.0,), "interrupt")
-    assert "b.onnx was not measured" in shown(duties.show_sustained, report)
+    assert "b.onnx was not measured" in shown(duties.sustained, report)
 
 
 def test_levels_of_concurrency():
@@ -87,7 +86,7 @@ def test_levels_of_concurrency():
         r.Level("threads", 2, 150, 75.0, 26.0, 30.0, Interval(1.5, 1.4, 1.6, 11, 0.98), 75.0, 2**26),
         r.Level("processes", 4, failure="crashed: SIGKILL"),
     )
-    text = shown(duties.show_concurrency, r.ConcurrencyReport((r.ConcurrencySide("a.onnx", levels),), 11, 200))
+    text = shown(duties.concurrency, r.ConcurrencyReport((r.ConcurrencySide("a.onnx", levels),), 11, 200))
     assert "2 threads 75.0 1.50x [1.40 1.60] 75 % 26.0 30.0 64.0" in text
     assert "Most a second: 2 threads, 1.50x of one alone." in text
     assert "4 processes did not finish: crashed: SIGKILL." in text
@@ -107,15 +106,15 @@ def levels():
 
 
 def test_a_sweep_of_graph_levels_marks_the_best_total(levels):
-    text = shown(show_sweep, levels)
+    text = shown(sweep, levels)
     assert "graph_level of m.onnx on onnxruntime-cpu" in text
-    assert "none 5.00 2.00 *7.00 ms 205 ms 20.0 s" in text
-    assert "all 30.0 1.00 1.50x [1.40 1.60] 31.0 ms *130 ms *10.0 s" in text
+    assert "none 5.00 2.00 2.50 *7.00 ms 205 ms 20.0 s" in text
+    assert "all 30.0 1.00 1.20 1.50x [1.40 1.60] 31.0 ms *130 ms *10.0 s" in text
     assert "none up to 24 runs, all from 25 runs on" in text
 
 
 def test_a_sweep_for_a_number_of_runs(levels):
-    text = shown(show_sweep, msgspec.structs.replace(levels, runs=100))
+    text = shown(sweep, msgspec.structs.replace(levels, runs=100))
     assert "For 100 runs: graph_level=all, 130 ms with the creation of 30.0 ms." in text
     assert "10,000" not in text
 
@@ -127,7 +126,7 @@ def test_a_sweep_of_batches():
         SweepPoint(8, 5, 4, 6, 2, 11.4, 12, 700, 1.43, gain),
         SweepPoint(16, failure="failed: no room"),
     )
-    text = shown(show_sweep, SweepReport("batch", "batch", "m.onnx", "onnxruntime-cpu", points))
+    text = shown(sweep, SweepReport("batch", "batch", "m.onnx", "onnxruntime-cpu", points))
     assert "Most samples a second: batch=8, 700 (1.40x [1.30 1.50])" in text
     assert "answered after 11.4 ms instead of 2.00 ms" in text
     assert "batch=16 did not finish: failed: no room." in text

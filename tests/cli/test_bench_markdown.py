@@ -1,15 +1,12 @@
-import io
-
 import msgspec
 import pytest
-from rich.console import Console
 
 from edgeopt.bench.limits import Limits
 from edgeopt.bench.report import Comparison, ContestReport, Figures, SideReport
 from edgeopt.bench.stats import Interval
-from edgeopt.cli.bench_markdown import show_page
-from edgeopt.measuring.limits import judge
-from edgeopt.measuring.suite import SuiteReport, SuiteRow
+from edgeopt.cli.bench_markdown import written
+from edgeopt.commands.bench.limits import judge
+from edgeopt.commands.bench.suite import SuiteReport, SuiteRow
 
 
 def side(name):
@@ -28,9 +25,7 @@ REPORT = ContestReport(
 
 
 def page(report):
-    out = io.StringIO()
-    show_page(report, Console(file=out, width=60, highlight=False))
-    return out.getvalue()
+    return written(report)
 
 
 def tables(text):

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from edgeopt.cache.record import FILE, Record
-from edgeopt.cache.user import user_store
+from edgeopt.search.cache.record import FILE, Record
+from edgeopt.search.cache.user import user_store
 
 OLD, NEW = "a" * 64, "b" * 64
 

@@ -26,7 +26,7 @@ def work(_emit):
     return Log("info", "done")
 
 try:
-    execute("test", work, lambda log, _: print(log.message), interrupt=interrupt)
+    execute("test", work, lambda log: f"{log.message}\\n", interrupt=interrupt)
 except typer.Exit as left:
     sys.exit(left.exit_code)
 """
@@ -149,7 +149,7 @@ def failing(monkeypatch, edgeopt_here):
         def fail(*_):
             raise error
 
-        monkeypatch.setattr("edgeopt.hw.probe.probe", fail)
+        monkeypatch.setattr("edgeopt.commands.probe.probe.probe_device", fail)
         return edgeopt_here("probe", *more)
 
     return run

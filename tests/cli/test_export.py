@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from edgeopt.exporting import FORMATS
+from edgeopt.commands.export.formats import FORMATS
 
 
 @pytest.fixture

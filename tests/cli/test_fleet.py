@@ -9,6 +9,7 @@ from rich.console import Console
 
 from edgeopt.cli import fleet_show
 from edgeopt.cli.main import run
+from edgeopt.commands.documents.terminal import write
 from edgeopt.fleet.client import Agent
 from edgeopt.fleet.monitor import Watched
 from edgeopt.fleet.records import Deployment, Previous, Release, Releases, Serving, Status
@@ -22,7 +23,7 @@ def edgeopt(edgeopt_here):
 
 def shown(show, record, width=140):
     out = io.StringIO()
-    show(record, Console(file=out, width=width, highlight=False))
+    write(show(record), Console(file=out, width=width, highlight=False))
     return out.getvalue()
 
 

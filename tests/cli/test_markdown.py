@@ -1,19 +1,7 @@
 import pytest
 
-from edgeopt.cli.markdown import failure_as_page, machine_line, plain, refuse_two_voices, table
+from edgeopt.cli.markdown import failure_as_page, machine_line, refuse_two_voices
 from edgeopt.errors import ModelError, UsageError
-
-
-def test_nothing_in_a_text_becomes_markup():
-    assert plain("a_b|c*\n<d>") == "a\\_b\\|c\\* \\<d\\>"
-
-
-def test_figures_stand_to_the_right():
-    assert table(("name", "ms"), [("a|b", "1.0")], right={1}).splitlines() == [
-        "| name | ms |",
-        "|---|---:|",
-        "| a\\|b | 1.0 |",
-    ]
 
 
 def test_a_machine_is_one_line():

@@ -3,7 +3,8 @@ import io
 import pytest
 from rich.console import Console
 
-from edgeopt.cli.op_times_show import show_op_times
+from edgeopt.cli.op_times_show import op_times
+from edgeopt.commands.documents.terminal import write
 from edgeopt.graph.analysis import OpTimeRow, OpTimes
 
 CONV = OpTimeRow(
@@ -24,7 +25,7 @@ def times(*rows, **more):
 def shown():
     def show(found, width=120):
         text = io.StringIO()
-        show_op_times(found, Console(file=text, width=width))
+        write([op_times(found)], Console(file=text, width=width))
         return text.getvalue()
 
     return show

@@ -6,9 +6,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from edgeopt import samples
 from edgeopt.cli.main import run
-from edgeopt.ops.result import Report
+from edgeopt.commands.ops.result import Report
+from edgeopt.data import demo as samples
 
 HERE = ("--backend", "onnxruntime-cpu")
 

@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 
 from edgeopt.cli.optimize import show
+from edgeopt.commands.documents.terminal import write
 from edgeopt.search.delivering.front import front_of
-from tests.report.evidence import outcome
+from tests.commands.report.evidence import outcome
 
 PHASES = (
     "reading the model",
@@ -81,5 +82,5 @@ def test_the_table_marks_who_is_on_the_front_and_says_what_to_do_with_it():
 
 def shown(found):
     text = io.StringIO()
-    show(found, Console(file=text, width=200))
+    write(show(found), Console(file=text, width=200))
     return [line.rstrip() for line in text.getvalue().splitlines()]

@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 
 from edgeopt.cli.probe_show import show
+from edgeopt.commands.documents.terminal import write
 from edgeopt.hw.host import RecordedHost
 from edgeopt.hw.probe import probe
 
@@ -15,7 +16,7 @@ BOARDS = sorted(folder.name for folder in FAKEROOTS.iterdir())
 
 def rendered(device, explain=False, width=200):
     console = Console(file=io.StringIO(), width=width)
-    show(device, console, explain)
+    write(show(device, explain), console)
     return console.file.getvalue()
 
 

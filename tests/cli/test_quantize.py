@@ -38,7 +38,7 @@ BAD_DATA = {
     "constant": ({"x": np.repeat(GOOD[:1], 32, 0)}, "All 32 samples of the data are the same", "12 or more"),
     "unreadable": (not_an_archive, "cannot be read as data", "npz"),
     "Python objects": (pickled, "cannot be read as data|Python objects", "npz"),
-    "not there": (None, "There is no data at", "--data"),
+    "not there": (None, "There is no data at", "Check its path"),
 }
 
 
@@ -120,8 +120,8 @@ def test_the_source_is_never_overwritten(edgeopt_here, conv_model, conv_data):
 
 
 def test_help_names_every_method_and_metric(edgeopt_here):
-    from edgeopt.judging.metrics import METRICS
-    from edgeopt.quantizing.records import METHODS
+    from edgeopt.data.judging.metrics import METRICS
+    from edgeopt.quant.measured.records import METHODS
 
     code, text, _ = edgeopt_here("quantize", "--help")
     assert code == 0

@@ -8,10 +8,10 @@ from rich.console import Console
 
 from edgeopt.bench.stats import Interval
 from edgeopt.cli.quantize_show import show
-from edgeopt.judging.goals import Goal, goal_from
-from edgeopt.judging.judged import Judged
-from edgeopt.quant.records import Plan, Point, Verdict
-from edgeopt.quantizing.records import (
+from edgeopt.commands.documents.terminal import write
+from edgeopt.data.judging.goals import Goal, goal_from
+from edgeopt.data.judging.judged import Judged
+from edgeopt.quant.measured.records import (
     CalibrationTried,
     File,
     Found,
@@ -20,6 +20,7 @@ from edgeopt.quantizing.records import (
     SampleUse,
     TargetSaid,
 )
+from edgeopt.quant.records import Plan, Point, Verdict
 
 LAYERS = [f"/encoder/layer.{k}/attention/self/query/MatMul_of_a_long_name" for k in range(20)]
 FLOAT = Point({}, 12.0, 200.0, 200.0, 200.0)
@@ -53,7 +54,7 @@ RESULT = Quantized(
 
 def said(width=140, every=False, **changes):
     out = io.StringIO()
-    show(msgspec.structs.replace(RESULT, **changes), Console(file=out, width=width, highlight=False), every)
+    write(show(msgspec.structs.replace(RESULT, **changes), every), Console(file=out, width=width, highlight=False))
     return out.getvalue()
 
 
@@ -156,7 +157,7 @@ def test_no_line_is_wider_than_the_terminal(width):
 def test_what_was_told_on_the_way_is_not_told_again():
     out = io.StringIO()
     found = msgspec.structs.replace(RESULT, warnings=("Told.", "Not told."))
-    show(found, Console(file=out, width=140), said=["Told."])
+    write(show(found, said=["Told."]), Console(file=out, width=140))
     assert "warning: Not told." in out.getvalue()
     assert "warning: Told." not in out.getvalue()
 

@@ -22,7 +22,7 @@ def sends(number=signal.SIGTERM):
 
 def command(json: JsonFlag = False) -> None:
     {before}
-    execute("test", work, lambda log, _: print(log.message), json)
+    execute("test", work, lambda log: log.message + "\\n", json)
     {after}
 
 def build():

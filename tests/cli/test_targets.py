@@ -7,8 +7,10 @@ import pytest
 from rich.console import Console
 
 from edgeopt.cli.main import run
-from edgeopt.cli.targets import check, list_targets, look_up
 from edgeopt.cli.targets_show import show_list, show_target, show_validated
+from edgeopt.commands.documents.terminal import write
+from edgeopt.commands.targets.request import ListRequest, ShowRequest, ValidateRequest
+from edgeopt.commands.targets.targets import check, list_targets, look_up
 from edgeopt.hw import probe as probe_module
 from edgeopt.hw.host import RecordedHost
 
@@ -25,7 +27,7 @@ def raspberry_pi_4(monkeypatch):
 def seen():
     def look(show, result):
         console = Console(file=io.StringIO(), width=200)
-        show(result, console)
+        write(show(result), console)
         return console.file.getvalue()
 
     return look
@@ -43,7 +45,7 @@ def told(capsys):
 
 
 def test_people_see_every_target_the_chosen_one_first(seen):
-    text = seen(show_list, list_targets())
+    text = seen(show_list, list_targets(ListRequest()))
     lines = text.splitlines()
     assert lines[1].split()[:2] == ["mobile-cpu", "chosen"]
     assert lines[2].split()[:2] == ["generic-cpu", "fits"]
@@ -77,7 +79,7 @@ def test_a_device_is_named_once(told):
 
 
 def test_one_target_in_full(seen, told):
-    shown = look_up("arm-dotprod")
+    shown = look_up(ShowRequest("arm-dotprod"))
     assert (shown.fits, shown.extends) == (False, ("mobile-cpu", "generic-cpu"))
     text = seen(show_target, shown)
     assert "does not fit this device: the CPU lacks dotprod" in text
@@ -92,14 +94,14 @@ def test_one_target_in_full(seen, told):
 
 
 def test_a_use_in_full_has_the_target_of_the_device(seen):
-    shown = look_up("realtime", root=ORIN)
+    shown = look_up(ShowRequest("realtime", root=ORIN))
     assert shown.extends[0] == "gpu-tensorrt"
     assert "auto" in seen(show_target, shown)
-    assert look_up("realtime").extends[0] == "mobile-cpu"
+    assert look_up(ShowRequest("realtime")).extends[0] == "mobile-cpu"
 
 
 def test_a_target_that_this_version_cannot_use(seen):
-    shown = look_up("mobile-gpu")
+    shown = look_up(ShowRequest("mobile-gpu"))
     assert shown.lacking_backend == "onnxruntime-webgpu"
     assert "no backend onnxruntime-webgpu yet" in seen(show_target, msgspec.structs.replace(shown, fits=True))
 
@@ -116,7 +118,9 @@ def test_a_profile_of_ones_own_from_beginning_to_end(told, seen, tmp_path, monke
     code, event = told("targets", "validate", "my-camera.toml")
     assert (code, event["data"]["fits"]) == (0, True)
     assert event["data"]["extends"] == ["realtime", "mobile-cpu", "generic-cpu"]
-    assert "my-camera.toml is a valid profile" in seen(show_validated, check(Path("my-camera.toml")))
+    assert "my-camera.toml is a valid profile" in seen(
+        show_validated, check(ValidateRequest(Path("my-camera.toml")))
+    )
     code, event = told("targets", "new", "my-camera")
     assert (code, event["code"]) == (2, "usage")
     assert "is there already" in event["message"]
@@ -150,7 +154,9 @@ def test_what_a_valid_profile_leaves_out(seen, tmp_path):
         'name = "mine"\ntitle = "M"\nextends = "mobile-cpu"\n'
         '[backends]\norder = ["onnxruntime-cpu", "onnxruntime-webgpu"]\n'
     )
-    assert "leaves out what it does not have yet: onnxruntime-webgpu" in seen(show_validated, check(path))
+    assert "leaves out what it does not have yet: onnxruntime-webgpu" in seen(
+        show_validated, check(ValidateRequest(path))
+    )
 
 
 def test_options_before_the_command_are_not_lost_in_silence(capsys):

@@ -11,7 +11,7 @@ import time
 import psutil
 import pytest
 
-from edgeopt import samples
+from edgeopt.data import demo as samples
 
 pytestmark = pytest.mark.processes
 

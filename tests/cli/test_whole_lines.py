@@ -33,7 +33,7 @@ def build():
 
     @application.command("tell")
     def tell(lengths: list[str], json: JsonFlag = False) -> None:
-        execute("test", work, lambda *_: None, json)
+        execute("test", work, lambda _: (), json)
     return application
 
 program.leave(lambda arguments: program.run("test", build, arguments))

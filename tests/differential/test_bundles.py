@@ -14,18 +14,18 @@ from edgeopt.backends import backend_named
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Step, Tensor
 from edgeopt.bundle.read import read_bundle
+from edgeopt.bundle.runtime.golden import answer_golden
+from edgeopt.commands.export.export import export
+from edgeopt.commands.replay.exported import export as export_profile
+from edgeopt.commands.replay.replay import replay
+from edgeopt.commands.replay.request import ReplayRequest
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import ignore
-from edgeopt.exporting.export import export
 from edgeopt.graph.model import load, save
 from edgeopt.graph.passes import PASSES
 from edgeopt.graph.pipeline import run_pipeline, select
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
-from edgeopt.replaying.exported import export as export_profile
-from edgeopt.replaying.replay import replay
-from edgeopt.replaying.work import Order
-from edgeopt.runtime.golden import answer_golden
 from tests.differential import check
 from tests.differential.graphs import BYTES, case_from
 
@@ -162,12 +162,12 @@ def in_openvino(bundle, folder):
 
 
 def replayed(bundle, source, samples, answers, folder):
-    again = replay(Order(bundle, source, folder / "again.edgeopt"))
+    again = replay(ReplayRequest(bundle, source, folder / "again.edgeopt"))
     assert again.same_files
     runs_alike(folder / "again.edgeopt", samples, answers)
     assert answer_golden(read_bundle(bundle), edgeopt.load(folder / "again.edgeopt")).accuracy_db == 200
     export_profile(bundle, folder / "random.toml")
-    once_more = replay(Order(folder / "random.toml", source, folder / "more.edgeopt", single_file=True))
+    once_more = replay(ReplayRequest(folder / "random.toml", source, folder / "more.edgeopt", single_file=True))
     assert once_more.same_files
     runs_alike(folder / "more.edgeopt", samples, answers)
 

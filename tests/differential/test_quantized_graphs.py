@@ -17,16 +17,16 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from edgeopt.commands.quantize.request import Asked, request_from
 from edgeopt.data.given import as_file
 from edgeopt.data.regimes.levels import levels_in
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import ignore
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.quant.forms import form_named
-from edgeopt.quantizing.planning.single import proved_entries
-from edgeopt.quantizing.request import request_from
-from edgeopt.quantizing.runs import Runs
-from edgeopt.quantizing.work import prepare
+from edgeopt.quant.measured.planning.single import proved_entries
+from edgeopt.quant.measured.runs import Runs
+from edgeopt.quant.measured.work import prepare
 from tests.differential import check
 from tests.differential.graphs import BYTES, case_from
 from tests.differential.regimes import REGIMES, SIZES
@@ -140,14 +140,9 @@ def judged(case, method, regimes, runs, folder, seen):
     feeds = [{n: a for n, a in one.items() if n in taken} for one in map(_as_before, whole)]
     path = folder / "source.onnx"
     onnx.save(model, path)
-    request = request_from(
-        path,
-        folder / "out.onnx",
-        data=as_file(feeds[:GIVEN], folder),
-        method=name,
-        backend=backend,
-        floor=str(floor_db),
-    )
+    data, floor = as_file(feeds[:GIVEN], folder), str(floor_db)
+    asked = Asked(path, folder / "out.onnx", data=data, method=name, backend=backend, floor=floor)
+    request = request_from(asked)
     (folder / "work").mkdir()
     try:
         work = prepare(request, folder / "work", runs, ignore)

@@ -4,6 +4,7 @@ from edgeopt.errors import MissingError
 from edgeopt.events import Metric, ignore
 from edgeopt.fleet import monitor as module
 from edgeopt.fleet.monitor import monitor
+from edgeopt.fleet.request import WatchRequest
 
 
 def names(told):
@@ -12,7 +13,7 @@ def names(told):
 
 def test_watching_with_requests_of_ones_own(serving, conv_data, told, monkeypatch):
     monkeypatch.setattr(module, "_TELL_EVERY_S", 0.2)
-    watched = monitor(serving.url, told, 1.0, 40.0, conv_data)
+    watched = monitor(WatchRequest(serving.url, 1.0, 40.0, conv_data), told)
     assert watched.url == serving.url
     assert 1.0 <= watched.seconds < 10
     assert watched.sent.failures == 0
@@ -25,7 +26,7 @@ def test_watching_with_requests_of_ones_own(serving, conv_data, told, monkeypatc
 
 
 def test_watching_alone(serving, told):
-    watched = monitor(serving.url, told, 0.5, None, None)
+    watched = monitor(WatchRequest(serving.url, 0.5), told)
     assert watched.sent is None
     assert "load_percent" in names(told)
     assert "sent_per_s" not in names(told)
@@ -33,4 +34,4 @@ def test_watching_alone(serving, told):
 
 def test_nobody_to_watch():
     with pytest.raises(MissingError):
-        monitor("127.0.0.1:1", ignore, 0.1, None, None)
+        monitor(WatchRequest("127.0.0.1:1", 0.1), ignore)

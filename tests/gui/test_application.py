@@ -9,7 +9,7 @@ import psutil
 import pytest
 from PySide6.QtCore import QSettings
 
-from edgeopt.samples import MODEL
+from edgeopt.data.demo import MODEL
 from edgeopt_gui.window_state import GEOMETRY, PAGE
 
 PATIENCE_S = 60

@@ -10,7 +10,7 @@ import zipfile
 
 import pytest
 
-from edgeopt.samples import DATA, MODEL
+from edgeopt.data.demo import DATA, MODEL
 
 PATIENCE_MS = 60_000
 WHOLE = MODEL.read_bytes()

@@ -10,7 +10,7 @@ from PySide6.QtGui import QDropEvent, QKeySequence
 
 from edgeopt.bundle.read import read_bundle
 
-SAMPLES = Path(__file__).parents[2] / "edgeopt" / "samples"
+SAMPLES = Path(__file__).parents[2] / "edgeopt" / "data" / "demo"
 CORPUS = os.environ.get("EDGEOPT_CORPUS", "")
 LONG_MS = 120_000
 

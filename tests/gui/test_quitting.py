@@ -2,7 +2,7 @@ import psutil
 import pytest
 from PySide6.QtWidgets import QMessageBox
 
-from edgeopt.samples import DATA, MODEL
+from edgeopt.data.demo import DATA, MODEL
 from edgeopt_gui.jobs.command import Command
 
 PATIENCE_MS = 30_000

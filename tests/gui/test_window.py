@@ -11,7 +11,7 @@ from PySide6.QtWidgets import (
     QTextBrowser,
 )
 
-from edgeopt.samples import DATA, MODEL
+from edgeopt.data.demo import DATA, MODEL
 from edgeopt_gui.actions.action import Action
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending

@@ -3,7 +3,7 @@
 import msgspec
 import numpy as np
 
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.graph.model import load
 from edgeopt.profiles import shipped_profiles
 from edgeopt.quant.calibrate import calibrate

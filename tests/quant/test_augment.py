@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.errors import UsageError
 from edgeopt.quant.augment import augmented
 

@@ -3,7 +3,7 @@ import time
 import numpy as np
 import pytest
 
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.errors import UsageError
 from edgeopt.quant.calibrate import calibrate
 from edgeopt.quant.ranges import METHODS

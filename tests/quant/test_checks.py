@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.data import Samples, check_samples, from_feeds, load_data
+from edgeopt.data.read import load_data
+from edgeopt.data.samples import Samples, check_samples, from_feeds
 from edgeopt.errors import DataError
 from edgeopt.quant.checks import check_data
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.quant.compare_calibrations import compare_calibrations
 from edgeopt.quant.ranges import METHODS
 from edgeopt.quant.settings import QuantSettings

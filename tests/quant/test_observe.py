@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from edgeopt.backends import backend_named
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.events import Progress
 from edgeopt.quant import observe as module
 from edgeopt.quant import watched

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from edgeopt.backends import backend_named
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.model import load, save
 from edgeopt.hw.probe import probe

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.model import save
 from edgeopt.profiles import shipped_profiles

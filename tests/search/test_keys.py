@@ -3,15 +3,15 @@ import numpy as np
 import onnx
 import pytest
 
+from edgeopt.data.judging.goals import Goal
 from edgeopt.hw.probe import probe
-from edgeopt.judging.goals import Goal
+from edgeopt.profiles.targets import profile_for
+from edgeopt.quant.measured.timing.courses import Course
 from edgeopt.quant.settings import QuantSettings
-from edgeopt.quantizing.timing.courses import Course
 from edgeopt.search.keys import Keys
 from edgeopt.search.making.messages import Make
 from edgeopt.search.making.plans import Planning
 from edgeopt.search.settings import Settings
-from edgeopt.targets import profile_for
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_files_that_change_are_another_search(asked, device, tmp_path, how):
 
 def test_so_are_other_settings_devices_and_versions(asked, device, monkeypatch):
     before = Keys(device).of_outcome(asked)
-    others = [{"goal": Goal(floor=20.0)}, {"time_limit_s": 5.0}, {"data": None}]
+    others = [{"floor": "20dB"}, {"max_size_mib": 8.0}, {"time_limit_s": 5.0}, {"data": None}]
     found = [Keys(device).of_outcome(msgspec.structs.replace(asked, **other)) for other in others]
     fewer = msgspec.structs.replace(device.limits, usable_cores=device.limits.usable_cores + 1)
     found.append(Keys(msgspec.structs.replace(device, limits=fewer)).of_outcome(asked))
@@ -70,8 +70,14 @@ def test_so_are_other_settings_devices_and_versions(asked, device, monkeypatch):
     assert len({before, *found}) == len(found) + 1
 
 
-def test_nobody_knows_what_a_metric_of_ones_own_reads(asked, device):
-    own = msgspec.structs.replace(asked, goal=Goal("mine.py:score", floor=1.0))
+def test_the_same_goal_in_other_words_is_the_same_search(asked, device):
+    named = msgspec.structs.replace(asked, floor="transparent")
+    assert Keys(device).of_outcome(named) == Keys(device).of_outcome(asked)
+
+
+def test_nobody_knows_what_a_metric_of_ones_own_reads(asked, device, tmp_path):
+    (tmp_path / "mine.py").write_text("def score(outputs, reference, labels):\n    return 1.0\n")
+    own = msgspec.structs.replace(asked, metric=f"{tmp_path}/mine.py:score", floor="1")
     assert Keys(device).of_outcome(own) is None
 
 

@@ -4,9 +4,9 @@ import onnx.parser
 import pytest
 
 from edgeopt.bundle.read import read_bundle
+from edgeopt.bundle.runtime.check import check
 from edgeopt.errors import DataError, ModelError, UsageError
 from edgeopt.events import ignore
-from edgeopt.runtime.check import check
 from edgeopt.search.optimize import optimize
 from tests.conftest import limited
 

@@ -1,11 +1,14 @@
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
 import pytest
 
 from edgeopt.errors import DataError, EdgeoptError, MissingError, ModelError, ProfileError, UsageError
-from edgeopt.search.prepare import baseline_order, prepare
+from edgeopt.events import ignore
+from edgeopt.search.place import placed
+from edgeopt.search.prepare import prepare
 from edgeopt.search.settings import Settings
 
 
@@ -18,19 +21,23 @@ def prepared(tmp_path, quick_profile):
             said = [] if said is None else said
             settings = Settings(model, tmp_path / "out.edgeopt", **{"profile": quick_profile, **options})
             (tmp_path / "work").mkdir()
-            return prepare(settings, tmp_path / "work", stack, said.append)
+            place = placed(tmp_path / "work", stack, said.append)
+            found, baseline = prepare(settings, place, stack)
+            warnings, samples = place.notes.kept, found.given.samples
+            return SimpleNamespace(found=found, baseline=baseline, samples=samples, warnings=warnings)
 
         yield work
 
 
 def test_with_data(prepared, conv_model, conv_data):
     found = prepared(conv_model, data=conv_data, time_limit_s=7)
-    assert found.given
-    assert found.limit_s == 7
-    assert found.profile.name == "quick"
-    assert found.baseline.name == "source · onnxruntime-cpu"
+    assert found.found.given.of_user
+    assert found.found.limit_s == 7
+    assert found.found.profile.name == "quick"
+    assert found.baseline.candidate.name == "source · onnxruntime-cpu"
     assert len(found.samples) == 32
-    assert len(found.course.reference) == found.course.split.check_count
+    standard = found.found.standard
+    assert len(standard.reference) == standard.split.check_count
     (warning,) = found.warnings
     assert "All samples of the input 'x' are alike" in warning
 
@@ -38,7 +45,7 @@ def test_with_data(prepared, conv_model, conv_data):
 def test_without_data_it_says_what_is_not_tried(prepared, conv_model):
     said = []
     found = prepared(conv_model, said)
-    assert not found.given
+    assert not found.found.given.of_user
     silent = [not found.samples.feeds(k)["x"].any() for k in range(len(found.samples))]
     assert not any(silent[:16])  # the ones that are timed are ordinary
     assert any(silent[16:])
@@ -71,15 +78,15 @@ def test_what_is_not_there_is_named(prepared, conv_model, tmp_path, options, err
 
 def test_a_target_that_does_not_fit_is_told(prepared, conv_model):
     found = prepared(conv_model, profile=None, target="arm-dotprod")
-    assert found.profile.name == "arm-dotprod"
+    assert found.found.profile.name == "arm-dotprod"
     assert any("does not fit this device" in warning for warning in found.warnings)
 
 
 def test_a_model_that_no_runtime_runs(prepared, tmp_path):
-    node = onnx.helper.make_node("Toast", ["x"], ["y"], domain="kitchen")
+    node = onnx.helper.make_node("Toast", ["x"], ["y"], domain="task")
     ports = [onnx.helper.make_tensor_value_info(name, 1, [1, 4]) for name in "xy"]
     graph = onnx.helper.make_graph([node], "g", ports[:1], ports[1:])
-    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("kitchen", 1)]
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("task", 1)]
     onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "toast.onnx")
     with pytest.raises(ModelError, match=r"No installed runtime can run the model.*Toast"):
         prepared(tmp_path / "toast.onnx")
@@ -91,7 +98,7 @@ def test_an_error_leaves_no_process_behind(tmp_path, quick_profile):
     before = {p.pid for p in psutil.Process().children(recursive=True)}
     settings = Settings(tmp_path / "nowhere.onnx", tmp_path / "out", profile=quick_profile)
     with ExitStack() as stack, pytest.raises(EdgeoptError):
-        prepare(settings, tmp_path, stack, lambda _: None)
+        prepare(settings, placed(tmp_path, stack, ignore), stack)
     assert {p.pid for p in psutil.Process().children(recursive=True)} <= before
 
 
@@ -106,7 +113,7 @@ def test_a_profile_says_how_pictures_become_the_input(prepared, conv_model, tmp_
     found = prepared(conv_model, profile=profile, data=tmp_path / "d.npz")
     assert (len(found.samples), found.samples.shapes()) == (12, {"x": [1, 3, 16, 16]})
     assert found.samples.arrays["x"].max() < 2.56
-    assert found.profile.runtime["onnxruntime-cpu"]["arena"] == (False,)
+    assert found.found.profile.runtime["onnxruntime-cpu"]["arena"] == (False,)
 
 
 def test_what_this_version_does_not_have_is_left_out_and_told(prepared, conv_model, tmp_path):
@@ -116,9 +123,9 @@ def test_what_this_version_does_not_have_is_left_out_and_told(prepared, conv_mod
         '[backends]\norder = ["onnxruntime-cpu", "onnxruntime-webgpu"]\n[search]\ntime_limit_s = 33\n'
     )
     found = prepared(conv_model, profile=profile)
-    assert found.profile.backends.order == ("onnxruntime-cpu",)
+    assert found.found.profile.backends.order == ("onnxruntime-cpu",)
     assert any("not yet: onnxruntime-webgpu" in warning for warning in found.warnings)
-    assert found.limit_s == 33
+    assert found.found.limit_s == 33
 
 
 def test_an_accelerator_that_is_not_here_is_left_out_and_told(prepared, conv_model, tmp_path):
@@ -129,7 +136,7 @@ def test_an_accelerator_that_is_not_here_is_left_out_and_told(prepared, conv_mod
     )
     found = prepared(conv_model, profile=profile)
     # Nowhere are both of them.
-    assert 1 <= len(found.profile.backends.order) <= 2
+    assert 1 <= len(found.found.profile.backends.order) <= 2
     assert any("is left out, as it cannot be used here: it exists on" in warning for warning in found.warnings)
 
 
@@ -140,9 +147,4 @@ def test_a_target_that_is_about_an_accelerator_that_is_not_here(prepared, conv_m
 
 def test_a_shipped_profile_by_name(prepared, conv_model):
     found = prepared(conv_model, profile="realtime", target="generic-cpu")
-    assert (found.profile.name, found.profile.match.rank) == ("realtime", 0)
-
-
-def test_the_processor_judges_what_accelerators_answer():
-    order = ("onnxruntime-cuda", "openvino-gpu", "openvino-cpu", "onnxruntime-cpu")
-    assert baseline_order(order) == ["onnxruntime-cpu", "openvino-cpu", "onnxruntime-cuda", "openvino-gpu"]
+    assert (found.found.profile.name, found.found.profile.match.rank) == ("realtime", 0)

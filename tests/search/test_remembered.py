@@ -7,13 +7,13 @@ import pytest
 from edgeopt.bench.host import LocalHost
 from edgeopt.bundle.manifest import FILE, file_digest
 from edgeopt.bundle.read import read_bundle
-from edgeopt.cache.user import listing
 from edgeopt.events import Log, Standing, ignore
+from edgeopt.search.cache.user import listing
 from edgeopt.search.making.messages import Made
 from edgeopt.search.making.plans import Planned, Plans
 from edgeopt.search.making.variants import Maker, make_all
 from edgeopt.search.optimize import optimize
-from edgeopt.search.remembered import Memory
+from edgeopt.search.remembered import Remembered
 from edgeopt.search.settings import Settings
 from tests.conftest import limited
 
@@ -55,14 +55,14 @@ def test_the_same_search_again_is_answered_from_the_cache(cache, quick, relu_mod
     manifests = [file_digest(tmp_path / name / FILE) for name in ("first.edgeopt", "again.edgeopt")]
     assert manifests[0] == manifests[1]
     settings = Settings(relu_model, tmp_path / "third.edgeopt", profile=quick, fresh=True)
-    assert Memory(settings, ignore).recall() is None
+    assert Remembered(settings, ignore).recall() is None
     assert {entry.kind for entry in listing().entries} == {"bundle"}  # nothing to clean in it: no variant
 
     (model,) = cache.glob("bundle-*/files/model/relu.onnx")
     model.write_bytes(model.read_bytes() + b"?")
     said = []
     third = Settings(relu_model, tmp_path / "third.edgeopt", profile=quick)
-    assert Memory(third, said.append).recall() is None
+    assert Remembered(third, said.append).recall() is None
     assert not third.out.exists()
     assert [event.message for event in said if isinstance(event, Log) and "damaged" in event.message]
     assert listing().entries == ()
@@ -73,7 +73,7 @@ def job(tmp_path, conv_model, conv_data):
     """What a search asks for; each in a work folder of its own."""
     import numpy as np
 
-    from edgeopt.data import Samples, save_samples
+    from edgeopt.data.samples import Samples, save_samples
     from edgeopt.quant.settings import QuantSettings
     from edgeopt.search.making.messages import Make
 
@@ -92,7 +92,7 @@ def job(tmp_path, conv_model, conv_data):
 @pytest.fixture
 def memory(cache, conv_model, conv_data, tmp_path):
     def begin(emit=ignore, fresh=False):
-        return Memory(Settings(conv_model, tmp_path / "out", conv_data, fresh=fresh), emit)
+        return Remembered(Settings(conv_model, tmp_path / "out", conv_data, fresh=fresh), emit).of_variants(60.0)
 
     return begin
 

@@ -3,11 +3,12 @@ import time
 import numpy as np
 import pytest
 
+from edgeopt.bench.terms import Turns
 from edgeopt.bundle.read import read_bundle
 from edgeopt.errors import StoppedError
 from edgeopt.events import Log, Progress, ignore
 from edgeopt.search.optimize import optimize
-from edgeopt.search.racing.race import Heat, race
+from edgeopt.search.racing.race import race
 from edgeopt.search.stopping import Stop
 from tests.conftest import write_onnx
 
@@ -24,7 +25,8 @@ def test_the_first_interrupt_counts_once_there_is_something_to_hand_out():
 def test_a_race_that_is_stopped_has_just_enough_rounds_to_choose_by(track):
     entry, stop = track.enter("ab"), Stop()
     stop.set()
-    found = race(track.baseline, [entry], (Heat(50, 0.0),), ignore, "racing", time.monotonic() + 60, stop)
+    turns = Turns("many", (50,), 2, keeps=(0.0,))
+    found = race(track.baseline, [entry], turns, ignore, "racing", time.monotonic() + 60, stop)
     assert found == [entry]
     assert len(entry.contender.slices_ms) == 2
 

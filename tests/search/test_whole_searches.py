@@ -9,12 +9,12 @@ import pytest
 
 import edgeopt
 from edgeopt.bundle.read import read_bundle
+from edgeopt.bundle.runtime.check import check
+from edgeopt.commands.replay.replay import replay
+from edgeopt.commands.replay.request import ReplayRequest
 from edgeopt.data.split import split
 from edgeopt.events import Progress, Standing, decode, encode, ignore
-from edgeopt.replaying.replay import replay
-from edgeopt.replaying.work import Order
-from edgeopt.runtime.check import check
-from edgeopt.search.delivering.proving import golden_places
+from edgeopt.search.delivering.golden import golden_places
 from edgeopt.search.outcome import Outcome
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
@@ -159,7 +159,7 @@ def test_the_ledger_is_that_of_the_winner(with_data):
 
 
 def test_a_replay_makes_the_same_without_searching(with_data, tmp_path):
-    found = replay(Order(with_data.out, with_data.model, tmp_path / "again.edgeopt"))
+    found = replay(ReplayRequest(with_data.out, with_data.model, tmp_path / "again.edgeopt"))
     assert found.same_files
     assert found.alike_db > 100
 

@@ -1,31 +1,14 @@
 """`edgeopt-agent deploy|rollback|status|releases`: asks a running agent, here or elsewhere."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
-
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.fleet import GOES_ON, LOCAL, UrlOption
+from edgeopt.cli.fleet import GOES_ON
 from edgeopt.cli.fleet_show import show_deployment, show_releases, show_status
-
-if TYPE_CHECKING:
-    from edgeopt.fleet.client import Agent
-
-NoWaitFlag = Annotated[
-    bool, typer.Option("--no-wait", help="Return once the agent has begun, without following it to the end.")
-]
+from edgeopt.cli.from_request import asks
+from edgeopt.fleet.request import DeployRequest, LookRequest, RollbackRequest
 
 
-def deploy(
-    bundle: Annotated[Path, typer.Argument(help="A bundle: a folder or a single file.", show_default=False)],
-    url: UrlOption = LOCAL,
-    force: Annotated[
-        bool, typer.Option("--force", help="Also when it failed before, or was proved on another device.")
-    ] = False,
-    no_wait: NoWaitFlag = False,
-    json: JsonFlag = False,
-) -> None:
+@asks(DeployRequest)
+def deploy(request: DeployRequest, json: JsonFlag = False) -> None:
     """Put a bundle into service, once it has proved itself.
 
     \b
@@ -37,16 +20,13 @@ def deploy(
       edgeopt-agent deploy model.edgeopt
       edgeopt-agent deploy model.edgeopt --force --no-wait
     """
-    execute(
-        "deploy",
-        lambda emit: _agent(url).deploy(bundle, emit, force, wait=not no_wait),
-        show_deployment,
-        json,
-        GOES_ON,
-    )
+    from edgeopt.fleet import commands
+
+    execute("deploy", lambda emit: commands.deploy(request, emit), show_deployment, json, GOES_ON)
 
 
-def rollback(url: UrlOption = LOCAL, no_wait: NoWaitFlag = False, json: JsonFlag = False) -> None:
+@asks(RollbackRequest)
+def rollback(request: RollbackRequest, json: JsonFlag = False) -> None:
     """Go back to the release that served before.
 
     \b
@@ -54,10 +34,13 @@ def rollback(url: UrlOption = LOCAL, no_wait: NoWaitFlag = False, json: JsonFlag
       edgeopt-agent rollback
       edgeopt-agent rollback --url 127.0.0.1:9000 --json
     """
-    execute("rollback", lambda emit: _agent(url).rollback(emit, wait=not no_wait), show_deployment, json, GOES_ON)
+    from edgeopt.fleet import commands
+
+    execute("rollback", lambda emit: commands.rollback(request, emit), show_deployment, json, GOES_ON)
 
 
-def status(url: UrlOption = LOCAL, json: JsonFlag = False) -> None:
+@asks(LookRequest)
+def status(request: LookRequest, json: JsonFlag = False) -> None:
     """Show what the agent serves, and how its last deployment went.
 
     \b
@@ -65,10 +48,13 @@ def status(url: UrlOption = LOCAL, json: JsonFlag = False) -> None:
       edgeopt-agent status
       edgeopt-agent status --json | jq .data.serving
     """
-    execute("status", lambda _emit: _agent(url).status(), show_status, json)
+    from edgeopt.fleet import commands
+
+    execute("status", lambda _emit: commands.status(request), show_status, json)
 
 
-def releases(url: UrlOption = LOCAL, json: JsonFlag = False) -> None:
+@asks(LookRequest)
+def releases(request: LookRequest, json: JsonFlag = False) -> None:
     """List the releases on the device, and why some are refused.
 
     \b
@@ -76,10 +62,6 @@ def releases(url: UrlOption = LOCAL, json: JsonFlag = False) -> None:
       edgeopt-agent releases
       edgeopt-agent releases --json | jq '.data.releases[].id'
     """
-    execute("releases", lambda _emit: _agent(url).releases(), show_releases, json)
+    from edgeopt.fleet import commands
 
-
-def _agent(url: str) -> "Agent":
-    from edgeopt.fleet.client import Agent
-
-    return Agent(url)
+    execute("releases", lambda _emit: commands.releases(request), show_releases, json)

@@ -4,19 +4,17 @@ import asyncio
 import logging
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import msgspec
 import typer
 
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.commands.documents.blocks import Block, Words
 from edgeopt.errors import MissingExtraError
 from edgeopt.events import Emit, Progress
 from edgeopt_agent.cli.options import DataDirOption, data_folder
 from edgeopt_agent.settings import Settings
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 # What the service cannot do without; uvloop is used where it is there.
 MODULES = ("starlette", "uvicorn", "websockets", "prometheus_client", "cryptography")
@@ -107,5 +105,5 @@ def _tell_live(settings: Settings, port: int, json: bool, emit: Emit) -> None:
     typer.echo(f"  deploy with:    edgeopt-agent deploy BUNDLE{'' if port == 8080 else f' --url {url}'}")
 
 
-def show(_result: Ran, console: "Console") -> None:
-    console.print("Stopped cleanly.")
+def show(_result: Ran) -> list[Block]:
+    return [Words("Stopped cleanly.")]

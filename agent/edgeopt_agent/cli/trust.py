@@ -2,17 +2,15 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.commands.documents.blocks import Block, Listed, Words
 from edgeopt_agent.cli.options import DataDirOption, data_folder
 from edgeopt_agent.trusted_keys import TrustedKeys
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 def _trust(context: typer.Context) -> None:
@@ -81,13 +79,11 @@ def remove(
     execute("trust", lambda _emit: remove(data_folder(data_dir), key_id), show, json)
 
 
-def show(result: TrustedKeys, console: "Console") -> None:
+def show(result: TrustedKeys) -> list[Block]:
     if not result.keys:
-        console.print("No key is trusted: the agent takes unsigned bundles, from its own device alone.")
-        return
-    console.print(f"Trusted in {result.data_dir}:", markup=False)
-    for key in result.keys:
-        console.print(f"  {key.id}  since {key.since[:16].replace('T', ' ')}", markup=False)
+        return [Words("No key is trusted: the agent takes unsigned bundles, from its own device alone.")]
+    keys = tuple(f"{key.id}  since {key.since[:16].replace('T', ' ')}" for key in result.keys)
+    return [Words(f"Trusted in {result.data_dir}:"), Listed(keys)]
 
 
 COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (("add", add), ("list", list_keys), ("remove", remove))

@@ -1,19 +1,14 @@
 """OpenVINO's AUTO: it chooses the device by itself, among those that are here or those that it is given."""
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 
-from edgeopt.backends.base import Available, Backend, Coverage, Options, Session
-from edgeopt.backends.openvino.coverage import device_coverage
+from edgeopt.backends.openvino.backend import Target, backend_of
 from edgeopt.backends.openvino.devices import package_available
-from edgeopt.backends.openvino.opening import load_session
 from edgeopt.backends.openvino.options import Aim, Count, Priority, SharedOptions, chosen, shared_config
-from edgeopt.backends.options import about, read_options
-from edgeopt.hw.device import Unavailable
+from edgeopt.backends.options import about
 
-NAME = "openvino-auto"
 _DEVICE = r"(CPU|GPU(\.\d+){0,2}|NPU)"
 
 
@@ -60,28 +55,14 @@ def auto_aim(options: AutoOptions) -> Aim:
     return Aim(device, wanted, config, {"ENABLE_STARTUP_FALLBACK": False, "ENABLE_RUNTIME_FALLBACK": False})
 
 
-def available() -> Available | Unavailable:
-    return package_available()
-
-
-def supports(path: Path) -> Coverage:
-    """The processor's, which AUTO falls back to."""
-    return device_coverage(path, "CPU")
-
-
-def load(path: Path, options: Options, *, strict: bool = False, custom_ops: tuple[str, ...] = ()) -> Session:
-    chosen = read_options(AutoOptions, options, NAME)
-    return load_session(path, auto_aim(chosen), chosen, strict=strict, custom_ops=custom_ops)
-
-
-BACKEND = Backend(
-    name=NAME,
-    title="OpenVINO, a device of its own choice (AUTO)",
-    formats=(".onnx", ".xml"),
-    available=available,
-    supports=supports,
-    load=load,
-    options=AutoOptions,
-    package="openvino",
-    converts_within=True,
+BACKEND = backend_of(
+    Target(
+        "openvino-auto",
+        "OpenVINO, a device of its own choice (AUTO)",
+        "CPU",  # which it falls back to
+        AutoOptions,
+        auto_aim,
+        package_available,
+        tells_kernels=False,
+    )
 )

@@ -1,14 +1,11 @@
 """OpenVINO on Intel's GPUs, in the processor or beside it."""
 
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Kernels, Options, Session
-from edgeopt.backends.openvino.coverage import device_coverage
+from edgeopt.backends.openvino.backend import Target, backend_of
 from edgeopt.backends.openvino.devices import device_available
-from edgeopt.backends.openvino.opening import load_session
 from edgeopt.backends.openvino.options import (
     Aim,
     Count,
@@ -21,11 +18,7 @@ from edgeopt.backends.openvino.options import (
     chosen,
     shared_config,
 )
-from edgeopt.backends.openvino.times import device_times_ms
-from edgeopt.backends.options import about, read_options
-from edgeopt.hw.device import Unavailable
-
-NAME = "openvino-gpu"
+from edgeopt.backends.options import about
 
 
 class GpuOptions(SharedOptions, frozen=True):
@@ -92,47 +85,14 @@ def gpu_config(options: GpuOptions) -> dict[str, Any]:
     )
 
 
-def available() -> Available | Unavailable:
-    return device_available("GPU")
-
-
-def supports(path: Path) -> Coverage:
-    return device_coverage(path, "GPU")
-
-
-def load(path: Path, options: Options, *, strict: bool = False, custom_ops: tuple[str, ...] = ()) -> Session:
-    chosen = read_options(GpuOptions, options, NAME)
-    return load_session(path, gpu_aim(chosen), chosen, strict=strict, custom_ops=custom_ops)
-
-
-def times(path: Path, options: Options, feeds: Feeds, custom_ops: tuple[str, ...] = ()) -> dict[str, float]:
-    return device_times_ms(path, gpu_aim(read_options(GpuOptions, options, NAME)), feeds, custom_ops)
-
-
-def timed(
-    path: Path,
-    options: Options,
-    feeds: Feeds,
-    runs: int = 20,
-    custom_ops: tuple[str, ...] = (),
-    limit_s: float = 5.0,
-) -> Kernels:
-    from edgeopt.backends.openvino.op_times import op_times
-
-    chosen = read_options(GpuOptions, options, NAME)
-    return op_times(path, gpu_aim(chosen), chosen, feeds, runs, custom_ops, limit_s)
-
-
-BACKEND = Backend(
-    name=NAME,
-    title="OpenVINO, GPU",
-    formats=(".onnx", ".xml"),
-    available=available,
-    supports=supports,
-    load=load,
-    times=times,
-    op_times=timed,
-    options=GpuOptions,
-    package="openvino",
-    converts_within=True,
+BACKEND = backend_of(
+    Target(
+        "openvino-gpu",
+        "OpenVINO, GPU",
+        "GPU",
+        GpuOptions,
+        gpu_aim,
+        lambda: device_available("GPU"),
+        tells_times=True,
+    )
 )

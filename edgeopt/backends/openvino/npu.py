@@ -1,14 +1,11 @@
 """OpenVINO on the neural processor of Intel's Core Ultra; it wants static shapes (see the option `shapes`)."""
 
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from edgeopt.backends.base import Available, Backend, Coverage, Feeds, Kernels, Options, Session
-from edgeopt.backends.openvino.coverage import device_coverage
+from edgeopt.backends.openvino.backend import Target, backend_of
 from edgeopt.backends.openvino.devices import device_available
-from edgeopt.backends.openvino.opening import load_session
 from edgeopt.backends.openvino.options import (
     Aim,
     Count,
@@ -18,11 +15,7 @@ from edgeopt.backends.openvino.options import (
     chosen,
     shared_config,
 )
-from edgeopt.backends.openvino.times import device_times_ms
-from edgeopt.backends.options import about, read_options
-from edgeopt.hw.device import Unavailable
-
-NAME = "openvino-npu"
+from edgeopt.backends.options import about
 
 
 class NpuOptions(SharedOptions, frozen=True):
@@ -101,47 +94,14 @@ def npu_config(options: NpuOptions) -> dict[str, Any]:
     )
 
 
-def available() -> Available | Unavailable:
-    return device_available("NPU")
-
-
-def supports(path: Path) -> Coverage:
-    return device_coverage(path, "NPU")
-
-
-def load(path: Path, options: Options, *, strict: bool = False, custom_ops: tuple[str, ...] = ()) -> Session:
-    chosen = read_options(NpuOptions, options, NAME)
-    return load_session(path, npu_aim(chosen), chosen, strict=strict, custom_ops=custom_ops)
-
-
-def times(path: Path, options: Options, feeds: Feeds, custom_ops: tuple[str, ...] = ()) -> dict[str, float]:
-    return device_times_ms(path, npu_aim(read_options(NpuOptions, options, NAME)), feeds, custom_ops)
-
-
-def timed(
-    path: Path,
-    options: Options,
-    feeds: Feeds,
-    runs: int = 20,
-    custom_ops: tuple[str, ...] = (),
-    limit_s: float = 5.0,
-) -> Kernels:
-    from edgeopt.backends.openvino.op_times import op_times
-
-    chosen = read_options(NpuOptions, options, NAME)
-    return op_times(path, npu_aim(chosen), chosen, feeds, runs, custom_ops, limit_s)
-
-
-BACKEND = Backend(
-    name=NAME,
-    title="OpenVINO, NPU",
-    formats=(".onnx", ".xml"),
-    available=available,
-    supports=supports,
-    load=load,
-    times=times,
-    op_times=timed,
-    options=NpuOptions,
-    package="openvino",
-    converts_within=True,
+BACKEND = backend_of(
+    Target(
+        "openvino-npu",
+        "OpenVINO, NPU",
+        "NPU",
+        NpuOptions,
+        npu_aim,
+        lambda: device_available("NPU"),
+        tells_times=True,
+    )
 )

@@ -9,16 +9,15 @@ import numpy as np
 
 from edgeopt.backends import BACKENDS
 from edgeopt.bench.contender import Side, failed
-from edgeopt.bench.duties.compare import SAME, against_first, require_one, sampler_for, warnings_of
+from edgeopt.bench.duties.compare import against_first, require_one, sampler_for, warnings_of
 from edgeopt.bench.duties.page_cache import drop, library_files, model_files
 from edgeopt.bench.duties.records import ColdReport, ColdRules, ColdSide, ColdStart, Spread
 from edgeopt.bench.host import TrialHost
 from edgeopt.bench.instruments.gauges import Gauges
-from edgeopt.bench.instruments.machine_state import sentence
 from edgeopt.bench.messages import Loaded
-from edgeopt.bench.report import RoundState
-from edgeopt.bench.rounds import in_turn
-from edgeopt.errors import TrialError, UsageError
+from edgeopt.bench.rounds import DeviceWatch, take_turns
+from edgeopt.bench.terms import COLD
+from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Log, Metric, Progress
 
 _PATIENCE_S = 120.0
@@ -27,7 +26,7 @@ _KEPT_SHARE = 0.05
 
 
 @dataclass(slots=True)
-class _Member:
+class _Starting:
     side: Side
     model: tuple[Path, ...]
     libraries: tuple[Path, ...]
@@ -46,25 +45,22 @@ def run_cold(host: TrialHost, sides: Sequence[Side], rules: ColdRules, emit: Emi
     begin = time.monotonic()
     gauges = Gauges(emit)
     members = [
-        _Member(
+        _Starting(
             side,
             model_files(side.load) if rules.drop_files else (),
             library_files(_package(side)) if rules.drop_libraries else (),
         )
         for side in sides
     ]
-    states: list[RoundState] = []
-    state = sampler_for(sides)
-    for number in range(rules.repetitions):
-        running = [m for m in members if m.failure is None]
-        state.begin_round(number)
-        for member in in_turn(running, number):
-            emit(Progress("starting", member.side.name, number, rules.repetitions))
-            try:
-                member.starts[number] = _start(host, member, gauges)
-            except TrialError as error:
-                member.failure = error.message
-        states.append(state.end_round())
+    watch = DeviceWatch(sampler_for(sides))
+
+    def start(member: _Starting) -> ColdStart:
+        emit(Progress("starting", member.side.name, len(member.starts), rules.repetitions))
+        return _start(host, member, gauges)
+
+    for each in take_turns(members, COLD, start, watch, rules.repetitions):
+        for member, found in each.taken:
+            member.starts[each.number] = found
         require_one({m.side.name: m.failure for m in members})
     names = [m.side.name for m in members]
     shared = [r for r in members[0].starts if all(r in m.starts for m in members if m.starts)]
@@ -77,16 +73,16 @@ def run_cold(host: TrialHost, sides: Sequence[Side], rules: ColdRules, emit: Emi
         emit(Log("warning", warning))
     return ColdReport(
         sides=tuple(_side(m) for m in members),
-        comparisons=against_first(names, totals, SAME),
-        load_comparisons=against_first(names, loads, SAME),
+        comparisons=against_first(names, totals, COLD),
+        load_comparisons=against_first(names, loads, COLD),
         cache=_cache_sentence(members, rules),
-        measured_while=sentence(states, state.judge_others),
+        measured_while=watch.sentence,
         seconds=time.monotonic() - begin,
         warnings=warnings,
     )
 
 
-def _start(host: TrialHost, member: _Member, gauges: Gauges) -> ColdStart:
+def _start(host: TrialHost, member: _Starting, gauges: Gauges) -> ColdStart:
     """One start in a process of its own, which is gone afterwards."""
     for files, kept in ((member.model, member.kept), (member.libraries, member.libraries_kept)):
         if files:
@@ -119,7 +115,7 @@ def _package(side: Side) -> str | None:
     return next((b.package for b in BACKENDS if b.name == name), None)
 
 
-def _side(member: _Member) -> ColdSide:
+def _side(member: _Starting) -> ColdSide:
     starts = tuple(member.starts.values())
     if not starts:
         return ColdSide(member.side.name, failure=member.failure)
@@ -142,7 +138,7 @@ def _spread(values: Sequence[float]) -> Spread:
     return Spread(median, low, high)
 
 
-def _cache_sentence(members: list[_Member], rules: ColdRules) -> str:
+def _cache_sentence(members: list[_Starting], rules: ColdRules) -> str:
     if not rules.drop_files and not rules.drop_libraries:
         return "The files were in memory where the system kept them: these are starts with a warm page cache."
     if not any(m.model or m.libraries for m in members):

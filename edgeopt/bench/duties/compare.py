@@ -6,38 +6,28 @@ from edgeopt.bench.contender import Side
 from edgeopt.bench.instruments.machine_state import StateSampler
 from edgeopt.bench.report import Comparison, Verdict
 from edgeopt.bench.stats import Interval, paired_ratios, sign_interval
+from edgeopt.bench.terms import LUCK_PERCENT, Turns
 from edgeopt.errors import TrialError
-
-ERROR = 0.02
-"""The chance of calling a difference where there is none, as in a contest."""
-
-
-LUCK = 1.04
-"""Two processes of one model may differ by so much for their whole life, by where their memory happens to lie."""
-SAME = 1.01
-"""A smaller difference is not worth a verdict, even where every round has processes of its own."""
 
 
 def compared(
-    name: str, other: str, mine_ms: Sequence[float], theirs_ms: Sequence[float], least: float = LUCK
+    name: str, other: str, mine_ms: Sequence[float], theirs_ms: Sequence[float], terms: Turns
 ) -> Comparison | None:
-    """How many times faster the first is than the second, judged once; None without a round of both.
-
-    A ratio below `least` gets no verdict.
-    """
+    """How many times faster the first is than the second, judged once; None without a round of both."""
     rounds = min(len(mine_ms), len(theirs_ms))
     if not rounds:
         return None
-    ratio = sign_interval(paired_ratios(theirs_ms[:rounds], mine_ms[:rounds]), 1 - ERROR)
-    said = _verdict(ratio, least)
+    ratio = sign_interval(paired_ratios(theirs_ms[:rounds], mine_ms[:rounds]), 1 - terms.error)
+    said = _verdict(ratio, terms)
     at_most = 100 * (max(ratio.high, 1 / max(ratio.low, 1e-9)) - 1) if said == "no difference seen" else None
-    luck_percent = 0.0 if least <= SAME else round(100 * (least - 1), 3)
-    return Comparison(name, other, ratio, said, at_most, error=ERROR, luck_percent=luck_percent)
+    luck_percent = terms.same_percent if terms.same_percent >= LUCK_PERCENT else 0.0
+    return Comparison(name, other, ratio, said, at_most, error=terms.error, luck_percent=luck_percent)
 
 
-def _verdict(ratio: Interval, least: float) -> Verdict:
+def _verdict(ratio: Interval, terms: Turns) -> Verdict:
+    least = 1 + terms.same_percent / 100
     # Equal sides fall all on one side of 1x with this chance, and then no interval of theirs holds 1x.
-    if 2 * 0.5**ratio.rounds > ERROR:
+    if 2 * 0.5**ratio.rounds > terms.error:
         return "too few rounds to tell"
     if ratio.low > 1 and ratio.median > least:
         return "faster"
@@ -47,11 +37,11 @@ def _verdict(ratio: Interval, least: float) -> Verdict:
 
 
 def against_first(
-    names: Sequence[str], values_ms: Sequence[Sequence[float]], least: float = LUCK
+    names: Sequence[str], values_ms: Sequence[Sequence[float]], terms: Turns
 ) -> tuple[Comparison, ...]:
     """The first side with each other one."""
     others = zip(names[1:], values_ms[1:], strict=True)
-    made = (compared(names[0], name, values_ms[0], values, least) for name, values in others)
+    made = (compared(names[0], name, values_ms[0], values, terms) for name, values in others)
     return tuple(c for c in made if c is not None)
 
 

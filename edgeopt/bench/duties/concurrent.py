@@ -13,15 +13,15 @@ import msgspec
 import numpy as np
 
 from edgeopt.bench.contender import Contender, Side, accept, enter
-from edgeopt.bench.duties.compare import ERROR, compared, require_one, sampler_for
+from edgeopt.bench.duties.compare import compared, require_one, sampler_for
 from edgeopt.bench.duties.records import ConcurrencyReport, ConcurrencySide, ConcurrentRules, Level
 from edgeopt.bench.host import TrialHost
 from edgeopt.bench.instruments.gauges import Gauges
-from edgeopt.bench.instruments.machine_state import sentence
 from edgeopt.bench.messages import Time, Timed
-from edgeopt.bench.report import Comparison, RoundState
-from edgeopt.bench.rounds import in_turn
+from edgeopt.bench.report import Comparison
+from edgeopt.bench.rounds import DeviceWatch, take_turns
 from edgeopt.bench.stats import paired_ratios, sign_interval
+from edgeopt.bench.terms import CONCURRENT
 from edgeopt.errors import TrialError, UsageError
 from edgeopt.events import Emit, Log, Progress
 
@@ -62,29 +62,25 @@ def run_concurrent(
     _check(rules)
     begin = time.monotonic()
     gauges = Gauges(emit)
-    states: list[RoundState] = []
-    state = sampler_for(sides)
     with ExitStack() as stack:
         levels = [level for side in sides for level in _enter(host, side, rules, stack, emit)]
         _require_one(levels)
         slice_ms = _slice_ms(levels, gauges)
-        for number in range(rules.rounds):
-            running = [level for level in levels if level.failure is None]
-            left_s = (rules.rounds - number) * len(running) * slice_ms / 1e3
-            emit(
-                Progress("measuring", f"{len(running)} levels in turns", number, rules.rounds, time_left_s=left_s)
-            )
-            state.begin_round(number)
-            for level in in_turn(running, number):
-                throughput = _slice(level, slice_ms, gauges)
-                if throughput is not None:
-                    level.throughputs[number] = throughput
-            states.append(state.end_round())
+
+        def tell(number: int, count: int) -> None:
+            left_s = (rules.rounds - number) * count * slice_ms / 1e3
+            emit(Progress("measuring", f"{count} levels in turns", number, rules.rounds, time_left_s=left_s))
+
+        watch = DeviceWatch(sampler_for(sides), before=tell)
+        turns = take_turns(levels, CONCURRENT, lambda lv: _slice(lv, slice_ms, gauges), watch, rules.rounds)
+        for each in turns:
+            for level, throughput in each.taken:
+                level.throughputs[each.number] = throughput
             _require_one(levels)
     warnings = tuple(
         f"{lv.name}: {lv.failure.rstrip('.')}; it was left out from then on." for lv in levels if lv.failure
     )
-    if any(each.bad for each in states):
+    if any(each.bad for each in watch.states):
         warnings += (_BUSY,)
     for warning in warnings:
         emit(Log("warning", warning))
@@ -94,7 +90,7 @@ def run_concurrent(
         comparisons=_comparisons([side.name for side in sides], levels),
         rounds=rules.rounds,
         slice_ms=slice_ms,
-        measured_while=sentence(states, state.judge_others),
+        measured_while=watch.sentence,
         seconds=time.monotonic() - begin,
         warnings=warnings,
     )
@@ -199,7 +195,7 @@ def _compared(first: _Running | None, other: _Running | None) -> Comparison | No
         return None
     shared = sorted(first.throughputs.keys() & other.throughputs.keys())
     mine, theirs = ([1e3 / max(level.throughputs[r], 1e-9) for r in shared] for level in (first, other))
-    return compared(first.side, other.side, mine, theirs)
+    return compared(first.side, other.side, mine, theirs, CONCURRENT)
 
 
 def _level(level: _Running, alone: _Running) -> Level:
@@ -207,7 +203,7 @@ def _level(level: _Running, alone: _Running) -> Level:
     if not shared:
         return Level(level.kind, level.count, failure=level.failure or "no round was completed")
     mine, one = ([each.throughputs[r] for r in shared] for each in (level, alone))
-    gain = sign_interval(paired_ratios(mine, one), 1 - ERROR)
+    gain = sign_interval(paired_ratios(mine, one), 1 - CONCURRENT.error)
     p50, p99 = (float(v) for v in np.percentile(level.latencies_ms, [50, 99]))
     return Level(
         kind=level.kind,

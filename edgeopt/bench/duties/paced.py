@@ -18,10 +18,10 @@ from edgeopt.bench.duties.records import PacedReport, PacedRules, PacedSide
 from edgeopt.bench.host import LocalChild, TrialHost
 from edgeopt.bench.instruments.energy import EnergyMeter, energy
 from edgeopt.bench.instruments.gauges import Gauges
-from edgeopt.bench.instruments.machine_state import sentence
 from edgeopt.bench.messages import Watch, Watched
-from edgeopt.bench.report import Energy, RoundState
-from edgeopt.bench.rounds import in_turn
+from edgeopt.bench.report import Energy
+from edgeopt.bench.rounds import DeviceWatch, take_turns
+from edgeopt.bench.terms import PACED
 from edgeopt.bench.watch import follow
 from edgeopt.errors import TrialError, UsageError
 from edgeopt.events import Emit, Log, Progress
@@ -34,7 +34,7 @@ _KEPT_LATENCIES = 20_000
 
 
 @dataclass(slots=True)
-class _Member:
+class _Pacing:
     """One side while it is measured."""
 
     name: str
@@ -50,6 +50,12 @@ class _Member:
     drawn: list[float | None] = field(default_factory=list)
     """Joules of the whole device, by turn; likewise the seconds in the next."""
     walls_s: list[float] = field(default_factory=list)
+
+    def keep(self, number: int, taken: NDArray[np.float32]) -> None:
+        """The latencies of a slice, if any run ended in it."""
+        if len(taken):
+            self.latencies_ms.append(taken)
+            self.p50s_ms[number], self.p99s_ms[number] = (float(v) for v in np.percentile(taken, [50, 99]))
 
 
 def run_paced(
@@ -69,9 +75,14 @@ def run_paced(
     interval_s = 1 / rules.rate_per_s
     slice_s = max(_SHORTEST_SLICE_S, rules.runs_a_slice * interval_s)
     gauges = Gauges(emit)
-    states: list[RoundState] = []
-    state = sampler_for(sides)
-    members = [_Member(side.name) for side in sides]
+    members = [_Pacing(side.name) for side in sides]
+
+    def tell(number: int, count: int) -> None:
+        left_s = (rules.rounds - number) * slice_s * count
+        rate = f"at {rules.rate_per_s:g} a second"
+        emit(Progress("measuring", rate, number, rules.rounds, time_left_s=left_s))
+
+    watch = DeviceWatch(sampler_for(sides), before=tell)
     try:
         for member, side in zip(members, sides, strict=True):
             emit(Progress("loading", side.name))
@@ -80,18 +91,10 @@ def run_paced(
             except TrialError as error:
                 member.failure = error.message
         require_one({m.name: m.failure for m in members})
-        for number in range(rules.rounds):
-            running = [m for m in members if m.failure is None]
-            left_s = (rules.rounds - number) * slice_s * len(running)
-            emit(
-                Progress(
-                    "measuring", f"at {rules.rate_per_s:g} a second", number, rules.rounds, time_left_s=left_s
-                )
-            )
-            state.begin_round(number)
-            for member in in_turn(running, number):
-                _turn(member, number, _Pace(interval_s, slice_s, meter), gauges)
-            states.append(state.end_round())
+        pace = _Pace(interval_s, slice_s, meter)
+        for each in take_turns(members, PACED, lambda m: _turn(m, pace, gauges), watch, rules.rounds):
+            for member, taken in each.taken:
+                member.keep(each.number, taken)
             require_one({m.name: m.failure for m in members})
     finally:
         for member in members:
@@ -99,7 +102,7 @@ def run_paced(
                 member.contender.close()
     sides_found = tuple(_side(m, rules.rate_per_s, meter) for m in members)
     made = _report(members, sides_found, rules, (slice_s, time.monotonic() - begin), emit)
-    return msgspec.structs.replace(made, measured_while=sentence(states, state.judge_others))
+    return msgspec.structs.replace(made, measured_while=watch.sentence)
 
 
 class _Pace(NamedTuple):
@@ -113,28 +116,24 @@ class _Pace(NamedTuple):
         return self.meter.joules() if isinstance(self.meter, EnergyMeter) else None
 
 
-def _turn(member: _Member, number: int, pace: _Pace, gauges: Gauges) -> None:
-    """One slice of one side; what the side does not survive is its failure."""
+def _turn(member: _Pacing, pace: _Pace, gauges: Gauges) -> NDArray[np.float32]:
+    """The latencies of one slice of one side; raises TrialError where it does not survive it."""
     contender = member.contender
     assert contender is not None  # noqa: S101 - who has not failed was loaded
     patience_s = contender.patience_s(2) + 2 * pace.interval_s
     interval_ms = pace.interval_s * 1e3
     warm_ms = 1e3 * max(_SHORTEST_WARM_S, _WARM_RUNS * pace.interval_s)
-    try:
-        warm = gauges.ask(contender.child, Watch(warm_ms, interval_ms, anew=True), patience_s, member.name)
-        if not isinstance(warm, Watched):
-            raise failed(warm)
-        cpu_before_s, drawn_before, begin_s = _cpu_s(contender), pace.joules(), time.monotonic()
-        answers = []
-        for answer in follow(contender, interval_ms, pace.slice_s, gauges, patience_s, to_the_end=True):
-            answers.append(answer)
-            taken = np.frombuffer(answer.latencies_ms, "<f4")
-            if len(taken):
-                gauges.tell("latency_ms", float(np.median(taken)), member.name)
-        cpu_after_s, drawn_after = _cpu_s(contender), pace.joules()
-    except TrialError as error:
-        member.failure = error.message
-        return
+    warm = gauges.ask(contender.child, Watch(warm_ms, interval_ms, anew=True), patience_s, member.name)
+    if not isinstance(warm, Watched):
+        raise failed(warm)
+    cpu_before_s, drawn_before, begin_s = _cpu_s(contender), pace.joules(), time.monotonic()
+    answers = []
+    for answer in follow(contender, interval_ms, pace.slice_s, gauges, patience_s, to_the_end=True):
+        answers.append(answer)
+        taken = np.frombuffer(answer.latencies_ms, "<f4")
+        if len(taken):
+            gauges.tell("latency_ms", float(np.median(taken)), member.name)
+    cpu_after_s, drawn_after = _cpu_s(contender), pace.joules()
     taken = np.concatenate([np.frombuffer(a.latencies_ms, "<f4") for a in answers])
     member.drawn.append(None if drawn_before is None or drawn_after is None else drawn_after - drawn_before)
     member.walls_s.append(time.monotonic() - begin_s)
@@ -144,9 +143,7 @@ def _turn(member: _Member, number: int, pace: _Pace, gauges: Gauges) -> None:
         member.cpu_s = None
     else:
         member.cpu_s += cpu_after_s - cpu_before_s
-    if len(taken):
-        member.latencies_ms.append(taken)
-        member.p50s_ms[number], member.p99s_ms[number] = (float(v) for v in np.percentile(taken, [50, 99]))
+    return taken
 
 
 def _cpu_s(contender: Contender) -> float | None:
@@ -164,7 +161,7 @@ def _cpu_s(contender: Contender) -> float | None:
 
 
 def _report(
-    members: list[_Member],
+    members: list[_Pacing],
     sides: tuple[PacedSide, ...],
     rules: PacedRules,
     lasted: tuple[float, float],
@@ -179,8 +176,8 @@ def _report(
     return PacedReport(
         rate_per_s=rules.rate_per_s,
         sides=sides,
-        comparisons=against_first(names, _paired([m.p50s_ms for m in members])),
-        tail_comparisons=against_first(names, _paired([m.p99s_ms for m in members])),
+        comparisons=against_first(names, _paired([m.p50s_ms for m in members]), PACED),
+        tail_comparisons=against_first(names, _paired([m.p99s_ms for m in members]), PACED),
         rounds=rules.rounds,
         slice_s=lasted[0],
         seconds=lasted[1],
@@ -194,7 +191,7 @@ def _paired(by_round: list[dict[int, float]]) -> list[list[float]]:
     return [[values[r] for r in shared if r in values] for values in by_round]
 
 
-def _side(member: _Member, rate_per_s: float, meter: EnergyMeter | Unavailable | None) -> PacedSide:
+def _side(member: _Pacing, rate_per_s: float, meter: EnergyMeter | Unavailable | None) -> PacedSide:
     taken = np.concatenate(member.latencies_ms) if member.latencies_ms else np.zeros(0, np.float32)
     runs = len(taken)
     if not runs:
@@ -220,7 +217,7 @@ def _side(member: _Member, rate_per_s: float, meter: EnergyMeter | Unavailable |
     )
 
 
-def _energy(member: _Member, runs: int, meter: EnergyMeter | Unavailable | None) -> Energy | None:
+def _energy(member: _Pacing, runs: int, meter: EnergyMeter | Unavailable | None) -> Energy | None:
     if meter is None:
         return None
     known = [each for each in member.drawn if each is not None]

@@ -7,10 +7,11 @@ import msgspec
 from edgeopt.bench.limits import Judgement
 from edgeopt.bench.report import SCHEMA, Comparison, Energy
 from edgeopt.bench.stats import Interval
+from edgeopt.bench.terms import COLD, CONCURRENT, PACED
 
 
 class ColdRules(msgspec.Struct, frozen=True):
-    repetitions: int = 9
+    repetitions: int = COLD.most
     drop_files: bool = True
     """The model's files are taken out of the page cache before each start."""
     drop_libraries: bool = False
@@ -19,7 +20,7 @@ class ColdRules(msgspec.Struct, frozen=True):
 
 class PacedRules(msgspec.Struct, frozen=True):
     rate_per_s: float
-    rounds: int = 9
+    rounds: int = PACED.most
     runs_a_slice: int = 20
 
 
@@ -36,7 +37,7 @@ class ConcurrentRules(msgspec.Struct, frozen=True):
     """So many at once in one session; 1 is always measured."""
     processes: tuple[int, ...] = ()
     """So many sessions at once, each in a process of its own."""
-    rounds: int = 11
+    rounds: int = CONCURRENT.most
 
 
 class Spread(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from edgeopt.bench.instruments.energy_sources import Source, open_battery, open_board, open_nvml, open_rapl
+from edgeopt.bench.instruments.energy_sources import EnergySource, open_battery, open_board, open_nvml, open_rapl
 from edgeopt.bench.report import Energy
 from edgeopt.hw.device import Unavailable
 from edgeopt.hw.host import Host, LocalHost
@@ -20,7 +20,7 @@ _LONGEST_IDLE_S = 3.0
 class EnergyMeter:
     """Joules since it was opened. Ask before and after a slice; the difference is the slice's."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[EnergySource, ...]
     idle_watts: float | None = None
     """Known after `measure_idle`."""
 
@@ -29,7 +29,7 @@ class EnergyMeter:
         """The best meter here; `gpus` are the NVIDIA GPUs that take part, whose energy is then added."""
         host = host or LocalHost(cache_folder=None)
         reasons = []
-        parts: list[Source] = []
+        parts: list[EnergySource] = []
         for part in (open_rapl(host), *([open_nvml(host, gpus)] if gpus else [])):
             if isinstance(part, Unavailable):
                 reasons.append(part.reason)

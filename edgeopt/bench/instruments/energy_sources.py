@@ -17,7 +17,7 @@ _LONGEST_GAP_PERIODS = 50
 _MILLI = 1e-3
 
 
-class Source(Protocol):
+class EnergySource(Protocol):
     @property
     def name(self) -> str: ...
     @property
@@ -125,7 +125,7 @@ class Nvml:
         return sum(counts) if len(counts) == len(read) else None
 
 
-def open_rapl(host: Host) -> Source | Unavailable:
+def open_rapl(host: Host) -> EnergySource | Unavailable:
     zones = {zone: kind for zone, kind in power.rapl_zones(host).items() if kind.startswith("package")}
     if not zones:
         return Unavailable(
@@ -142,7 +142,7 @@ def open_rapl(host: Host) -> Source | Unavailable:
     return Rapl(host, {zone: zones[zone] for zone in readable} | memory)
 
 
-def open_nvml(host: Host, gpus: Sequence[int]) -> Source | Unavailable:
+def open_nvml(host: Host, gpus: Sequence[int]) -> EnergySource | Unavailable:
     # From a child first: where a GPU has fallen off the bus, NVML hangs.
     answer = host.call_in_child("edgeopt.hw.nvml", "query")
     if isinstance(answer, Unavailable):
@@ -171,7 +171,7 @@ def open_nvml(host: Host, gpus: Sequence[int]) -> Source | Unavailable:
     return Integrator(f"{name}, from its power", watts, _PERIOD_S, 1.0)
 
 
-def open_board(host: Host) -> Source | Unavailable:
+def open_board(host: Host) -> EnergySource | Unavailable:
     measured = rails.board_rails(host)
     if not measured:
         return Unavailable("no power meter of the board (hwmon)")
@@ -184,7 +184,7 @@ def open_board(host: Host) -> Source | Unavailable:
     return Integrator(f"hwmon ({', '.join(rail.label for rail in measured)})", watts, _PERIOD_S, 0.2)
 
 
-def open_battery(host: Host) -> Source | Unavailable:
+def open_battery(host: Host) -> EnergySource | Unavailable:
     if power.of_battery(host) is None:
         return Unavailable("no battery that is discharging")
 

@@ -32,7 +32,7 @@ from statistics import median
 from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.bench.processes.environment import outer_environment
 from edgeopt.bench.processes.last_words import last_words
-from edgeopt.data import from_feeds, write_archive
+from edgeopt.data.samples import from_feeds, write_archive
 from edgeopt.errors import TrialError, UsageError, signal_name
 
 DATA = "EDGEOPT_DATA"

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.bench.memory import Sizes, exact_sizes, sizes_of_others
 from edgeopt.bench.messages import Describe, Load
-from edgeopt.data import open_samples
+from edgeopt.data.samples import open_samples
 from edgeopt.errors import UsageError
 
 COMMAND, URL, BUNDLE = "command", "url", "bundle"
@@ -86,7 +86,7 @@ def describe(request: Describe) -> Loads:
 def times_by_place(request: Load) -> dict[str, float]:
     """Milliseconds of one run by provider or device; it loads anew, because counting costs time."""
     from edgeopt.backends import backend_named
-    from edgeopt.runtime.session import locate
+    from edgeopt.bundle.runtime.session import locate
 
     if request.backend == BUNDLE:
         place = locate(Path(request.model_path))
@@ -106,7 +106,7 @@ class _Nothing:
 
 
 def _bundle(request: Load, rotation: Sequence[dict[str, Array]]) -> Opener:
-    from edgeopt.runtime.session import load, locate
+    from edgeopt.bundle.runtime.session import load, locate
 
     if request.options:
         raise UsageError(

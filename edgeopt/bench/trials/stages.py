@@ -7,9 +7,9 @@ import numpy as np
 
 from edgeopt.backends.base import Array
 from edgeopt.bench.messages import StageTimes
+from edgeopt.bundle.processing.golden import RAW
+from edgeopt.bundle.runtime.session import Session, load, locate
 from edgeopt.errors import UsageError
-from edgeopt.processing.golden import RAW
-from edgeopt.runtime.session import Session, load, locate
 
 _WARM_UP_RUNS = 3
 _FEWEST_RUNS, _MOST_RUNS = 5, 2000

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from edgeopt.backends.base import TensorInfo
 from edgeopt.graph.feeds import Limits
-from edgeopt.masks import is_mask
+from edgeopt.graph.masks import is_mask
 
 Array = NDArray[Any]
 

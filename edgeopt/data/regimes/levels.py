@@ -8,7 +8,7 @@ import numpy as np
 from edgeopt.backends.base import Array
 from edgeopt.data.samples import Samples
 from edgeopt.graph.levels import Level
-from edgeopt.masks import is_mask
+from edgeopt.graph.masks import is_mask
 
 FEWEST = 2
 """An input of a single number is a setting, and has no level."""

@@ -36,7 +36,7 @@ class Content:
 
 
 @dataclass(slots=True)
-class _Tally:
+class _Counts:
     count: int = 0
     zeros: int = 0
     minimum: float = float("inf")
@@ -83,16 +83,16 @@ def look(weights: "list[tuple[ir.Value, ir.TensorProtocol]]", everything: bool) 
 def content(tensor: "ir.TensorProtocol") -> Content:
     if not _numeric(tensor) or not tensor.size:
         return Content()
-    tally = _Tally()
+    counts = _Counts()
     for array in _arrays(tensor):
-        _count(tally, array, _EXPONENTS.get(tensor.dtype.name))
-    known = tally.minimum <= tally.maximum
+        _count(counts, array, _EXPONENTS.get(tensor.dtype.name))
+    known = counts.minimum <= counts.maximum
     return Content(
-        tally.zeros / tally.count,
-        tally.minimum if known else None,
-        tally.maximum if known else None,
-        tally.denormals > 0,
-        tally.finite,
+        counts.zeros / counts.count,
+        counts.minimum if known else None,
+        counts.maximum if known else None,
+        counts.denormals > 0,
+        counts.finite,
     )
 
 
@@ -112,24 +112,24 @@ def _arrays(tensor: "ir.TensorProtocol") -> "Iterator[NDArray[np.generic]]":
         yield np.frombuffer(block, dtype=kind.newbyteorder("<") if kind.kind in "fiu" else kind)
 
 
-def _count(tally: _Tally, array: "NDArray[np.generic]", exponent: int | None) -> None:
+def _count(counts: _Counts, array: "NDArray[np.generic]", exponent: int | None) -> None:
     import numpy as np
 
-    tally.count += array.size
+    counts.count += array.size
     zeros = array.size - int(np.count_nonzero(array))
-    tally.zeros += zeros
+    counts.zeros += zeros
     if array.dtype.name == "bfloat16":
         wide = array.astype(np.float32)
         low, high = float(wide.min()), float(wide.max())
     else:
         low, high = float(array.min()), float(array.max())
     if not (np.isfinite(low) and np.isfinite(high)):
-        tally.finite = False
+        counts.finite = False
         wide = array.astype(np.float64)
         finite = wide[np.isfinite(wide)]
         low, high = (float(finite.min()), float(finite.max())) if finite.size else (float("inf"), float("-inf"))
-    tally.minimum, tally.maximum = min(tally.minimum, low), max(tally.maximum, high)
+    counts.minimum, counts.maximum = min(counts.minimum, low), max(counts.maximum, high)
     if exponent is not None:
         bits = array.view(_UNSIGNED[array.dtype.itemsize])
         small = array.size - int(np.count_nonzero(bits & bits.dtype.type(exponent)))
-        tally.denormals += small - zeros
+        counts.denormals += small - zeros

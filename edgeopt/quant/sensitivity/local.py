@@ -6,7 +6,7 @@ All of it in one run a sample: beside each layer stand its forms, and only sums 
 import math
 from typing import TYPE_CHECKING
 
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.quant.records import FLOAT
 from edgeopt.quant.sensitivity.fakes import Fakes
 from edgeopt.quant.sensitivity.switchboard import Switchboard, session

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from edgeopt.backends.base import Array
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.accuracy import EQUAL_DB, SILENT_POWER, compare_outputs
 from edgeopt.quant.records import Sensitivity

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from edgeopt.backends.base import Array
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.quant.forms.base import Form, FormContext
 from edgeopt.quant.records import FLOAT, Layer
 from edgeopt.quant.sensitivity.fakes import Fakes, twin

@@ -1,11 +1,14 @@
 """When a proof is good enough to hand out what was proved."""
 
+from collections.abc import Sequence
+
 from edgeopt.bench.stats import FASTER, verdict
+from edgeopt.bundle.read import Bundle
 from edgeopt.errors import ConstraintError
-from edgeopt.search.field import Field
-from edgeopt.search.limits import OVER, excess
+from edgeopt.search.aim import Aim
+from edgeopt.search.limits import OVER, Limits, excess
+from edgeopt.search.objectives import ENERGY
 from edgeopt.search.outcome import Candidate, Proof
-from edgeopt.search.prepare import Search
 from edgeopt.search.racing.race import SPARE_CORES, one_thread
 from edgeopt.search.racing.screen import Entry
 from edgeopt.search.shapes.by_size import slower_sizes
@@ -14,58 +17,54 @@ from edgeopt.search.shapes.by_size import slower_sizes
 _CLEARLY_LESS = 0.97
 
 
-def wins(search: Search, proof: Proof, candidate: Candidate) -> bool:
+def wins(aim: Aim, today: Bundle | None, proof: Proof, candidate: Candidate) -> bool:
     """Faster; or, where something else is to be least, clearly less of that, and not slower where that counts."""
-    if slower_sizes(proof.by_size) and search.settings.limits.latency_ms is None:
+    slow_allowed = aim.limits.latency_ms is not None
+    if slower_sizes(proof.by_size) and not slow_allowed:
         return False
-    if search.objective.figure is None and proof.current is not None:
+    if aim.objective.figure is None and proof.current is not None:
         # What runs today is what counts; the source in plain defaults may be as fast, and must not be faster.
-        clear = proof.current.low > least_gain(search, candidate)
+        clear = proof.current.low > least_gain(today, candidate)
         return clear and proof.current_verdict == FASTER and proof.verdict != "slower"
-    if search.objective.figure is None:
+    if aim.objective.figure is None:
         return proof.verdict == FASTER
     if proof.figure is None or proof.baseline_figure is None:
         return False
-    if search.meter is not None and (proof.less is None or verdict(proof.less) != FASTER):
+    if aim.objective.name == ENERGY and (proof.less is None or verdict(proof.less) != FASTER):
         return False
-    slow_allowed = search.settings.limits.latency_ms is not None
     slower = "slower" in {proof.verdict, proof.current_verdict}
     return proof.figure < _CLEARLY_LESS * proof.baseline_figure and (slow_allowed or not slower)
 
 
-def least_gain(search: Search, candidate: Candidate) -> float:
+def least_gain(today: Bundle | None, candidate: Candidate) -> float:
     """Over what runs today: more than a race asks of those who take more cores, or the two would go to and fro."""
-    if search.current is None or one_thread(candidate):
+    if today is None or one_thread(candidate):
         return 1.0
-    return SPARE_CORES**2 if search.current.deployment.run.options.get("threads") == 1 else 1.0
+    return SPARE_CORES**2 if today.deployment.run.options.get("threads") == 1 else 1.0
 
 
-def told(search: Search, proof: Proof, candidate: Candidate) -> str:
+def told(aim: Aim, today: Bundle | None, proof: Proof, candidate: Candidate) -> str:
     speed = f"{proof.verdict} ({proof.speedup})"
     if slower := slower_sizes(proof.by_size):
         speed += f", but {slower}"
     if proof.current is not None:
         speed += f"; than what runs today: {proof.current_verdict} ({proof.current})"
-        if (least := least_gain(search, candidate)) > 1.0 and proof.current_verdict == FASTER:
+        if (least := least_gain(today, candidate)) > 1.0 and proof.current_verdict == FASTER:
             speed += f", which runs on one thread: not surely by {least - 1:.0%}, what the other cores are worth"
     if proof.figure is None or proof.baseline_figure is None:
         return speed
-    shown = search.objective.shown
-    return f"{search.objective.title} {shown(proof.figure)} instead of {shown(proof.baseline_figure)}, {speed}"
+    shown = aim.objective.shown
+    return f"{aim.objective.title} {shown(proof.figure)} instead of {shown(proof.baseline_figure)}, {speed}"
 
 
-def over(search: Search, entry: Entry, proof: Proof) -> str:
-    return excess(search.settings.limits, proof.memory, entry.size_bytes, proof.latency_ms)
-
-
-def check_limits(search: Search, field: Field, proof: Proof) -> None:
-    """Raises ConstraintError where not even what the user has keeps to them."""
-    too_much = excess(search.settings.limits, proof.memory, search.facts.size_bytes, proof.latency_ms)
+def check_limits(limits: Limits, size_bytes: int, entries: Sequence[Entry], proof: Proof) -> None:
+    """Raises ConstraintError where not even what the user has, a model of this size, keeps to them."""
+    too_much = excess(limits, proof.memory, size_bytes, proof.latency_ms)
     if not too_much:
         return
-    reasons = dict.fromkeys(e.reason for e in field.entries if e.status == OVER)
+    reasons = dict.fromkeys(e.reason for e in entries if e.status == OVER)
     others = f" Of the others: {'; '.join(list(reasons)[:3])}." if reasons else ""
     raise ConstraintError(
         f"Nothing that could be proved keeps to the limits. The model as it is: {too_much}.{others}",
-        "Allow more, lower the --floor, or give data so that fewer bits can be tried.",
+        "Allow more, lower the floor, or give data so that fewer bits can be tried.",
     )

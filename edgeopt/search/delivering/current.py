@@ -1,53 +1,54 @@
 """What the user runs today: the winner must beat it too, or it is kept as it is."""
 
+import dataclasses
 import shutil
-import time
-from pathlib import Path
 
 import msgspec
 
 from edgeopt.bench.legs import SHORT_FEWEST
 from edgeopt.bundle import write
+from edgeopt.bundle.deployment import Deployment
 from edgeopt.bundle.facts import machine_of
+from edgeopt.bundle.processing.attach import Attached
 from edgeopt.bundle.read import Bundle
 from edgeopt.events import Progress
 from edgeopt.hw.device import fingerprint
-from edgeopt.measuring.timed import fill_timed
-from edgeopt.processing.attach import Attached
-from edgeopt.search.delivering.proving import Proved, measured, put_golden
-from edgeopt.search.delivering.report import evidence_of, outcome_of
-from edgeopt.search.delivering.today import is_wrapped
-from edgeopt.search.field import Field
+from edgeopt.search.delivering.delivery import Delivery, Raced, outcome_for
+from edgeopt.search.delivering.proving import Written, measured
+from edgeopt.search.delivering.report import Case, evidence_of
+from edgeopt.search.delivering.written import Documents, publish
 from edgeopt.search.outcome import CURRENT, Candidate, Outcome
-from edgeopt.search.prepare import Search
+from edgeopt.search.today import is_wrapped
 
 
-def keep_current(search: Search, field: Field, current: Bundle, begin: float) -> Outcome:
+def keep_current(delivery: Delivery, raced: Raced, current: Bundle) -> Outcome:
     """Measures it against the source, and puts a copy of it in the bundle's place.
 
     The evidence of a bundle stays as it was; what was a model gets what was measured now, and its processing.
     """
-    search.emit(Progress("proving", "what runs today"))
-    run, given = current.deployment.run, search.settings.baseline
+    case, run, means, proving = delivery.case, current.deployment.run, raced.means, delivery.proving
+    notes = means.notes
+    notes.emit(Progress("proving", "what runs today"))
     size_bytes = sum(file.stat().st_size for file in current.model.parent.iterdir() if file.is_file())
-    found = measured(search, current.folder, size_bytes, SHORT_FEWEST)
-    proof = found.proof
-    if not proof.met:
-        search.warn(f"What runs today reaches {proof.accuracy_db:.1f} dB on samples set aside: below the floor.")
-    made_here = given is not None and is_wrapped(current, given)
-    if search.attached is not None and not made_here and not _processes(current, search.attached):
-        search.warn("What runs today is kept as it is: --pre and --post are not what its bundle does.")
-    kept = Candidate(CURRENT, run.backend, run.options, search.baseline.calls)
-    with write.draft(search.settings.out) as folder:
+    alone = dataclasses.replace(proving, rivals=proving.rivals._replace(today=None))
+    found = measured(alone, means, Written(current.folder, size_bytes, case.baseline.calls), SHORT_FEWEST)
+    if not found.proof.met:
+        notes.warn(
+            f"What runs today reaches {found.proof.accuracy_db:.1f} dB on samples set aside: below the floor."
+        )
+    made_here = is_wrapped(current, means.ground.folder)
+    if delivery.attached is not None and not made_here and not _processes(current, delivery.attached):
+        notes.warn("What runs today is kept as it is: --pre and --post are not what its bundle does.")
+    kept = Candidate(CURRENT, run.backend, run.options, case.baseline.calls)
+    with write.draft(case.out) as folder:
         shutil.copytree(current.folder, folder, dirs_exist_ok=True)
         if made_here:
-            if search.attached is not None:
-                search.attached.put(folder)
-            put_golden(search, folder, found)
-        outcome = outcome_of(search, field, kept, proof, time.monotonic() - begin)
-        if made_here:
-            _tell(search, current, found, outcome, folder)
-        write.publish(folder, search.settings.out, single_file=search.settings.single_file)
+            if delivery.attached is not None:
+                delivery.attached.put(folder)
+            delivery.golden.put(folder, found.outputs, found.reference, notes)
+        outcome = outcome_for(delivery, raced, kept, found.proof)
+        told = Documents(_deployment(current, case, outcome), {"evidence.json": outcome, "ledger.json": ()})
+        publish(delivery, means, folder, told if made_here else None)
     return outcome
 
 
@@ -57,17 +58,14 @@ def _processes(current: Bundle, attached: Attached) -> bool:
     return told is not None and msgspec.structs.replace(told, times=None) == attached.processing
 
 
-def _tell(search: Search, current: Bundle, found: Proved, outcome: Outcome, folder: Path) -> None:
-    device = search.device
-    deployment = msgspec.structs.replace(
+def _deployment(current: Bundle, case: Case, outcome: Outcome) -> Deployment:
+    return msgspec.structs.replace(
         current.deployment,
-        target=search.profile.name,
+        target=case.profile.name,
         summary=outcome.summary,
-        device=fingerprint(device),
-        machine=machine_of(device),
-        runtimes={each.name: each.version for each in device.runtimes},
-        evidence=evidence_of(search, found.proof, outcome),
-        processing=None if search.attached is None else search.attached.processing,
+        device=fingerprint(case.device),
+        machine=machine_of(case.device),
+        runtimes={each.name: each.version for each in case.device.runtimes},
+        evidence=evidence_of(outcome),
+        processing=case.processing,
     )
-    documents: dict[str, object] = {"evidence.json": outcome, "ledger.json": ()}
-    fill_timed(search.course.host, folder, deployment, documents, None, search.emit)

@@ -1,29 +1,22 @@
 """How many legs of fresh processes a candidate may take to prove itself, and what may be called faster then."""
 
 from edgeopt.bench.legs import LONGEST_S, Terms
-from edgeopt.bench.sequential import Rules
-from edgeopt.bench.stats import SAME
+from edgeopt.bench.terms import PROOF
 from edgeopt.search import stopping
-from edgeopt.search.prepare import Search
-
-LEGS = (13, 6, 6, 6)
-"""So many at most for the best candidate, and for each of the three behind it. When four in a row fail their
-proof, something other than the candidate is wrong."""
-# One false "faster" in forty searches at most, however often it looks and however many candidates it tries: half
-# of what each contest may err calls the candidate slower.
-RULES = Rules(error=2 * 0.025 / len(LEGS), same_percent=100 * (SAME - 1))
+from edgeopt.search.objectives import Objective
+from edgeopt.search.stopping import Ending
 
 
-def terms_of(search: Search, most: int, rivals: int, today: int) -> Terms:
+def terms_of(objective: Objective, ending: Ending, most: int, rivals: int, today: int) -> Terms:
     """Against so many ways to run the baseline, then so many to run what runs today, which is what counts."""
 
     def is_stopped() -> bool:
-        if search.stop.is_set():
-            stopping.tell(search)
-        return search.stop.is_set()
+        if ending.is_asked:
+            ending.announce()
+        return ending.is_asked
 
-    alone = bool(today) and search.objective.figure is None
+    alone = bool(today) and objective.figure is None
     wanted = range(rivals if alone else 0, rivals + today)
     # Who asks for a search of two seconds does not wait for four times eight of proofs.
-    patience_s = min(LONGEST_S, search.limit_s)
-    return Terms(RULES, most, search.until(1.0), wanted, is_stopped, min(most, stopping.LEGS[0]), patience_s)
+    patience_s = min(LONGEST_S, ending.clock.limit_s)
+    return Terms(PROOF, most, ending.clock.until(1.0), wanted, is_stopped, min(most, stopping.LEGS[0]), patience_s)

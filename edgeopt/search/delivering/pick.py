@@ -1,28 +1,19 @@
 """Another candidate of a search that is over, proved and written without searching again."""
 
-import time
-from contextlib import ExitStack
-from pathlib import Path
-
 import msgspec
 
 from edgeopt import units
-from edgeopt.bundle import write
 from edgeopt.errors import UsageError, VerificationError
-from edgeopt.events import Emit
 from edgeopt.graph.accuracy import decibels
 from edgeopt.nearest import near
-from edgeopt.search.delivering.deliver import publish
+from edgeopt.search.delivering.delivery import Delivery, Raced, outcome_for, prove
 from edgeopt.search.delivering.front import EXACT_DB
-from edgeopt.search.delivering.proving import prove
-from edgeopt.search.delivering.report import outcome_of
-from edgeopt.search.field import Field
+from edgeopt.search.delivering.proving import Means
+from edgeopt.search.delivering.written import hand_out, written
+from edgeopt.search.making.gathering import Gathering
+from edgeopt.search.making.made import Variants
 from edgeopt.search.objectives import THROUGHPUT, objective_named
 from edgeopt.search.outcome import Candidate, CandidateReport, Outcome, Proof, in_order
-from edgeopt.search.prepare import prepare
-from edgeopt.search.racing.energy import open_meter
-from edgeopt.search.remembered import Memory
-from edgeopt.search.settings import Settings
 
 _LEGS = 4
 # A smaller share of the winner's is not worth telling.
@@ -30,49 +21,47 @@ _COUNTS = 0.01
 _MAY_BE_PICKED = frozenset({"winner", "lost"})
 
 
-def pick(settings: Settings, folder: Path, memory: Memory, emit: Emit) -> Outcome:
+def wanted(known: Outcome | None, name: str) -> Candidate:
     """Raises UsageError where no such search is kept, or it has no such candidate."""
-    begin = time.monotonic()
-    known = memory.known(folder / "known")
     if known is None:
         raise UsageError(
             "No search of this model with this data and these settings is in the cache to pick from.",
-            "Run the same command without --pick first.",
+            "Search again first: what is found is kept to pick from.",
         )
-    candidate = _named(known, settings.pick)
-    with ExitStack() as stack:
-        search = prepare(settings, folder, stack, emit)
-        search.memory, memory.limit_s = memory, search.limit_s
-        open_meter(search, stack)
-        search.baseline, search.course.by_sample = known.baseline, search.objective.by_sample
-        field = Field(search)
-        field.screening = False
-        stack.callback(field.close)
-        for _ in field.gather():
-            if _is_made(field, candidate):
-                break
-        if not _is_made(field, candidate):
-            reasons = [v.failure.rstrip(".") for v in field.variants if v.name == candidate.variant and v.failure]
-            raise VerificationError(
-                f"{candidate.name} cannot be made again: {'; '.join(reasons)}.", "Search again."
-            )
-        with write.draft(settings.out) as draft:
-            proof = prove(search, field, candidate, draft, _LEGS)
-            if not proof.met:
-                reached = f"{candidate.name} reaches {decibels(proof.accuracy_db)} on samples set aside"
-                raise VerificationError(f"{reached}: below the floor.", "Pick another one, or lower the --floor.")
-            fresh = outcome_of(search, field, candidate, proof, time.monotonic() - begin)
-            found = _found(candidate, proof, known)
-            outcome = msgspec.structs.replace(
-                fresh,
-                verdict="picked",
-                summary=f"Picked: {found}",
-                found=found,
-                variants=known.variants,
-                candidates=tuple(_after(report, candidate) for report in in_order(known)),
-                front=known.front,
-            )
-            return publish(search, field, candidate, outcome, draft)
+    return _named(known, name)
+
+
+def pick(delivery: Delivery, gathering: Gathering, means: Means, candidate: Candidate, known: Outcome) -> Outcome:
+    """Makes, proves and writes this one; VerificationError where it does not hold."""
+    raced = Raced(_made(gathering, candidate), [], means)
+    with written(delivery, raced, candidate) as bundle:
+        proof = prove(delivery, means, bundle, _LEGS)
+        if not proof.met:
+            reached = f"{candidate.name} reaches {decibels(proof.accuracy_db)} on samples set aside"
+            raise VerificationError(f"{reached}: below the floor.", "Pick another one, or lower the floor.")
+        found = _found(candidate, proof, known)
+        outcome = msgspec.structs.replace(
+            outcome_for(delivery, raced, candidate, proof),
+            verdict="picked",
+            summary=f"Picked: {found}",
+            found=found,
+            variants=known.variants,
+            candidates=tuple(_after(report, candidate) for report in in_order(known)),
+            front=known.front,
+        )
+        return hand_out(delivery, raced, bundle, candidate, outcome)
+
+
+def _made(gathering: Gathering, candidate: Candidate) -> Variants:
+    """With the variant that the candidate runs, and with what that is made of; VerificationError without."""
+    variants = gathering.variants
+    for part in gathering.parts():
+        for _ in part:
+            """Nobody takes part: each is only made."""
+        if variants.has(candidate.variant, candidate.backend):
+            return variants
+    reasons = [v.failure.rstrip(".") for v in variants.reports if v.name == candidate.variant and v.failure]
+    raise VerificationError(f"{candidate.name} cannot be made again: {'; '.join(reasons)}.", "Search again.")
 
 
 def _named(known: Outcome, name: str) -> Candidate:
@@ -87,10 +76,6 @@ def _named(known: Outcome, name: str) -> Candidate:
         raise UsageError(f"{name} cannot be delivered: {out.status}, {out.reason}.", "Pick another one.")
     meant = near(name, able, 3, 0.3) or list(able)[:3]
     raise UsageError(f"The search had no candidate '{name}'.", f"There are: {'; '.join(meant)}.")
-
-
-def _is_made(field: Field, candidate: Candidate) -> bool:
-    return any((candidate.variant, backend) in field.paths for backend in ("", candidate.backend))
 
 
 def _after(report: CandidateReport, picked: Candidate) -> CandidateReport:

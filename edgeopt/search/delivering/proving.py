@@ -8,44 +8,92 @@ from typing import NamedTuple
 
 import numpy as np
 
-from edgeopt.backends.base import Array
 from edgeopt.backends.strictness import fallback
 from edgeopt.bench.calls import ONE, Calls
 from edgeopt.bench.contender import Contender, Side
+from edgeopt.bench.instruments.energy import EnergyMeter
 from edgeopt.bench.instruments.machine_state import sentence
-from edgeopt.bench.legs import Starter, run_legs
+from edgeopt.bench.legs import Found, Pack, Starter, Terms, run_legs
 from edgeopt.bench.messages import Load
 from edgeopt.bench.rounds import run_rounds, slice_ms
 from edgeopt.bench.sequential import Decision
 from edgeopt.bench.stats import FASTER, Interval, paired_ratios, sign_interval
 from edgeopt.bench.taken import taken_by
+from edgeopt.bench.terms import METERED_PROOF
 from edgeopt.bench.trial import rotated
-from edgeopt.bundle import write
-from edgeopt.events import Progress
-from edgeopt.graph.accuracy import compare_outputs
+from edgeopt.bundle.read import Bundle
+from edgeopt.data.judging.judged import Judged
+from edgeopt.data.samples import Samples
+from edgeopt.graph.accuracy import Accuracy, compare_outputs
 from edgeopt.graph.weak_samples import weak_samples
-from edgeopt.processing.golden import put_processing_golden
 from edgeopt.search.delivering.legs import terms_of
-from edgeopt.search.delivering.report import deployment_of
-from edgeopt.search.delivering.steps import record_of
-from edgeopt.search.field import Field
+from edgeopt.search.notes import Notes
+from edgeopt.search.objectives import Objective
 from edgeopt.search.outcome import Candidate, Proof
-from edgeopt.search.prepare import Search
-from edgeopt.search.racing.aims import figure_of
+from edgeopt.search.racing.baseline import judge_for
 from edgeopt.search.racing.energy import meter_all
-from edgeopt.search.racing.reference import judge_for
-from edgeopt.search.racing.screen import outputs_of
+from edgeopt.search.racing.ground import Ground
+from edgeopt.search.racing.standard import Answers, Standard
 from edgeopt.search.shapes.by_size import times_by_size
+from edgeopt.search.shapes.sized import Shaped
+from edgeopt.search.stopping import Ending
 
-_GOLDEN_SAMPLES = 4
-_METERED_ROUNDS = 11
 # What a meter saw of a run is told with this confidence.
 _CONFIDENCE = 1 - 0.05 / 18
 
 
-class Judged(NamedTuple):
-    speedup: Interval
-    verdict: str
+class Rivals(NamedTuple):
+    """What a bundle must stand up to."""
+
+    model: Path
+    size_bytes: int
+    """Of the source model, with external data."""
+    baseline: Candidate
+    today: Bundle | None
+    """What runs today, where that is to be outrun, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proving:
+    """What a bundle is held against, and on which samples."""
+
+    standard: Standard
+    objective: Objective
+    rivals: Rivals
+    samples: Samples
+    shaped: Shaped | None
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a proof is made with: processes, an end in time, and for energy a meter."""
+
+    ground: Ground
+    ending: Ending
+    notes: Notes
+    meter: EnergyMeter | None = None
+
+
+class Written(NamedTuple):
+    """A bundle that is to be proved."""
+
+    folder: Path
+    size_bytes: int
+    """Of its model with all that belongs to that."""
+    calls: Calls = ONE
+    record: bytes | None = None
+    """What calibration found."""
+
+
+class Answered(NamedTuple):
+    """What was answered to the samples that prove, and how good that is."""
+
+    reference: Answers
+    single: Answers
+    """By the bundle, one sample at a time."""
+    accuracy: Accuracy
+    judged: Judged
+    met: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,179 +101,148 @@ class Proved:
     """What was measured, and what both sides answered to the samples that prove."""
 
     proof: Proof
-    reference: Sequence[dict[str, Array]]
-    outputs: Sequence[dict[str, Array]]
+    reference: Answers
+    outputs: Answers
 
 
-def prove(search: Search, field: Field, candidate: Candidate, folder: Path, legs: int) -> Proof:
-    """Writes the bundle in a hidden folder and measures what was written, with golden samples from that."""
-    search.emit(Progress("proving", f"the written bundle: {candidate.name}"))
-    files, described = _model_files(search, field, candidate), deployment_of(search, field, candidate)
-    if search.attached is not None:
-        search.attached.put(folder)
-    write.fill(folder, files, described, {}, record_of(field, candidate))
-    size_bytes = sum(file.stat().st_size for file in files.values())
-    found = measured(search, folder, size_bytes, legs, _current(search), candidate.calls)
-    put_golden(search, folder, found)
-    return found.proof
+class _Faced(NamedTuple):
+    """A way to run another side, and what is said of the bundle against that side."""
+
+    contender: Contender
+    speedup: Interval
+    verdict: str
 
 
-def put_golden(search: Search, folder: Path, found: Proved) -> None:
-    """Writes the first of the samples that proved it, and what was answered to them."""
-    first, places = search.course.split.prove_first, golden_places(search.course.split.prove_count)
-    write.write_golden(folder, "inputs", [search.samples.feeds(first + k) for k in places])
-    write.write_golden(folder, "outputs", [found.outputs[k] for k in places])
-    write.write_golden(folder, "reference", [found.reference[k] for k in places])
-    if search.attached is not None:
-        raw = [search.raw.feeds(first + k) for k in places] if search.raw is not None else []
-        unchecked = put_processing_golden(
-            folder, search.attached.processing, raw, [found.outputs[k] for k in places]
-        )
-        if unchecked and unchecked not in search.warnings:
-            search.warn(unchecked)
-
-
-def golden_places(count: int) -> list[int]:
-    """A few of the samples that proved, from first to last: made-up ones begin with the ordinary."""
-    golden = min(count, _GOLDEN_SAMPLES)
-    return [round(k * (count - 1) / max(golden - 1, 1)) for k in range(golden)]
-
-
-def measured(
-    search: Search,
-    folder: Path,
-    size_bytes: int,
-    legs: int,
-    current: Path | None = None,
-    calls: Calls | None = None,
-) -> Proved:
+def measured(proving: Proving, means: Means, bundle: Written, legs: int) -> Proved:
     """A bundle against the baseline, and against what runs today, in so many legs at most.
 
     All are called alike; the baseline besides as it gives most, where that is in another way. TrialError where one
     of them falls.
     """
-    own = search.baseline.calls
-    calls = own if calls is None else calls
-    course, model = search.course, search.settings.model
-    samples = course.host.put(course.samples_path)
-    ways = tuple(dict.fromkeys((calls, own)))
+    goal, ways = proving.standard.goal, tuple(dict.fromkeys((bundle.calls, proving.rivals.baseline.calls)))
+    with ExitStack() as stack:
+        sides = [*_sides(proving, means.ground, bundle, ways)]
+        starter = Starter(means.ground.host, sides, stack, proving.objective.by_sample)
+        pack = starter.first()
+        answered = _answered(proving, means.ground, pack, bundle.calls.batch)
+        terms = terms_of(proving.objective, means.ending, legs, len(ways), len(pack.others) - len(ways))
+        found = _raced(means, pack, starter, terms)
+        if found.warning:
+            means.notes.tell(found.warning)
+        weak = weak_samples(answered.accuracy, goal.needed) if goal.is_ratio else None
+        means.notes.warn_once(weak.warning if weak is not None else "")
+        faced = list(zip(pack.others, found.decisions, strict=True))
+        against = _hardest(faced[: len(ways)])
+        today = _hardest(faced[len(ways) :]) if proving.rivals.today is not None else None
+        proof = _proof(proving, bundle, pack.first, against, today, answered, found)
+        return Proved(proof, answered.reference, answered.single)
+
+
+def _sides(proving: Proving, ground: Ground, bundle: Written, ways: Sequence[Calls]) -> Sequence[Side]:
+    """The bundle, then the ways to run the baseline, then those to run what runs today."""
 
     def side(name: str, backend: str, path: Path, how: Calls) -> Side:
-        load = Load(backend, course.host.put(path), {}, samples, batch=how.batch)
+        load = Load(backend, ground.host.put(path), {}, ground.host.put(ground.samples_path), batch=how.batch)
         return Side(name, load, concurrency=how.callers)
 
-    every = [
-        side("bundle", "bundle", folder, calls),
-        *(side("baseline", search.baseline.backend, model, how) for how in ways),
-        *(side("current", "bundle", current, how) for how in _ways_of_today(search, calls) if current),
-    ]
-
-    with ExitStack() as stack:
-        starter = Starter(course.host, every, stack, course.by_sample)
-        pack = starter.first()
-        bundle, old = pack.first, pack.others[0]
-        first, count = course.split.prove_first, course.split.prove_count
-        with judge_for(course, old, search.baseline.backend, model) as judge:
-            reference = outputs_of(course, judge, first, count, 1)
-        outputs = outputs_of(course, bundle, first, count)
-        # A batch is what was raced; those who send one sample get an answer as good.
-        single = outputs if calls.batch == 1 else outputs_of(course, bundle, first, count, 1)
-        accuracy = compare_outputs(reference, outputs)
-        goal = course.goal
-        labels, levels = course.labels_of(first, count), course.levels_of(first, count)
-        judged = goal.judge(outputs, reference, labels, levels)
-        weak = weak_samples(accuracy, goal.needed) if goal.is_ratio else None
-        # The first round warms all up together and is not counted.
-        run_rounds(list(pack.every), 1, slice_ms(old.loaded.first_run_ms))
-        span_ms = slice_ms(old.run_ms) if old.slices_ms else slice_ms(1.0)
-        if search.meter is not None:
-            meter_all(search, [old, bundle], _METERED_ROUNDS)
-        pack.forget()
-        terms = terms_of(search, legs, len(ways), len(pack.others) - len(ways))
-        found = run_legs(pack, starter, terms, span_ms)
-        if found.warning:
-            search.tell(found.warning)
-        if weak is not None and weak.warning not in search.warnings:
-            search.warn(weak.warning)
-        answers = [goal.judge(each, reference, labels, levels) for each in (outputs, single)]
-        met = all(goal.score(each)[0] >= goal.needed for each in answers)
-        faced = list(zip(pack.others, found.decisions, strict=True))
-        old, against = _hardest(faced[: len(ways)])
-        against_today = _hardest(faced[len(ways) :])[1] if current else None
-        proof = Proof(
-            against.verdict,
-            against.speedup,
-            _run_ms(old),
-            _run_ms(bundle),
-            accuracy.snr_db if judged.snr_db is None else judged.snr_db,
-            count,
-            course.split.calibration_count > 0,
-            bundle.memory,
-            old.memory,
-            fallback(bundle.loaded.placement) or "",
-            tuple(output.without_samples() for output in accuracy.outputs),
-            taken_by(bundle),
-            taken_by(old),
-            sentence(found.states),
-            figure=_throughput(bundle) if course.by_sample else figure_of(search, bundle, size_bytes),
-            baseline_figure=_throughput(old)
-            if course.by_sample
-            else figure_of(search, old, search.facts.size_bytes),
-            current=against_today.speedup if against_today else None,
-            current_verdict=against_today.verdict if against_today else "",
-            less=_less(old, bundle) if search.meter is not None else None,
-            baseline_calls=Calls(old.concurrency, old.batch),
-            by_size=times_by_size(search.shaped if calls == ONE else None, old, bundle, rotated(search.samples)),
-            met=met,
-            legs=found.processes,
-            judged="" if goal.is_ratio else f"{goal.title} {goal.shown(judged.value)}",
-            weakest=judged.weakest,
-        )
-        return Proved(proof, reference, single)
+    sides = [side("bundle", "bundle", bundle.folder, bundle.calls)]
+    rivals = proving.rivals
+    sides += [side("baseline", rivals.baseline.backend, rivals.model, how) for how in ways]
+    if rivals.today is not None:
+        folder, known = rivals.today.folder, _ways_of_today(rivals.today, proving.objective)
+        sides += [side("current", "bundle", folder, how) for how in dict.fromkeys((bundle.calls, *known))]
+    return sides
 
 
-def _current(search: Search) -> Path | None:
-    return None if search.current is None else search.current.folder
+def _ways_of_today(today: Bundle, objective: Objective) -> Sequence[Calls]:
+    """As it was proved itself, where that was for throughput."""
+    proved = today.deployment.evidence
+    load = proved.load if proved is not None and objective.by_sample else None
+    return [Calls(load.callers, load.batch)] if load is not None else []
 
 
-def _hardest(faced: Sequence[tuple[Contender, Decision | None]]) -> tuple[Contender, Judged]:
+def _answered(proving: Proving, ground: Ground, pack: Pack, batch: int) -> Answered:
+    standard, which, rivals = proving.standard, proving.standard.split.prove, proving.rivals
+    with judge_for(ground, pack.others[0], rivals.baseline.backend, rivals.model) as judge:
+        reference = ground.outputs(judge, which, 1)
+    outputs = ground.outputs(pack.first, which)
+    # A batch is what was raced; those who send one sample get an answer as good.
+    single = outputs if batch == 1 else ground.outputs(pack.first, which, 1)
+    judged = standard.judge(which, outputs, reference)
+    every = [judged] if single is outputs else [judged, standard.judge(which, single, reference)]
+    met = all(standard.goal.score(each)[0] >= standard.goal.needed for each in every)
+    return Answered(reference, single, compare_outputs(reference, outputs), judged, met)
+
+
+def _raced(means: Means, pack: Pack, starter: Starter, terms: Terms) -> Found:
+    """In legs of fresh processes."""
+    old = pack.others[0]
+    # The first round warms all up together and is not counted.
+    run_rounds(list(pack.every), 1, slice_ms(old.loaded.first_run_ms))
+    span_ms = slice_ms(old.run_ms) if old.slices_ms else slice_ms(1.0)
+    if means.meter is not None:
+        meter_all(means.meter, [old, pack.first], means.notes.emit, METERED_PROOF)
+    pack.forget()
+    return run_legs(pack, starter, terms, span_ms)
+
+
+def _proof(
+    proving: Proving,
+    bundle: Written,
+    new: Contender,
+    against: _Faced,
+    today: _Faced | None,
+    answered: Answered,
+    found: Found,
+) -> Proof:
+    old, objective, goal = against.contender, proving.objective, proving.standard.goal
+    accuracy, judged = answered.accuracy, answered.judged
+    by_size = times_by_size(proving.shaped, old, new, rotated(proving.samples)) if bundle.calls == ONE else ()
+    metered = old.joules and len(old.joules) == len(new.joules)
+    return Proof(
+        verdict=against.verdict,
+        speedup=against.speedup,
+        baseline_ms=_run_ms(old),
+        latency_ms=_run_ms(new),
+        accuracy_db=accuracy.snr_db if judged.snr_db is None else judged.snr_db,
+        samples=proving.standard.split.prove_count,
+        set_aside=proving.standard.split.calibration_count > 0,
+        memory=new.memory,
+        baseline_memory=old.memory,
+        fallback=fallback(new.loaded.placement) or "",
+        outputs=tuple(output.without_samples() for output in accuracy.outputs),
+        taken=taken_by(new),
+        baseline_taken=taken_by(old),
+        measured_while=sentence(found.states),
+        judged="" if goal.is_ratio else f"{goal.title} {goal.shown(judged.value)}",
+        current=today.speedup if today else None,
+        current_verdict=today.verdict if today else "",
+        less=sign_interval(paired_ratios(old.joules, new.joules), _CONFIDENCE) if metered else None,
+        figure=_figure(objective, new, bundle.size_bytes),
+        baseline_figure=_figure(objective, old, proving.rivals.size_bytes),
+        baseline_calls=Calls(old.concurrency, old.batch),
+        by_size=by_size,
+        met=answered.met,
+        weakest=judged.weakest,
+        legs=found.processes,
+    )
+
+
+def _hardest(faced: Sequence[tuple[Contender, Decision | None]]) -> _Faced:
     """The one that comes nearest, and what is said of it: that it is faster only if it is faster than each."""
     known = [(each, decision) for each, decision in faced if decision is not None]
     nearest, found = min(known, key=lambda pair: pair[1].speedup.median)
     said = found.verdict
     if said == FASTER:
         said = next((each.verdict for _, each in known if each.verdict != FASTER), said)
-    return nearest, Judged(found.speedup, said)
+    return _Faced(nearest, found.speedup, said)
 
 
-def _ways_of_today(search: Search, calls: Calls) -> list[Calls]:
-    """As the candidate is called, and as it was proved itself, where that was for throughput."""
-    proved = search.current.deployment.evidence if search.current is not None else None
-    own = (
-        [Calls(proved.load.callers, proved.load.batch)]
-        if search.course.by_sample and proved and proved.load
-        else []
-    )
-    return list(dict.fromkeys([calls, *own]))
-
-
-def _less(old: Contender, new: Contender) -> Interval | None:
-    """How many times less energy; None where the meter gave out."""
-    if not old.joules or len(old.joules) != len(new.joules):
-        return None
-    return sign_interval(paired_ratios(old.joules, new.joules), _CONFIDENCE)
+def _figure(objective: Objective, contender: Contender, size_bytes: int) -> float | None:
+    if objective.by_sample:
+        return 1e3 / float(np.median(contender.slices_ms))
+    return objective.figure_of(contender, size_bytes)
 
 
 def _run_ms(contender: Contender) -> float:
     return float(np.median(contender.latencies_ms if contender.by_sample else contender.slices_ms))
-
-
-def _throughput(contender: Contender) -> float:
-    return 1e3 / float(np.median(contender.slices_ms))
-
-
-def _model_files(search: Search, field: Field, candidate: Candidate) -> dict[str, Path]:
-    path = field.path_of(candidate)
-    if candidate.variant == "source":
-        return {path.name: path, **{name: path.parent / name for name in search.facts.external}}
-    return {file.name: file for file in path.parent.iterdir() if file.is_file()}

@@ -1,54 +1,97 @@
 """Puts a search into records: the outcome, the deployment profile, its evidence, the ledger."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
-from edgeopt.bundle.deployment import Budget, Deployment, Evidence, Run, Source, UnderLoad
+from edgeopt.bundle.deployment import Budget, Deployment, Evidence, Processing, Run, Source, UnderLoad
 from edgeopt.bundle.facts import four_digits, machine_of, tensor_of
 from edgeopt.bundle.write import MODEL_FOLDER
+from edgeopt.data.judging.goals import Goal
 from edgeopt.graph.accuracy import decibels
-from edgeopt.graph.ledger import Ledger
-from edgeopt.hw.device import device_for_evidence, fingerprint
+from edgeopt.hw.device import Device, device_for_evidence, fingerprint
+from edgeopt.profiles import TargetProfile
 from edgeopt.search.delivering.front import front_of
 from edgeopt.search.delivering.steps import steps_of
-from edgeopt.search.field import Field
+from edgeopt.search.making.made import Variants
+from edgeopt.search.making.messages import Inspected
 from edgeopt.search.making.recipes import recipe_named
-from edgeopt.search.outcome import CURRENT, Candidate, CandidateReport, Outcome, Proof
-from edgeopt.search.prepare import Search
+from edgeopt.search.objectives import THROUGHPUT, Objective
+from edgeopt.search.outcome import CURRENT, Candidate, CandidateReport, Outcome, Proof, rival
 from edgeopt.search.racing.screen import Entry
 from edgeopt.version import __version__
 
 
-def outcome_of(search: Search, field: Field, winner: Candidate, proof: Proof, seconds: float) -> Outcome:
-    kept = _is_kept(search, winner)
-    found, cut_short = _found(search, winner, proof), f" {search.cut_short}." if search.cut_short else ""
-    candidates = tuple(_candidate_report(e, field.entries) for e in field.entries)
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What the records of a search say of what was asked and where, whatever was found."""
+
+    model: Path
+    out: Path
+    goal: Goal
+    objective: Objective
+    today: str | None
+    """The name of what runs today, where that was given."""
+    facts: Inspected
+    device: Device
+    profile: TargetProfile
+    baseline: Candidate
+    limit_s: float
+    calibration_count: int
+    processing: Processing | None
+
+    @property
+    def floor(self) -> str:
+        return f"{self.goal.floor:g} dB" if self.goal.is_ratio else str(self.goal)
+
+    def is_kept(self, winner: Candidate) -> bool:
+        """Where a bundle runs today, that is what is kept, and the source itself may win against it."""
+        return winner.variant == CURRENT or (winner == self.baseline and self.today is None)
+
+
+class Told(NamedTuple):
+    """What there is to say of how the search went."""
+
+    warnings: Sequence[str]
+    cut_short: str
+    """When and where it was ended before its time, as a sentence without its full stop."""
+    seconds: float
+
+
+def outcome_of(
+    case: Case, variants: Variants, entries: Sequence[Entry], winner: Candidate, proof: Proof, told: Told
+) -> Outcome:
+    kept, cut_short = case.is_kept(winner), f" {told.cut_short}." if told.cut_short else ""
+    found = _found(case, winner, proof)
+    candidates = tuple(_candidate_report(e, entries) for e in entries)
     return Outcome(
-        model=search.settings.model.name,
-        model_digest=search.facts.digest,
-        bundle=str(search.settings.out),
-        target=search.profile.name,
-        verdict="keep what you have" if kept else "faster" if search.objective.figure is None else "better",
-        objective=search.objective.name,
+        model=case.model.name,
+        model_digest=case.facts.digest,
+        bundle=str(case.out),
+        target=case.profile.name,
+        verdict="keep what you have" if kept else "faster" if case.objective.figure is None else "better",
+        objective=case.objective.name,
         summary=(f"Keep what you have: {found}" if kept else found) + cut_short,
-        floor_db=search.settings.goal.target_db or 0.0,
-        goal="" if search.settings.goal.is_ratio else str(search.settings.goal),
+        floor_db=case.goal.target_db or 0.0,
+        goal="" if case.goal.is_ratio else str(case.goal),
         winner=winner,
-        baseline=search.baseline,
+        baseline=case.baseline,
         proof=proof,
-        inputs=search.facts.inputs,
-        outputs=search.facts.outputs,
-        variants=tuple(field.variants),
+        inputs=case.facts.inputs,
+        outputs=case.facts.outputs,
+        variants=tuple(variants.reports),
         candidates=candidates,
         front=front_of(candidates),
-        cut_short=f"{search.cut_short}." if search.cut_short else "",
-        warnings=(*search.warnings, *warnings_of(proof)),
-        seconds=seconds,
-        device=device_for_evidence(search.device),
-        operators=search.facts.operators,
-        found=(found if kept else "") + (cut_short if kept else ""),
+        cut_short=cut_short.strip(),
+        warnings=(*told.warnings, *warnings_of(proof)),
+        seconds=told.seconds,
+        device=device_for_evidence(case.device),
+        operators=case.facts.operators,
+        found=found + cut_short if kept else "",
     )
 
 
@@ -58,37 +101,38 @@ def warnings_of(proof: Proof) -> tuple[str, ...]:
 
 
 def deployment_of(
-    search: Search,
-    field: Field,
+    case: Case,
+    variants: Variants,
     candidate: Candidate,
     summary: str = "not proved yet",
     evidence: Evidence | None = None,
 ) -> Deployment:
-    file = recipe_named(candidate.variant).file or search.settings.model.name
+    file = recipe_named(candidate.variant).file or case.model.name
     return Deployment(
-        name=search.settings.model.stem,
+        name=case.model.stem,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         edgeopt=__version__,
-        target=search.profile.name,
+        target=case.profile.name,
         summary=summary,
-        source=Source(search.settings.model.name, search.facts.digest, search.facts.size_bytes),
+        source=Source(case.model.name, case.facts.digest, case.facts.size_bytes),
         run=Run(candidate.backend, f"{MODEL_FOLDER}/{file}", candidate.options),
-        inputs=[tensor_of(i) for i in search.facts.inputs],
-        outputs=[tensor_of(o) for o in search.facts.outputs],
-        steps=steps_of(search, field, candidate),
-        processing=search.attached.processing if search.attached is not None else None,
-        budget=Budget(_floor(search), search.objective.name, round(search.limit_s, 1)),
-        device=fingerprint(search.device),
-        machine=machine_of(search.device),
-        runtimes={r.name: r.version for r in search.device.runtimes},
+        inputs=[tensor_of(i) for i in case.facts.inputs],
+        outputs=[tensor_of(o) for o in case.facts.outputs],
+        steps=steps_of(variants, candidate, case.profile, case.calibration_count),
+        processing=case.processing,
+        budget=Budget(case.floor, case.objective.name, round(case.limit_s, 1)),
+        device=fingerprint(case.device),
+        machine=machine_of(case.device),
+        runtimes={r.name: r.version for r in case.device.runtimes},
         evidence=evidence,
     )
 
 
-def evidence_of(search: Search, proof: Proof, outcome: Outcome) -> Evidence:
+def evidence_of(outcome: Outcome) -> Evidence:
+    proof = outcome.proof
     return Evidence(
         verdict=outcome.verdict,
-        baseline=msgspec.structs.replace(search.baseline, calls=proof.baseline_calls).name,
+        baseline=rival(outcome).name,
         baseline_ms=four_digits(proof.baseline_ms),
         latency_ms=four_digits(proof.latency_ms),
         speedup=four_digits(proof.speedup.median),
@@ -96,15 +140,15 @@ def evidence_of(search: Search, proof: Proof, outcome: Outcome) -> Evidence:
         speedup_high=four_digits(proof.speedup.high),
         rounds=proof.speedup.rounds,
         accuracy_db=round(proof.accuracy_db, 1),
-        floor_db=search.settings.goal.target_db or 0.0,
+        floor_db=outcome.floor_db,
         samples=proof.samples,
         measured_while=proof.measured_while,
-        load=_load(search, outcome, proof),
+        load=_load(outcome, proof),
     )
 
 
-def _load(search: Search, outcome: Outcome, proof: Proof) -> UnderLoad | None:
-    if not search.objective.by_sample or proof.figure is None or proof.baseline_figure is None:
+def _load(outcome: Outcome, proof: Proof) -> UnderLoad | None:
+    if outcome.objective != THROUGHPUT or proof.figure is None or proof.baseline_figure is None:
         return None
     return UnderLoad(
         outcome.winner.calls.callers,
@@ -116,62 +160,52 @@ def _load(search: Search, outcome: Outcome, proof: Proof) -> UnderLoad | None:
     )
 
 
-def ledger_of(field: Field, candidate: Candidate) -> Ledger:
-    """The passes behind a candidate: those of its variant, after those of the cleaned model it started from."""
-    return tuple(entry for v in field.variants if v.is_of(candidate) for entry in v.ledger)
-
-
-def _found(search: Search, winner: Candidate, proof: Proof) -> str:
-    if _is_kept(search, winner):
-        name = search.settings.baseline.name if search.settings.baseline is not None else search.baseline.name
-        return f"nothing was proved {_better(search)} than {name} inside {_floor(search)}."
-    objective = search.objective
+def _found(case: Case, winner: Candidate, proof: Proof) -> str:
+    objective, own = case.objective, case.baseline.name
+    if case.is_kept(winner):
+        name = own if case.today is None else case.today
+        return f"nothing was proved {_better(objective)} than {name} inside {case.floor}."
     if objective.by_sample:
-        return _throughput(search, winner, proof)
+        return _throughput(case, winner, proof)
+    speed = f"{proof.speedup.median:.2f}x the speed of {own}"
     if proof.figure is not None and proof.baseline_figure is not None:
         least = f"{objective.shown(proof.figure)} instead of {objective.shown(proof.baseline_figure)}"
-        speed = f"{proof.speedup.median:.2f}x the speed of {search.baseline.name}"
         return f"{objective.title[:1].upper()}{objective.title[1:]} {least}, at {speed}, {_accuracy(proof)}."
     times = f"({proof.latency_ms:.3g} ms instead of {proof.baseline_ms:.3g} ms), {_accuracy(proof)}."
     if proof.current is not None:
-        speed = f"{proof.speedup.median:.2f}x the speed of {search.baseline.name}"
         return f"{proof.current.median:.2f}x faster than what runs today, and {speed} {times}"
-    return f"{proof.speedup.median:.2f}x faster than {search.baseline.name} {times}"
+    return f"{proof.speedup.median:.2f}x faster than {own} {times}"
 
 
-def _throughput(search: Search, winner: Candidate, proof: Proof) -> str:
+def _throughput(case: Case, winner: Candidate, proof: Proof) -> str:
     today = f"{proof.current.median:.2f}x that of what runs today, and " if proof.current is not None else ""
-    shown = search.objective.shown
+    shown = case.objective.shown
     figures = f"{shown(proof.figure or 0.0)} instead of {shown(proof.baseline_figure or 0.0)}"
-    baseline = msgspec.structs.replace(search.baseline, calls=proof.baseline_calls)
+    baseline = msgspec.structs.replace(case.baseline, calls=proof.baseline_calls)
     return (
         f"Throughput {today}{proof.speedup.median:.2f}x that of {baseline.name} ({figures}): "
         f"run it with {winner.calls}, {proof.latency_ms:.3g} ms a run; {_accuracy(proof)}."
     )
 
 
-def _is_kept(search: Search, winner: Candidate) -> bool:
-    """Where a bundle runs today, that is what is kept, and the source itself may win against it."""
-    return winner.variant == CURRENT or (winner == search.baseline and search.current is None)
-
-
-def _better(search: Search) -> str:
-    objective = search.objective
+def _better(objective: Objective) -> str:
     if objective.by_sample:
         return "to give more throughput"
     return "faster" if objective.figure is None else f"better ({objective.title}) and not slower"
 
 
 def _pace(entry: Entry, entries: Sequence[Entry]) -> float | None:
-    leader = next((e for e in entries if e.candidate == entry.led_by), entry)
-    ahead = _pace(leader, entries) if leader is not entry else None
-    if ahead is not None and entry.share is not None:
-        return ahead * entry.share
+    """By way of the best of those that it ran with, which may have been behind another one."""
+    if entry.lead is not None:
+        best, share = entry.lead
+        leader = next((e for e in entries if e.candidate == best), entry)
+        ahead = _pace(leader, entries) if leader is not entry else None
+        if ahead is not None:
+            return ahead * share
     return entry.speedup.median if entry.speedup else None
 
 
 def _candidate_report(entry: Entry, entries: Sequence[Entry]) -> CandidateReport:
-    loaded = entry.loaded
     return CandidateReport(
         entry.candidate,
         entry.status,
@@ -180,18 +214,13 @@ def _candidate_report(entry: Entry, entries: Sequence[Entry]) -> CandidateReport
         entry.latency_ms,
         entry.accuracy_db,
         entry.accuracy_low_db,
-        loaded.load_ms if loaded else None,
-        entry.memory,
-        entry.size_bytes,
-        entry.throughput_per_s,
-        _pace(entry, entries),
-        entry.of_best if entry.status == "lost" else None,
+        load_ms=entry.loaded.load_ms if entry.loaded else None,
+        memory=entry.memory,
+        size_bytes=entry.size_bytes,
+        throughput_per_s=entry.pace.throughput_per_s,
+        by_way_of_best=_pace(entry, entries),
+        of_best=entry.of_best if entry.status == "lost" else None,
     )
-
-
-def _floor(search: Search) -> str:
-    goal = search.settings.goal
-    return f"{goal.floor:g} dB" if goal.is_ratio else str(goal)
 
 
 def _accuracy(proof: Proof) -> str:

@@ -3,55 +3,56 @@
 import msgspec
 
 from edgeopt.bundle.deployment import Step
-from edgeopt.search.field import Field
+from edgeopt.graph.ledger import Ledger
+from edgeopt.profiles import TargetProfile
 from edgeopt.search.making.lowering import NAME as LOWERED
+from edgeopt.search.making.made import Variants
 from edgeopt.search.outcome import Candidate
-from edgeopt.search.prepare import Search
 
 CLEANED = "cleaned"
 
 
-def steps_of(search: Search, field: Field, candidate: Candidate) -> list[Step]:
+def steps_of(
+    variants: Variants, candidate: Candidate, profile: TargetProfile, calibration_count: int
+) -> list[Step]:
     if candidate.variant == "source":
         return []
-    cleaning = _cleaning(field)
+    cleaning = _cleaning(variants)
     if candidate.variant == CLEANED:
         return cleaning
     if candidate.variant == LOWERED:
-        return [*cleaning, Step(LOWERED, {"lowerings": _lowerings(search, field, candidate)})]
-    made = field.quantized.get((candidate.variant, candidate.backend))
+        names = [*dict.fromkeys(profile.lowerings[candidate.backend])]
+        return [*cleaning, Step(LOWERED, {"lowerings": _kept(names, variants, LOWERED, candidate.backend)})]
+    made = variants.planned(candidate)
     if made is None:
         return [*cleaning, Step(candidate.variant)]
-    settings = {
-        "calibration_samples": search.course.split.calibration_count,
-        **msgspec.structs.asdict(made.settings),
-    }
+    settings = {"calibration_samples": calibration_count, **msgspec.structs.asdict(made.settings)}
     return [*cleaning, Step(candidate.variant, settings, made.forms)]
 
 
-def record_of(field: Field, candidate: Candidate) -> bytes | None:
+def record_of(variants: Variants, candidate: Candidate) -> bytes | None:
     """What calibration found for it; None where nothing was quantized."""
     from edgeopt.quant.recorded import encoded
 
-    made = field.quantized.get((candidate.variant, candidate.backend))
+    made = variants.planned(candidate)
     return encoded(made.recorded) if made is not None and made.recorded is not None else None
 
 
-def _cleaning(field: Field) -> list[Step]:
+def ledger_of(variants: Variants, candidate: Candidate) -> Ledger:
+    """The passes behind a candidate: those of its variant, after those of the cleaned model it started from."""
+    return tuple(entry for one in variants.reports if one.is_of(candidate) for entry in one.ledger)
+
+
+def _cleaning(variants: Variants) -> list[Step]:
     """Nothing where no exact rewrite applied: then all starts from the source itself."""
-    if (CLEANED, "") not in field.paths:
+    if not variants.has(CLEANED):
         return []
-    return [Step(CLEANED, {"passes": _kept(list(field.passes), field, CLEANED, "")})]
+    return [Step(CLEANED, {"passes": _kept(list(variants.passes), variants, CLEANED, "")})]
 
 
-def _lowerings(search: Search, field: Field, candidate: Candidate) -> list[str]:
-    names = dict.fromkeys(search.profile.lowerings[candidate.backend])
-    return _kept(list(names), field, LOWERED, candidate.backend)
-
-
-def _kept(names: list[str], field: Field, variant: str, backend: str) -> list[str]:
+def _kept(names: list[str], variants: Variants, variant: str, backend: str) -> list[str]:
     """Without those that were rolled back: they changed the numbers of this model."""
-    reports = [one for one in field.variants if one.name == variant and backend in (one.backends or ("",))]
+    reports = [one for one in variants.reports if one.name == variant and backend in (one.backends or ("",))]
     entries = [entry for one in reports for entry in one.ledger]
     undone = {entry.pass_name for entry in entries if entry.rolled_back}
     # One that was taken back in one round may have done its work in another.

@@ -3,32 +3,32 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from edgeopt.bench.exactness.failing_case import keep_case
+from edgeopt.bench.exactness.given import taken_inputs
+from edgeopt.bench.exactness.padded_cases import padded_cases
+from edgeopt.bench.exactness.proof import Source, SourceCheck
+from edgeopt.bench.exactness.runtimes import first_opened
 from edgeopt.errors import ModelError
 from edgeopt.graph.ledger import Ledger
 from edgeopt.graph.model import load, save
 from edgeopt.graph.passes import PASSES, Pass
 from edgeopt.graph.passes.cleaning import skip_padding
 from edgeopt.graph.pipeline import ROUNDS, run_pipeline
-from edgeopt.rewriting.failing_case import keep_case
-from edgeopt.rewriting.given import taken_inputs
-from edgeopt.rewriting.padded_cases import padded_cases
-from edgeopt.rewriting.proof import Source, SourceCheck
-from edgeopt.rewriting.runtimes import first_opened
-from edgeopt.search.making.kitchen import Kitchen
+from edgeopt.search.making.task import Task
 
 _MOST_CHECKED = 4
 
 
-def clean(kitchen: Kitchen) -> Ledger:
+def clean(task: Task) -> Ledger:
     """Writes the cleaned model; raises ModelError when no pass changed anything."""
-    ledger = proved(kitchen, kitchen.source, only=kitchen.passes or ())
+    ledger = proved(task, task.source, only=task.passes or ())
     if not changed(ledger):
         raise ModelError("No exact rewrite applies: the graph is as lean as these passes make it.")
     return ledger
 
 
 def proved(
-    kitchen: Kitchen,
+    task: Task,
     source: Path,
     *,
     only: Iterable[str] = (),
@@ -37,7 +37,7 @@ def proved(
 ) -> Ledger:
     """What these passes did to a model, held against it; where they changed it, the result is written."""
     model = load(source)
-    feeds = [kitchen.check_samples.feeds(k) for k in range(min(len(kitchen.check_samples), _MOST_CHECKED))]
+    feeds = [task.check_samples.feeds(k) for k in range(min(len(task.check_samples), _MOST_CHECKED))]
     extra = padded_cases(model.ir, feeds[0]) if skip_padding.PASS.name in only else []
     try:
         opened = first_opened(source)
@@ -55,12 +55,12 @@ def proved(
             passes=passes,
             rounds=rounds,
             check=check.why_wrong,
-            keep=lambda failure: keep_case(failure, check, kitchen.out.parent),
+            keep=lambda failure: keep_case(failure, check, task.out.parent),
         )
     finally:
         check.close()
     if changed(result.ledger):
-        save(result.model_ir, kitchen.out)
+        save(result.model_ir, task.out)
     return result.ledger
 
 

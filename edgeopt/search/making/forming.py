@@ -5,32 +5,32 @@ import time
 from edgeopt.errors import EdgeoptError, ModelError
 from edgeopt.graph.ledger import LedgerEntry, Refusal
 from edgeopt.quant.forms import Form, form_named
+from edgeopt.quant.measured.planning.entry import GROUPED, WEIGHTS_ALONE
+from edgeopt.quant.measured.study import Study
+from edgeopt.quant.measured.timing.courses import GROUP_SIZES, GROUPS, OPENVINO, OptionValue
+from edgeopt.quant.measured.work import why_none
 from edgeopt.quant.settings import QuantSettings
-from edgeopt.quantizing.planning.entry import GROUPED, WEIGHTS_ALONE
-from edgeopt.quantizing.study import Study
-from edgeopt.quantizing.timing.courses import GROUP_SIZES, GROUPS, OPENVINO, OptionValue
-from edgeopt.quantizing.work import why_none
-from edgeopt.search.making.kitchen import Kitchen
 from edgeopt.search.making.plans import Planned, Plans
 from edgeopt.search.making.studying import put, studied
+from edgeopt.search.making.task import Task
 
 
-def form_all(kitchen: Kitchen, name: str) -> Plans:
+def form_all(task: Task, name: str) -> Plans:
     """Writes a model for each backend; raises ModelError where no layer takes the form on any."""
     begun = time.monotonic()
     form = form_named(name)
-    study = studied(kitchen, {})
+    study = studied(task, {})
     if form.needs_ranges:
         study.calibrated()
     found: list[Planned] = []
     reasons: dict[str, None] = {}
-    for backend in kitchen.backends:
+    for backend in task.backends:
         fitting = study.forms(backend, (form,), **_changes(form))
         if not fitting:
             reasons[why_none(study, form, backend, **_changes(form))] = None
             continue
         try:
-            found.append(_written(kitchen, study, form, backend, tuple(fitting), begun))
+            found.append(_written(task, study, form, backend, tuple(fitting), begun))
         except EdgeoptError as error:
             reasons[f"{backend}: {error.message.rstrip('.')}"] = None
     if not found:
@@ -38,12 +38,10 @@ def form_all(kitchen: Kitchen, name: str) -> Plans:
     return Plans(tuple(found), ())
 
 
-def _written(
-    kitchen: Kitchen, study: Study, form: Form, backend: str, layers: tuple[str, ...], begun: float
-) -> Planned:
+def _written(task: Task, study: Study, form: Form, backend: str, layers: tuple[str, ...], begun: float) -> Planned:
     choices = dict.fromkeys(layers, form.name)
     written = study.written(choices, backend, **_changes(form))
-    out = put(kitchen, written.model, backend)
+    out = put(task, written.model, backend)
     context = study.context(backend)
     ledger = LedgerEntry(
         form.name,

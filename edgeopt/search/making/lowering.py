@@ -7,7 +7,7 @@ from edgeopt.graph.ledger import Ledger
 from edgeopt.graph.passes import Pass
 from edgeopt.profiles import TargetProfile
 from edgeopt.search.making.cleaning import changed, proved
-from edgeopt.search.making.kitchen import Kitchen
+from edgeopt.search.making.task import Task
 
 NAME = "lowered"
 NONE_LISTED = "the profile lists no lowerings for its backends"
@@ -44,12 +44,12 @@ def lowerings_of(backend: str) -> tuple[Pass, ...]:
     return onnxruntime.LOWERINGS if backend.startswith("onnxruntime-") else ()
 
 
-def lower(kitchen: Kitchen) -> Ledger:
+def lower(task: Task) -> Ledger:
     """Writes the lowered model; raises ModelError with the reasons when nothing applied."""
-    known = {one.name: one for one in lowerings_of(kitchen.backends[0])}
-    passes = tuple(known[name] for name in dict.fromkeys(kitchen.lowerings))
+    known = {one.name: one for one in lowerings_of(task.backends[0])}
+    passes = tuple(known[name] for name in dict.fromkeys(task.lowerings))
     # Once, in the order of the profile: a second round would find what the first left, at the same price.
-    ledger = proved(kitchen, kitchen.base, passes=passes, only=kitchen.lowerings, rounds=1)
+    ledger = proved(task, task.base, passes=passes, only=task.lowerings, rounds=1)
     if not changed(ledger):
         raise ModelError(f"No lowering applied: {_reasons(ledger)}.")
     return ledger

@@ -10,11 +10,11 @@ import msgspec
 
 from edgeopt.backends.base import TensorInfo
 from edgeopt.bench.processes.serve import Answering, serve
-from edgeopt.data import Samples, check_samples, from_feeds, open_samples, save_samples
-from edgeopt.search.making.kitchen import Kitchen
+from edgeopt.data.samples import Samples, check_samples, from_feeds, open_samples, save_samples
 from edgeopt.search.making.messages import Answer, Inspect, Inspected, Made, Make, Request, decode_request
 from edgeopt.search.making.plans import Plans
 from edgeopt.search.making.recipes import recipe_named
+from edgeopt.search.making.task import Task
 
 
 def answer(request: Request) -> Answer:
@@ -45,7 +45,7 @@ def _narrowed(info: TensorInfo, narrowed: tuple[TensorInfo, ...]) -> TensorInfo:
 def _make(request: Make) -> Made:
     begin = time.perf_counter()
     samples = open_samples(Path(request.samples_path))
-    kitchen = Kitchen(
+    task = Task(
         source=Path(request.source_path),
         base=Path(request.base_path),
         out=Path(request.out_path),
@@ -58,7 +58,7 @@ def _make(request: Make) -> Made:
         samples=samples[range(request.check_first + request.check_count)],
         planning=request.planning,
     )
-    made = recipe_named(request.recipe).make(kitchen)
+    made = recipe_named(request.recipe).make(task)
     seconds = time.perf_counter() - begin
     return Made((), seconds, made) if isinstance(made, Plans) else Made(tuple(made), seconds)
 

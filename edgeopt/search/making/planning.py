@@ -12,22 +12,21 @@ import msgspec
 from edgeopt.errors import EdgeoptError, ModelError
 from edgeopt.graph.ledger import Change, LedgerEntry, Refusal
 from edgeopt.hw.probe import probe
+from edgeopt.quant.measured.planning.choosing import Chooser
+from edgeopt.quant.measured.planning.entry import Entry
+from edgeopt.quant.measured.planning.planned import hopeful, proven, shared_forms
+from edgeopt.quant.measured.proving.finish import fastest
+from edgeopt.quant.measured.proving.proof import Judge
+from edgeopt.quant.measured.records import QuantizeRequest
+from edgeopt.quant.measured.runs import Runs
+from edgeopt.quant.measured.timing.clock import Sources
+from edgeopt.quant.measured.timing.courses import Course
+from edgeopt.quant.measured.timing.tracks import Track, tracks_of
+from edgeopt.quant.measured.work import Work, unfit
 from edgeopt.quant.records import FLOAT
-from edgeopt.quantizing.planning.choosing import Chooser
-from edgeopt.quantizing.planning.entry import Entry
-from edgeopt.quantizing.planning.planned import hopeful, proven, shared_forms
-from edgeopt.quantizing.proving.finish import fastest
-from edgeopt.quantizing.proving.proof import Judge
-from edgeopt.quantizing.records import QuantizeRequest
-from edgeopt.quantizing.runs import Runs
-from edgeopt.quantizing.timing.clock import Sources
-from edgeopt.quantizing.timing.courses import Course
-from edgeopt.quantizing.timing.tracks import Track, tracks_of
-from edgeopt.quantizing.work import Work, unfit
-from edgeopt.search.making.kitchen import Kitchen
-from edgeopt.search.making.plans import Planned, Plans
-from edgeopt.search.making.recipes import PLANNED
+from edgeopt.search.making.plans import PLANNED, Planned, Plans
 from edgeopt.search.making.studying import folder_of, given_by, put, samples_of, studied
+from edgeopt.search.making.task import Task
 
 # Another backend is planned until this share of the time is used up; what is planned is written after.
 _PLANNING_ENDS = 0.6
@@ -35,11 +34,11 @@ _PLANNING_ENDS = 0.6
 _CHOOSING_ENDS = 1.0
 
 
-def plan(kitchen: Kitchen) -> Plans:
+def plan(task: Task) -> Plans:
     """Writes a model for each backend where a plan saves time; says why where it does not."""
     begun = time.monotonic()
     with Runs() as runs:
-        work = _work(kitchen, runs, begun)
+        work = _work(task, runs, begun)
         layers = work.study.layers
         if all(layer.reason for layer in layers):
             return Plans((), _backends(work.courses), f"Nothing can be planned: {unfit(layers)}.")
@@ -56,7 +55,7 @@ def plan(kitchen: Kitchen) -> Plans:
         for track in able:
             if entries and work.left_s(_PLANNING_ENDS) < 0:
                 open_ends.add(track.course.backend)
-                work.warn(f"{track.course.name} was not planned for want of time; a longer --time-limit does it.")
+                work.warn(f"{track.course.name} was not planned for want of time; a longer time limit does it.")
                 continue
             mine = _of_track(work, track, able)
             entries += mine
@@ -64,7 +63,7 @@ def plan(kitchen: Kitchen) -> Plans:
                 open_ends.add(track.course.backend)
         # A backend with a plan on one of its courses needs no second opinion.
         open_ends -= set(_backends([entry.course for entry in entries]))
-        return _plans(kitchen, work, entries, tuple(name for name in seen if name not in open_ends))
+        return _plans(task, work, entries, tuple(name for name in seen if name not in open_ends))
 
 
 def _of_track(work: Work, track: Track, able: Sequence[Track]) -> list[Entry]:
@@ -82,12 +81,12 @@ def _of_track(work: Work, track: Track, able: Sequence[Track]) -> list[Entry]:
         return []
 
 
-def _plans(kitchen: Kitchen, work: Work, entries: Sequence[Entry], seen: tuple[str, ...]) -> Plans:
+def _plans(task: Task, work: Work, entries: Sequence[Entry], seen: tuple[str, ...]) -> Plans:
     found: list[Planned] = []
     for backend in _backends([entry.course for entry in entries if not entry.is_float]):
         mine = [entry for entry in entries if entry.course.backend == backend and not entry.is_float]
         best = fastest(work, mine) if work.left_s() > 0 else mine[0]
-        found.append(_written(kitchen, work, best))
+        found.append(_written(task, work, best))
     if found:
         return Plans(tuple(found), seen)
     ledger = tuple(_ledger_entry(work, entry) for entry in entries[:1] if entry.plan is not None)
@@ -97,11 +96,11 @@ def _plans(kitchen: Kitchen, work: Work, entries: Sequence[Entry], seen: tuple[s
     return Plans((), seen, _with_warnings(said, work), ledger)
 
 
-def _written(kitchen: Kitchen, work: Work, entry: Entry) -> Planned:
+def _written(task: Task, work: Work, entry: Entry) -> Planned:
     from edgeopt.graph.model import load
 
     model = load(entry.path).ir
-    out = put(kitchen, model, entry.course.backend)
+    out = put(task, model, entry.course.backend)
     forms: dict[str, list[str]] = {}
     for layer, form in entry.choices.items():
         forms.setdefault(form, []).append(layer)
@@ -134,22 +133,22 @@ def _ledger_entry(work: Work, entry: Entry) -> LedgerEntry:
     )
 
 
-def _work(kitchen: Kitchen, runs: Runs, begun: float) -> Work:
+def _work(task: Task, runs: Runs, begun: float) -> Work:
     """What the methods of quantization work with, from what the search has prepared."""
-    from edgeopt.data import save_samples
+    from edgeopt.data.samples import save_samples
 
-    planning = kitchen.planning
+    planning = task.planning
     if planning is None:
         raise ModelError("A plan needs a goal.", "That is a fault of edgeopt: please report it.")
-    folder, samples = folder_of(kitchen), samples_of(kitchen)
+    folder, samples = folder_of(task), samples_of(task)
     save_samples(samples, folder / "samples")
-    given = given_by(kitchen)
+    given = given_by(task)
     wanted = sorted({*given.plan, *given.prove})
-    runs.inputs(kitchen.source)  # and with that, which backend judges
-    answers = runs.source_outputs(kitchen.source, [samples.feeds(k) for k in wanted])
-    study = studied(kitchen, dict(zip(wanted, answers, strict=True)))
+    runs.inputs(task.source)  # and with that, which backend judges
+    answers = runs.source_outputs(task.source, [samples.feeds(k) for k in wanted])
+    study = studied(task, dict(zip(wanted, answers, strict=True)))
     goal = planning.goal
-    request = QuantizeRequest(kitchen.base, goal=goal, time_limit_s=planning.limit_s)
+    request = QuantizeRequest(task.base, goal=goal, time_limit_s=planning.limit_s)
     return Work(
         request=request,
         folder=folder,
@@ -162,7 +161,7 @@ def _work(kitchen: Kitchen, runs: Runs, begun: float) -> Work:
         emit=study.emit,
         begin_s=begun,
         limit_s=planning.limit_s,
-        source_bytes=kitchen.source.stat().st_size,
+        source_bytes=task.source.stat().st_size,
         sources=Sources(folder),
     )
 

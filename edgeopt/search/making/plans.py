@@ -2,12 +2,15 @@
 
 import msgspec
 
+from edgeopt.data.judging.goals import Goal
 from edgeopt.graph.ledger import LedgerEntry
-from edgeopt.judging.goals import Goal
 from edgeopt.profiles import TargetProfile
+from edgeopt.quant.measured.timing.courses import Course, OptionValue
 from edgeopt.quant.recorded import Recorded
 from edgeopt.quant.settings import QuantSettings
-from edgeopt.quantizing.timing.courses import Course, OptionValue
+
+PLANNED = "planned"
+"""The recipe of these."""
 
 
 class Planning(msgspec.Struct, frozen=True):

@@ -7,22 +7,21 @@ from functools import partial
 from edgeopt.backends import NAMES
 from edgeopt.graph.ledger import Ledger
 from edgeopt.quant.forms import FORMS
-from edgeopt.quantizing.planning.entry import GROUPED
-from edgeopt.quantizing.timing.courses import GROUPS
-from edgeopt.search.making.kitchen import Kitchen
-from edgeopt.search.making.plans import Plans
+from edgeopt.quant.measured.planning.entry import GROUPED
+from edgeopt.quant.measured.timing.courses import GROUPS
+from edgeopt.search.making.plans import PLANNED, Plans
+from edgeopt.search.making.task import Task
 
 # Which of them are tried is said by the profile, and by what is installed.
 ORT = tuple(name for name in NAMES if name.startswith("onnxruntime-"))
 OPENVINO = tuple(name for name in NAMES if name.startswith("openvino-"))
-PLANNED = "planned"
 # They calibrate nothing, and a screen on made-up inputs tells whether a value left their range.
 _FLOATS = frozenset({"fp16", "bf16"})
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One way to make a variant; `make` writes `kitchen.out` and returns the ledger of what it did.
+    """One way to make a variant; `make` writes `task.out` and returns the ledger of what it did.
 
     One that makes a variant for each backend in one go returns them all.
     """
@@ -31,7 +30,7 @@ class Recipe:
     title: str
     file: str
     backends: tuple[str, ...]
-    make: Callable[[Kitchen], Ledger | Plans]
+    make: Callable[[Task], Ledger | Plans]
     needs: tuple[str, ...]
     """Import packages that it works with."""
     exact: bool = False
@@ -46,33 +45,33 @@ class Recipe:
     """The runtime option that changes its numbers: every value of it is a candidate of its own."""
 
 
-def _source(_: Kitchen) -> Ledger:
+def _source(_: Task) -> Ledger:
     """Nothing to make: the backends read the source file itself."""
     return ()
 
 
-def _cleaned(kitchen: Kitchen) -> Ledger:
+def _cleaned(task: Task) -> Ledger:
     from edgeopt.search.making.cleaning import clean
 
-    return clean(kitchen)
+    return clean(task)
 
 
-def _lowered(kitchen: Kitchen) -> Ledger:
+def _lowered(task: Task) -> Ledger:
     from edgeopt.search.making.lowering import lower
 
-    return lower(kitchen)
+    return lower(task)
 
 
-def _planned(kitchen: Kitchen) -> Plans:
+def _planned(task: Task) -> Plans:
     from edgeopt.search.making.planning import plan
 
-    return plan(kitchen)
+    return plan(task)
 
 
-def _in_one_form(form: str, kitchen: Kitchen) -> Plans:
+def _in_one_form(form: str, task: Task) -> Plans:
     from edgeopt.search.making.forming import form_all
 
-    return form_all(kitchen, form)
+    return form_all(task, form)
 
 
 # In the order in which they are made: what others start from first, what takes long last.

@@ -17,7 +17,7 @@ from edgeopt.search.making.messages import Inspect, Inspected, Made, Make, decod
 MAKER_MODULE = "edgeopt.search.making.maker"
 _ANSWER_READY_S = 5.0
 _LOOK_EVERY_S = 0.2
-_LATE = Failed("not ready within the time limit; a longer --time-limit allows it", code="late")
+_LATE = Failed("not ready within the time limit; a longer one allows it", code="late")
 _STOPPED = Failed("not ready when the search was stopped", code="stopped")
 
 
@@ -61,7 +61,7 @@ def inspect(
     return answer
 
 
-class Memory(Protocol):
+class KnownVariants(Protocol):
     """What knows the variants that earlier searches made, and is told of new ones."""
 
     def find(self, job: Make) -> Made | None: ...
@@ -72,7 +72,7 @@ def make_all(
     makers: list[Maker],
     jobs: list[Make],
     deadline: float,
-    memory: Memory | None = None,
+    memory: KnownVariants | None = None,
     stop: threading.Event | None = None,
 ) -> Iterator[tuple[Make, Made | Failed]]:
     """Makes what is asked, as many at a time as there are makers; yields each as it is ready.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from edgeopt.backends import option_kinds
-from edgeopt.cores import cores_for
+from edgeopt.hw.cores import cores_for
 from edgeopt.hw.device import Device
 from edgeopt.search.outcome import Candidate, RuntimeOptions
 from edgeopt.search.racing.effects import Point, Value

@@ -1,5 +1,6 @@
 """A search for the least energy: the device's meter, and stretches in turns that are long enough for it."""
 
+import math
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -8,12 +9,12 @@ import numpy as np
 
 from edgeopt.bench.contender import Contender, take_slice
 from edgeopt.bench.instruments.energy import EnergyMeter, energy
-from edgeopt.bench.rounds import in_turn, slice_ms
+from edgeopt.bench.rounds import DeviceWatch, slice_ms, take_turns
+from edgeopt.bench.terms import METERED, METERED_FINAL, Turns
 from edgeopt.errors import MissingError
-from edgeopt.events import Progress
+from edgeopt.events import Emit, Progress
 from edgeopt.hw.device import Unavailable
-from edgeopt.search.objectives import ENERGY
-from edgeopt.search.prepare import Search
+from edgeopt.search.objectives import ENERGY, Objective
 
 # Longer than this nobody would wait for each of many candidates; a battery's gauge needs a minute.
 _LONGEST_S = 2.0
@@ -21,15 +22,15 @@ _HINT = (
     "Search for latency, which mostly saves energy too. Energy needs RAPL counters that can be read, a power "
     "meter of the board, or an NVIDIA GPU."
 )
-_ROUNDS, _FINAL_ROUNDS, _FINALISTS = 3, 8, 6
+_FINALISTS = 6
 _ON_NVIDIA = ("-cuda", "-tensorrt")
 
 
-def open_meter(search: Search, stack: ExitStack) -> None:
+def open_meter(objective: Objective, backends: Sequence[str], stack: ExitStack) -> EnergyMeter | None:
     """Before the long work; MissingError where the device does not tell its energy, or not quickly enough."""
-    if search.objective.name != ENERGY:
-        return
-    nvidia = any(name.endswith(_ON_NVIDIA) for name in search.profile.backends.order)
+    if objective.name != ENERGY:
+        return None
+    nvidia = any(name.endswith(_ON_NVIDIA) for name in backends)
     meter = EnergyMeter.open(gpus=[0] if nvidia else [])
     if isinstance(meter, Unavailable):
         raise MissingError(f"This device does not tell what energy a run takes: {meter.reason}.", _HINT)
@@ -40,43 +41,50 @@ def open_meter(search: Search, stack: ExitStack) -> None:
             "candidate without a break.",
             "Compare two with it: edgeopt bench A --against B --duty sustained. Search for latency meanwhile.",
         )
-    search.meter = meter
+    return meter
 
 
-def meter_all(search: Search, contenders: Sequence[Contender], rounds: int = _ROUNDS, until: float = 0.0) -> None:
+def meter_all(
+    meter: EnergyMeter,
+    contenders: Sequence[Contender],
+    emit: Emit,
+    turns: Turns = METERED,
+    until: float = math.inf,
+) -> None:
     """What a run of each takes, in stretches by turns; the first round is run however late it is."""
-    assert search.meter is not None  # noqa: S101 - opened before
-    for number in range(rounds):
-        if number and until and time.monotonic() >= until:
-            return
-        search.emit(Progress("metering", f"{len(contenders)} in turns", number, rounds))
-        for contender in in_turn(contenders, number):
-            if contender.failure is None:
-                _stretch(search.meter, contender)
+
+    def tell(number: int, _count: int) -> None:
+        emit(Progress("metering", f"{len(contenders)} in turns", number, turns.most))
+
+    def stretch(contender: Contender) -> float | None:
+        return _joules(meter, contender)
+
+    watch = DeviceWatch(before=tell)
+    for each in take_turns(contenders, turns, stretch, watch, is_late=lambda: time.monotonic() >= until):
+        for contender, joules in each.taken:
+            contender.joules.append(joules)
 
 
-def meter_field(search: Search, contenders: Sequence[Contender], until: float) -> frozenset[int]:
+def meter_field(meter: EnergyMeter, contenders: Sequence[Contender], emit: Emit, until: float) -> frozenset[int]:
     """A few stretches of each, then more of those with the least; these (by `id`) compare with each other."""
-    meter_all(search, contenders, until=until)
+    meter_all(meter, contenders, emit, until=until)
     known = sorted((c for c in contenders if c.joules), key=lambda c: float(np.median(c.joules)))[:_FINALISTS]
     if time.monotonic() < until:
         for contender in known:
             contender.joules.clear()
-        meter_all(search, known, _FINAL_ROUNDS, until)
+        meter_all(meter, known, emit, METERED_FINAL, until)
     return frozenset(map(id, known))
 
 
-def _stretch(meter: EnergyMeter, contender: Contender) -> None:
-    """Nothing is noted where the meter or the contender gave nothing."""
+def _joules(meter: EnergyMeter, contender: Contender) -> float | None:
+    """Of a run; None where the meter or the contender gave nothing."""
     span_ms = max(1e3 * _span_s(meter), slice_ms(contender.run_ms or contender.loaded.first_run_ms))
     before, begin_s = meter.joules(), time.monotonic()
     answer = take_slice(contender, span_ms)
     after, wall_s = meter.joules(), time.monotonic() - begin_s
     if answer is None or before is None or after is None or not answer.seconds:
-        return
-    found = energy(meter, after - before, wall_s, len(answer.latencies_ms) / answer.seconds)
-    if found.joules_per_run is not None:
-        contender.joules.append(found.joules_per_run)
+        return None
+    return energy(meter, after - before, wall_s, len(answer.latencies_ms) / answer.seconds).joules_per_run
 
 
 def _span_s(meter: EnergyMeter) -> float:

@@ -1,173 +1,185 @@
 """A search for throughput: under which load plain ONNX Runtime gives most, and who gives more under which."""
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 import numpy as np
 
+from edgeopt.backends.base import TensorInfo
 from edgeopt.bench.calls import ONE, Calls
-from edgeopt.bench.contender import Contender, enter, save_outputs
-from edgeopt.bench.messages import Load
+from edgeopt.bench.contender import Contender
 from edgeopt.bench.rounds import latency_ms, run_rounds, slice_ms
-from edgeopt.bench.trial import read_outputs
+from edgeopt.bench.terms import FINAL, LOADS, OPENING, TUNING, Turns
+from edgeopt.data.samples import Samples
 from edgeopt.errors import TrialError
 from edgeopt.events import Log, Progress
 from edgeopt.graph.accuracy import compare_outputs
-from edgeopt.search import stopping
-from edgeopt.search.field import Field
-from edgeopt.search.limits import OVER, excess
+from edgeopt.search.clock import Clock
+from edgeopt.search.limits import OVER, Limits, excess
 from edgeopt.search.outcome import Candidate
-from edgeopt.search.prepare import Search
+from edgeopt.search.place import Place
 from edgeopt.search.racing import race
-from edgeopt.search.racing.callers import called, next_batches, other_callers, room_for, to_try_on
+from edgeopt.search.racing.aims import Races
+from edgeopt.search.racing.baseline import Baseline
+from edgeopt.search.racing.callers import Room, called, next_batches, other_callers, room_for, to_try_on
+from edgeopt.search.racing.entrants import Entrants
+from edgeopt.search.racing.ground import Ground
 from edgeopt.search.racing.screen import Entry
+from edgeopt.search.racing.standard import Standard
 from edgeopt.search.racing.standings import final
 
 ALIKE_DB = 100.0
 """Rows of a batch that are so much alike to single runs do not depend on each other: the rest is rounding."""
-_SETTLING_ROUNDS, _SETTLED = 4, 0.12
+_SETTLED = 0.12
 _TUNED = 2
 _BATCH = 8
 
 
-def settle(search: Search, stack: ExitStack) -> None:
-    """Sets the room of the search, and as its baseline the load in which plain defaults give most."""
-    if not search.objective.by_sample:
-        return
-    search.emit(Progress("preparing", "the load under which the baseline gives most"))
-    search.course.by_sample = True
-    why = no_batches(search)
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """The source model in plain defaults, and the samples that it runs on."""
+
+    model: Path
+    inputs: Sequence[TensorInfo]
+    samples: Samples
+    standard: Standard
+
+
+def settle(
+    plain: Plain, baseline: Baseline, place: Place, limits: Limits, clock: Clock, stack: ExitStack
+) -> tuple[Baseline, Room]:
+    """The baseline in the load in which it gives most, and what may be turned."""
+    device, emit = place.device, place.notes.emit
+    emit(Progress("preparing", "the load under which the baseline gives most"))
+    why = no_batches(plain, baseline.contender, place.ground)
     if why:
-        search.emit(Log("info", f"No batches are tried: {why}."))
-    limits, cpu = search.device.limits, search.device.cpu
-    room = search.room = room_for(max(1, min(limits.usable_cores, cpu.logical_cores)), not why)
-    alone_ms = latency_ms(search.baseline_contender)
-    field = [search.baseline_contender, *_further(search, to_try_on(room, alone_ms), stack)]
-    for each in field:
-        each.by_sample = True
-    span_ms = slice_ms(alone_ms)
-    run_rounds(field, 1, span_ms)
-    for each in field:
-        each.slices_ms.clear()
-    for number in range(_SETTLING_ROUNDS):
-        if number == 0 or time.monotonic() < search.until(_SETTLED):
-            run_rounds(field, 1, span_ms, first=number)
+        emit(Log("info", f"No batches are tried: {why}."))
+    cores = max(1, min(device.limits.usable_cores, device.cpu.logical_cores))
+    alone, room = baseline.contender, room_for(cores, not why)
+    alone_ms = latency_ms(alone)
+    field = [
+        alone,
+        *_further(plain.model, baseline.candidate.backend, place.ground, to_try_on(room, alone_ms), stack),
+    ]
+    _run_in_turns(field, slice_ms(alone_ms), clock.until(_SETTLED))
     ran = [each for each in field if each.failure is None and each.slices_ms]
     if not ran:
-        raise TrialError(
-            f"The source model {(field[0].failure or '').rstrip('.')} while it was measured.", race.HINT
-        )
-    quick = [each for each in ran if not excess(search.settings.limits, latency_ms=each.run_ms)]
+        raise TrialError(f"The source model {(alone.failure or '').rstrip('.')} while it was measured.", race.HINT)
+    quick = [each for each in ran if not excess(limits, latency_ms=each.run_ms)]
     best = min(quick, key=_sample_ms) if quick else min(ran, key=lambda each: each.run_ms)
     for each in field:
         if each is not best:
             each.close()
     best.slices_ms.clear()
-    search.baseline_contender = best
-    search.baseline = msgspec.structs.replace(search.baseline, calls=Calls(best.concurrency, best.batch))
+    calls = Calls(best.concurrency, best.batch)
+    return Baseline(msgspec.structs.replace(baseline.candidate, calls=calls), best), room
+
+
+def _run_in_turns(field: list[Contender], span_ms: float, until_s: float) -> None:
+    """Warm, and judged by samples a second."""
+    for each in field:
+        each.by_sample = True
+    run_rounds(field, 1, span_ms)
+    for each in field:
+        each.slices_ms.clear()
+    run_rounds(field, LOADS.most, span_ms, lambda: time.monotonic() >= until_s)
 
 
 def _sample_ms(contender: Contender) -> float:
     return float(np.median(contender.slices_ms))
 
 
-def _further(search: Search, ways: list[Calls], stack: ExitStack) -> list[Contender]:
+def _further(model: Path, backend: str, ground: Ground, ways: list[Calls], stack: ExitStack) -> list[Contender]:
     """The source in plain defaults, called in further ways; without those that it does not bear."""
-    found, course = [], search.course
+    found = []
     for calls in ways:
         if calls == ONE:
             continue
-        samples = course.host.put(course.samples_path)
-        load = Load(
-            search.baseline.backend, course.host.put(search.settings.model), {}, samples, batch=calls.batch
-        )
         try:
-            found.append(enter(course.host, f"baseline, {calls}", load, concurrency=calls.callers))
+            found.append(ground.enter(f"baseline, {calls}", backend, model, calls=calls))
         except TrialError:
             continue
         stack.callback(found[-1].close)
     return found
 
 
-def no_batches(search: Search) -> str:
+def no_batches(plain: Plain, contender: Contender, ground: Ground) -> str:
     """Why samples cannot be run together, or their answers would depend on each other; empty where they can."""
-    closed = next((i for i in search.facts.inputs if not i.shape or isinstance(i.shape[0], int)), None)
+    samples, standard = plain.samples, plain.standard
+    closed = next((i for i in plain.inputs if not i.shape or isinstance(i.shape[0], int)), None)
     if closed is not None:
         return f"the first axis of the model's input '{closed.name}' is not open"
-    if any(sizes[:1] != [1] for sizes in search.samples.shapes().values()):
+    if any(sizes[:1] != [1] for sizes in samples.shapes().values()):
         return "the samples are batches already"
-    if search.samples.sizes:
+    if samples.sizes:
         return "the samples differ in size"
-    course = search.course
-    first, count = course.split.check_first, course.split.check_count
-    if count < 2:
+    which = standard.split.check
+    if len(which) < 2:
         return "one sample alone cannot show that rows do not depend on each other"
-    file, batch = course.folder / "outputs.npz", min(count, _BATCH)
-    contender = search.baseline_contender
     try:
-        save_outputs(contender, first, count, str(file), contender.patience_s(count), batch)
+        together = ground.outputs(contender, which, min(len(which), _BATCH))
     except TrialError as error:
         return f"run together, the model {error.message.rstrip('.')}"
-    alike = compare_outputs(course.reference, read_outputs(file))
+    alike = compare_outputs(standard.reference, together)
     if alike.problem or alike.snr_db < ALIKE_DB:
         said = alike.problem or f"{alike.snr_db:.0f} dB"
         return f"together, samples are not answered as they are one by one ({said}; {ALIKE_DB:g} dB are needed)"
     return ""
 
 
-def most(search: Search, field: Field) -> list[Entry]:
+def most(limits: Limits, races: Races, entrants: Entrants, room: Room) -> list[Entry]:
     """Opening, tuning of callers and batches, final; the entries still in it, the most throughput first."""
-    room = search.room
-    assert room is not None  # noqa: S101 - settled before
-    alive = _raced(search, field.entries, race.OPENING, "racing", race.OPENING_ENDS)
-    late = search.until(race.TUNING_ENDS)
+    alive = _raced(limits, races, entrants.entries, OPENING, "racing", race.OPENING_ENDS)
+    late_s, stop = races.ending.clock.until(race.TUNING_ENDS), races.ending.stop
+
+    def added(wanted: list[Candidate]) -> list[Entry]:
+        """Those that are new, as long as there is time and room for them."""
+        found = []
+        for candidate in wanted:
+            over = entrants.full or time.monotonic() >= late_s or stop.is_set()
+            if over or candidate in entrants.candidates:
+                continue
+            entry = entrants.add(candidate)
+            if entry.contender is not None:
+                found.append(entry)
+        return found
+
     if not alive:
         # One caller has its answer sooner.
-        slow = [e.candidate for e in field.entries if e.status == OVER and e.candidate.calls != ONE]
-        alive = _added(field, [called(one, ONE, room) for one in slow[:_TUNED]], late)
-    search.emit(Progress("tuning", "callers and batches of the best candidates"))
+        slow = [e.candidate for e in entrants.entries if e.status == OVER and e.candidate.calls != ONE]
+        alive = added([called(one, ONE, room) for one in slow[:_TUNED]])
+    races.emit(Progress("tuning", "callers and batches of the best candidates"))
     for entry in alive[:_TUNED]:
-        wanted = [*other_callers(entry.candidate, room), *next_batches(entry.candidate, room)]
-        alive += _added(field, wanted, late)
-    alive = _raced(search, alive, race.TUNING, "tuning", race.TUNING_ENDS)
-    while alive and time.monotonic() < late:
-        further = _added(field, next_batches(alive[0].candidate, room), late)
+        alive += added([*other_callers(entry.candidate, room), *next_batches(entry.candidate, room)])
+    alive = _raced(limits, races, alive, TUNING, "tuning", race.TUNING_ENDS)
+    while alive and time.monotonic() < late_s:
+        further = added(next_batches(alive[0].candidate, room))
         if not further:
             break
-        alive = _raced(search, [*alive, *further], race.TUNING, "tuning", race.TUNING_ENDS)
-    best = _raced(search, alive, race.FINAL, "final", race.FINAL_ENDS)
-    if search.stop.is_set():
-        stopping.cut_short(search, "racing")
+        alive = _raced(limits, races, [*alive, *further], TUNING, "tuning", race.TUNING_ENDS)
+    best = _raced(limits, races, alive, FINAL, "final", race.FINAL_ENDS)
+    if stop.is_set():
+        races.ending.note("racing")
     return best
 
 
-def _added(field: Field, wanted: list[Candidate], late: float) -> list[Entry]:
-    """Those that are new, as long as there is time and room for them."""
-    found = []
-    for candidate in wanted:
-        if candidate in field.candidates or field.full or time.monotonic() >= late or field.search.stop.is_set():
-            continue
-        entry = field.add(candidate)
-        if entry.contender is not None:
-            found.append(entry)
-    return found
-
-
 def _raced(
-    search: Search, entries: list[Entry], heats: tuple[race.Heat, ...], phase: str, ends: float
+    limits: Limits, races: Races, entries: list[Entry], turns: Turns, phase: str, ends: float
 ) -> list[Entry]:
     """As all races, and then without those that take too long for an answer."""
-    baseline = search.baseline_contender
-    alive = race.race(baseline, entries, heats, search.emit, phase, search.until(ends), search.stop)
+    baseline, until_s = races.baseline, races.ending.clock.until(ends)
     kept = []
-    for entry in alive:
+    for entry in race.race(baseline, entries, turns, races.emit, phase, until_s, races.ending.stop):
         run_ms = entry.contender.run_ms if entry.contender is not None else None
-        too_long = excess(search.settings.limits, latency_ms=run_ms)
+        too_long = excess(limits, latency_ms=run_ms)
         if not too_long:
             kept.append(entry)
             continue
         entry.measured(baseline)
         entry.leave(OVER, f"{entry.candidate.calls}: {too_long}")
-        search.emit(final(entry))
+        races.emit(final(entry))
     return kept

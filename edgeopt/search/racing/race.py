@@ -3,13 +3,13 @@
 import threading
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from edgeopt.bench.contender import Contender
-from edgeopt.bench.rounds import run_rounds, slice_ms, speedup
+from edgeopt.bench.rounds import run_slices, slice_ms, speedup
+from edgeopt.bench.terms import Turns
 from edgeopt.errors import TrialError
 from edgeopt.events import Emit, Progress
 from edgeopt.search.making.recipes import place_of
@@ -17,25 +17,12 @@ from edgeopt.search.outcome import Candidate
 from edgeopt.search.racing.screen import Entry
 from edgeopt.search.racing.standings import Ticker, final
 
-
-class Heat(NamedTuple):
-    """Some rounds, after which those below a share of the best speed leave."""
-
-    rounds: int
-    keep_share: float
-
-
-# Early heats are short and forgiving: they only tell the hopeless; the last ones tell apart what is close.
-OPENING = (Heat(2, 0.5), Heat(3, 0.75), Heat(4, 0.88))
-TUNING = (Heat(2, 0.75), Heat(4, 0.9), Heat(4, 0.94))
-FINAL = (Heat(4, 0.9), Heat(6, 0.95), Heat(8, 0.97), Heat(8, 0.98), Heat(8, 0.98))
 # Shares of the time limit at which each phase ends; what is left proves the bundle.
 OPENING_ENDS, TUNING_ENDS, FINAL_ENDS = 0.68, 0.76, 0.86
 # Two candidates this close are equal for every purpose; the more accurate one is then the better choice.
 _SAME_SPEED = 1.01
 # One thread leaves the other cores to others, and does not depend on how the system places several.
 SPARE_CORES = 1.08
-_FEWEST_ROUNDS = 2
 _ENOUGH_TO_TRIM = 6
 HINT = "Run the model by itself with `edgeopt bench`; the device may be short of memory."
 
@@ -43,46 +30,46 @@ HINT = "Run the model by itself with `edgeopt bench`; the device may be short of
 def race(
     baseline: Contender,
     entries: Sequence[Entry],
-    heats: Sequence[Heat],
+    turns: Turns,
     emit: Emit,
     phase: str,
     deadline: float,
     stop: threading.Event | None = None,
 ) -> list[Entry]:
-    """Runs the heats; returns the entries still alive, best first. Those who leave get their reason.
+    """Those who are far behind at a look leave, with a reason; returns the entries still alive, best first.
 
-    `stop` ends it as the deadline does.
+    `stop` ends it as the deadline does; two rounds are run in any case, for without them there would be nothing to
+    choose by.
     """
 
     def is_over() -> bool:
         return time.monotonic() >= deadline or (stop is not None and stop.is_set())
 
     alive = [e for e in entries if e.contender is not None]
-    if is_over() and all(e.contender.slices_ms for e in alive if e.contender):
+    field = [baseline, *_contenders(alive)]
+    if is_over() and all(contender.slices_ms for contender in field[1:]):
         return ranked(baseline, alive)
     # All who compare must have run the same rounds; what earlier stages measured is not theirs.
-    for contender in (baseline, *(e.contender for e in alive if e.contender)):
+    for contender in field:
         contender.slices_ms.clear()
-    total = sum(h.rounds for h in heats)
-    done = 0
-    ticker = Ticker(emit)
-    for heat in heats:
-        if done and len(alive) == 1:
-            break
-        for _ in range(heat.rounds):
-            field = [baseline, *(e.contender for e in alive if e.contender)]
-            run_rounds(field, 1, _span_ms(baseline, alive), first=done)
-            done += 1
-            if baseline.failure:
-                raise TrialError(f"The source model {baseline.failure.rstrip('.')} while it was measured.", HINT)
-            alive = _without_the_fallen(alive, emit)
-            _tell(emit, phase, done, total, baseline, alive, deadline)
-            ticker.tell(baseline, alive)
-            # Two rounds are run even when the time is up: without them there would be nothing to choose by.
-            if is_over() and done >= _FEWEST_ROUNDS:
-                return ranked(baseline, alive)
-        alive = _keep(baseline, alive, heat.keep_share, emit)
+    ticker, span_ms = Ticker(emit), _span_ms(field)
+    for each in run_slices(field, turns, lambda: span_ms, is_late=is_over):  # noqa: B023 - of this round
+        if baseline.failure:
+            raise TrialError(f"The source model {baseline.failure.rstrip('.')} while it was measured.", HINT)
+        alive = _without_the_fallen(alive, emit)
+        _tell(emit, phase, each.done, turns.most, baseline, alive, deadline)
+        ticker.tell(baseline, alive)
+        if each.is_look:
+            alive = _keep(baseline, alive, turns.keeps[turns.looks.index(each.done)], emit)
+            if len(alive) == 1:
+                break
+        field[1:] = _contenders(alive)
+        span_ms = _span_ms(field)
     return ranked(baseline, alive)
+
+
+def _contenders(entries: Sequence[Entry]) -> list[Contender]:
+    return [entry.contender for entry in entries if entry.contender is not None]
 
 
 def ranked(baseline: Contender, entries: Sequence[Entry]) -> list[Entry]:
@@ -164,10 +151,10 @@ def _without_the_fallen(alive: list[Entry], emit: Emit) -> list[Entry]:
     return [e for e in alive if e.contender is not None]
 
 
-def _span_ms(baseline: Contender, alive: Sequence[Entry]) -> float:
+def _span_ms(field: Sequence[Contender]) -> float:
     """Slices of one length for all, long enough for the slower half."""
-    known = [c.run_ms for c in (baseline, *(e.contender for e in alive if e.contender)) if c.slices_ms]
-    return slice_ms(float(np.median(known)) if known else baseline.loaded.first_run_ms)
+    known = [contender.run_ms for contender in field if contender.slices_ms]
+    return slice_ms(float(np.median(known)) if known else field[0].loaded.first_run_ms)
 
 
 def _tell(

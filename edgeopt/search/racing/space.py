@@ -1,10 +1,18 @@
 """Which candidates there are: variants by backends by runtime options, from the target profile."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
 from edgeopt.backends import option_kinds
+from edgeopt.backends.base import TensorInfo
+from edgeopt.data.samples import Samples
+from edgeopt.hw.device import Device
+from edgeopt.profiles import TargetProfile
+from edgeopt.profiles.targets import runtime_space, settled_options
+from edgeopt.quant.measured.timing.courses import Course, backends_for
+from edgeopt.search.making.plans import PLANNED
 from edgeopt.search.making.recipes import RECIPES, recipe_named
 from edgeopt.search.outcome import Candidate, RuntimeOptions
 
@@ -18,39 +26,58 @@ Settled = Mapping[str, Mapping[str, str | int | float | bool]]
 """Backend, option, value: what every candidate has."""
 
 
-def baseline(backend: str) -> Candidate:
-    """What a user has today: the model as it came, in a runtime's defaults."""
-    return Candidate("source", backend)
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """With which options candidates start."""
+
+    space: Space
+    shapes: dict[str, list[int]] | None = None
+    """Of the data where the model leaves them open: some runtimes are faster when they know them."""
+    threads: int | None = None
+    """Given where a runtime's own choice would be wrong: they look at the cores that there are, not at those that
+    a container allows."""
+    settled: Settled = field(default_factory=dict)
 
 
-def first_candidates(
-    variant: str,
-    backends: Sequence[str],
-    space: Space,
-    shapes: dict[str, list[int]] | None,
-    threads: int | None = None,
-    settled: Settled | None = None,
-) -> list[Candidate]:
-    """A variant on each backend that reads it, once for each value of the options that change the numbers.
+def starts_on(device: Device, profile: TargetProfile, inputs: Sequence[TensorInfo], samples: Samples) -> Starts:
+    is_open = any(not isinstance(size, int) for info in inputs for size in info.shape)
+    cores = device.limits.usable_cores
+    return Starts(
+        runtime_space(profile, device),
+        samples.shapes() if is_open else None,
+        cores if cores < device.cpu.logical_cores else None,
+        settled_options(profile, device),
+    )
 
-    `threads` is given where a runtime's own choice would be wrong: they look at the cores that there are, not at
-    those that a container allows.
-    """
+
+def first_candidates(variant: str, backends: Sequence[str], starts: Starts) -> list[Candidate]:
+    """A variant on each backend that reads it, once for each value of the options that change the numbers."""
     found = []
+    recipe = recipe_named(variant)
     for backend in backends:
-        if backend not in recipe_named(variant).backends:
+        if backend not in recipe.backends:
             continue
-        fixed: RuntimeOptions = {"shapes": shapes} if shapes and backend.startswith("openvino") else {}
-        if threads is not None and "threads" in option_kinds(backend):
-            fixed["threads"] = threads
-        chosen = (settled or {}).get(backend, {})
+        static = starts.shapes if backend.startswith("openvino") else None
+        fixed: RuntimeOptions = {"shapes": static} if static else {}
+        if starts.threads is not None and "threads" in option_kinds(backend):
+            fixed["threads"] = starts.threads
+        chosen = starts.settled.get(backend, {})
         fixed |= {option: value for option, value in chosen.items() if option not in NUMERIC}
-        numeric = recipe_named(variant).numeric
-        values = space.get(backend, {}).get(numeric, ())
-        found += [Candidate(variant, backend, {**fixed, numeric: v}) for v in values] or [
+        values = starts.space.get(backend, {}).get(recipe.numeric, ())
+        found += [Candidate(variant, backend, {**fixed, recipe.numeric: v}) for v in values] or [
             Candidate(variant, backend, fixed)
         ]
     return found
+
+
+def courses_on(
+    profile: TargetProfile, starts: Starts, floats_ms: Callable[[Candidate], float]
+) -> tuple[Course, ...]:
+    """What precisions may be planned for, the quickest in floats first, as time may be short."""
+    here = backends_for("", profile)
+    firsts = first_candidates(PLANNED, profile.backends.order, starts)
+    able = sorted((one for one in firsts if one.backend in here), key=floats_ms)
+    return tuple(Course(one.backend, dict(one.options)) for one in able)
 
 
 def other_threads(candidate: Candidate, space: Space) -> list[Candidate]:

@@ -7,24 +7,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from edgeopt.bench.rounds import run_rounds, slice_ms
+from edgeopt.bench.rounds import run_slices, slice_ms
+from edgeopt.bench.terms import OPTIONS
 from edgeopt.events import Log, Progress
-from edgeopt.search.field import Field
+from edgeopt.hw.device import Device
 from edgeopt.search.outcome import Candidate
-from edgeopt.search.prepare import Search
 from edgeopt.search.racing import race
+from edgeopt.search.racing.aims import Races
 from edgeopt.search.racing.choices import Choices, candidates_of, choices_on, point_of, subject_of
 from edgeopt.search.racing.effects import Effects, Gain, Point, best_point
-from edgeopt.search.racing.screen import Entry
+from edgeopt.search.racing.entrants import Entrants
+from edgeopt.search.racing.screen import Entry, Pace
 from edgeopt.search.racing.standings import final, racing
 
 # Of so many subjects (a variant on a backend) options are tuned; the others are too far behind to catch up.
 _SUBJECTS = 2
 # In logarithms: what a point must promise to be worth its time.
 _WORTH_TRYING = 0.01
-_ROUNDS, _MORE_ROUNDS = 4, 4
-# Of a ratio that is closer than this, a few rounds more are taken.
-_CLOSE = 0.05
 # How far ratios may be off: of those in the race, of those that left it early, and of contests here at least.
 _RACED, _LEFT, _LEAST_SPREAD = 0.02, 0.05, 0.005
 # What did not run is not hoped of in another combination.
@@ -35,8 +34,9 @@ _ENTERING_S = 1.0
 
 @dataclasses.dataclass(slots=True)
 class _Tuning:
-    search: Search
-    field: Field
+    races: Races
+    entrants: Entrants
+    device: Device
     alive: list[Entry]
     until: float
     effects: Effects = dataclasses.field(default_factory=Effects)
@@ -48,23 +48,23 @@ class _Tuning:
 
     def choices(self, backend: str) -> Choices:
         if backend not in self.spaces:
-            self.spaces[backend] = choices_on(backend, self.field.space, self.search.device)
+            self.spaces[backend] = choices_on(backend, self.entrants.starts.space, self.device)
         return self.spaces[backend]
 
     def point(self, candidate: Candidate) -> Point:
         return point_of(candidate, self.choices(candidate.backend))
 
     def is_over(self) -> bool:
-        no_more = self.search.stop.is_set() or self.field.full
+        no_more = self.races.ending.is_asked or self.entrants.full
         return no_more or time.monotonic() + self.cost_s >= self.until
 
 
-def tune(search: Search, field: Field, alive: list[Entry], until: float) -> list[Entry]:
+def tune(races: Races, entrants: Entrants, alive: list[Entry], until: float, device: Device) -> list[Entry]:
     """Those that are still in, and those that were tried here and are as fast; all of them are to race again."""
     raced = [entry for entry in alive if entry.contender is not None and entry.contender.slices_ms]
     if not raced:
         return alive
-    tuning = _Tuning(search, field, list(alive), until)
+    tuning = _Tuning(races, entrants, device, list(alive), until)
     _learn_from_the_race(tuning, raced)
     open_points = _points(tuning, raced)
     best = start = raced[0]
@@ -81,7 +81,7 @@ def tune(search: Search, field: Field, alive: list[Entry], until: float) -> list
         tuning.tried.append(point)
         _tell(tuning, best, candidate, gain, tuning.effects.unknown(point) > 0)
         begin = time.monotonic()
-        entry = field.add(candidate)
+        entry = entrants.add(candidate)
         count += 1
         if entry.contender is not None:
             ratio = _against(tuning, best, entry)
@@ -94,7 +94,7 @@ def tune(search: Search, field: Field, alive: list[Entry], until: float) -> list
     if count:
         gained = tuning.effects.gain(tuning.point(best.candidate), tuning.point(start.candidate))
         what = f"{best.candidate.name}, about {math.exp(gained.expected):.2f}x" if best is not start else "no gain"
-        search.emit(Log("info", f"Tuned: {count} of {len(open_points)} combinations of options tried; {what}."))
+        races.emit(Log("info", f"Tuned: {count} of {len(open_points)} combinations of options tried; {what}."))
     for entry in tuning.alive:
         # What was measured here was not measured in the same rounds.
         if count and entry.contender is not None:
@@ -109,7 +109,7 @@ def _points(tuning: _Tuning, raced: Sequence[Entry]) -> list[tuple[Point, Candid
         subject = subject_of(entry.candidate, tuning.choices(entry.candidate.backend))
         if subject not in subjects:
             subjects.append(subject)
-    tuning.tried += [tuning.point(candidate) for candidate in tuning.field.candidates]
+    tuning.tried += [tuning.point(candidate) for candidate in tuning.entrants.candidates]
     found = [
         (tuning.point(candidate), candidate)
         for subject in subjects[:_SUBJECTS]
@@ -120,16 +120,16 @@ def _points(tuning: _Tuning, raced: Sequence[Entry]) -> list[tuple[Point, Candid
 
 def _learn_from_the_race(tuning: _Tuning, raced: Sequence[Entry]) -> None:
     """All that ran in the same rounds says something of the options already."""
-    speeds = race.relative_speeds(tuning.search.baseline_contender, raced)
+    speeds = race.relative_speeds(tuning.races.baseline, raced)
     best = raced[0]
     for entry in raced[1:]:
         if speeds[id(entry)] > 0 and speeds[id(best)] > 0:
             longer = math.log(speeds[id(best)] / speeds[id(entry)])
             tuning.effects.learn(tuning.point(entry.candidate), tuning.point(best.candidate), longer, _RACED)
-    for entry in tuning.field.entries:
-        if entry.led_by is not None and entry.share and entry.contender is None:
-            one, other = tuning.point(entry.candidate), tuning.point(entry.led_by)
-            tuning.effects.learn(one, other, -math.log(entry.share), _LEFT)
+    for entry in tuning.entrants.entries:
+        if entry.lead is not None and entry.lead.share and entry.contender is None:
+            one, other = tuning.point(entry.candidate), tuning.point(entry.lead.best)
+            tuning.effects.learn(one, other, -math.log(entry.lead.share), _LEFT)
 
 
 def _against(tuning: _Tuning, best: Entry, entry: Entry) -> float | None:
@@ -141,21 +141,18 @@ def _against(tuning: _Tuning, best: Entry, entry: Entry) -> float | None:
     one.slices_ms.clear()
     other.slices_ms.clear()
     logs: list[float] = []
-    for turn in range(_ROUNDS + _MORE_ROUNDS):
-        run_rounds([other, one], 1, span_ms, first=turn)
-        if one.failure or other.failure:
-            break
+    late = lambda: time.monotonic() >= tuning.until  # noqa: E731
+    for each in run_slices([other, one], OPTIONS, lambda: span_ms, is_late=late):
         logs.append(math.log(one.slices_ms[-1] / other.slices_ms[-1]))
-        enough = turn + 1 >= _ROUNDS and abs(float(np.median(logs))) > _CLOSE
-        if enough or (len(logs) > 1 and time.monotonic() >= tuning.until):
+        if each.is_look and abs(float(np.median(logs))) > OPTIONS.apart_percent / 100:
             break
     if other.failure:
         best.leave("failed", other.failure)
-        tuning.search.emit(final(best))
+        tuning.races.emit(final(best))
         return None
     if one.failure:
         entry.leave("failed", one.failure)
-        tuning.search.emit(final(entry))
+        tuning.races.emit(final(entry))
         return 0.0
     longer = float(np.median(logs))
     spread = max(_LEAST_SPREAD, 1.25 * float(np.std(logs)) / math.sqrt(len(logs)))
@@ -168,12 +165,12 @@ def _placed(tuning: _Tuning, best: Entry, entry: Entry, ratio: float) -> Entry:
     if entry.contender is None:
         return best
     if ratio * race.margin(entry) < 1:
-        entry.latency_ms = float(np.median(entry.contender.slices_ms))
+        entry.pace = Pace(latency_ms=float(np.median(entry.contender.slices_ms)))
         entry.fall_behind(best.candidate, ratio)
-        tuning.search.emit(final(entry))
+        tuning.races.emit(final(entry))
         return best
     tuning.alive.append(entry)
-    tuning.search.emit(racing(entry))
+    tuning.races.emit(racing(entry))
     return entry if ratio > 1 else best
 
 
@@ -184,4 +181,4 @@ def _tell(tuning: _Tuning, best: Entry, candidate: Candidate, gain: Gain, is_new
     )
     left_s = max(0.0, tuning.until - time.monotonic())
     message = f"{candidate.name}: {'never tried before' if is_new else said}"
-    tuning.search.emit(Progress("tuning", message, best=best.candidate.name, time_left_s=left_s))
+    tuning.races.emit(Progress("tuning", message, best=best.candidate.name, time_left_s=left_s))

@@ -1,29 +1,29 @@
 """What `--shape` changes in a search: its samples, what is proved before it, and the candidates with buckets."""
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgeopt.data import Samples, open_samples
-from edgeopt.data.split import split
-from edgeopt.errors import ModelError, TrialError, UsageError
+from edgeopt.data.samples import Samples
+from edgeopt.data.split import Split
+from edgeopt.errors import ModelError, Named, TrialError, UsageError
 from edgeopt.events import Log, Progress
 from edgeopt.search.making.messages import Inspected
+from edgeopt.search.notes import Notes
 from edgeopt.search.outcome import Candidate
+from edgeopt.search.racing.ground import Ground
 from edgeopt.search.settings import Settings
 from edgeopt.search.shapes.filling import prove_filling
 from edgeopt.search.shapes.shaping import read_dimensions
 from edgeopt.search.shapes.sized import Shaped, shape_samples
 
-if TYPE_CHECKING:
-    from edgeopt.search.prepare import Search
-
 NO_BUCKETS = (
     "No program for each size was tried: what is near the best runs in ONNX Runtime, where one for all is as fast."
 )
+_SHAPE = Named("shape")
 
 
 def check_shape(settings: Settings) -> None:
@@ -32,7 +32,7 @@ def check_shape(settings: Settings) -> None:
         return
     if settings.goal.kind.needs_labels:
         raise UsageError(
-            f"The metric '{settings.goal.metric}' needs labels, and samples that --shape has cut may have others.",
+            f"The metric '{settings.goal.metric}' needs labels, and samples cut to sizes may have others.",
             "Leave one of the two out.",
         )
     if settings.pre is not None or settings.post is not None:
@@ -42,19 +42,20 @@ def check_shape(settings: Settings) -> None:
         )
     if settings.objective == "throughput":
         raise UsageError(
-            "--shape does not go together with the objective throughput, which makes batches of its own.",
+            f"{_SHAPE} does not go together with the objective throughput, which makes batches of its own.",
             "Leave one of the two out.",
+            [_SHAPE],
         )
 
 
-def shaped_samples(settings: Settings, facts: Inspected, samples: Samples, folder: Path) -> Shaped | None:
+def shaped_samples(
+    settings: Settings, facts: Inspected, samples: Samples, chosen: Split, folder: Path
+) -> Shaped | None:
     """The samples in the sizes that were asked for, if any; UsageError for sizes that cannot be."""
     if not settings.shape:
         return None
     dimensions, fewer = read_dimensions(settings.shape, facts.inputs)
-    made = shape_samples(samples, dimensions, split(len(samples), settings.data is not None), folder)
-    made.notes += [fewer] if fewer else []
-    return made
+    return shape_samples(samples, dimensions, chosen, folder, fewer)
 
 
 @contextmanager
@@ -66,28 +67,31 @@ def explained(shaped: Shaped | None) -> Iterator[None]:
         if shaped is None:
             raise
         raise ModelError(
-            f"The model does not run at every size that --shape asks for: it {error.message}",
+            f"The model does not run at every size that was asked for: it {error.message}",
             "Ask for sizes that it takes, or export it again with dimensions that are open in all of its nodes.",
         ) from error
 
 
-def settle_buckets(search: "Search", generated: Path) -> None:
-    """Proves along which dimensions inputs may be filled up, and tells all that a user must know of the sizes."""
-    shaped = search.shaped
-    if shaped is None:
-        return
-    for note in shaped.notes:
-        search.warn(note)
+def settle_buckets(
+    shaped: Shaped, ground: Ground, model: Path, source: Candidate, made_up: Samples | None, notes: Notes
+) -> Shaped:
+    """Proves along which dimensions inputs may be filled up, and tells all that a user must know of the sizes.
+
+    `made_up`: inputs to prove it on besides, where the others are the user's.
+    """
+    if shaped.note:
+        notes.warn(shaped.note)
     sizes = "; ".join(f"{d}, the usual one {d.usual}" for d in shaped.dimensions)
-    made = "Your samples were cut, repeated or joined" if search.given else "Made-up inputs were made"
-    search.emit(Log("info", f"{made} to these sizes, half of them to the usual one: {sizes}."))
-    search.emit(Progress("preparing", "whether inputs between two sizes may be filled up"))
-    kinds = [shaped.given, open_samples(generated)] if search.given else [shaped.given]
-    for found in prove_filling(search.course, search.settings.model, search.baseline, shaped.dimensions, kinds):
-        if found.cuts is not None:
-            shaped.cuts[found.dimension] = found.cuts
-            shaped.mask = shaped.mask or found.mask
-        search.tell(str(found))
+    made = "Your samples were cut, repeated or joined" if made_up is not None else "Made-up inputs were made"
+    notes.emit(Log("info", f"{made} to these sizes, half of them to the usual one: {sizes}."))
+    notes.emit(Progress("preparing", "whether inputs between two sizes may be filled up"))
+    kinds = [shaped.given] if made_up is None else [shaped.given, made_up]
+    found = prove_filling(ground, model, source, shaped.dimensions, kinds)
+    for each in found:
+        notes.tell(str(each))
+    cuts = {each.dimension: each.cuts for each in found if each.cuts is not None}
+    mask = next((each.mask for each in found if each.cuts is not None and each.mask), "")
+    return dataclasses.replace(shaped, cuts=cuts, mask=mask)
 
 
 def with_buckets(shaped: Shaped, candidates: Sequence[Candidate], most: int) -> list[Candidate]:

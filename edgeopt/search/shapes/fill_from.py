@@ -5,32 +5,33 @@ Measured once in a search, with and without buckets in turns, on inputs just abo
 
 import time
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from edgeopt.bench.contender import Contender, enter
-from edgeopt.bench.messages import Load
+from edgeopt.bench.contender import Contender
 from edgeopt.bench.rounds import LONGEST_SLICE_MS, run_rounds, slice_ms
+from edgeopt.bench.terms import GAPS
 from edgeopt.bench.trial import ROTATION
-from edgeopt.data import save_samples
+from edgeopt.data.samples import save_samples
 from edgeopt.errors import TrialError
-from edgeopt.events import Progress
 from edgeopt.search.outcome import Candidate
-from edgeopt.search.prepare import Search
-from edgeopt.search.racing.screen import Course
+from edgeopt.search.racing.ground import Ground
 from edgeopt.search.shapes.by_size import by_turn
 from edgeopt.search.shapes.shaping import Dimension
 from edgeopt.search.shapes.sized import Shaped, resized, together
 
-_ROUNDS, _FEWEST_RUNS = 6, 3
+_FEWEST_RUNS = 3
 # Compiling for a new size takes open shapes some ten runs, once for each: a little more time each run is no loss.
 _AS_FAST = 1.1
 # So many more places are filled up where nothing was measured.
 _LITTLE = 4 / 3
-# Of the time limit.
-_LATEST = 0.78
+LATEST = 0.78
+"""Of the time limit: later, nothing is measured for it."""
+FillFrom = dict[str, tuple[int, ...]]
 
 
 class Gap(NamedTuple):
@@ -41,23 +42,27 @@ class Gap(NamedTuple):
     bucket: int
 
 
-def settle_filling(search: Search, shaped: Shaped, candidate: Candidate, path: str) -> None:
-    """Sets from which sizes on inputs are filled up, by this candidate, and tells it; once in a search."""
-    gaps = gaps_of([d for d in shaped.dimensions if d.name in shaped.cuts])[:ROTATION]
-    if not gaps or shaped.fill_from:
-        return
-    search.emit(Progress("tuning", "from which size on it pays to fill up"))
+def settle_filling(ground: Ground, shaped: Shaped, candidate: Candidate, path: Path, until_s: float) -> FillFrom:
+    """From which sizes on inputs are filled up, by this candidate; of the dimensions where that is not all."""
+    gaps = _tried(shaped)
     ratios: dict[Gap, float] = {}
-    if time.monotonic() < search.until(_LATEST):
+    if time.monotonic() < until_s:
         with suppress(TrialError):  # whoever has buckets says so when it takes part
-            ratios = _measured(search.course, shaped, candidate, path, gaps)
+            ratios = _measured(ground, shaped, candidate, path, gaps)
     # What was not measured is filled up where little is: then it cannot be much slower.
     pays = {gap for gap in gaps if ratios.get(gap, _guess(gap)) <= _AS_FAST}
-    for dimension in [d for d in shaped.dimensions if d.name in {gap.dimension for gap in gaps}]:
-        least = least_filled(dimension, pays)
-        if least != _all(dimension):
-            shaped.fill_from[dimension.name] = least
-            search.tell(said_of(dimension, least))
+    named = {gap.dimension for gap in gaps}
+    found = {d.name: least_filled(d, pays) for d in shaped.dimensions if d.name in named}
+    return {d.name: found[d.name] for d in shaped.dimensions if found.get(d.name, _all(d)) != _all(d)}
+
+
+def may_be_settled(shaped: Shaped) -> bool:
+    """Something may be filled up, and it is not settled yet from where on."""
+    return bool(_tried(shaped)) and not shaped.fill_from
+
+
+def _tried(shaped: Shaped) -> list[Gap]:
+    return gaps_of([d for d in shaped.dimensions if d.name in shaped.cuts])[:ROTATION]
 
 
 def _guess(gap: Gap) -> float:
@@ -97,7 +102,7 @@ def _all(dimension: Dimension) -> tuple[int, ...]:
 
 
 def _measured(
-    course: Course, shaped: Shaped, candidate: Candidate, path: str, gaps: list[Gap]
+    ground: Ground, shaped: Shaped, candidate: Candidate, path: Path, gaps: list[Gap]
 ) -> dict[Gap, float]:
     """The time filled up against that with open shapes, of those that were run often enough."""
     usual, given = {d.name: d.usual for d in shaped.dimensions}, shaped.given
@@ -108,13 +113,12 @@ def _measured(
         if shaped.mask:
             run[shaped.mask] = np.ones_like(run[shaped.mask])  # else less would be computed
         runs.append(run)
-    folder = course.folder / "gaps"
-    save_samples(together(runs), folder)
+    between = replace(ground, samples_path=ground.folder / "gaps")
+    save_samples(together(runs), between.samples_path)
     with ExitStack() as stack:
 
         def start(name: str, options: dict[str, dict[str, list[int]]]) -> Contender:
-            load = Load(candidate.backend, path, {**candidate.options, **options}, course.host.put(folder))
-            contender = enter(course.host, name, load)
+            contender = between.enter(name, candidate.backend, path, {**candidate.options, **options})
             stack.callback(contender.close)
             return contender
 
@@ -123,7 +127,7 @@ def _measured(
         span_ms = min(LONGEST_SLICE_MS, 2.5 * len(gaps) * max(side.run_ms for side in sides))
         for side in sides:
             side.laps.clear()
-        run_rounds(sides, _ROUNDS, max(span_ms, slice_ms(sides[1].run_ms)))
+        run_rounds(sides, GAPS.most, max(span_ms, slice_ms(sides[1].run_ms)))
         failure = next((side.failure for side in sides if side.failure), None)
         if failure:
             raise TrialError(failure)

@@ -5,20 +5,19 @@ same to within the rounding of floats, the option `bucket_cuts` allows it. Else 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 from edgeopt.backends.base import Array
 from edgeopt.backends.buckets import fill_up
-from edgeopt.bench.contender import enter
-from edgeopt.bench.messages import Load
-from edgeopt.data import Samples, save_samples
+from edgeopt.data.samples import Samples, save_samples
 from edgeopt.errors import TrialError
 from edgeopt.graph.accuracy import EQUAL_DB, compare_outputs, decibels
-from edgeopt.masks import is_mask
+from edgeopt.graph.masks import is_mask
 from edgeopt.search.outcome import Candidate
-from edgeopt.search.racing.screen import Course, outputs_of
+from edgeopt.search.racing.ground import Ground
 from edgeopt.search.shapes.shaping import Dimension
 from edgeopt.search.shapes.sized import resized, together
 
@@ -67,19 +66,19 @@ class Filling(NamedTuple):
 
 
 def prove_filling(
-    course: Course, model: Path, source: Candidate, dimensions: Sequence[Dimension], kinds: Sequence[Samples]
+    ground: Ground, model: Path, source: Candidate, dimensions: Sequence[Dimension], kinds: Sequence[Samples]
 ) -> list[Filling]:
     """By the source model in its own runtime; `kinds` are the user's samples and made-up ones."""
     pairs = [pair for dimension in dimensions for pair in _pairs(dimension, dimensions, kinds)]
     if not pairs:
         return []
-    folder = course.folder / "filling"
+    folder = ground.folder / "filling"
     save_samples(together([feeds for pair in pairs for feeds in (pair.plain, pair.filled)]), folder)
-    load = Load(source.backend, course.host.put(model), source.options, course.host.put(folder))
+    both = replace(ground, samples_path=folder)
     try:
-        contender = enter(course.host, "filling", load)
+        contender = both.enter("filling", source.backend, model, source.options)
         try:
-            outputs = outputs_of(course, contender, 0, 2 * len(pairs))
+            outputs = both.outputs(contender, range(2 * len(pairs)))
         finally:
             contender.close()
     except TrialError as error:

@@ -13,7 +13,7 @@ from edgeopt.nearest import nearest
 
 MOST_SIZES = 8
 MOST_PROGRAMS = 16
-_HOW = "Write it as --shape seq=16:32:128 (least, usual, largest) or --shape seq=16,32,64."
+_HOW = "Write it as seq=16:32:128 (least, usual, largest) or seq=16,32,64."
 # A doubling this near to a size that was asked for is no bucket of its own.
 _NEAR = 1.3
 _LARGEST = 1 << 20
@@ -48,7 +48,7 @@ def read_dimensions(texts: Sequence[str], inputs: tuple[TensorInfo, ...]) -> tup
         if name not in known:
             raise UsageError(f"The model has no open dimension '{name}'.", _hint(name, known))
         if name in found:
-            raise UsageError(f"--shape names '{name}' twice.", f"Give all its sizes at once. {_HOW}")
+            raise UsageError(f"The dimension '{name}' is named twice.", f"Give all its sizes at once. {_HOW}")
         sizes, usual = _listed(text, wanted) if ":" not in wanted else ((), 0)
         if not sizes:
             ranges[name] = _range(text, wanted)
@@ -76,7 +76,7 @@ def _few(asked: list[Dimension], ranges: Mapping[str, tuple[int, int, int]]) -> 
         rich = [d for d in made if d.name in ranges and len(d.sizes) > len(set(ranges[d.name]))]
         if not rich:
             raise UsageError(
-                f"--shape comes to {prod(len(d.sizes) for d in made)} combinations of sizes; there can be "
+                f"The sizes come to {prod(len(d.sizes) for d in made)} combinations of sizes; there can be "
                 f"{MOST_PROGRAMS}, and {MOST_SIZES} sizes of a dimension.",
                 "Name fewer sizes: each combination is a program of its own in memory.",
             )

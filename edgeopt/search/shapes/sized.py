@@ -12,7 +12,7 @@ import numpy as np
 
 from edgeopt import units
 from edgeopt.backends.base import Array
-from edgeopt.data import Samples, save_samples
+from edgeopt.data.samples import Samples, save_samples
 from edgeopt.data.split import Split
 from edgeopt.errors import UsageError
 from edgeopt.search.shapes.shaping import Dimension
@@ -22,7 +22,7 @@ Sizes = Mapping[str, int]
 """By the name of the dimension."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Shaped:
     """What a search with `--shape` works with."""
 
@@ -31,25 +31,20 @@ class Shaped:
     """Of all sizes."""
     given: Samples
     """What they were made of."""
-    path: Path
     usual_path: Path
     """Where those of the usual size lie."""
     cuts: dict[str, dict[str, tuple[int, ...]]] = field(default_factory=dict)
     """The axes of outputs by dimension, for those along which filling up was proved to change nothing."""
-
     mask: str = ""
     """The input of which it was proved that places where it is zero do not count."""
     fill_from: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """By dimension, for each size the least that is filled up to it, where open shapes are quicker below."""
-    notes: list[str] = field(default_factory=list)
-    _turns: list[Sizes] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._turns = in_turn(self.dimensions, len(self.samples))
+    note: str = ""
+    """What was left out of what was asked for, as a sentence."""
 
     def sizes_of(self, index: int) -> Sizes:
         """Of one sample."""
-        return self._turns[index]
+        return in_turn(self.dimensions, index + 1)[index]
 
     @property
     def options(self) -> dict[str, dict[str, list[int]]]:
@@ -66,15 +61,17 @@ class Shaped:
         return {name: value for name, value in found.items() if value}
 
 
-def shape_samples(samples: Samples, dimensions: tuple[Dimension, ...], split: Split, folder: Path) -> Shaped:
-    """Writes both sets; raises UsageError where they would be too large."""
+def shape_samples(
+    samples: Samples, dimensions: tuple[Dimension, ...], split: Split, folder: Path, note: str = ""
+) -> Shaped:
+    """Makes both sets, and writes those of the usual size; raises UsageError where they would be too large."""
     usual: Sizes = {d.name: d.usual for d in dimensions}
     largest: Sizes = {d.name: d.sizes[-1] for d in dimensions}
     needed = len(samples) * max(_bytes(samples, dimensions, sizes) for sizes in (usual, largest))
     if needed > _MOST_BYTES:
         raise UsageError(
             f"{len(samples)} samples of these sizes take {units.size(needed)}.",
-            "Give fewer samples with --data (48 are enough), or a smaller largest size.",
+            "Give fewer samples (48 are enough), or a smaller largest size.",
         )
     every = range(len(samples))
     parts = [part_of(split, index, len(samples)) for index in every]
@@ -84,9 +81,8 @@ def shape_samples(samples: Samples, dimensions: tuple[Dimension, ...], split: Sp
         resized(samples, index, parts[index], dimensions, sizes)
         for index, sizes in zip(every, in_turn(dimensions, len(samples)), strict=True)
     ]
-    shaped = Shaped(dimensions, together(mixed), samples, folder / "sized", folder / "usual")
+    shaped = Shaped(dimensions, together(mixed), samples, folder / "usual", note=note)
     save_samples(together(of_usual), shaped.usual_path)
-    save_samples(shaped.samples, shaped.path)
     return shaped
 
 

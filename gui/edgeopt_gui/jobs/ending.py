@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from edgeopt import events
-from edgeopt.errors import signal_name
+from edgeopt.errors import Named, signal_name
 
 How = Literal["done", "failed", "cancelled", "crashed"]
 
@@ -19,6 +19,8 @@ class Ending:
     next_step: str = ""
     details: str = ""
     """For a report: the command line, the exit code, the end of what it printed."""
+    named: tuple[Named, ...] = ()
+    """The options that these sentences name."""
 
     @property
     def good(self) -> bool:
@@ -42,7 +44,7 @@ def ending_of(
             details,
         )
     if isinstance(last, events.Error):
-        return Ending("failed", {}, last.message, last.hint, details)
+        return Ending("failed", {}, last.message, last.hint, details, last.named)
     return Ending(
         "crashed",
         {},

@@ -4,7 +4,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 
-from edgeopt.samples import DATA, MODEL
+from edgeopt.data.demo import DATA, MODEL
 from edgeopt_gui.jobs.job import Job
 from edgeopt_gui.screenshots.stage import Stage
 from edgeopt_gui.subject import subject_at

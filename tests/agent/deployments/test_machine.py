@@ -9,7 +9,6 @@ import sqlite3
 import threading
 
 import numpy as np
-import psutil
 import pytest
 
 from edgeopt.backends import backend_named
@@ -169,7 +168,7 @@ def test_a_candidate_that_does_not_prove_itself_never_serves(
     assert agent.status()["serving"]["pid"] == pid
     agent.serves(old_bundle)
     assert not (agent.data_dir / "releases" / release_id(bad)).exists()
-    agent.until(lambda: len(psutil.Process(agent.process.pid).children()) == 1, "the end of the candidate")
+    agent.until(lambda: len(agent.workers()) == 1, "the end of the candidate")
 
 
 def test_answers_that_are_no_numbers_are_refused(agent, conv_model, device_fingerprint, tmp_path):
@@ -370,5 +369,5 @@ def test_a_way_back_that_fails_half_way_leaves_no_worker_behind(agent, old_bundl
     (agent.data_dir / ".current.new").mkdir()
     agent.ask("POST", "/api/v1/rollback")
     assert agent.ended(number)["state"] == "DEGRADED"
-    agent.until(lambda: len(psutil.Process(agent.process.pid).children()) == 1, "the end of the candidate")
+    agent.until(lambda: len(agent.workers()) == 1, "the end of the candidate")
     assert agent.status()["serving"]["release"] == release_id(old_bundle)

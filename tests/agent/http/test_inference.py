@@ -10,8 +10,8 @@ import pytest
 import tritonclient.http as triton
 from tritonclient.utils import InferenceServerException
 
+from edgeopt.bundle.runtime.session import load
 from edgeopt.hw.load import process_memory_bytes
-from edgeopt.runtime.session import load
 
 
 @pytest.fixture(scope="module")

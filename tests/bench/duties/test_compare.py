@@ -3,10 +3,11 @@ import numpy as np
 import pytest
 
 from edgeopt.bench.duties.cold import run_cold
-from edgeopt.bench.duties.compare import SAME, against_first, compared, require_one
+from edgeopt.bench.duties.compare import against_first, compared, require_one
 from edgeopt.bench.duties.concurrent import run_concurrent
 from edgeopt.bench.duties.paced import run_paced
 from edgeopt.bench.duties.records import ColdRules, ConcurrentRules, PacedRules
+from edgeopt.bench.terms import COLD, PACED
 from edgeopt.errors import TrialError
 
 
@@ -16,27 +17,27 @@ def noisy(middle, rounds, seed):
 
 @pytest.mark.parametrize(("theirs", "verdict"), [(11.0, "faster"), (9.0, "slower"), (10.02, "no difference seen")])
 def test_the_first_side_is_judged_by_pairs(theirs, verdict):
-    found = compared("a", "b", noisy(10, 11, 1), noisy(theirs, 11, 2))
+    found = compared("a", "b", noisy(10, 11, 1), noisy(theirs, 11, 2), PACED)
     assert (found.first, found.second, found.verdict) == ("a", "b", verdict)
     assert found.speedup.median == pytest.approx(theirs / 10, rel=0.03)
     assert (found.at_most_percent is not None) == (verdict == "no difference seen")
 
 
 def test_equal_sides_are_rarely_told_apart():
-    found = [compared("a", "b", noisy(10, 9, k), noisy(10, 9, 1000 + k)).verdict for k in range(300)]
+    found = [compared("a", "b", noisy(10, 9, k), noisy(10, 9, 1000 + k), PACED).verdict for k in range(300)]
     assert found.count("no difference seen") >= 0.97 * len(found)
 
 
 def test_what_two_processes_of_one_model_differ_by_is_no_verdict():
     mine, theirs = [10.0] * 11, [10.3] * 11
-    assert compared("a", "b", mine, theirs).verdict == "no difference seen"
-    assert compared("a", "b", mine, theirs, SAME).verdict == "faster"
+    assert compared("a", "b", mine, theirs, PACED).verdict == "no difference seen"
+    assert compared("a", "b", mine, theirs, COLD).verdict == "faster"
 
 
 def test_few_rounds_give_no_verdict_and_none_no_comparison():
-    assert compared("a", "b", [1.0] * 6, [9.0] * 6).verdict == "too few rounds to tell"
-    assert compared("a", "b", [], [1.0]) is None
-    assert [c.second for c in against_first(["a", "b", "c"], [[1.0], [2.0], []])] == ["b"]
+    assert compared("a", "b", [1.0] * 6, [9.0] * 6, PACED).verdict == "too few rounds to tell"
+    assert compared("a", "b", [], [1.0], PACED) is None
+    assert [c.second for c in against_first(["a", "b", "c"], [[1.0], [2.0], []], PACED)] == ["b"]
 
 
 def test_only_when_all_have_failed_it_is_an_error():

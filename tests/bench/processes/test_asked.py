@@ -9,20 +9,20 @@ import threading
 import psutil
 import pytest
 
-from edgeopt.analyzing import lane as analyzing_lane
-from edgeopt.analyzing import messages as analyzing
-from edgeopt.analyzing import op_times, op_times_child
 from edgeopt.bench import messages as bench
 from edgeopt.bench.apart import backend as apart_backend
 from edgeopt.bench.apart import messages as apart
 from edgeopt.bench.host import TRIAL_MODULE, LocalHost
+from edgeopt.bench.kernels import op_times, op_times_child
 from edgeopt.bench.peaks import lane as peaks_lane
 from edgeopt.bench.peaks import tasks as peaks
 from edgeopt.bench.processes.asked import Asked
 from edgeopt.bench.processes.failed import NO_MEMORY, NO_PACKAGE, Failed
+from edgeopt.commands.analyze import lane as analyzing_lane
+from edgeopt.commands.analyze import messages as analyzing
+from edgeopt.commands.ops import lane as ops_lane
+from edgeopt.commands.ops import messages as ops
 from edgeopt.errors import TrialError
-from edgeopt.ops import lane as ops_lane
-from edgeopt.ops import messages as ops
 from edgeopt.search.making import messages as making
 from edgeopt.search.making import variants
 from tests.near import NearHost

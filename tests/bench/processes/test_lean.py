@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy
 from edgeopt.backends import backend_named
 from edgeopt.bench.processes.lean import leave_out_the_converter
-from edgeopt.samples import MODEL
+from edgeopt.data.demo import MODEL
 leave_out_the_converter()
 session = backend_named("openvino-cpu").load(MODEL, {})
 print([array.shape for array in session.run({"image": numpy.zeros((2, 1, 32, 32), numpy.float32)}).values()])

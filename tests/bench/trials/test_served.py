@@ -17,9 +17,10 @@ from edgeopt.bench.contender import ask
 from edgeopt.bench.messages import Describe, Described, Load, Loaded, Outputs, Saved, Time, Timed
 from edgeopt.bench.processes.failed import Failed
 from edgeopt.bench.trial import read_outputs
-from edgeopt.data import load_data, open_samples, save_samples
+from edgeopt.bundle.runtime.session import load
+from edgeopt.data.read import load_data
+from edgeopt.data.samples import open_samples, save_samples
 from edgeopt.fleet.client import Agent
-from edgeopt.runtime.session import load
 
 TENSOR = {"datatype": "FP32", "shape": [-1, 3]}
 METADATA = {"name": "m", "inputs": [{"name": "x", **TENSOR}], "outputs": [{"name": "y", **TENSOR}]}

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from edgeopt.data import Samples
 from edgeopt.data.regimes.levels import Levels, level_of, levels_in
+from edgeopt.data.samples import Samples
 
 
 def test_a_level_is_the_root_of_the_mean_square_of_what_is_finite():

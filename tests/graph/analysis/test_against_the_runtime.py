@@ -8,12 +8,12 @@ import onnx
 import pytest
 
 from edgeopt.backends.onnxruntime.real_shapes import real_shapes
+from edgeopt.data.demo import DATA, MODEL
 from edgeopt.graph.analysis.concrete import open_dimensions
 from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.analysis.onnx import analyze_onnx, sizes_of
 from edgeopt.graph.model import load
 from edgeopt.graph.shapes import infer_shapes
-from edgeopt.samples import DATA, MODEL
 
 LIGHT = sorted((Path(onnx.__file__).parent / "backend/test/data/light").glob("*.onnx"))
 CORPUS = sorted(Path(os.environ.get("EDGEOPT_CORPUS", "/nonexistent")).glob("*.onnx"))

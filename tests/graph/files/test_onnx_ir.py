@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from edgeopt.samples import MODEL
+from edgeopt.data.demo import MODEL
 
 SAYS = "; print('sympy.core' in sys.modules)"
 

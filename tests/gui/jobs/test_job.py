@@ -12,7 +12,7 @@ from edgeopt import events
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.runner import JobRunner
 
-SAMPLE = Path(__file__).parents[3] / "edgeopt" / "samples" / "digits_cnn.onnx"
+SAMPLE = Path(__file__).parents[3] / "edgeopt" / "data" / "demo" / "digits_cnn.onnx"
 PATIENCE_MS = 30_000
 
 

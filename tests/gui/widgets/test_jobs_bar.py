@@ -1,7 +1,7 @@
 import pytest
 from PySide6.QtCore import Qt
 
-from edgeopt.samples import DATA, MODEL
+from edgeopt.data.demo import DATA, MODEL
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.runner import JobRunner
 from edgeopt_gui.widgets.jobs_bar import JobsBar

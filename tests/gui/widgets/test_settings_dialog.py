@@ -1,7 +1,7 @@
 import pytest
 from PySide6.QtWidgets import QDialogButtonBox
 
-from edgeopt.samples import MODEL
+from edgeopt.data.demo import MODEL
 from edgeopt_gui.theme.scheme import is_dark
 from edgeopt_gui.widgets.settings_dialog import AGENT_URL, BUDGET, CONFIRM_QUIT, TIME_LIMIT_S, SettingsDialog
 

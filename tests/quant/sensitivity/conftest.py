@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.graph.model import load
 from edgeopt.quant.calibrate import calibrate
 from edgeopt.quant.forms import FormContext

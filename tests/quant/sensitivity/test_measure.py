@@ -2,7 +2,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.events import Progress
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.model import load

@@ -3,6 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from edgeopt.bench.stats import Interval
+from edgeopt.search.aim import Aim
 from edgeopt.search.delivering.conditions import told, wins
 from edgeopt.search.limits import Limits
 from edgeopt.search.objectives import objective_named
@@ -12,13 +13,13 @@ TWO = Candidate("source", "onnxruntime-cpu")
 ONE = Candidate("cleaned", "onnxruntime-cpu", {"threads": 1})
 
 
-def search_with(threads):
+AIM = Aim(objective_named("latency"), Limits())
+
+
+def today_with(threads):
     """What runs today takes so many threads; None: as many as there are."""
     options = {} if threads is None else {"threads": threads}
-    today = SimpleNamespace(deployment=SimpleNamespace(run=SimpleNamespace(options=options)))
-    return SimpleNamespace(
-        settings=SimpleNamespace(limits=Limits()), objective=objective_named("latency"), meter=None, current=today
-    )
+    return SimpleNamespace(deployment=SimpleNamespace(run=SimpleNamespace(options=options)))
 
 
 def proof_of(low, verdict="faster"):
@@ -53,8 +54,8 @@ def proof_of(low, verdict="faster"):
     ],
 )
 def test_to_take_more_cores_than_what_runs_today_must_be_worth_them(threads, candidate, low, won):
-    search, proof = search_with(threads), proof_of(low, "faster" if low > 1 else "no difference seen")
-    assert wins(search, proof, candidate) is won
-    assert ("what the other cores are worth" in told(search, proof, candidate)) == (
+    today, proof = today_with(threads), proof_of(low, "faster" if low > 1 else "no difference seen")
+    assert wins(AIM, today, proof, candidate) is won
+    assert ("what the other cores are worth" in told(AIM, today, proof, candidate)) == (
         threads == 1 and candidate is TWO
     )

@@ -1,23 +1,14 @@
-from contextlib import closing
-
 import numpy as np
 import pytest
 
-from edgeopt.bench.host import LocalHost
 from edgeopt.bundle.deployment import Run
 from edgeopt.bundle.manifest import FILE, file_digest
 from edgeopt.bundle.read import read_bundle
-from edgeopt.data.split import split
-from edgeopt.errors import EdgeoptError
+from edgeopt.bundle.runtime.check import check
 from edgeopt.events import ignore
-from edgeopt.judging.goals import Goal
-from edgeopt.runtime.check import check
-from edgeopt.search.delivering.today import running_today
-from edgeopt.search.making.variants import Maker, inspect
 from edgeopt.search.optimize import optimize
-from edgeopt.search.racing.screen import Course
-from tests.conftest import limited, still, write_onnx
-from tests.processing.conftest import post_model, pre_model
+from tests.bundle.processing.conftest import post_model, pre_model
+from tests.conftest import limited, still
 
 pytestmark = pytest.mark.slow
 
@@ -60,27 +51,3 @@ def test_a_model_that_runs_today_becomes_a_bundle_where_nothing_beats_it(
     assert np.array_equal(bundle.golden("raw")[0]["image"], raw[-3:-2])
     assert np.allclose(bundle.golden("inputs")[0]["x"], prepared[-3:-2])
     assert check(out, ignore, model=conv_model).status == "valid"
-
-
-def test_what_cannot_run_or_is_of_another_model_is_refused(conv_bundle, tmp_path):
-    model = write_onnx(tmp_path / "m.onnx", [("Relu", ["z"], ["y"], {})], {}, {"z": [1, 4]}, {"y": [1, 4]})
-    other = write_onnx(tmp_path / "o.onnx", [("Relu", ["z"], ["p"], {})], {}, {"z": [1, 4]}, {"p": [1, 4]})
-    large = write_onnx(tmp_path / "l.onnx", [("Relu", ["z"], ["y"], {})], {}, {"z": [1, 9]}, {"y": [1, 9]})
-    profile = tmp_path / "today.toml"
-    profile.write_text("")
-    host, samples = LocalHost(tmp_path), tmp_path / "samples"
-    with closing(Maker(LocalHost(tmp_path))) as maker:
-        facts = inspect(maker, model, samples, 1)
-        for given, said in (
-            (conv_bundle, r"'conv\.edgeopt' takes x, and the model takes z"),
-            (other, r"'o\.onnx' gives p, and the model gives y"),
-            (large, r"What runs today, 'l\.onnx', cannot run the samples: .*\[1, 9\]"),
-            (profile, r"'today\.toml' is a deployment profile: .* cannot run itself"),
-            (tmp_path / "no.onnx", r"There is nothing at '.*no\.onnx'"),
-        ):
-            place = tmp_path / given.stem
-            place.mkdir()
-            course = Course(host, place, samples, split(1, True), Goal(), [])
-            with pytest.raises(EdgeoptError, match=said) as caught:
-                running_today(given, facts, course, maker)
-            assert caught.value.exit_code in {2, 3}

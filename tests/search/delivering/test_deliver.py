@@ -1,38 +1,85 @@
 import threading
 import time
-from types import SimpleNamespace
 
 import pytest
 
-from edgeopt.search.delivering.deliver import in_turn
-from edgeopt.search.delivering.legs import LEGS
+from edgeopt.bench.stats import Interval
+from edgeopt.bench.terms import PROOF
+from edgeopt.bundle.read import read_bundle
+from edgeopt.events import ignore
+from edgeopt.hw.probe import probe
+from edgeopt.profiles.targets import profile_for
+from edgeopt.search.clock import Clock
+from edgeopt.search.delivering.deliver import deliver, in_turn
+from edgeopt.search.delivering.delivery import Raced
+from edgeopt.search.delivering.proving import Means
+from edgeopt.search.notes import Notes
+from edgeopt.search.outcome import Candidate
+from edgeopt.search.racing.screen import Entry, Pace
+from edgeopt.search.stopping import Ending
 
 
 @pytest.fixture
-def search():
-    told = []
-    made = SimpleNamespace(stop=threading.Event(), told=told, tell=told.append, left_s=60.0)
-    made.until = lambda _share: time.monotonic() + made.left_s
-    return made
+def delivered(track, tmp_path, quick_profile):
+    """What comes of those that raced, with these options of null models; each looked twice as fast."""
+
+    def work(*options):
+        ending = track.ending(limit_s=0.0)
+        entrants = track.entrants(ending)
+        twice = Pace(Interval(2.0, 1.9, 2.1, 11), 2.0)
+        entries = [Entry(Candidate("source", "null", each), pace=twice) for each in options]
+        delivery = track.delivery(tmp_path / "out.edgeopt", profile_for(probe(), None, quick_profile))
+        raced = Raced(entrants._variants, entries, Means(track.ground, ending, track.notes))
+        return deliver(delivery, raced, entries), entries
+
+    return work
 
 
-def test_as_many_prove_themselves_as_there_are_legs_for(search):
-    assert list(in_turn(search, "abcdef")) == list(zip("abcdef", LEGS, strict=False))
-    assert search.told == []
+def test_the_first_that_proves_itself_is_handed_out_as_it_was_written(delivered, track, tmp_path):
+    outcome, entries = delivered({"latency_ms": 20.0}, {"latency_ms": 0.5})
+    slow, quick = entries
+    assert (outcome.verdict, outcome.winner) == ("keep what you have", Candidate("source", "null"))
+    assert slow.reason.startswith("measured again from the written bundle: ")
+    assert quick.status == "lost"  # after the time limit nobody but the first is tried
+    assert "The time limit is over" in outcome.warnings[0]
+
+    outcome, (quick,) = delivered({"latency_ms": 0.5})
+    assert (outcome.verdict, outcome.winner, quick.status) == ("faster", quick.candidate, "winner")
+    assert outcome.proof.speedup.low > 1
+    assert (outcome.proof.accuracy_db, outcome.proof.samples) == (200, track.standard.split.prove_count)
+    bundle = read_bundle(tmp_path / "out.edgeopt")
+    assert bundle.deployment.run.options == {"latency_ms": 0.5}
+    assert bundle.deployment.evidence.speedup == pytest.approx(outcome.proof.speedup.median, rel=0.01)
+    assert len(bundle.golden("reference")) == len(bundle.golden("inputs")) == 4
+    assert track.said[-1].status == "winner"
 
 
-def test_after_the_time_limit_nobody_but_the_first_does_and_it_is_told(search):
-    taken = []
-    for entry, _ in in_turn(search, "abcdef"):
+@pytest.fixture
+def notes():
+    return Notes(ignore)
+
+
+def ending_in(seconds):
+    return Ending(threading.Event(), Clock(time.monotonic(), seconds), None, ignore)
+
+
+def test_as_many_prove_themselves_as_there_are_legs_for(notes):
+    assert list(in_turn(ending_in(60.0), notes, "abcdef")) == list(zip("abcdef", PROOF.legs, strict=False))
+    assert notes.kept == []
+
+
+def test_after_the_time_limit_nobody_but_the_first_does_and_it_is_told(notes):
+    taken, ending = [], ending_in(60.0)
+    for entry, _ in in_turn(ending, notes, "abcdef"):
         taken.append(entry)
-        search.left_s = -1.0 if entry == "b" else search.left_s
+        ending.clock = Clock(0.0, 0.0) if entry == "b" else ending.clock
     assert taken == ["a", "b"]
-    (sentence,) = search.told
+    (sentence,) = notes.kept
     assert "2 more candidates that raced well were not measured again" in sentence
 
-    assert [entry for entry, _ in in_turn(search, "ab")] == ["a"]
-    assert "1 more candidate that raced well was not" in search.told[1]
+    assert [entry for entry, _ in in_turn(ending, notes, "ab")] == ["a"]
+    assert "1 more candidate that raced well was not" in notes.kept[1]
 
-    search.told.clear()
-    assert [entry for entry, _ in in_turn(search, "a")] == ["a"]
-    assert search.told == []
+    notes.kept.clear()
+    assert [entry for entry, _ in in_turn(ending, notes, "a")] == ["a"]
+    assert notes.kept == []

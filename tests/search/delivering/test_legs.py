@@ -4,10 +4,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from edgeopt.bench.legs import LONGEST_S, SHORT_FEWEST, Found, Terms, is_settled
-from edgeopt.bench.sequential import leg_of
+from edgeopt.bench.legs import LONGEST_S, SHORT_FEWEST, is_settled
+from edgeopt.bench.pairs import Pairs
+from edgeopt.bench.sequential import leg_of, rules_of
+from edgeopt.bench.terms import PROOF
 from edgeopt.search import stopping
-from edgeopt.search.delivering.legs import LEGS, RULES, terms_of
+from edgeopt.search.clock import Clock
+from edgeopt.search.delivering.legs import terms_of
+from edgeopt.search.objectives import objective_named
+from edgeopt.search.stopping import Ending
 
 SEARCHES = 400
 
@@ -29,57 +34,60 @@ def jumping(random, legs):
 def test_at_most_one_search_in_forty_calls_something_faster_that_is_not(luck):
     """Each tries four candidates that are as fast as the baseline, each over as many legs as it may."""
     random = np.random.default_rng(1)
-    wrong = sum(any(called_faster(random, luck, most) for most in LEGS) for _ in range(SEARCHES))
+    wrong = sum(any(called_faster(random, luck, most) for most in PROOF.legs) for _ in range(SEARCHES))
     assert wrong <= SEARCHES / 40
 
 
 def test_what_is_clearly_faster_is_found():
     random = np.random.default_rng(1)
-    found = sum(called_faster(random, normal, LEGS[0], gain=0.2) for _ in range(100))
+    found = sum(called_faster(random, normal, PROOF.legs[0], gain=0.2) for _ in range(100))
     assert found >= 98
 
 
 def called_faster(random, luck, most, gain=0.0):
-    terms = Terms(RULES, most, 0.0, range(1))
-    found = Found(terms, [[]], [None], SHORT_FEWEST)
+    pairs = Pairs.of(1, rules_of(PROOF), SHORT_FEWEST)
     for number, drawn in enumerate(luck(random, most), 1):
         rounds = np.exp(random.normal(0.0, 0.02, 4))
-        found.legs[0].append(leg_of(rounds, np.exp(drawn + gain) * rounds[::-1]))
-        found.judge(last=number == most)
-        if is_settled(found):
+        pairs.legs[0].append(leg_of(rounds, np.exp(drawn + gain) * rounds[::-1]))
+        pairs.judge(number == most, lambda _: True)
+        if is_settled(pairs.decisions, range(1), number):
             break
-    return found.decisions[0].verdict == "faster"
+    return pairs.decisions[0].verdict == "faster"
+
+
+LATENCY, MEMORY = objective_named("latency"), objective_named("memory")
 
 
 @pytest.fixture
-def search(monkeypatch):
-    told = []
-    monkeypatch.setattr(stopping, "tell", told.append)
-    objective = SimpleNamespace(figure=None)
-    return SimpleNamespace(
-        stop=threading.Event(), until=lambda _: 7.0, limit_s=2.0, objective=objective, told=told
-    )
+def told():
+    return []
 
 
-def test_what_runs_today_is_what_must_be_outrun_where_it_is_given(search):
-    assert list(terms_of(search, 6, 2, 0).wanted) == [0, 1]
-    assert list(terms_of(search, 6, 1, 1).wanted) == [1]
-    search.objective.figure = len
-    assert list(terms_of(search, 6, 1, 1).wanted) == [0, 1]
+@pytest.fixture
+def ending(told):
+    source = SimpleNamespace(slices_ms=[2.0], loaded=SimpleNamespace(load_ms=10.0, first_run_ms=2.0))
+    return Ending(threading.Event(), Clock(5.0, 2.0), source, told.append)
 
 
-def test_a_search_that_is_stopped_says_so_and_proves_in_fewer_legs(search):
-    terms = terms_of(search, LEGS[0], 1, 0)
+def test_what_runs_today_is_what_must_be_outrun_where_it_is_given(ending):
+    assert list(terms_of(LATENCY, ending, 6, 2, 0).wanted) == [0, 1]
+    assert list(terms_of(LATENCY, ending, 6, 1, 1).wanted) == [1]
+    assert list(terms_of(MEMORY, ending, 6, 1, 1).wanted) == [0, 1]
+    assert terms_of(LATENCY, ending, 6, 1, 0).until_s == 7.0
+
+
+def test_a_search_that_is_stopped_says_so_and_proves_in_fewer_legs(ending, told):
+    terms = terms_of(LATENCY, ending, PROOF.legs[0], 1, 0)
     assert not terms.is_stopped()
-    assert not search.told
-    search.stop.set()
+    assert not told
+    ending.stop.set()
     assert terms.is_stopped()
-    assert search.told == [search]
-    assert terms.most_stopped == stopping.LEGS[0] < terms.most == LEGS[0]
-    assert terms_of(search, 3, 1, 0).most_stopped == 3
+    assert told
+    assert terms.most_stopped == stopping.LEGS[0] < terms.most == PROOF.legs[0]
+    assert terms_of(LATENCY, ending, 3, 1, 0).most_stopped == 3
 
 
-def test_a_proof_waits_no_longer_than_the_search_was_to_take(search):
-    assert terms_of(search, 6, 1, 0).patience_s == 2.0
-    search.limit_s = 3600
-    assert terms_of(search, 6, 1, 0).patience_s == LONGEST_S
+def test_a_proof_waits_no_longer_than_the_search_was_to_take(ending):
+    assert terms_of(LATENCY, ending, 6, 1, 0).patience_s == 2.0
+    ending.clock = Clock(5.0, 3600.0)
+    assert terms_of(LATENCY, ending, 6, 1, 0).patience_s == LONGEST_S

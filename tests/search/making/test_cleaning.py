@@ -2,27 +2,27 @@ import numpy as np
 import onnx
 import pytest
 
-from edgeopt.data import Samples
+from edgeopt.bench.exactness.proof import FLOOR_DB
+from edgeopt.bundle.runtime.session import load
+from edgeopt.data.samples import Samples
 from edgeopt.errors import ModelError
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.quant.settings import QuantSettings
-from edgeopt.rewriting.proof import FLOOR_DB
-from edgeopt.runtime.session import load
 from edgeopt.search.making.cleaning import clean
-from edgeopt.search.making.recipes import Kitchen
+from edgeopt.search.making.recipes import Task
 
 
 @pytest.fixture
-def kitchen(tmp_path):
+def task(tmp_path):
     def lay_out(model, shape, passes=None):
         samples = Samples({"x": np.random.default_rng(0).random((3, *shape), np.float32)}, {"x": len(shape) + 1})
-        return Kitchen(model, model, tmp_path / "clean.onnx", samples, None, QuantSettings(), passes)
+        return Task(model, model, tmp_path / "clean.onnx", samples, None, QuantSettings(), passes)
 
     return lay_out
 
 
-def test_the_cleaned_model_is_smaller_and_answers_the_same(conv_model, kitchen):
-    work = kitchen(conv_model, (3, 16, 16))
+def test_the_cleaned_model_is_smaller_and_answers_the_same(conv_model, task):
+    work = task(conv_model, (3, 16, 16))
     before = conv_model.read_bytes()
     ledger = clean(work)
     assert any(entry.applied for entry in ledger)
@@ -37,21 +37,21 @@ def test_the_cleaned_model_is_smaller_and_answers_the_same(conv_model, kitchen):
     assert [p.name for p in work.out.parent.iterdir()] == ["clean.onnx"]
 
 
-def test_only_the_passes_of_the_profile_are_tried(conv_model, kitchen):
-    ledger = clean(kitchen(conv_model, (3, 16, 16), ("fold-constants",)))
+def test_only_the_passes_of_the_profile_are_tried(conv_model, task):
+    ledger = clean(task(conv_model, (3, 16, 16), ("fold-constants",)))
     assert [entry.pass_name for entry in ledger] == ["fold-constants"]
 
 
-def test_nothing_to_clean_is_said(relu_model, kitchen):
+def test_nothing_to_clean_is_said(relu_model, task):
     with pytest.raises(ModelError, match="No exact rewrite applies"):
-        clean(kitchen(relu_model, (4,)))
+        clean(task(relu_model, (4,)))
 
 
-def test_a_model_that_no_runtime_runs(tmp_path, kitchen):
-    node = onnx.helper.make_node("Toast", ["x"], ["y"], domain="kitchen")
+def test_a_model_that_no_runtime_runs(tmp_path, task):
+    node = onnx.helper.make_node("Toast", ["x"], ["y"], domain="task")
     ports = [onnx.helper.make_tensor_value_info(name, 1, [1, 4]) for name in "xy"]
     graph = onnx.helper.make_graph([node], "g", ports[:1], ports[1:])
-    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("kitchen", 1)]
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("task", 1)]
     onnx.save(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "toast.onnx")
     with pytest.raises(ModelError, match="No installed runtime can run the model"):
-        clean(kitchen(tmp_path / "toast.onnx", (4,)))
+        clean(task(tmp_path / "toast.onnx", (4,)))

@@ -3,13 +3,13 @@ import onnx
 import pytest
 
 from edgeopt.backends import NAMES, backend_named, lowering_names
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.errors import ModelError
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.profiles import load_profile, profiles_folder
 from edgeopt.quant.settings import QuantSettings
-from edgeopt.search.making.kitchen import Kitchen
 from edgeopt.search.making.lowering import lower, lowered_variants, lowerings_of
+from edgeopt.search.making.task import Task
 from edgeopt.search.optimize import optimize
 from edgeopt.search.outcome import Candidate
 from tests.families import transformers
@@ -30,12 +30,12 @@ onnxruntime-qnn = ["ort-gelu"]
 
 
 @pytest.fixture
-def kitchen(tmp_path):
+def task(tmp_path):
     """Lays out one sample of a model, to be lowered by what is listed."""
 
     def lay_out(model, feeds, *lowerings):
         samples = Samples({k: v[None] for k, v in feeds.items()}, {k: v.ndim for k, v in feeds.items()})
-        return Kitchen(
+        return Task(
             model, model, tmp_path / "out.onnx", samples, None, QuantSettings(),
             backends=("onnxruntime-cpu",), lowerings=lowerings,
         )  # fmt: skip
@@ -79,10 +79,10 @@ def test_every_cpu_target_lists_some():
         assert lowered_variants(profile) or "lowered" not in profile.precision.ladder, path.name
 
 
-def test_what_the_profile_lists_is_applied_in_its_order(bert, kitchen):
+def test_what_the_profile_lists_is_applied_in_its_order(bert, task):
     model, feeds = bert
     names = ("ort-attention", "ort-gelu", "ort-transformers")
-    work = kitchen(model, feeds, *names)
+    work = task(model, feeds, *names)
     ledger = lower(work)
     assert tuple(entry.pass_name for entry in ledger) == names
     lowered = onnx.load(work.out)
@@ -112,8 +112,8 @@ def test_a_search_races_it_and_keeps_its_ledger(bert, tmp_path):
     assert not made.is_of(Candidate("lowered", "openvino-cpu"))
 
 
-def test_where_nothing_applied_it_says_why_and_writes_nothing(relu_model, kitchen):
-    work = kitchen(relu_model, {"x": np.ones((1, 4), np.float32)}, "ort-transformers", "ort-gelu")
+def test_where_nothing_applied_it_says_why_and_writes_nothing(relu_model, task):
+    work = task(relu_model, {"x": np.ones((1, 4), np.float32)}, "ort-transformers", "ort-gelu")
     with pytest.raises(ModelError) as caught:
         lower(work)
     assert caught.value.message == (
@@ -123,7 +123,7 @@ def test_where_nothing_applied_it_says_why_and_writes_nothing(relu_model, kitche
     assert not work.out.exists()
 
 
-def test_one_that_changes_the_results_is_rolled_back(bert, kitchen, monkeypatch):
+def test_one_that_changes_the_results_is_rolled_back(bert, task, monkeypatch):
     """Planted: a lowering that doubles what the model says."""
     from dataclasses import replace
 
@@ -144,7 +144,7 @@ def test_one_that_changes_the_results_is_rolled_back(bert, kitchen, monkeypatch)
     wrong = replace(lowering.LOWERINGS[0], apply=double)
     monkeypatch.setattr(lowering, "LOWERINGS", (wrong, *lowering.LOWERINGS[1:]))
     model, feeds = bert
-    ledger = lower(kitchen(model, feeds, wrong.name, "ort-gelu"))
+    ledger = lower(task(model, feeds, wrong.name, "ort-gelu"))
     (undone,) = (entry for entry in ledger if entry.rolled_back)
     assert undone.pass_name == wrong.name
     assert "changes the results" in undone.rolled_back

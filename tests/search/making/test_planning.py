@@ -7,19 +7,19 @@ import pytest
 
 from edgeopt.bench.host import LocalHost
 from edgeopt.bundle.read import read_bundle
-from edgeopt.data import Samples, save_samples
+from edgeopt.commands.replay.replay import replay
+from edgeopt.commands.replay.request import ReplayRequest
+from edgeopt.data.judging.goals import Goal
+from edgeopt.data.samples import Samples, save_samples
 from edgeopt.hw.probe import probe
-from edgeopt.judging.goals import Goal
+from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.forms import FORMS
+from edgeopt.quant.measured.timing.courses import Course
 from edgeopt.quant.settings import QuantSettings
-from edgeopt.quantizing.timing.courses import Course
-from edgeopt.replaying.replay import replay
-from edgeopt.replaying.work import Order
 from edgeopt.search.making.messages import Made, Make
 from edgeopt.search.making.plans import Planning
 from edgeopt.search.making.variants import Maker, make_all
 from edgeopt.search.optimize import optimize
-from edgeopt.targets import profile_for
 from tests.conftest import write_onnx
 
 pytestmark = pytest.mark.slow
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 ORT = "onnxruntime-cpu"
 # Where eight-bit products are many times quicker, so that a plan must find them.
 QUICK_EIGHT_BITS = frozenset({"avx512-vnni", "avx-vnni"})
-LATE = "not ready within the time limit; a longer --time-limit allows it"
+LATE = "not ready within the time limit; a longer one allows it"
 COVERED = "not made: the plan has timed this precision for every layer"
 PROFILE = """
 name = "planning"
@@ -150,4 +150,4 @@ def test_a_bundle_of_a_plan_says_which_layer_has_which_form(searched, products, 
     assert step.forms.keys() <= {form.name for form in FORMS}
     assert {layer for layers in step.forms.values() for layer in layers} <= {"MatMul_0", "MatMul_2"}
     assert any(step.forms.values())
-    assert replay(Order(bundle, products, tmp_path / "again.edgeopt")).same_files
+    assert replay(ReplayRequest(bundle, products, tmp_path / "again.edgeopt")).same_files

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from edgeopt.errors import ConstraintError, UsageError
-from edgeopt.search.limits import Limits, limits_from
 from tests.conftest import seeded, write_onnx
 from tests.search.conftest import search
 
@@ -16,7 +15,7 @@ def small(tmp_path_factory, short_profile):
     nodes = [("MatMul", ["x", "w"], ["y"], {})]
     model = write_onnx(folder / "m.onnx", nodes, {"w": seeded(128, 128)}, {"x": [1, 128]}, {"y": [1, 128]})
     data = {"x": np.random.default_rng(5).standard_normal((24, 1, 128)).astype(np.float32)}
-    options = {"objective": "size", "limits": Limits(latency_ms=1000.0), "time_limit_s": 120, "floor": "15dB"}
+    options = {"objective": "size", "max_latency_ms": 1000.0, "time_limit_s": 120, "floor": "15dB"}
     return search(model, folder, data=data, profile=short_profile, **options).outcome
 
 
@@ -33,7 +32,7 @@ def test_what_lost_says_by_what(small):
 
 
 def test_limits_that_nothing_keeps_to_are_an_error_and_no_bundle(tmp_path, conv_model, conv_data, short_profile):
-    asked = {"data": conv_data, "profile": short_profile, "limits": limits_from(max_size_mib=1e-4)}
+    asked = {"data": conv_data, "profile": short_profile, "max_size_mib": 1e-4}
     with pytest.raises(ConstraintError, match="keeps to the limits") as caught:
         search(conv_model, tmp_path, **asked)
     assert "its files take" in caught.value.message
@@ -42,7 +41,7 @@ def test_limits_that_nothing_keeps_to_are_an_error_and_no_bundle(tmp_path, conv_
 
 def test_a_search_ends_when_something_is_fast_enough(tmp_path, conv_model, short_profile, monkeypatch):
     """Anything is fast enough here, so nothing is made that the source does not need."""
-    monkeypatch.setattr("edgeopt.search.optimize.checked_target", lambda speedup: speedup)
+    monkeypatch.setattr("edgeopt.search.settings.checked_target", lambda speedup: speedup)
     found = search(conv_model, tmp_path, profile=short_profile, target_speedup=0.01).outcome
     assert {c.candidate.variant for c in found.candidates} == {"source"}
 

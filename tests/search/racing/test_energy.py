@@ -2,16 +2,18 @@
 
 import time
 from contextlib import ExitStack
-from types import SimpleNamespace
 
 import pytest
 
 from edgeopt.bench.instruments.energy import EnergyMeter
 from edgeopt.bench.stats import sign_interval
+from edgeopt.bench.terms import Turns
 from edgeopt.errors import MissingError
 from edgeopt.events import ignore
 from edgeopt.hw.host import RecordedHost
+from edgeopt.search.aim import Aim
 from edgeopt.search.delivering.conditions import wins
+from edgeopt.search.limits import Limits
 from edgeopt.search.objectives import objective_named
 from edgeopt.search.outcome import Candidate, Proof
 from edgeopt.search.racing.energy import meter_all, open_meter
@@ -53,11 +55,8 @@ def machine(tmp_path, monkeypatch):
     return record
 
 
-def asked(name="energy"):
-    backends = SimpleNamespace(order=("onnxruntime-cpu",))
-    return SimpleNamespace(
-        objective=objective_named(name), profile=SimpleNamespace(backends=backends), meter=None, emit=ignore
-    )
+def opened(stack, name="energy"):
+    return open_meter(objective_named(name), ("onnxruntime-cpu",), stack)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +70,7 @@ def asked(name="energy"):
 def test_where_the_device_does_not_tell_it_says_what_to_do(machine, where, files, says):
     machine(where, files)
     with pytest.raises(MissingError, match=says) as raised, ExitStack() as stack:
-        open_meter(asked(), stack)
+        opened(stack)
     assert raised.value.exit_code == 5
     assert "latency" in raised.value.hint
 
@@ -79,25 +78,19 @@ def test_where_the_device_does_not_tell_it_says_what_to_do(machine, where, files
 def test_other_searches_need_no_meter(machine):
     machine("sys/class/powercap", {})
     with ExitStack() as stack:
-        search = asked("latency")
-        open_meter(search, stack)
-    assert search.meter is None
+        assert opened(stack, "latency") is None
 
 
 def test_counters_that_can_be_read_are_used(machine):
     machine("sys/class/powercap", {**RAPL, "intel-rapl:0/energy_uj": "1000000"})
     with ExitStack() as stack:
-        search = asked()
-        open_meter(search, stack)
-        assert search.meter.source.startswith("RAPL")
+        assert opened(stack).source.startswith("RAPL")
 
 
 @pytest.mark.alone
 def test_a_run_takes_what_is_drawn_while_it_lasts(track):
     quick, slow = track.enter("quick", latency_ms=2.0).contender, track.enter("slow", latency_ms=20.0).contender
-    search = asked()
-    search.meter = EnergyMeter((Rail(),))
-    meter_all(search, [quick, slow], rounds=2)
+    meter_all(EnergyMeter((Rail(),)), [quick, slow], ignore, Turns("two", (2,)))
     assert (len(quick.joules), len(slow.joules)) == (2, 2)
     # Four watts for 20 ms, or for more where others take the cores.
     assert all(0.079 < each < 0.3 for each in slow.joules)
@@ -114,9 +107,8 @@ def test_less_must_be_clear_round_by_round(figure, ratios, won):
     proof = Proof(
         "no difference seen", same, 1.0, 1.0, 99.0, 8, True, figure=figure, baseline_figure=1.0, less=less
     )
-    settings = SimpleNamespace(limits=SimpleNamespace(latency_ms=None))
-    search = SimpleNamespace(objective=objective_named("energy"), meter=object(), settings=settings)
-    assert wins(search, proof, Candidate("source", "null")) is won
+    aim = Aim(objective_named("energy"), Limits())
+    assert wins(aim, None, proof, Candidate("source", "null")) is won
 
 
 @pytest.mark.slow

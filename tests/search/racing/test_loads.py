@@ -1,7 +1,6 @@
 """Searches for throughput, in real processes."""
 
 from contextlib import ExitStack
-from types import SimpleNamespace
 
 import msgspec
 import numpy as np
@@ -13,13 +12,15 @@ from edgeopt.bench.host import LocalHost
 from edgeopt.bench.messages import Load
 from edgeopt.bench.rounds import run_rounds, speedup
 from edgeopt.bundle.read import read_bundle
-from edgeopt.costing.measured import of_bundle
-from edgeopt.data import Samples, save_samples
+from edgeopt.commands.cost.measured import of_bundle
+from edgeopt.commands.report.gather import gather
+from edgeopt.data.judging.goals import Goal
+from edgeopt.data.regimes.levels import Levels
+from edgeopt.data.samples import Samples, save_samples
 from edgeopt.data.split import split
-from edgeopt.judging.goals import Goal
-from edgeopt.report.gather import gather
-from edgeopt.search.racing.loads import no_batches
-from edgeopt.search.racing.screen import Course, outputs_of
+from edgeopt.search.racing.ground import Ground
+from edgeopt.search.racing.loads import Plain, no_batches
+from edgeopt.search.racing.standard import Standard
 from tests.conftest import write_onnx
 from tests.search.conftest import search
 
@@ -108,12 +109,11 @@ def asked(folder, nodes, shape, stack):
     model = write_onnx(folder / "m.onnx", nodes, {}, {"x": shape}, {"y": shape})
     samples = Samples({"x": np.random.default_rng(1).random((8, 1, 4), np.float32)}, {"x": 2})
     save_samples(samples, folder / "samples")
-    course = Course(LocalHost(folder), folder, folder / "samples", split(8, True), Goal(), [])
-    baseline = enter(course.host, "baseline", Load("onnxruntime-cpu", str(model), {}, str(folder / "samples")))
-    stack.callback(baseline.close)
-    course.reference = outputs_of(course, baseline, course.split.check_first, course.split.check_count)
-    facts = SimpleNamespace(inputs=baseline.loaded.inputs)
-    return SimpleNamespace(course=course, baseline_contender=baseline, facts=facts, samples=samples)
+    ground, chosen = Ground(LocalHost(folder), folder, folder / "samples"), split(8, True)
+    contender = ground.enter("baseline", "onnxruntime-cpu", model)
+    stack.callback(contender.close)
+    standard = Standard(chosen, Goal(), ground.outputs(contender, chosen.check), Levels(samples))
+    return Plain(model, contender.loaded.inputs, samples, standard), contender, ground
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def asked(folder, nodes, shape, stack):
 )
 def test_batches_need_an_open_axis_and_rows_that_do_not_depend_on_each_other(tmp_path, nodes, shape, said):
     with ExitStack() as stack:
-        found = no_batches(asked(tmp_path, nodes, shape, stack))
+        found = no_batches(*asked(tmp_path, nodes, shape, stack))
     assert said in found
     assert bool(said) == bool(found)
 

@@ -4,11 +4,18 @@ import time
 
 import pytest
 
+from edgeopt.bench.terms import Turns
 from edgeopt.errors import TrialError
 from edgeopt.events import Progress, Standing, ignore
-from edgeopt.search.racing.race import Heat, race, ranked
+from edgeopt.search.racing.race import race, ranked
 
-SHORT = (Heat(3, 0.5), Heat(2, 0.5))
+
+def of(*looks, share=0.0):
+    """Heats of which each keeps who has such a share of the best speed."""
+    return Turns("heats", looks, 2, keeps=(share,) * len(looks))
+
+
+SHORT = of(3, 5, share=0.5)
 
 
 def later():
@@ -53,7 +60,7 @@ def test_the_deadline_ends_it(track):
     entries = [track.enter("ab"), track.enter("abc")]
     begin = time.monotonic()
     said = []
-    order = race(track.baseline, entries, (Heat(1000, 0.0),), said.append, "racing", begin + 1.0)
+    order = race(track.baseline, entries, of(1000), said.append, "racing", begin + 1.0)
     assert time.monotonic() - begin < 20
     assert {id(entry) for entry in order} == {id(entry) for entry in entries}
     assert 1 <= sum(isinstance(event, Progress) for event in said) < 1000
@@ -62,7 +69,7 @@ def test_the_deadline_ends_it(track):
 @pytest.mark.alone
 def test_without_time_just_enough_is_measured_to_choose_by(track):
     entry, said = track.enter("ab"), []
-    assert race(track.baseline, [entry], (Heat(50, 0.0),), said.append, "racing", time.monotonic()) == [entry]
+    assert race(track.baseline, [entry], of(50), said.append, "racing", time.monotonic()) == [entry]
     entry.measured(track.baseline)
     assert entry.speedup.rounds == 2
     assert [type(event) for event in said] == [Progress, Progress]
@@ -70,7 +77,7 @@ def test_without_time_just_enough_is_measured_to_choose_by(track):
 
 def test_what_was_measured_before_still_ranks_when_no_time_is_left(track):
     slow, quick = track.enter("abc"), track.enter("ab")
-    first = race(track.baseline, [slow, quick], (Heat(4, 0.0),), ignore, "racing", later())
+    first = race(track.baseline, [slow, quick], of(4), ignore, "racing", later())
     said = []
     assert race(track.baseline, [slow, quick], SHORT, said.append, "tuning", time.monotonic()) == first
     assert not said
@@ -86,7 +93,7 @@ def test_a_baseline_that_falls_ends_the_race_with_a_sentence(track):
 
 def test_it_tells_how_far_it_is(track):
     said = []
-    race(track.baseline, [track.enter("ab"), track.enter("abc")], (Heat(3, 0.0),), said.append, "final", later())
+    race(track.baseline, [track.enter("ab"), track.enter("abc")], of(3), said.append, "final", later())
     told = [event for event in said if isinstance(event, Progress)]
     assert [(event.phase, event.done, event.total) for event in told] == [("final", k, 3) for k in (1, 2, 3)]
     assert all(event.best.endswith("x") for event in told)
@@ -96,7 +103,7 @@ def test_it_tells_how_far_it_is(track):
 def test_it_tells_how_each_candidate_stands_and_who_leaves(track):
     quick, slow = track.enter("ab", latency_ms=2), track.enter("abc", latency_ms=12)
     said = []
-    race(track.baseline, [slow, quick], (Heat(6, 0.5), Heat(6, 0.5)), said.append, "racing", later())
+    race(track.baseline, [slow, quick], of(6, 12, share=0.5), said.append, "racing", later())
     told = [event for event in said if isinstance(event, Standing)]
     running = [event for event in told if event.candidate == quick.candidate.name]
     assert {event.status for event in running} == {"racing"}
@@ -116,6 +123,6 @@ def test_a_crash_is_told_as_the_end_of_a_candidate(track):
     good, crashing = track.enter("ab"), track.enter("abc")
     os.kill(crashing.contender.child.pid, signal.SIGKILL)
     said = []
-    race(track.baseline, [crashing, good], (Heat(2, 0.0),), said.append, "racing", later())
+    race(track.baseline, [crashing, good], of(2), said.append, "racing", later())
     (end,) = [event for event in said if isinstance(event, Standing) and event.status != "racing"]
     assert (end.candidate, end.status, end.reason) == (crashing.candidate.name, "failed", crashing.reason)

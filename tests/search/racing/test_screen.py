@@ -1,9 +1,10 @@
+import dataclasses
 from contextlib import ExitStack
 
 import numpy as np
 import pytest
 
-from edgeopt.data import open_samples
+from edgeopt.data.samples import open_samples
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.racing.screen import Entry, judge
 from tests.search.conftest import Track
@@ -31,11 +32,12 @@ def test_the_floor_decides(track, noise, passes):
 @pytest.mark.parametrize(("error", "status"), [(1e-5, "lost"), (2e-3, "below the floor")])
 def test_the_weakest_level_of_input_decides(tmp_path, null_model, error, status):
     with ExitStack() as stack:
-        course = Track(tmp_path, stack, null_model, quiet=3).course
-    samples = open_samples(course.samples_path)
-    course.reference = [{"y": samples.feeds(k)["x"]} for k in range(len(samples))]
-    entry = Entry(Candidate("source", "null", {}), tmp_path)
-    judge(course, entry, [{"y": answer["y"] + np.float32(error)} for answer in course.reference])
+        track = Track(tmp_path, stack, null_model, quiet=3)
+    samples = open_samples(track.ground.samples_path)
+    right = [{"y": samples.feeds(k)["x"]} for k in range(len(samples))]
+    entry = Entry(Candidate("source", "null", {}))
+    answers = [{"y": answer["y"] + np.float32(error)} for answer in right]
+    judge(dataclasses.replace(track.standard, reference=right), entry, answers)
     assert entry.status == status
     assert ("on the 3 samples at 0.0" in entry.reason) is (status != "lost")
 

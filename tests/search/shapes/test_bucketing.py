@@ -10,10 +10,10 @@ import pytest
 import edgeopt
 from edgeopt.bench.stats import Interval
 from edgeopt.bundle.read import read_bundle
+from edgeopt.bundle.runtime.check import check
+from edgeopt.commands.export.export import export
 from edgeopt.errors import ModelError, UsageError
 from edgeopt.events import ignore
-from edgeopt.exporting.export import export
-from edgeopt.runtime.check import check
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.shapes.bucketing import with_buckets
 from edgeopt.search.shapes.by_size import SizeTimes, slower_sizes, times_by_size
@@ -130,19 +130,18 @@ def test_times_are_told_apart_by_the_size_of_the_sample():
 
 
 def test_a_bundle_that_is_slower_at_one_size_does_not_win():
+    from edgeopt.search.aim import Aim
     from edgeopt.search.delivering.conditions import told, wins
     from edgeopt.search.limits import Limits
     from edgeopt.search.objectives import objective_named
 
     ratio = Interval(2.0, 1.8, 2.2, 11)
     proof = SimpleNamespace(by_size=(), verdict="faster", speedup=ratio, current=None, figure=None)
-    asked = SimpleNamespace(
-        settings=SimpleNamespace(limits=Limits()), objective=objective_named("latency"), meter=None
-    )
-    assert wins(asked, proof, Candidate("source", "null"))
+    aim = Aim(objective_named("latency"), Limits())
+    assert wins(aim, None, proof, Candidate("source", "null"))
     proof.by_size = (SizeTimes({"seq": 16}, 5.0, 9.0, 40, slower=True),)
-    assert not wins(asked, proof, Candidate("source", "null"))
-    assert "but slower at seq=16" in told(asked, proof, Candidate("source", "null"))
+    assert not wins(aim, None, proof, Candidate("source", "null"))
+    assert "but slower at seq=16" in told(aim, None, proof, Candidate("source", "null"))
 
 
 @pytest.mark.parametrize(
@@ -166,5 +165,5 @@ def test_a_model_that_takes_one_size_alone_is_told_so(sequences, tmp_path):
     x, y = {"x": ["batch", "seq", 16]}, {"y": ["batch", "seq", 16]}
     model = write_onnx(tmp_path / "one.onnx", nodes, {"shape": np.array([1, 8, 16])}, x, y)
     given = {"data": sequences.data, "profile": sequences.profile, "shape": ["seq=4:8:16"]}
-    with pytest.raises(ModelError, match="at every size that --shape asks for"):
+    with pytest.raises(ModelError, match="at every size that was asked for"):
         edgeopt.optimize(model, tmp_path / "out.edgeopt", **given)

@@ -1,14 +1,13 @@
-from types import SimpleNamespace
+import dataclasses
+import math
 
 import pytest
 
 from edgeopt.bench.host import LocalHost
-from edgeopt.data import Samples
-from edgeopt.data.split import split
-from edgeopt.events import ignore
+from edgeopt.data.samples import Samples
 from edgeopt.search.outcome import Candidate
-from edgeopt.search.racing.screen import Course
-from edgeopt.search.shapes.fill_from import gaps_of, least_filled, said_of, settle_filling
+from edgeopt.search.racing.ground import Ground
+from edgeopt.search.shapes.fill_from import gaps_of, least_filled, may_be_settled, said_of, settle_filling
 from edgeopt.search.shapes.shaping import Dimension
 from edgeopt.search.shapes.sized import Shaped
 from tests.conftest import seeded, write_onnx
@@ -46,24 +45,22 @@ def test_work_that_grows_with_the_size_is_not_filled_up_to_a_hundredfold(tmp_pat
     model = write_onnx(tmp_path / "wide.onnx", nodes, {"w": seeded(64, 512)}, *shapes)
     wide = Dimension("seq", (8, 2048), 8, {"x": (1,)})
     samples = Samples({"x": seeded(4, 1, 8, 64)}, {"x": 3})
-    shaped = Shaped((wide,), samples, samples, tmp_path, tmp_path, cuts={"seq": {"y": (1,)}})
-    told = []
-    course = Course(LocalHost(tmp_path), tmp_path, tmp_path, split(4, True), None, [])
-    search = SimpleNamespace(course=course, emit=ignore, tell=told.append, until=lambda _: 1e12)
+    shaped = Shaped((wide,), samples, samples, tmp_path, cuts={"seq": {"y": (1,)}})
+    ground = Ground(LocalHost(tmp_path), tmp_path, tmp_path)
     candidate = Candidate("source", "openvino-cpu", {"shapes": {"x": [1, 8, 64]}, "precision": "f32"})
-    settle_filling(search, shaped, candidate, str(model))
-    assert shaped.fill_from["seq"][1] > 9  # nine places are not filled up to 2048
-    assert "open shapes" in told[0]
-    assert shaped.options["bucket_fill"] == {"seq": list(shaped.fill_from["seq"])}
+    assert may_be_settled(shaped)
+    least = settle_filling(ground, shaped, candidate, model, math.inf)
+    assert least["seq"][1] > 9  # nine places are not filled up to 2048
+    settled = dataclasses.replace(shaped, fill_from=least)
+    assert settled.options["bucket_fill"] == {"seq": list(least["seq"])}
+    assert not may_be_settled(settled)
 
 
 def test_what_was_not_measured_is_filled_up_by_a_third_at_most(tmp_path):
     samples = Samples({"x": seeded(4, 1, 8, 64)}, {"x": 3})
-    shaped = Shaped((SEQ,), samples, samples, tmp_path, tmp_path, cuts={"seq": {"y": (1,)}})
-    search = SimpleNamespace(course=None, emit=ignore, tell=[].append, until=lambda _: 0.0)
-    settle_filling(search, shaped, Candidate("source", "openvino-cpu"), "")
-    assert shaped.fill_from["seq"] == (1, 8, 9, 32)
+    shaped = Shaped((SEQ,), samples, samples, tmp_path, cuts={"seq": {"y": (1,)}})
+    ground, candidate = Ground(LocalHost(tmp_path), tmp_path, tmp_path), Candidate("source", "openvino-cpu")
+    assert settle_filling(ground, shaped, candidate, tmp_path, 0.0) == {"seq": (1, 8, 9, 32)}
     even = Dimension("seq", (4, 8), 8, {"x": (1,)})
-    shaped = Shaped((even,), samples, samples, tmp_path, tmp_path, cuts={"seq": {"y": (1,)}})
-    settle_filling(search, shaped, Candidate("source", "openvino-cpu"), "")
-    assert shaped.fill_from["seq"] == (4, 6)
+    shaped = Shaped((even,), samples, samples, tmp_path, cuts={"seq": {"y": (1,)}})
+    assert settle_filling(ground, shaped, candidate, tmp_path, 0.0) == {"seq": (4, 6)}

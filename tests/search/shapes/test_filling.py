@@ -3,11 +3,9 @@ import pytest
 
 from edgeopt.backends import backend_named
 from edgeopt.bench.host import LocalHost
-from edgeopt.data import Samples
-from edgeopt.data.split import split
-from edgeopt.judging.goals import Goal
+from edgeopt.data.samples import Samples
 from edgeopt.search.outcome import Candidate
-from edgeopt.search.racing.screen import Course
+from edgeopt.search.racing.ground import Ground
 from edgeopt.search.shapes.filling import prove_filling
 from edgeopt.search.shapes.shaping import Dimension
 from tests.conftest import seeded, write_onnx
@@ -42,8 +40,8 @@ def told(name, dimensions, folder, mask=None):
     model = write_onnx(folder / f"{name}.onnx", nodes, {"w": seeded(4, 8), **axes}, inputs, outputs)
     arrays = {"x": seeded(6, 1, 8, 4, seed=3)} | ({} if mask is None else {"mask": mask})
     samples = Samples(arrays, {"x": 3, "mask": 2})
-    course = Course(LocalHost(folder), folder, folder, split(6, True), Goal(), [])
-    return prove_filling(course, model, Candidate("source", "onnxruntime-cpu"), dimensions, [samples])
+    ground = Ground(LocalHost(folder), folder, folder)
+    return prove_filling(ground, model, Candidate("source", "onnxruntime-cpu"), dimensions, [samples])
 
 
 def test_places_that_stand_for_themselves_are_filled_up_and_cut_back(tmp_path):
@@ -81,8 +79,8 @@ def test_a_model_that_does_not_run_at_such_sizes_is_told_so(tmp_path):
     nodes = [("Reshape", ["x", "shape"], ["y"], {})]
     model = write_onnx(tmp_path / "fixed.onnx", nodes, {"shape": np.array([1, 8, 4])}, X, {"y": [1, 8, 4]})
     samples = Samples({"x": seeded(6, 1, 8, 4)}, {"x": 3})
-    course = Course(LocalHost(tmp_path), tmp_path, tmp_path, split(6, True), Goal(), [])
-    (seq,) = prove_filling(course, model, Candidate("source", "onnxruntime-cpu"), [SEQ], [samples])
+    ground = Ground(LocalHost(tmp_path), tmp_path, tmp_path)
+    (seq,) = prove_filling(ground, model, Candidate("source", "onnxruntime-cpu"), [SEQ], [samples])
     assert seq.cuts is None
     assert "failed" in seq.reason
 

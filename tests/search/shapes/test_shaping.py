@@ -54,9 +54,9 @@ def test_many_sizes_are_thinned_out_and_that_is_said():
     [
         (("sequence=1:2:4",), "no open dimension 'sequence'", "batch, seq, extra.0"),
         (("bath=1:2:4",), "no open dimension 'bath'", "Did you mean 'batch'"),
-        (("seq",), "which sizes", "--shape seq=16:32:128"),
-        (("seq=8:4:16",), "from the least", "--shape"),
-        (("seq=8:16",), "2 sizes where there must be three", "--shape"),
+        (("seq",), "which sizes", "Write it as seq=16:32:128"),
+        (("seq=8:4:16",), "from the least", "Write it as"),
+        (("seq=8:16",), "2 sizes where there must be three", "Write it as"),
         (("seq=a:b:c",), "'a' is no size", "whole numbers"),
         (("seq=0:1:2",), "'0' is no size", "whole numbers"),
         (("seq=4,",), "'' is no size", "whole numbers"),

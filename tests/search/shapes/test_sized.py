@@ -1,7 +1,9 @@
+import dataclasses
+
 import numpy as np
 import pytest
 
-from edgeopt.data import Samples, open_samples
+from edgeopt.data.samples import Samples, open_samples, save_samples
 from edgeopt.data.split import split
 from edgeopt.errors import UsageError
 from edgeopt.search.shapes.shaping import Dimension
@@ -54,7 +56,8 @@ def test_every_other_sample_has_the_usual_size_and_the_rest_take_turns():
 
 def test_both_sets_are_written_and_the_first_sample_is_usual(samples, tmp_path):
     shaped = shape_samples(samples, (SEQ,), split(COUNT, True), tmp_path)
-    usual, mixed = open_samples(shaped.usual_path), open_samples(shaped.path)
+    save_samples(shaped.samples, tmp_path / "mixed")
+    usual, mixed = open_samples(shaped.usual_path), open_samples(tmp_path / "mixed")
     assert {usual.feeds(k)["ids"].shape for k in range(COUNT)} == {(1, 4)}
     assert mixed.shapes()["ids"] == [1, 4]
     for k in range(COUNT):
@@ -77,6 +80,6 @@ def test_options_say_what_was_proved(samples, tmp_path):
     shaped = shape_samples(samples, (SEQ,), split(COUNT, True), tmp_path)
     axes = {"seq:ids": [1], "seq:pairs": [1, 2]}
     assert shaped.options == {"buckets": {"seq": [2, 4, 8]}, "bucket_axes": axes}
-    shaped.cuts["seq"], shaped.mask = {"y": (1,), "score": ()}, "ids"
+    shaped = dataclasses.replace(shaped, cuts={"seq": {"y": (1,), "score": ()}}, mask="ids")
     assert shaped.options["bucket_cuts"] == {"seq:y": [1], "seq:score": []}
     assert shaped.options["bucket_mask"] == {"ids": [1]}

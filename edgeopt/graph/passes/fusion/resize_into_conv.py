@@ -35,7 +35,7 @@ _RESIZED_PIXEL = 220
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Resize:
     """A Resize, what may pad behind it, and the convolution that reads this."""
 
     resize: "ir.Node"
@@ -61,20 +61,20 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     return notes.result(model)
 
 
-def _found(resize: "ir.Node") -> _Found | None:
+def _found(resize: "ir.Node") -> _Resize | None:
     """None where no convolution reads it, directly or through a Pad."""
     readers = [use.node for use in resize.outputs[0].uses() if use.idx == 0]
     for node in readers:
         if is_op(node, "Conv"):
-            return _Found(resize, None, node)
+            return _Resize(resize, None, node)
     for node in readers:
         convs = [use.node for use in node.outputs[0].uses() if use.idx == 0 and is_op(use.node, "Conv")]
         if is_op(node, "Pad") and convs:
-            return _Found(resize, node, convs[0])
+            return _Resize(resize, node, convs[0])
     return None
 
 
-def _folded(found: _Found, opset: int, limit_bytes: int) -> "tuple[tuple[Folded, ...], NDArray[Any]] | str":
+def _folded(found: _Resize, opset: int, limit_bytes: int) -> "tuple[tuple[Folded, ...], NDArray[Any]] | str":
     """The windows over the picture and the new weights, or why there are none."""
     between = (found.resize,) if found.pad is None else (found.resize, found.pad)
     if any(len(node.outputs[0].uses()) > 1 or node.outputs[0].is_graph_output() for node in between):
@@ -122,7 +122,7 @@ def _weighed(
     return folded, wide.astype(weights.dtype)
 
 
-def _put_in(part: "ir.Graph", found: _Found, folded: tuple[Folded, ...], weights: "NDArray[Any]") -> None:
+def _put_in(part: "ir.Graph", found: _Resize, folded: tuple[Folded, ...], weights: "NDArray[Any]") -> None:
     import onnx_ir as ir
 
     conv, pad = found.conv, found.pad

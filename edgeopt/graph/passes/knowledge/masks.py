@@ -4,7 +4,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from edgeopt.masks import used_length
+from edgeopt.graph.masks import used_length
 
 STEP = 16
 """Lengths are cut to multiples of this: kernels compute so many rows at once, and few lengths means few shapes."""

@@ -5,7 +5,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QScrollArea, QWi
 
 from edgeopt.hw.device import Device
 from edgeopt.hw.load import LoadSample
-from edgeopt.targets import Verdict
+from edgeopt.profiles.targets import Verdict
 from edgeopt_gui.pages.device import facts, readings, targets
 from edgeopt_gui.widgets.facts import FactsView
 from edgeopt_gui.widgets.gauge import Gauge

@@ -8,7 +8,7 @@ from PySide6.QtGui import QGuiApplication
 
 from edgeopt.hw.device import Device
 from edgeopt.hw.load import LoadSample
-from edgeopt.targets import Verdict
+from edgeopt.profiles.targets import Verdict
 from edgeopt_gui.actions.action import Action, Face
 from edgeopt_gui.context import Context
 from edgeopt_gui.jobs.command import Command

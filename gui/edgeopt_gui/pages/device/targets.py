@@ -1,6 +1,6 @@
 """The chosen target in a sentence, the others as rows with the reason why not."""
 
-from edgeopt.targets import Verdict
+from edgeopt.profiles.targets import Verdict
 from edgeopt_gui.widgets.records import Column, Look
 
 

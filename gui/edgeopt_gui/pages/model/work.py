@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from edgeopt import units
+from edgeopt.cli import analyze_figures as figures
 from edgeopt.cli import analyze_sections as sections
 from edgeopt.graph.analysis import Analysis, NodeRow, OperatorRow
 from edgeopt.graph.analysis.records import CategoryRow
@@ -31,8 +32,7 @@ def totals(analysis: Analysis) -> Totals:
 
 def run_facts(analysis: Analysis) -> FactGroup:
     """One run, in the words of `edgeopt analyze`."""
-    told = sections.work(analysis)
-    rows = told.rows if told is not None else (("Operations", UNKNOWN),)
+    rows = sections.work(analysis) or [("Operations", UNKNOWN)]
     return FactGroup("One run", tuple(Fact(_SHORT.get(title, title), value) for title, value in rows))
 
 
@@ -45,7 +45,7 @@ def operations_of(node: NodeRow) -> int | None:
 
 def operations_text(node: NodeRow) -> str:
     operations = operations_of(node)
-    return _odd(node) or (UNKNOWN if operations is None else scaled(operations))
+    return _odd(node) or (UNKNOWN if operations is None else figures.figure(operations))
 
 
 def operations_share(node: NodeRow, whole: Totals) -> float | None:
@@ -74,7 +74,7 @@ def operator_operations(row: OperatorRow | CategoryRow) -> str:
     """`≥ 2.5 M` where some of its nodes are not in the sum."""
     if row.unknown and row.unknown == row.count:
         return UNKNOWN
-    return f"≥ {scaled(row.operations)}" if row.unknown else scaled(row.operations)
+    return f"≥ {figures.figure(row.operations)}" if row.unknown else figures.figure(row.operations)
 
 
 def operator_share(row: OperatorRow | CategoryRow, whole: Totals) -> float | None:
@@ -106,11 +106,6 @@ def percent(share: float | None) -> str:
     return f"{share:.1%}" if share >= 0.0005 else "< 0.1%" if share else "0%"
 
 
-def scaled(count: float, unit: str = "") -> str:
-    """`524 k`, `1.05 G`."""
-    return f"{sections.scaled(count)}{unit}".strip()
-
-
 def _share(part: float | None, whole: float | None) -> float | None:
     return None if part is None or whole is None else part / whole
 
@@ -123,20 +118,20 @@ def _odd(node: NodeRow) -> str:
 
 
 def _node_work(node: NodeRow) -> str:
-    moved, operations = sections.moved(node.cost), node.cost.operations
+    moved, operations = figures.moved(node.cost), node.cost.operations
     if operations is None and moved is None:
         return f"{UNKNOWN}: {node.cost.unknown}" if node.cost.unknown else UNKNOWN
-    told = UNKNOWN if operations is None else scaled(operations)
-    return f"{told} operations, {UNKNOWN if moved is None else scaled(moved, 'B')} moved"
+    told = UNKNOWN if operations is None else figures.figure(operations)
+    return f"{told} operations, {UNKNOWN if moved is None else units.size(moved)} moved"
 
 
 def _node_time(node: NodeRow) -> str:
     if node.least_ms is None:
         return ""
-    return sections.milliseconds(node.least_ms) + (f", bound by {node.bound}" if node.bound else "")
+    return figures.milliseconds(node.least_ms) + (f", bound by {node.bound}" if node.bound else "")
 
 
 def _tip(row: CategoryRow) -> str:
-    moved = UNKNOWN if row.unknown == row.count else scaled(row.moved_bytes, "B")
+    moved = UNKNOWN if row.unknown == row.count else units.size(row.moved_bytes)
     nodes = units.count(row.count, "node")
     return f"{row.category}: {nodes}, {operator_operations(row)} operations, {moved} moved"

@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QDoubleSpinBox, QLabel, QLineEdit, QRadioButton, QVBoxLayout, QWidget
 
+from edgeopt.options import option_named
+from edgeopt.search.settings import Settings
 from edgeopt_gui.pages.optimize.choices import BUDGETS, METRIC, OWN, OWN_FUNCTION, Choices
+from edgeopt_gui.pages.optimize.in_the_app import TITLES
 from edgeopt_gui.pages.optimize.rows import Rows, narrow_combo
 from edgeopt_gui.pages.optimize.texts import problem_label, quiet, selectable
 
@@ -42,12 +45,12 @@ class AccuracyField(QWidget):
         self.drop = QLineEdit(placeholderText="none, as in 0.5%")
         self.labels = QLineEdit(placeholderText="label")
         self.rows = Rows()
-        self.rows.add("Metric", self.which)
+        self.rows.add(TITLES["metric"], self.which)
         self.rows.add("Function", self.function)
-        self.rows.add("At least", self.value, "Value that the metric must reach")
-        self.rows.add("Drop at most", self.drop, "How much worse than the source model's the metric may be")
-        self.rows.add("Labels in", self.labels, "Array of labels in the data")
-        self.labels.setToolTip("The array of labels in the data, where it is not called label or labels")
+        self.rows.add(TITLES["floor"], self.value, "Value that the metric must reach")
+        self.rows.add(TITLES["max_drop"], self.drop, "How much worse than the source model's the metric may be")
+        self.rows.add(TITLES["labels"], self.labels, "Array of labels in the data")
+        self.labels.setToolTip(option_named(Settings, "labels").help)
         self.problem = problem_label()
         for widget in (self.own_db, self.sentence, self.rows, self.problem):
             column.addWidget(widget)
@@ -103,6 +106,6 @@ class AccuracyField(QWidget):
         self.rows.show_row(self.drop, own or metric is None or metric.takes_drop)
         self.rows.show_row(self.labels, own or metric is None or metric.needs_labels)
         less = metric is not None and metric.smaller_is_better
-        self.rows.call(self.value, "At most" if less else "At least")
+        self.rows.call(self.value, "At most" if less else TITLES["floor"])
         self.value.setPlaceholderText(f"none, as in {metric.example}" if metric is not None else "none")
         self.changed.emit()

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from edgeopt import events
-from edgeopt_gui.pages.optimize.in_the_app import in_the_app
 from edgeopt_gui.pages.optimize.phases import place_of
 from edgeopt_gui.pages.optimize.trade import trade_of
 
@@ -113,7 +112,7 @@ class Board:
     def finish(self, result: "Result") -> None:
         """Puts what was found in the place of what was told on the way."""
         rows = [_reported(report, result) for report in result.candidates]
-        rows += [Row(v.name, "not made", in_the_app(v.failure)) for v in result.variants if v.failure]
+        rows += [Row(v.name, "not made", v.failure) for v in result.variants if v.failure]
         self.rows = {row.name: row for row in rows}
         self.warnings = list(result.warnings)
 
@@ -151,7 +150,7 @@ def _row_of(standing: events.Standing, before: Row | None) -> Row:
     return replace(
         row,
         status=standing.status,
-        reason=in_the_app(standing.reason),
+        reason=standing.reason,
         latency_ms=_known(standing.latency_ms, row.latency_ms),
         speedup=_known(standing.speedup, row.speedup),
         low=standing.speedup_low if measured else row.low,
@@ -171,7 +170,7 @@ def _reported(report: "Report", result: "Result") -> Row:
     return Row(
         report.candidate.name,
         status,
-        "" if status in {"baseline", "kept", "picked", "winner"} else in_the_app(report.reason),
+        "" if status in {"baseline", "kept", "picked", "winner"} else report.reason,
         report.latency_ms,
         speedup.median if speedup else None,
         speedup.low if speedup else None,

@@ -1,18 +1,22 @@
 """What the user chooses for a search, and the command line that it comes to."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
-from edgeopt.judging.budgets import BUDGETS_DB
+from edgeopt.data.judging.budgets import BUDGETS_DB
+from edgeopt.options import arguments, option_named
+from edgeopt.search.settings import LONGEST_S
+from edgeopt.search.settings import Settings as Search
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.settings import Settings
 
 OWN, METRIC = "own", "metric"
 OWN_FUNCTION = "function"
 """In place of a metric's name: the user's own, which stands in `function`."""
-LATENCY = "latency"
-SHORTEST_LIMIT_S = 5
-LONGEST_LIMIT_S = 86_400
+LATENCY = str(option_named(Search, "objective").default)
+SHORTEST_LIMIT_S = int(option_named(Search, "time_limit_s").least or 1)
+LONGEST_LIMIT_S = int(LONGEST_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,42 @@ BUDGETS = (
     ),
     Budget(OWN, "Your own floor", "Outputs keep at least this signal-to-noise ratio."),
     Budget(METRIC, "A metric", "Answers are held against a metric of the task, on your data."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """An option of a search with a number, in the form."""
+
+    name: str
+    title: str
+    spoken: str
+    """What a screen reader says."""
+    unit: str
+    told: str
+    """What is said of it while it is folded away."""
+    ends: bool = False
+    """It ends the search, and bounds nothing."""
+
+
+LIMITS = (
+    Limit(
+        *("max_memory_mib", "Memory at most", "Peak memory of the process at most, in MiB", "MiB"),
+        "memory at most {} MiB",
+    ),
+    Limit(
+        *("max_size_mib", "Files at most", "Size of the model's files at most, in MiB", "MiB"),
+        "files at most {} MiB",
+    ),
+    Limit(
+        *("max_latency_ms", "A run at most", "Median latency of a run at most, in milliseconds", "ms"),
+        "a run at most {} ms",
+    ),
+    Limit(
+        *("target_speedup", "Enough at", "The search ends at so many times the speed", "times the speed"),
+        "ends at {} times the speed",
+        ends=True,
+    ),
 )
 
 
@@ -97,33 +137,13 @@ class Choices:
 
         With `pick` a candidate of the same search, done before, is delivered.
         """
-        arguments = ["optimize", str(model)]
-        if data is not None:
-            arguments += ["--data", str(data)]
-        arguments += ["-o", str(out)]
-        given = {
-            "--metric": self.metric_name or "",
-            "--floor": self.floor,
-            "--max-drop": self.max_drop if self.budget == METRIC else "",
-            "--labels": self.labels if self.budget == METRIC else "",
-            "--objective": self.objective if self.objective != LATENCY else "",
-            "--max-memory-mib": self.max_memory_mib,
-            "--max-size-mib": self.max_size_mib,
-            "--max-latency-ms": self.max_latency_ms,
-            "--baseline": str(today) if today is not None else "",
-            "--target-speedup": self.target_speedup,
-            "--target": self.target,
-            "--time-limit": str(self.time_limit_s) if self.time_limit_s is not None else "",
-            "--pick": pick,
-        }
-        for option, value in given.items():
-            if value:
-                arguments += [option, value]
-        for sizes in shape:
-            arguments += ["--shape", sizes]
-        arguments += ["--single-file"] if self.single_file else []
-        arguments += ["--fresh"] if fresh else []
-        return Command(f"{'Delivering' if pick else 'Optimizing'} {model.name}", tuple(arguments))
+        asked: dict[str, object] = {name: getattr(self, name) for name in _AS_THEY_ARE}
+        if self.budget == METRIC:
+            asked |= {"metric": self.metric_name, "max_drop": self.max_drop, "labels": self.labels}
+        asked |= {"model": model, "out": out, "data": data, "baseline": today, "shape": shape, "floor": self.floor}
+        asked |= {"objective": self.objective if self.objective != LATENCY else "", "fresh": fresh, "pick": pick}
+        words = ("optimize", *arguments(Search, asked))
+        return Command(f"{'Delivering' if pick else 'Optimizing'} {model.name}", words)
 
     def for_plan(self, model: Path, data: Path | None, out: Path, record: Path) -> tuple[str, ...]:
         """The arguments of a plan for the record's device: it measures nothing, so only the floor can hold."""
@@ -133,20 +153,19 @@ class Choices:
     def folded(self) -> str:
         """What is set of the fields that are folded away, in few words."""
         told = [
-            f"memory at most {self.max_memory_mib} MiB" if self.max_memory_mib else "",
-            f"files at most {self.max_size_mib} MiB" if self.max_size_mib else "",
-            f"a run at most {self.max_latency_ms} ms" if self.max_latency_ms else "",
-            f"ends at {self.target_speedup} times the speed" if self.target_speedup else "",
+            *(each.told.format(value) for each in LIMITS if (value := getattr(self, each.name))),
             f"target {self.target}" if self.target else "",
             "saved as one file" if self.single_file else "",
         ]
         return ", ".join(part for part in told if part)
 
 
-_TEXTS = (
-    "target", "metric", "function", "value", "max_drop", "labels", "objective", "max_memory_mib", "max_size_mib",
-    "max_latency_ms", "target_speedup",
+_TEXTS = tuple(each.name for each in fields(Choices) if each.type is str and each.name != "budget")
+_AS_THEY_ARE = tuple(
+    each.name for each in fields(Choices)
+    if each.name in Search.__struct_fields__ and each.name not in {"metric", "max_drop", "labels"}
 )  # fmt: skip
+"""What is asked of a search as it was chosen."""
 
 
 def remembered(settings: Settings) -> Choices:
@@ -156,26 +175,13 @@ def remembered(settings: Settings) -> Choices:
     known = budget in {each.key for each in BUDGETS}
     own_db = settings.number("optimize.own-db", usual.own_db)
     limit_s = int(settings.number("optimize.time-limit-s", 0))
-
-    def text(name: str) -> str:
-        return settings.text(_key(name), str(getattr(usual, name)))
-
+    texts: dict[str, Any] = {name: settings.text(_key(name), getattr(usual, name)) for name in _TEXTS}
     return Choices(
         budget=budget if known else usual.budget,
         own_db=own_db if 0 < own_db <= 150 else usual.own_db,
-        target=text("target"),
         time_limit_s=limit_s if SHORTEST_LIMIT_S <= limit_s <= LONGEST_LIMIT_S else None,
-        metric=text("metric"),
-        function=text("function"),
-        value=text("value"),
-        max_drop=text("max_drop"),
-        labels=text("labels"),
-        objective=text("objective"),
-        max_memory_mib=text("max_memory_mib"),
-        max_size_mib=text("max_size_mib"),
-        max_latency_ms=text("max_latency_ms"),
-        target_speedup=text("target_speedup"),
         single_file=settings.flag("optimize.single-file"),
+        **texts,
     )
 
 

@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from edgeopt.commands.export.formats import FORMATS
+from edgeopt.data.judging.goals import goal_from
+from edgeopt.data.judging.metrics import METRICS
 from edgeopt.errors import EdgeoptError, UsageError
-from edgeopt.exporting import FORMATS
-from edgeopt.judging.goals import goal_from
-from edgeopt.judging.metrics import METRICS
 from edgeopt.search.limits import limits_from
 from edgeopt.search.objectives import OBJECTIVES
 from edgeopt.search.settings import checked_target
@@ -122,7 +122,7 @@ def _said(check: Callable[[], object]) -> str:
     try:
         check()
     except EdgeoptError as error:
-        return f"{in_the_app(error.message)} {in_the_app(error.hint)}".strip()
+        return in_the_app(f"{error.message} {error.hint}".strip(), error.named)
     return ""
 
 

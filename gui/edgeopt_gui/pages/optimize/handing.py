@@ -11,7 +11,7 @@ from edgeopt_gui.context import Context
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.jobs.job import Job
-from edgeopt_gui.pages.optimize.in_the_app import in_the_app
+from edgeopt_gui.pages.optimize.in_the_app import ending_in_the_app
 from edgeopt_gui.pages.optimize.run import Run
 from edgeopt_gui.pages.optimize.words import accuracy
 
@@ -55,7 +55,8 @@ class Handing(QObject):
             self._say(run, said(ending.data))
             self._context.say(run.note)
         else:
-            self._say(run, f"{in_the_app(ending.what)} {in_the_app(ending.next_step)}".strip())
+            here = ending_in_the_app(ending)
+            self._say(run, f"{here.what} {here.next_step}".strip())
 
     def _say(self, run: Run, sentence: str) -> None:
         run.note = sentence

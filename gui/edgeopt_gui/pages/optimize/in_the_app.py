@@ -1,37 +1,36 @@
-"""Sentences of the core as they read here: options of the command line, of which they speak, are fields."""
+"""What the page calls the options of a search, and what the core says of them in these words."""
 
-import re
+from collections.abc import Sequence
+from dataclasses import replace
 
-# In this order: the longer spelling first.
-_FIELDS = (
-    (r"as in --target-speedup ", "as in "),
-    (r"--target-speedup", "the speed that is enough"),
-    (r"the --floor\b", "the floor"),
-    (r"--floor (?=[\d.])", "a value of "),
-    (r"--floor\b", "a value"),
-    (r"--max-drop (?=[\d.])", "a drop of "),
-    (r"--max-drop\b", "a drop"),
-    (r"--metric (?=\w)", "the metric "),
-    (r"--metric\b", "metric"),
-    (r"with --labels NAME", "that the field names"),
-    (r"--labels\b", "labels"),
-    (r"--shape names\b", "The sizes name"),
-    (r"--shape (?=\S+=)", ""),
-    (r"--time-limit\b", "time limit"),
-    (r"--max-memory-mib\b", "memory limit"),
-    (r"--max-size-mib\b", "size limit"),
-    (r"--max-latency-ms\b", "latency limit"),
-    (r"--baseline\b", "what runs today"),
-    (r"--objective\b", "the objective"),
-    (r", or leave --model out\b", ""),
-    (r"Run the same command without --pick first\.", "Search again first: what was found is not kept any more."),
-)
-_BEGINNINGS = tuple(field for _, field in _FIELDS if field[:1].islower())
+from edgeopt.errors import Named
+from edgeopt_gui.jobs.ending import Ending
+from edgeopt_gui.pages.optimize.choices import LIMITS
+
+TITLES = {
+    "data": "Data",
+    "floor": "At least",
+    "metric": "Metric",
+    "max_drop": "Drop at most",
+    "labels": "Labels in",
+    "objective": "Objective",
+    "shape": "Sizes of open dimensions",
+    "baseline": "What runs today",
+    "time_limit_s": "Time limit",
+    "target": "Target",
+    **{each.name: each.title for each in LIMITS},
+}
+"""By field; the page shows these very words beside what is typed in."""
 
 
-def in_the_app(sentence: str) -> str:
-    if "--" not in sentence:
-        return sentence
-    for option, field in _FIELDS:
-        sentence = re.sub(option, field, sentence)
-    return sentence[:1].upper() + sentence[1:] if sentence.startswith(_BEGINNINGS) else sentence
+def in_the_app(sentence: str, named: Sequence[Named]) -> str:
+    # The longer spelling first: one may be the beginning of another.
+    for each in sorted(named, key=lambda one: -len(str(one))):
+        if each.field in TITLES:
+            sentence = sentence.replace(str(each), f"'{TITLES[each.field]}' {each.value}".rstrip())
+    return sentence
+
+
+def ending_in_the_app(ending: Ending) -> Ending:
+    what, next_step = (in_the_app(sentence, ending.named) for sentence in (ending.what, ending.next_step))
+    return replace(ending, what=what, next_step=next_step)

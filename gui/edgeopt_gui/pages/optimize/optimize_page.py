@@ -1,6 +1,5 @@
 """The page itself: settings on the left, the search and what it found on the right."""
 
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -10,7 +9,7 @@ from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from edgeopt import events
 from edgeopt.errors import EdgeoptError
-from edgeopt.targets import Verdict as TargetVerdict
+from edgeopt.profiles.targets import Verdict as TargetVerdict
 from edgeopt_gui.actions.action import Face
 from edgeopt_gui.background import Background
 from edgeopt_gui.context import Context
@@ -21,7 +20,7 @@ from edgeopt_gui.pages.base import Page
 from edgeopt_gui.pages.optimize import slow
 from edgeopt_gui.pages.optimize.board import Row
 from edgeopt_gui.pages.optimize.delivery import Delivery
-from edgeopt_gui.pages.optimize.in_the_app import in_the_app
+from edgeopt_gui.pages.optimize.in_the_app import ending_in_the_app
 from edgeopt_gui.pages.optimize.places import fresh_place, give_back, sweep
 from edgeopt_gui.pages.optimize.planner import Planner
 from edgeopt_gui.pages.optimize.run import Order, Run
@@ -102,7 +101,7 @@ class OptimizePage(Page):
         try:
             place = fresh_place(_root(), model)
         except EdgeoptError as error:
-            self._show_failure(Ending("failed", {}, error.message, error.hint))
+            self._show_failure(Ending("failed", {}, error.message, error.hint, named=error.named))
             return
         job = self.context.jobs.run(order.worked(place, fresh=fresh, pick=pick))
         last = self._runs.get(model)
@@ -357,8 +356,7 @@ class OptimizePage(Page):
         self.command_line.set(command)
 
     def _show_failure(self, ending: Ending) -> None:
-        said = replace(ending, what=in_the_app(ending.what), next_step=in_the_app(ending.next_step))
-        self.failure.set(said, "optimize.start")
+        self.failure.set(ending_in_the_app(ending), "optimize.start")
         self._right.setCurrentWidget(self.failure)
 
     def _show_progress(self) -> None:
@@ -395,6 +393,6 @@ def _why_the_one_before(run: Run) -> str:
     if run.cancelled:
         what = "Delivering another candidate" if run.picked else "The new search"
         return f"{what} was cancelled; this is what the search before found."
-    failure = run.failure
-    told = f"{in_the_app(failure.what)} {in_the_app(failure.next_step)}" if failure is not None else ""
+    failure = ending_in_the_app(run.failure) if run.failure is not None else None
+    told = f"{failure.what} {failure.next_step}" if failure is not None else ""
     return f"The other candidate was not delivered. {told}".strip()

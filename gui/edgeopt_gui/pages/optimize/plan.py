@@ -24,7 +24,7 @@ class Planned(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What the page reads of `edgeopt.predicting.records.Ahead`."""
+    """What the page reads of `edgeopt.commands.predict.records.Ahead`."""
 
     bundle: str
     device: str

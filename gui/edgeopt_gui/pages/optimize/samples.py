@@ -16,7 +16,7 @@ NO_DATA = (
 
 def count_samples(path: Path) -> int:
     """How many samples an .npz or a folder of .npy holds; raises DataError where it holds none."""
-    how: str = slow("edgeopt.data").HOW
+    how: str = slow("edgeopt.data.samples").HOW
     if not path.exists():
         raise DataError(f"There is no data at '{path}'.", "Choose it again, or another file.")
     try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QFrame, QLabel, QLineEdit, QScrollArea, QSpinBox, QVBoxLayout, QWidget
 
-from edgeopt.targets import Verdict as TargetVerdict
+from edgeopt.profiles.targets import Verdict as TargetVerdict
 from edgeopt_gui.context import Context
 from edgeopt_gui.pages.optimize.accuracy_field import AccuracyField
 from edgeopt_gui.pages.optimize.choices import (
@@ -19,6 +19,7 @@ from edgeopt_gui.pages.optimize.choices import (
     remembered,
 )
 from edgeopt_gui.pages.optimize.data_field import DataField
+from edgeopt_gui.pages.optimize.in_the_app import TITLES
 from edgeopt_gui.pages.optimize.limits_field import LimitsField
 from edgeopt_gui.pages.optimize.rows import narrow_combo
 from edgeopt_gui.pages.optimize.texts import SELECTABLE, large, quiet, selectable
@@ -58,10 +59,10 @@ class SettingsPanel(QScrollArea):
         self.fields.column.setSpacing(height // 4)
         self.data, self.today = DataField(context), TodayField()
         self.accuracy, self.limits = AccuracyField(choices), LimitsField(choices)
-        self._group(self.fields.column, "Data", self.data)
+        self._group(self.fields.column, TITLES["data"], self.data)
         self._group(self.fields.column, "Accuracy", self.accuracy)
-        self._group(self.fields.column, "Objective", *self._objective(choices))
-        self._group(self.fields.column, "Time limit", *self._limit(choices))
+        self._group(self.fields.column, TITLES["objective"], *self._objective(choices))
+        self._group(self.fields.column, TITLES["time_limit_s"], *self._limit(choices))
         self.fields.column.addSpacing(height // 2)
         self.fold = Fold("More limits and settings", self._folded(choices))
         self.fold.set_open(context.settings.flag(_OPEN))
@@ -91,11 +92,8 @@ class SettingsPanel(QScrollArea):
             max_drop=self.accuracy.drop.text().strip(),
             labels=self.accuracy.labels.text().strip(),
             objective=str(self.objective.currentData()),
-            max_memory_mib=self.limits.memory.text().strip(),
-            max_size_mib=self.limits.files.text().strip(),
-            max_latency_ms=self.limits.latency.text().strip(),
-            target_speedup=self.limits.speedup.text().strip(),
             single_file=self.single_file.isChecked(),
+            **{name: field.text().strip() for name, field in self.limits.fields.items()},
         )
 
     @property
@@ -190,9 +188,9 @@ class SettingsPanel(QScrollArea):
         self.sizes.textChanged.connect(self._said)
         sizes_use = "Least, usual and largest, or a list: a program is prepared for each where that is faster."
         column.addWidget(self.limits)
-        self._group(column, "What runs today", self.today)
-        self._group(column, "Sizes of open dimensions", self.sizes, quiet(selectable(QLabel(sizes_use))))
-        self._group(column, "Target", self.target, self.reason)
+        self._group(column, TITLES["baseline"], self.today)
+        self._group(column, TITLES["shape"], self.sizes, quiet(selectable(QLabel(sizes_use))))
+        self._group(column, TITLES["target"], self.target, self.reason)
         column.addSpacing(self.fontMetrics().height() // 2)
         column.addWidget(self.single_file)
         return inside

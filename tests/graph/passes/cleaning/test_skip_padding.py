@@ -2,7 +2,7 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 
-from edgeopt.data import Samples
+from edgeopt.data.samples import Samples
 from edgeopt.graph.passes.base import PassContext
 from edgeopt.graph.passes.cleaning.skip_padding import PASS
 from edgeopt.graph.passes.knowledge.masks import STEP, kept_length, kept_share

@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QLabel
 
 from edgeopt.hw.host import RecordedHost
 from edgeopt.hw.probe import probe
-from edgeopt.targets import Verdict
+from edgeopt.profiles.targets import Verdict
 from edgeopt_gui.pages.device.content import DeviceContent
 
 FAKEROOTS = Path(__file__).parents[3] / "fakeroots"

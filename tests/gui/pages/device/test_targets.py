@@ -1,4 +1,4 @@
-from edgeopt.targets import Verdict
+from edgeopt.profiles.targets import Verdict
 from edgeopt_gui.pages.device.targets import COLUMNS, chosen_sentences, look, others
 
 VERDICTS = (

@@ -2,8 +2,8 @@
 
 import pytest
 
-from edgeopt.analyzing.analyze import analyze
-from edgeopt.samples import MODEL
+from edgeopt.commands.analyze.analyze import analyze
+from edgeopt.data.demo import MODEL
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,8 @@ from onnx import TensorProto, helper, save
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QGuiApplication
 
+from edgeopt.data.demo import MODEL
 from edgeopt.graph.analysis import Opportunity
-from edgeopt.samples import MODEL
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.pages.model.page import ENTRY
 from edgeopt_gui.subject import subject_at

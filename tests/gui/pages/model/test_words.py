@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from edgeopt.analyzing.analyze import analyze
+from edgeopt.commands.analyze.analyze import analyze
 from edgeopt.graph.analysis import FileRow, NodeRow, Tensor
 from edgeopt_gui.pages.model import words
 

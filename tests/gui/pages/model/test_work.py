@@ -58,7 +58,7 @@ def test_the_share_of_the_least_time():
 def test_a_node_tells_its_work_its_bound_and_why_its_cost_is_not_known():
     timed = node(runs=2, operations=2000, read_bytes=1000, written_bytes=500, least_ms=0.012, bound="memory")
     shown = {fact.name: fact.value for fact in work.node_facts(timed)}
-    assert shown["Work"] == "2.00 k operations, 1.50 kB moved"
+    assert shown["Work"] == "2.00 k operations, 1.5 KiB moved"
     assert shown["Least time"] == "12.0 µs, bound by memory"
     assert shown["Runs"] == "2 times in one run of the model"
     odd = {fact.name: fact.value for fact in work.node_facts(node(unknown="nobody knows it"))}

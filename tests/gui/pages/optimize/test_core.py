@@ -2,8 +2,8 @@
 
 import pytest
 
-from edgeopt.exporting import FORMATS
-from edgeopt.judging.metrics import METRICS
+from edgeopt.commands.export.formats import FORMATS
+from edgeopt.data.judging.metrics import METRICS
 from edgeopt.search.objectives import OBJECTIVES
 from edgeopt_gui.pages.optimize.choices import METRIC, OWN_FUNCTION, Choices
 from edgeopt_gui.pages.optimize.core import Problems, problems, vocabulary
@@ -24,12 +24,12 @@ def test_the_usual_choices_have_no_problem():
 @pytest.mark.parametrize(
     ("choices", "group", "said"),
     [
-        (Choices(max_memory_mib="-3"), "limits", "Memory limit -3 is nothing that a model could keep to."),
+        (Choices(max_memory_mib="-3"), "limits", "'Memory at most' -3 is nothing that a model could keep to."),
         (Choices(max_size_mib="many"), "limits", "'many' is no number."),
         (Choices(max_latency_ms="nan"), "limits", "'nan' is no number."),
         (Choices(target_speedup="1"), "speedup", "1 times as fast is no gain."),
         (Choices(METRIC, metric="top1"), "accuracy", "The metric 'top1' needs a value to be reached."),
-        (Choices(METRIC, metric="top1-labels", max_drop="1"), "accuracy", "A drop of 1 would be 100 points."),
+        (Choices(METRIC, metric="top1-labels", max_drop="1"), "accuracy", "'Drop at most' 1 would be 100 points."),
         (Choices(METRIC, metric=OWN_FUNCTION, value="0.9"), "accuracy", "The function is not named yet."),
         (Choices(METRIC, metric=OWN_FUNCTION, function="m.py:f"), "accuracy", "The metric needs a value"),
     ],

@@ -2,11 +2,20 @@
 
 import pytest
 
-from edgeopt.errors import EdgeoptError
-from edgeopt.judging.goals import goal_from
+from edgeopt import events
+from edgeopt.data.judging.goals import goal_from
+from edgeopt.data.judging.metrics import no_labels
+from edgeopt.errors import EdgeoptError, Named
+from edgeopt.options import options_of
 from edgeopt.search.limits import limits_from
-from edgeopt.search.settings import checked_target
-from edgeopt_gui.pages.optimize.in_the_app import in_the_app
+from edgeopt.search.settings import Settings, checked_target
+from edgeopt_gui.jobs.ending import ending_of
+from edgeopt_gui.pages.optimize.in_the_app import TITLES, ending_in_the_app, in_the_app
+
+
+def _no_labels():
+    raise no_labels("The data has none.")
+
 
 BAD = (
     lambda: limits_from(max_memory_mib=-1),
@@ -19,6 +28,8 @@ BAD = (
     lambda: goal_from("top1-labels", max_drop="1"),
     lambda: goal_from("top1", "99"),
     lambda: goal_from("top1", max_drop="-1%"),
+    lambda: goal_from("snr", max_drop="1%"),
+    _no_labels,
 )
 
 
@@ -26,19 +37,30 @@ BAD = (
 def test_no_option_of_the_command_line_is_named(bad):
     with pytest.raises(EdgeoptError) as raised:
         bad()
-    said = f"{in_the_app(raised.value.message)} {in_the_app(raised.value.hint)}"
+    said = in_the_app(f"{raised.value.message} {raised.value.hint}", raised.value.named)
     assert "--" not in said
-    assert said[0] == said[0].upper()
+    assert said[0] in f"'{said[0].upper()}"
 
 
-def test_what_names_no_option_stays_as_it_is():
-    assert in_the_app("'d.npz' cannot be read.") == "'d.npz' cannot be read."
+def test_a_field_is_named_as_it_stands_on_the_page():
+    named = (Named("max_drop"), Named("max_drop", "0.5%"))
+    said = in_the_app("--max-drop is needed, as in --max-drop 0.5%.", named)
+    assert said == "'Drop at most' is needed, as in 'Drop at most' 0.5%."
 
 
-def test_examples_of_sizes_read_as_they_are_typed():
-    hint = "Write it as --shape seq=16:32:128 (least, usual, largest) or --shape seq=16,32,64."
-    assert in_the_app(hint) == "Write it as seq=16:32:128 (least, usual, largest) or seq=16,32,64."
+def test_what_only_looks_like_an_option_stays_as_it_is():
+    assert in_the_app("'--floor.npz' cannot be read.", ()) == "'--floor.npz' cannot be read."
 
 
-def test_a_field_at_the_beginning_is_capital():
-    assert in_the_app("--max-memory-mib 0 is nothing.") == "Memory limit 0 is nothing."
+def test_what_a_job_says_of_options_arrives_with_their_names():
+    error = events.Error(
+        "usage", "--labels y is missing.", "Leave --labels out.", named=(Named("labels", "y"), Named("labels"))
+    )
+    told = events.decode(events.encode(error))
+    ending = ending_of(told, cancelled=False, exit_code=2, crashed=False, details="")
+    said = ending_in_the_app(ending)
+    assert (said.what, said.next_step) == ("'Labels in' y is missing.", "Leave 'Labels in' out.")
+
+
+def test_titles_are_of_options_that_there_are():
+    assert TITLES.keys() <= {each.name for each in options_of(Settings)}

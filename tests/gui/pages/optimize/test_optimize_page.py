@@ -13,9 +13,9 @@ import psutil
 import pytest
 
 from edgeopt.bundle.read import read_bundle
+from edgeopt.commands.export.formats import FORMATS
+from edgeopt.data.demo import DATA, MODEL
 from edgeopt.errors import signal_name
-from edgeopt.exporting import FORMATS
-from edgeopt.samples import DATA, MODEL
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.optimize.board import Row
 from edgeopt_gui.pages.optimize.choices import Choices
@@ -282,9 +282,9 @@ def test_a_search_stopped_before_it_has_anything_ends_as_if_cancelled(qtbot, rea
 
 def test_a_wrong_field_is_said_before_anything_runs(qtbot, ready):
     qtbot.waitUntil(lambda: bool(ready.delivery.forms), timeout=SEARCH_MS)
-    ready.panel.limits.memory.setText("-1")
+    ready.panel.limits.fields["max_memory_mib"].setText("-1")
     assert "nothing that a model could keep to" in why_not(ready, "optimize.start")
-    ready.panel.limits.memory.clear()
+    ready.panel.limits.fields["max_memory_mib"].clear()
     assert why_not(ready, "optimize.start") == ""
 
 

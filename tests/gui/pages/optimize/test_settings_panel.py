@@ -7,7 +7,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QAbstractSpinBox, QWidget
 
-from edgeopt.targets import Verdict
+from edgeopt.profiles.targets import Verdict
 from edgeopt_gui.pages.optimize.choices import Choices
 from edgeopt_gui.pages.optimize.core import problems, vocabulary
 from edgeopt_gui.pages.optimize.settings_panel import SettingsPanel
@@ -114,13 +114,13 @@ def test_a_metric_shows_its_fields_and_says_what_it_lacks(panel):
 
 def test_a_limit_that_is_none_is_said_below_it_and_in_the_folded_head(panel):
     panel.set_core(vocabulary(), problems)
-    panel.limits.memory.setText("64")
+    panel.limits.fields["max_memory_mib"].setText("64")
     assert panel.fold.summary.text() == "Memory at most 64 MiB"
-    panel.limits.memory.setText("0")
+    panel.limits.fields["max_memory_mib"].setText("0")
     assert "nothing that a model could keep to" in panel.fold.summary.text()
     panel.fold.head.click()
     assert panel.limits.limits_problem.isVisible()
-    panel.limits.memory.clear()
+    panel.limits.fields["max_memory_mib"].clear()
     assert not panel.limits.limits_problem.isVisible()
     assert panel.problem == ""
 

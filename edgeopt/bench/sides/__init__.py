@@ -1,0 +1,1 @@
+"""What of a side is timed, and in which stages."""

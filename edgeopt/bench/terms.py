@@ -1,0 +1,101 @@
+"""Who takes turns, and in what one differs from another: when it looks, how sure it is, and who leaves.
+
+All of them run by the same loops: rounds in turns (`rounds`), and legs of fresh processes (`pairs`).
+"""
+
+import math
+from typing import Literal
+
+import msgspec
+
+LOOKS = (3, 4, 6, 9, 13, 19, 28, 41)
+LUCK_PERCENT = 4.0
+"""Two processes of one model may differ by so much for their whole life; fresh ones average it out."""
+
+
+class Turns(msgspec.Struct, frozen=True):
+    """One who takes turns."""
+
+    name: str
+    looks: tuple[int, ...]
+    """It may end after so many legs, or rounds where there are no legs; between them it is not judged, for every
+    look may err. The last one ends it, unless who asks says how many rounds there are."""
+    fewest: int = 1
+    """So many legs or rounds are run however late it is."""
+    falls: Literal["leaves", "ends it"] = "leaves"
+    """What becomes of it when one crashes, hangs or answers nonsense."""
+    error: float = 0.0
+    """The chance, over all looks, of calling a difference where none is; 0: nothing is called."""
+    same_percent: float = 0.0
+    """A smaller difference is not worth a verdict."""
+    at_most_percent: float = 0.0
+    """It is over when a difference is proved to be smaller than this."""
+    patient: int = 0
+    """After so many legs it is over where the gain is worth nothing, for that may never be clear; 0: never."""
+    apart_percent: float = math.inf
+    """It is over at a look where two are further apart than this."""
+    keeps: tuple[float, ...] = ()
+    """Who has less than this share of the best speed leaves: one for each look. It is over when one is left."""
+    legs: tuple[int, ...] = ()
+    """So many legs of fresh processes at most, of the first who is tried, and of those behind it."""
+    leg_rounds: tuple[int, int] = (0, 0)
+    """So many rounds at least, where there is time, and at most; a start that takes long is worth more of them."""
+
+    @property
+    def most(self) -> int:
+        return self.looks[-1]
+
+
+# `edgeopt bench` judges. Eight rounds have seen every order of two sides twice.
+CONTEST = Turns(
+    "contest",
+    LOOKS,
+    fewest=0,
+    error=0.02,
+    same_percent=1.0,
+    at_most_percent=2.0,
+    legs=(max(LOOKS),),
+    leg_rounds=(8, 24),
+)
+# One false "faster" in forty searches at most, however often it looks and however many candidates it tries: half
+# of what each contest may err calls the candidate slower. When four in a row fail their proof, something other
+# than the candidate is wrong.
+PROOF = Turns(
+    "proof of a search",
+    LOOKS,
+    fewest=3,
+    falls="ends it",
+    error=2 * 0.025 / 4,
+    same_percent=2.0,
+    at_most_percent=2.0,
+    patient=6,
+    legs=(13, 6, 6, 6),
+    leg_rounds=(4, 8),
+)
+# One false "faster" in forty, of `quantize` and of `replay`.
+QUANTIZED = msgspec.structs.replace(PROOF, name="proof of a file", error=0.05, legs=(9,))
+# Two processes in the same state for all rounds may be told apart by luck alone; cold starts have one each.
+COLD = Turns("cold starts", (9,), error=0.02, same_percent=1.0)
+PACED = Turns("paced", (9,), error=0.02, same_percent=LUCK_PERCENT)
+CONCURRENT = Turns("several at once", (11,), error=0.02, same_percent=LUCK_PERCENT)
+# Early looks are short and forgiving: they only tell the hopeless; the last ones tell apart what is close.
+OPENING = Turns("opening", (2, 5, 9), 2, keeps=(0.5, 0.75, 0.88))
+TUNING = Turns("callers and batches", (2, 6, 10), 2, keeps=(0.75, 0.9, 0.94))
+FINAL = Turns("final", (4, 10, 18, 26, 34), 2, keeps=(0.9, 0.95, 0.97, 0.98, 0.98))
+# Enough rounds for an interval; nobody leaves, as what comes later may be slower still.
+FIGURES = Turns("other figures than speed", (6,), 2, keeps=(0.0,))
+# Two that are close have a few rounds more.
+OPTIONS = Turns("options of two", (4, 5, 6, 7, 8), 2, "ends it", apart_percent=5.0)
+LOADS = Turns("loads of the baseline", (4,))
+METERED = Turns("energy of all", (3,))
+METERED_FINAL = Turns("energy of the least", (8,))
+METERED_PROOF = Turns("energy of a proof", (11,))
+GAPS = Turns("sizes between buckets", (6,))
+PLANS = Turns("plans of quantization", (11,))
+LAYERS = Turns("kernels of layers", (2,))
+OPERATORS = Turns("single operators", (3,))
+
+TABLE = (
+    *(CONTEST, PROOF, QUANTIZED, COLD, PACED, CONCURRENT, OPENING, TUNING, FINAL, FIGURES, OPTIONS, LOADS),
+    *(METERED, METERED_FINAL, METERED_PROOF, GAPS, PLANS, LAYERS, OPERATORS),
+)

@@ -1,0 +1,186 @@
+"""From what the user gives for before and after a model to a part of its bundle; wrong names are said here."""
+
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.backends.base import TensorInfo
+from edgeopt.bundle.deployment import Part, Processing, Tensor
+from edgeopt.bundle.facts import tensor_of
+from edgeopt.bundle.manifest import file_digest
+from edgeopt.bundle.processing.declared import read_pictures, read_steps
+from edgeopt.bundle.processing.golden import made_up
+from edgeopt.bundle.processing.run import from_pictures, opened
+from edgeopt.bundle.processing.schema import FOLDER
+from edgeopt.bundle.processing.steps import described
+from edgeopt.errors import DataError, ModelError, UsageError
+from edgeopt.graph.files.sniff import check_file
+
+PRE, POST = "pre", "post"
+_DECLARED = ".toml"
+Tensors = Sequence[TensorInfo]
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """What a bundle is to do around its model, and the files for that by their place in the bundle."""
+
+    processing: Processing
+    files: dict[str, Path] = field(default_factory=dict)
+
+    def put(self, folder: Path) -> None:
+        """Copies the files into a bundle that is being made."""
+        for place, file in self.files.items():
+            (folder / place).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, folder / place)
+
+
+def attach(pre: Path | None, post: Path | None, inputs: Tensors, outputs: Tensors) -> Attached | None:
+    """`inputs` and `outputs`: of the model; UsageError where the names do not fit, with both sides."""
+    if pre is None and post is None:
+        return None
+    files: dict[str, Path] = {}
+    before = after = None
+    if pre is not None:
+        before = _pictures(pre, inputs) if pre.suffix == _DECLARED else _model(pre, PRE, files)
+        _check_pre(pre, before, inputs)
+    if post is not None:
+        after = _steps(post, outputs) if post.suffix == _DECLARED else _model(post, POST, files)
+        _check_post(post, after, outputs)
+    return Attached(Processing(before, after), files)
+
+
+def _model(path: Path, name: str, files: dict[str, Path]) -> Part:
+    if path.suffix != ".onnx":
+        raise UsageError(
+            f"'{path.name}' is neither an ONNX file nor a TOML file with steps.",
+            f"Give --{name} a file that ends in .onnx or .toml.",
+        )
+    import onnx
+
+    from edgeopt.graph.files.external import external_files
+
+    check_file(path)
+    if external_files(onnx.load(path, load_external_data=False), path):
+        raise ModelError(
+            f"--{name} '{path.name}' keeps weights in other files.",
+            "Save it as one file, with its weights inside.",
+        )
+    try:
+        session = opened(path)
+    except ModelError as error:
+        raise ModelError(f"--{name} '{path.name}': {error.message}", error.hint) from None
+    place = f"{FOLDER}/{name}.onnx"
+    files[place] = path
+    inputs, outputs = ([tensor_of(each) for each in those] for those in (session.inputs, session.outputs))
+    session.close()
+    return Part(inputs, outputs, place, file_digest(path))
+
+
+def _pictures(path: Path, inputs: Tensors) -> Part:
+    pictures = read_pictures(path)
+    name = pictures.input or (inputs[0].name if len(inputs) == 1 else "")
+    made = next((each for each in inputs if each.name == name), None)
+    if made is None:
+        said = f"names the input '{name}'" if name else "does not say which input takes the pictures"
+        raise UsageError(
+            f"[data] in '{path.name}' {said}; the model takes {_names(inputs)}.",
+            f'Write one of them there: input = "{inputs[0].name}"' if inputs else "This model takes no inputs.",
+        )
+    taken = TensorInfo(name, "uint8", ("height", "width", "channels"))
+    given = TensorInfo(name, pictures.dtype, made.shape, made.rank_known)
+    part = Part([tensor_of(taken)], [tensor_of(given)], pictures=msgspec.structs.replace(pictures, input=name))
+    _try_picture(path, part)
+    return part
+
+
+def _try_picture(path: Path, part: Part) -> None:
+    """One that is made up shows what sizes come of the steps."""
+    tensor = part.outputs[0]
+    (raw,) = made_up(part, 1)
+    try:
+        made = from_pictures(raw[tensor.name], part)
+    except DataError as error:
+        raise UsageError(f"[data] in '{path.name}': {error.message}", error.hint) from None
+    sizes = zip(made.shape, tensor.shape, strict=False)
+    if made.ndim != len(tensor.shape) or any(isinstance(b, int) and a != b for a, b in sizes):
+        shape = ", ".join(map(str, tensor.shape))
+        raise UsageError(
+            f"[data] in '{path.name}' makes {list(made.shape)} of a picture; the model takes '{tensor.name}' as "
+            f"[{shape}].",
+            "Change resize, crop, colour_order or layout there.",
+        )
+
+
+def _steps(path: Path, outputs: Tensors) -> Part:
+    """Follows what there is from step to step."""
+    held, steps = {each.name: each for each in outputs}, read_steps(path)
+    taken: dict[str, TensorInfo] = {}
+    for number, step in enumerate(steps, 1):
+        where = f"Step {number} in '{path.name}' ({step.__struct_config__.tag})"
+        if step.on not in held:
+            raise UsageError(
+                f"{where} is on '{step.on}'; there is {_names(held.values())}.",
+                f"The model gives {_names(outputs)}; a step takes these, or what an earlier step gave.",
+            )
+        tensor = held.pop(step.on)
+        if step.on in {each.name for each in outputs} and tensor in outputs:
+            taken[step.on] = tensor
+        try:
+            made = described(step, tensor)
+        except ValueError as error:
+            raise UsageError(f"{where} cannot take '{step.on}': {error}.", "Change the step.") from None
+        twice = next((each.name for each in made if each.name in held), None)
+        if twice is not None or len({each.name for each in made}) < len(made):
+            raise UsageError(
+                f"{where} gives '{twice or made[0].name}', which there is already.",
+                "Give it another name: to = ...",
+            )
+        held |= {each.name: each for each in made}
+    made_here = [each for each in held.values() if each not in outputs or each.name in taken]
+    return Part([tensor_of(e) for e in taken.values()], [tensor_of(e) for e in made_here], steps=list(steps))
+
+
+def _check_pre(path: Path, part: Part, inputs: Tensors) -> None:
+    hint = "Each output of the pre-processing must be called as the input that it is for."
+    _check_fit(f"--pre '{path.name}' gives", part.outputs, "the model takes", inputs, hint)
+
+
+def _check_post(path: Path, part: Part, outputs: Tensors) -> None:
+    hint = "Each input of the post-processing must be called as the output that it takes."
+    _check_fit(f"--post '{path.name}' takes", part.inputs, "the model gives", outputs, hint)
+    left = {each.name for each in outputs} - {each.name for each in part.inputs}
+    twice = next((each.name for each in part.outputs if each.name in left), None)
+    if twice is not None:
+        raise UsageError(
+            f"--post '{path.name}' gives '{twice}', and so does the model, whose output is handed on.",
+            "Call it otherwise in the post-processing.",
+        )
+
+
+def _check_fit(first: str, mine: Sequence[Tensor], second: str, its: Tensors, hint: str) -> None:
+    """Every tensor of the one side is among those of the model, by name, type and shape."""
+    known = {each.name: tensor_of(each) for each in its}
+    if not mine or any(each.name not in known for each in mine):
+        raise UsageError(f"{first} {_names(mine)}; {second} {_names(its)}.", hint)
+    for one in mine:
+        other = known[one.name]
+        sizes = zip(one.shape, other.shape, strict=False)
+        fixed = [(a, b) for a, b in sizes if isinstance(a, int) and isinstance(b, int)]
+        ranks = len(one.shape) == len(other.shape) or not (one.shape and other.shape)
+        if one.dtype != other.dtype or not ranks or any(a != b for a, b in fixed):
+            raise UsageError(
+                f"{first} '{one.name}' as {_told(one)}; {second} {_told(other)}.",
+                "Make them fit, or leave it out.",
+            )
+
+
+def _told(tensor: Tensor) -> str:
+    return f"{tensor.dtype} [{', '.join(map(str, tensor.shape))}]"
+
+
+def _names(tensors: Iterable[TensorInfo | Tensor]) -> str:
+    return ", ".join(each.name for each in tensors) or "nothing"

@@ -1,0 +1,105 @@
+"""Runs what stands before and after a model."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from edgeopt.backends import backend_named
+from edgeopt.backends.base import Array, Available, Feeds, Options, Session
+from edgeopt.bundle.deployment import Part, Processing, Tensor
+from edgeopt.bundle.processing.schema import Pictures
+from edgeopt.bundle.processing.steps import apply
+from edgeopt.data.preparation import prepare_one, together
+from edgeopt.errors import DataError, MissingExtraError
+
+# In one thread: threads that wait for work would take the cores from the model. In full precision, which OpenVINO
+# would not choose itself on some processors.
+_RUNTIMES: tuple[tuple[str, Options], ...] = (
+    ("onnxruntime-cpu", {"threads": 1}),
+    ("openvino-cpu", {"threads": 1, "precision": "f32"}),
+)
+
+
+class Processor:
+    """What is done before and after a model; ONNX files are loaded when they are first run."""
+
+    def __init__(self, processing: Processing, folder: Path, inputs: list[Tensor]) -> None:
+        """`folder`: the bundle's; `inputs`: of the model."""
+        self._pre = processing.pre
+        self._post = processing.post
+        self._folder = folder
+        self._inputs = inputs
+        self._sessions: dict[str, Session] = {}
+
+    def before(self, raw: Feeds) -> dict[str, Array]:
+        """The model's inputs from what a user has; raises DataError for what does not fit."""
+        if self._pre is None:
+            return dict(raw)
+        made = {each.name for each in self._pre.outputs}
+        handed_on = [each.name for each in self._inputs if each.name not in made]
+        wanted = dict.fromkeys((*(each.name for each in self._pre.inputs), *handed_on))
+        odd = next((name for name in (*wanted, *raw) if name not in wanted or name not in raw), None)
+        if odd is not None:
+            what = f"There is no '{odd}'" if odd in wanted else f"Nothing takes '{odd}'"
+            raise DataError(
+                f"{what} before the pre-processing; it takes: {', '.join(wanted)}.",
+                "Session.processing tells the inputs; Session.run takes those of the model itself.",
+            )
+        return {name: np.asarray(raw[name]) for name in handed_on} | self.pre(raw)
+
+    def pre(self, raw: Feeds) -> dict[str, Array]:
+        """What the pre-processing makes, alone."""
+        part = self._pre
+        if part is None:
+            return {}
+        if part.pictures is not None:
+            return {part.outputs[0].name: from_pictures(np.asarray(raw[part.inputs[0].name]), part)}
+        return self._run(part, raw)
+
+    def after(self, outputs: Mapping[str, Array]) -> dict[str, Array]:
+        """What the user gets from the model's outputs."""
+        part = self._post
+        if part is None:
+            return dict(outputs)
+        if part.is_file:
+            taken = {each.name for each in part.inputs}
+            return {n: a for n, a in outputs.items() if n not in taken} | self._run(part, outputs)
+        return apply(part.steps, outputs)
+
+    def close(self) -> None:
+        for session in self._sessions.values():
+            session.close()
+        self._sessions.clear()
+
+    def _run(self, part: Part, values: Mapping[str, Array]) -> dict[str, Array]:
+        session = self._sessions.get(part.file)
+        if session is None:
+            session = self._sessions[part.file] = opened(self._folder / part.file)
+        return session.run({each.name: values[each.name] for each in part.inputs})
+
+
+def opened(model: Path) -> Session:
+    """An ONNX file of processing, in the first runtime that is here."""
+    for name, options in _RUNTIMES:
+        backend = backend_named(name)
+        if isinstance(backend.available(), Available):
+            return backend.load(model, options)
+    raise MissingExtraError("cpu", "Processing as ONNX")
+
+
+def from_pictures(pixels: Array, part: Part) -> Array:
+    """One picture or several, as bytes with the channels last or none."""
+    name, rank, pictures = part.inputs[0].name, len(part.outputs[0].shape), part.pictures or Pictures()
+    one = pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[-1] in {1, 3, 4})
+    if pixels.dtype != np.uint8 or pixels.ndim not in {2, 3, 4} or not pixels.size:
+        raise DataError(
+            f"'{name}' must be a picture as bytes (uint8) of height, width and channels, or several of them; "
+            f"it is {pixels.dtype.name} {list(pixels.shape)}.",
+            "Session.run takes pictures that are prepared already.",
+        )
+    listed = [pixels] if one else list(pixels)
+    prepared = together(
+        [(prepare_one(each, pictures, f"'{name}'"), f"picture {k}") for k, each in enumerate(listed)]
+    )
+    return prepared[0] if prepared.ndim == rank + 1 and len(prepared) == 1 else prepared

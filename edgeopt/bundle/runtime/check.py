@@ -1,0 +1,116 @@
+"""Whether a bundle is sound, still right, and still proved for this device."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from edgeopt.bundle.deployment import Deployment
+from edgeopt.bundle.manifest import check_manifest, file_digest
+from edgeopt.bundle.processing.golden import checked_words, problem_with
+from edgeopt.bundle.read import read_bundle
+from edgeopt.bundle.runtime.golden import answer_golden
+from edgeopt.bundle.runtime.session import load
+from edgeopt.bundle.runtime.staleness import SOURCE, Changed, changes_since, how_to_refresh
+from edgeopt.bundle.sign import PublicKey, claimed_key, verify_signature
+from edgeopt.errors import VerificationError
+from edgeopt.events import Emit, Progress
+from edgeopt.hw.probe import probe
+
+
+class Check(msgspec.Struct, frozen=True):
+    bundle: str
+    files: int
+    accuracy_db: float
+    floor_db: float
+    stale: tuple[str, ...]
+    """The parts of the device's fingerprint that are not what they were."""
+    signed_by: str | None = None
+    """The id of the key in its signature, where there is one."""
+    trusted: bool = False
+    """Whether that signature was checked and is of a key that was given."""
+    status: Literal["valid", "stale"] = "valid"
+    """A broken one raises."""
+    changes: tuple[Changed, ...] = ()
+    """The same as `stale` in words, and the source model where it was given."""
+    refresh: str = ""
+    """What to do about these."""
+    held_against: str = "the source model"
+    """Whose answers the golden samples hold."""
+    predicted: bool = False
+    """It was planned for a device that was not there, so there is no proof that could be valid or stale."""
+    evidence: str = ""
+    """Where the evidence is from, where it was not taken of these very files."""
+    processing: str = ""
+    """That what stands before and after the model was checked too, as a sentence; empty where nothing does."""
+
+
+def check(path: Path, emit: Emit, keys: Sequence[PublicKey] = (), model: Path | None = None) -> Check:
+    """Raises BundleError for a damaged bundle, VerificationError for one that answers otherwise than it must.
+
+    With keys, a bundle that none of them signed is refused too. `model`: the source, if it is still the same.
+    """
+    emit(Progress("checking digests", path.name))
+    bundle = read_bundle(path)
+    files = len(check_manifest(bundle.folder).files)
+    signed_by = verify_signature(bundle.folder, keys) if keys else claimed_key(bundle.folder)
+    emit(Progress("running golden samples", bundle.deployment.run.backend))
+    with load(path) as session:
+        found = answer_golden(bundle, session)
+        unlike = problem_with(bundle, session.processor, session.process) if session.processor is not None else ""
+    changes = changes_since(bundle.deployment, probe())
+    wrong = found.sentence(f"The bundle '{path.name}'")
+    if wrong:
+        parts = ", ".join(each.part for each in changes)
+        since = f" Since it was proved, this changed: {parts}." if parts else ""
+        raise VerificationError(wrong, f"Run `edgeopt optimize` again on this device.{since}")
+    if unlike:
+        raise VerificationError(unlike, "Run `edgeopt optimize` again with the same --pre and --post.")
+    stale = tuple(each.part for each in changes)
+    if model is not None:
+        changes = (*changes, *_source_changes(bundle.deployment, model))
+    return Check(
+        bundle=str(path),
+        files=files,
+        accuracy_db=found.accuracy_db,
+        floor_db=found.floor_db,
+        stale=stale,
+        signed_by=signed_by,
+        trusted=bool(keys),
+        status="stale" if changes else "valid",
+        changes=changes,
+        refresh=how_to_refresh(changes, path.name),
+        held_against=_held_against(bundle.deployment),
+        predicted=bundle.deployment.predicted is not None,
+        evidence=_evidence(bundle.deployment),
+        processing=checked_words(bundle),
+    )
+
+
+def _source_changes(deployment: Deployment, model: Path) -> tuple[Changed, ...]:
+    from edgeopt.graph.model import load as load_model
+
+    told = deployment.source
+    # Most models are one file, whose digest says it without reading the graph.
+    if model.is_file() and file_digest(model) == told.sha256:
+        return ()
+    found = load_model(model).digest
+    if found == told.sha256:
+        return ()
+    return (Changed(SOURCE, f"{told.name}, {told.sha256[:12]}...", f"{model.name}, {found[:12]}..."),)
+
+
+def _held_against(deployment: Deployment) -> str:
+    own = deployment.replayed is not None and deployment.replayed.own_answers
+    return "what it answered when it was replayed, on made-up samples" if own else "the source model"
+
+
+def _evidence(deployment: Deployment) -> str:
+    replayed = deployment.replayed
+    if deployment.predicted is not None:
+        told = deployment.predicted
+        return f"Predicted for {told.device}, not measured: nothing is proved of its speed. {told.finish[-1]}"
+    if replayed is None or replayed.measured:
+        return ""
+    return f"Replayed on {replayed.on[:10]} and not measured since: the evidence is that of the first bundle."

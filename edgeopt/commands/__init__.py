@@ -1,0 +1,1 @@
+"""What each command does, a folder for each: above the engines, below the command line."""

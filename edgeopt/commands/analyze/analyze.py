@@ -1,0 +1,250 @@
+"""What a model or a bundle is made of, what it costs, and what could be done about it: `edgeopt analyze`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from edgeopt import units
+from edgeopt.bench.processes.failed import Failed
+from edgeopt.bundle.deployment import SUFFIX
+from edgeopt.bundle.read import is_bundle, read_bundle
+from edgeopt.commands.analyze.coverage import CoverageCheck, installed
+from edgeopt.commands.analyze.deployment import deployment_row
+from edgeopt.commands.analyze.inputs import check_shapes, feeds_for, shapes_of
+from edgeopt.commands.analyze.lane import Lane
+from edgeopt.commands.analyze.messages import RealShapes, Rewrites, Rewritten, Seen
+from edgeopt.commands.analyze.opportunities import find_all
+from edgeopt.commands.analyze.opportunities.view import View
+from edgeopt.commands.analyze.request import AnalyzeRequest, check
+from edgeopt.commands.simplify.request import read_shapes
+from edgeopt.errors import MissingExtraError
+from edgeopt.events import Emit, Progress, ignore
+from edgeopt.graph.analysis import Analysis
+from edgeopt.graph.analysis.given import Given
+from edgeopt.graph.files.sniff import check_file
+from edgeopt.hw.device import Device
+from edgeopt.hw.probe import probe
+
+# What is asked of a model must not take longer than people wait: larger ones are left out, and a note says so.
+_REWRITES_MOST_BYTES = 300_000_000
+_COVERAGE_MOST_BYTES = 1_500_000_000
+_RUN_MOST_BYTES = 500_000_000
+_BYTES_PER_S = 50e6
+_RUN_LIMIT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the user asked for besides the model."""
+
+    data: Path | None = None
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    device: Device | None = None
+    coverage: bool = True
+    opportunities: bool = True
+    run: bool = True
+    backends: tuple[str, ...] = ()
+    threads: int | None = None
+    profile_ops: bool | tuple[str, ...] = ()
+
+
+def analyze(  # noqa: PLR0913 - all but the first two are optional and given by name
+    path: str | Path,
+    emit: Emit = ignore,
+    *,
+    data: str | Path | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    device: Device | None = None,
+    coverage: bool = True,
+    opportunities: bool = True,
+    run: bool = True,
+    backends: Sequence[str] = (),
+    threads: int | None = None,
+    profile_ops: bool | Sequence[str] = (),
+) -> Analysis:
+    """Looks at a model, or at the model of a bundle and what the bundle says of itself.
+
+    `shapes` and `data` say what the figures are for where the model leaves dimensions open; `device` is this one
+    unless another is given. `coverage` asks the installed runtimes, or those of `backends`, which nodes they would
+    run, and `opportunities` looks for what could be done; `run` allows one run where shapes stay unknown.
+    `profile_ops` names backends to measure node by node; True: those of the processor.
+    """
+    wishes = Wishes(
+        Path(data) if data is not None else None,
+        shapes or {}, device, coverage, opportunities, run, tuple(backends), threads,
+        profile_ops if isinstance(profile_ops, bool) else tuple(profile_ops),
+    )  # fmt: skip
+    path = Path(path)
+    if not is_bundle(path) and path.suffix != SUFFIX:
+        return _model(path, wishes, emit)
+    emit(Progress("checking digests", path.name))
+    bundle = read_bundle(path)
+    return msgspec.structs.replace(
+        _model(bundle.model, wishes, emit),
+        name=path.name,
+        path=str(path),
+        kind="bundle",
+        deployment=deployment_row(bundle.deployment),
+    )
+
+
+def asked(request: AnalyzeRequest, emit: Emit) -> Analysis:
+    """The same as the command line asks for it."""
+    check(request)
+    return analyze(
+        request.subject,
+        emit,
+        data=request.data,
+        shapes=read_shapes(request.shape),
+        backends=request.backends,
+        threads=request.threads,
+        coverage=not request.quick,
+        opportunities=not request.quick,
+        run=not (request.no_run or request.quick),
+        profile_ops=request.profile_ops and (request.backends or True),
+    )
+
+
+def _model(path: Path, wishes: Wishes, emit: Emit) -> Analysis:
+    """The model itself here, the runtimes and the passes in processes of their own at the same time."""
+    emit(Progress("reading the model", path.name))
+    device = wishes.device or probe()
+    backends = installed(wishes.backends, device)
+    if path.suffix != ".xml":
+        check_file(path)  # before any process is started that would have to end again
+    notes: list[str] = []
+    with ExitStack() as stack:
+        # What is no file is told by who reads it.
+        size = path.stat().st_size if path.is_file() else None
+        passes = stack.enter_context(closing(Lane()))
+        coverage = None
+        if wishes.coverage and size is not None and _small_enough(size, wishes, notes):
+            coverage = stack.enter_context(closing(CoverageCheck(path, backends, named=bool(wishes.backends))))
+        asked = (
+            wishes.opportunities
+            and size is not None
+            and path.suffix != ".xml"
+            and _asked_the_passes(path, size, passes, notes)
+        )
+        given = Given(wishes.shapes, {}, device, wishes.threads)
+        read = _reader(path)
+        analysis = read(given)
+        check_shapes(wishes.shapes, analysis.inputs)
+        if wishes.data is not None:
+            emit(Progress("reading the data", wishes.data.name))
+            given = _with(given, shapes=shapes_of(wishes.data, analysis.inputs))
+            analysis = read(given)
+        if asked:
+            emit(Progress("asking the passes"))
+        rewritten = _rewritten(passes, size or 0, notes) if asked else None
+        if wishes.run and _unknown(analysis) and analysis.format == "ONNX" and (size or 0) <= _RUN_MOST_BYTES:
+            emit(Progress("running once for the shapes"))
+            given = _with_real_shapes(path, given, wishes, passes, notes)
+            analysis = read(given)
+        if coverage is not None:
+            analysis = msgspec.structs.replace(analysis, coverage=coverage.rows(emit))
+    # Only now: what else runs would disturb the times.
+    if wishes.profile_ops:
+        analysis = _profiled(path, analysis, given, wishes, emit)
+    if not wishes.opportunities:
+        return msgspec.structs.replace(analysis, warnings=(*analysis.warnings, *notes))
+    view = View(analysis, given.device, given.threads, rewritten, wishes.data)
+    return msgspec.structs.replace(analysis, opportunities=find_all(view), warnings=(*analysis.warnings, *notes))
+
+
+def _reader(path: Path) -> Callable[[Given], Analysis]:
+    """Loads the model once; it is looked at again when more is known about its shapes."""
+    if path.suffix == ".xml":
+        from edgeopt.graph.analysis.openvino_ir import analyze_ir
+
+        return lambda _: analyze_ir(path)
+    from edgeopt.graph.model import load
+
+    model = load(path)
+    from edgeopt.graph.analysis.onnx import analysis_of  # after it: a file that is refused is refused sooner
+
+    return lambda given: analysis_of(model, given)
+
+
+def _with(given: Given, shapes: Mapping[str, tuple[int, ...]]) -> Given:
+    return Given(shapes, given.real, given.device, given.threads, given.large_weights)
+
+
+def _small_enough(size: int, wishes: Wishes, notes: list[str]) -> bool:
+    """Runtimes hold all of a model, and several of them at once; named ones are asked all the same."""
+    if size <= _COVERAGE_MOST_BYTES or wishes.backends:
+        return True
+    notes.append(
+        f"The model is larger than {units.size(_COVERAGE_MOST_BYTES)}, so no runtime was asked which nodes it "
+        "runs; name one with --backend to ask it."
+    )
+    return False
+
+
+def _asked_the_passes(path: Path, size: int, passes: Lane, notes: list[str]) -> bool:
+    if size > _REWRITES_MOST_BYTES:
+        notes.append(
+            f"The model is larger than {units.size(_REWRITES_MOST_BYTES)}, so the passes were not tried on it; "
+            "`edgeopt simplify` does it."
+        )
+        return False
+    passes.ask(Rewrites(str(path.absolute()), _rewrites_limit_s(size)))
+    return True
+
+
+def _rewrites_limit_s(size: int) -> float:
+    """Small models need up to three seconds of a desktop's processor; a device is several times slower."""
+    return 10.0 + 0.5 * size / _BYTES_PER_S
+
+
+def _rewritten(passes: Lane, size: int, notes: list[str]) -> Rewritten | None:
+    """The processor's time is limited in the child; this limit is for a single pass that does not end."""
+    answer = passes.answer(5 * _rewrites_limit_s(size))
+    if isinstance(answer, Rewritten):
+        if answer.not_asked:
+            names = ", ".join(answer.not_asked[:3]) + (" and others" if len(answer.not_asked) > 3 else "")
+            notes.append(
+                f"There was no time to try {len(answer.not_asked)} of the passes ({names}); "
+                "`edgeopt simplify` does."
+            )
+        return answer
+    reason = answer.told if isinstance(answer, Failed) else "it answered another question"
+    notes.append(f"What the passes would do is not known: {reason}")
+    return None
+
+
+def _unknown(analysis: Analysis) -> bool:
+    """Whether a run could tell more: a few tensors without a size matter to nothing but the peak of memory."""
+    work = analysis.work
+    return work is None or work.unknown > 0 or work.peak_activation_bytes is None
+
+
+def _with_real_shapes(path: Path, given: Given, wishes: Wishes, passes: Lane, notes: list[str]) -> Given:
+    """With the shapes that the tensors had in one run; as it was, with a note, where it cannot be run."""
+    data = str(wishes.data.absolute()) if wishes.data is not None else ""
+    passes.ask(RealShapes(str(path.absolute()), dict(given.shapes), data))
+    answer = passes.answer(_RUN_LIMIT_S)
+    if isinstance(answer, Seen):
+        return Given(given.shapes, answer.shapes, given.device, given.threads, given.large_weights)
+    reason = answer.told if isinstance(answer, Failed) else "it answered another question"
+    notes.append(f"The model could not be run for the shapes that its file does not tell: {reason}")
+    return given
+
+
+def _profiled(path: Path, analysis: Analysis, given: Given, wishes: Wishes, emit: Emit) -> Analysis:
+    from edgeopt.bench.kernels.op_times import Timing, profile_ops, timeable
+
+    names = wishes.profile_ops
+    if names is True:
+        here = timeable(path)
+        # Several backends of one runtime run on the processor; one of each is enough.
+        names = tuple(name for name in here if name.endswith("-cpu")) or here
+        if not names:
+            raise MissingExtraError("cpu", "Measuring the time of every node")
+    feeds = feeds_for(path, wishes.data, given.shapes, analysis.inputs)
+    timing = Timing(threads=wishes.threads, device=given.device)
+    times = profile_ops(path, analysis, names or (), feeds, emit=emit, timing=timing)
+    return msgspec.structs.replace(analysis, op_times=times)

@@ -1,0 +1,75 @@
+"""Asks runtimes and passes in a process of its own (`python -m` this file); see `messages`."""
+
+from pathlib import Path
+
+from edgeopt.bench.processes.serve import Answering, serve
+from edgeopt.commands.analyze.messages import (
+    Answer,
+    Away,
+    Cover,
+    Covered,
+    RealShapes,
+    Request,
+    Rewrites,
+    Seen,
+    decode_request,
+)
+
+
+def _answer(request: Request) -> Answer:
+    match request:
+        case Cover():
+            return _cover(request)
+        case Rewrites():
+            from edgeopt.commands.analyze.dry_run import dry_run
+
+            return dry_run(Path(request.model_path), request.limit_s)
+        case RealShapes():
+            from edgeopt.backends.onnxruntime.real_shapes import real_shapes
+            from edgeopt.commands.analyze.inputs import feeds_for
+
+            path = Path(request.model_path)
+            data = Path(request.data_path) if request.data_path else None
+            feeds = feeds_for(path, data, request.shapes)
+            shapes = real_shapes(path, feeds)
+            # What was made up for an input is no more real than what the analysis assumes.
+            return Seen({name: shape for name, shape in shapes.items() if data is not None or name not in feeds})
+
+
+def _cover(request: Cover) -> Answer:
+    from edgeopt.backends import backend_named
+    from edgeopt.backends.base import Available
+
+    backend, path = backend_named(request.backend), Path(request.model_path)
+    state = backend.available()
+    if not isinstance(state, Available):
+        return Away(state.reason)
+    found = backend.supports(path)
+    return Covered(
+        state.version, found.supported, found.total, found.unsupported, _boundaries(path, found.unsupported)
+    )
+
+
+def _boundaries(path: Path, unsupported: tuple[str, ...]) -> int | None:
+    """How often data goes to a node that runs elsewhere and back; None where the file does not tell."""
+    if not unsupported:
+        return 0
+    if path.suffix != ".onnx":
+        return None
+    from edgeopt.backends.onnxruntime.placement import boundaries, file_nodes
+
+    elsewhere = set(unsupported)
+    nodes = file_nodes(path)
+    if not any(f"{node.operator}: {node.name}" in elsewhere for node in nodes):
+        return None  # they are named as the runtime's own conversion calls them
+    sides = [
+        ("elsewhere" if f"{node.operator}: {node.name}" in elsewhere else "here", node.name, node.operator)
+        for node in nodes
+    ]
+    return boundaries(nodes, sides)
+
+
+ANSWERING = Answering(decode_request.decode, lambda: _answer)
+
+if __name__ == "__main__":
+    serve(ANSWERING.lines())

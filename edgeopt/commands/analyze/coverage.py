@@ -1,0 +1,114 @@
+"""Which nodes of a model each installed backend would run: asked of the runtimes, each in a process of its own."""
+
+import time
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from itertools import zip_longest
+from pathlib import Path
+
+from edgeopt.backends import BACKENDS, backend_named
+from edgeopt.backends.base import Backend
+from edgeopt.bench.processes.failed import Failed
+from edgeopt.commands.analyze.lane import Lane
+from edgeopt.commands.analyze.messages import Away, Cover, Covered
+from edgeopt.errors import UsageError
+from edgeopt.events import Emit, Progress, ignore
+from edgeopt.graph.analysis import CoverageRow
+from edgeopt.hw.device import Device
+
+# The runtimes work while this process does its own part, and take about as long; some need minutes for a chain of
+# 10,000 nodes. How long the rest may take depends on how busy the device is, so it is not a fixed time.
+_LEAST_LIMIT_S = 3.0
+_OF_OWN_TIME = 0.3
+
+
+class CoverageCheck:
+    """Begins at once and works while the caller does something else; one child for each runtime."""
+
+    def __init__(self, path: Path, backends: Sequence[Backend], named: bool = False) -> None:
+        self._path = path
+        self._named = named
+        """The user asked for these: why one is not here is told then."""
+        self._begin = time.monotonic()
+        packages = dict.fromkeys(backend.package for backend in backends)
+        self._queues = [[b for b in backends if b.package == package] for package in packages]
+        self._lanes = [Lane() for _ in self._queues]
+        self._ask(queue[0] for queue in self._queues)
+
+    def rows(self, emit: Emit = ignore) -> tuple[CoverageRow, ...]:
+        """Waits for all answers, but not for long; in the order of the registry."""
+        limit_s = _LEAST_LIMIT_S + _OF_OWN_TIME * (time.monotonic() - self._begin)
+        found: dict[str, CoverageRow] = {}
+        turns = list(zip_longest(*self._queues))
+        for number, turn in enumerate(turns):
+            if number:
+                self._ask(turn)
+            for lane, backend in zip(self._lanes, turn, strict=True):
+                if backend is None:
+                    continue
+                emit(Progress("asking the runtimes", backend.title))
+                row = self._row(backend, lane, limit_s)
+                if row is not None:
+                    found[backend.name] = row
+        self.close()
+        return tuple(found[backend.name] for backend in BACKENDS if backend.name in found)
+
+    def close(self) -> None:
+        for lane in self._lanes:
+            lane.close()
+
+    def _ask(self, turn: "Iterable[Backend | None]") -> None:
+        for lane, backend in zip(self._lanes, turn, strict=True):
+            if backend is not None and self._path.suffix in backend.formats:
+                lane.ask(Cover(backend.name, str(self._path.absolute())))
+
+    def _row(self, backend: Backend, lane: Lane, limit_s: float) -> CoverageRow | None:
+        if self._path.suffix not in backend.formats:
+            what = "OpenVINO models" if self._path.suffix == ".xml" else f"files of type {self._path.suffix}"
+            return CoverageRow(backend.name, backend.title, reason=f"it does not load {what}")
+        answer = lane.answer(limit_s)
+        match answer:
+            case Covered():
+                return _covered(backend, answer)
+            case Away():
+                away = f"it cannot be used here: {answer.reason}"
+                return CoverageRow(backend.name, backend.title, reason=away) if self._named else None
+            case Failed():
+                return CoverageRow(backend.name, backend.title, reason=answer.told)
+            case _:
+                return CoverageRow(backend.name, backend.title, reason="it answered another question")
+
+
+def installed(names: Sequence[str] = (), device: Device | None = None) -> list[Backend]:
+    """The backends whose package is here, or those that are named; whether they run here, they say themselves."""
+    if names:
+        chosen = [backend_named(name) for name in names]
+        odd = next((each for each in chosen if each.package is None), None)
+        if odd is not None:
+            raise UsageError(
+                f"The backend '{odd.name}' computes nothing; it is for tests.", "See: edgeopt backends"
+            )
+        return chosen
+    here = [each for each in BACKENDS if each.package and find_spec(each.package) is not None]
+    # Where OpenVINO sees the processor alone, its own choice of a device is the processor.
+    seen = (
+        next((runtime.devices for runtime in device.runtimes if runtime.name == "openvino"), {}) if device else {}
+    )
+    return [each for each in here if each.name != "openvino-auto" or list(seen) != ["CPU"]]
+
+
+def _covered(backend: Backend, answer: Covered) -> CoverageRow:
+    falls_back = backend.package == "onnxruntime" and not backend.name.endswith("-cpu")
+    reason = ""
+    if answer.unsupported:
+        reason = "they run on the processor instead" if falls_back else "it cannot load the model because of them"
+    return CoverageRow(
+        backend.name,
+        backend.title,
+        answer.version,
+        answer.supported,
+        answer.total,
+        answer.unsupported,
+        answer.boundaries if falls_back or not answer.unsupported else None,
+        reason,
+    )

@@ -1,0 +1,71 @@
+"""What a model is run on while it is analyzed: one sample of the user's, else one that is made up."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from edgeopt.backends.base import Array, TensorInfo
+from edgeopt.data.read import load_data
+from edgeopt.errors import ModelError, UsageError
+from edgeopt.graph.analysis import Tensor
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+def feeds_for(path: Path, data: Path | None, shapes: Shapes, inputs: tuple[Tensor, ...] = ()) -> dict[str, Array]:
+    """One run's inputs; ModelError where nothing can be made up. `inputs` are for a model that is no ONNX."""
+    from edgeopt.graph.feeds import generate_feeds
+
+    graph = None
+    if path.suffix != ".xml":
+        from edgeopt.graph.analysis.tensors import tensor_row
+        from edgeopt.graph.model import load
+
+        # The graph says which integers make sense.
+        graph = load(path).ir
+        weights = graph.graph.initializers
+        inputs = tuple(tensor_row(value) for value in graph.graph.inputs if value.name not in weights)
+    described = infos(inputs, shapes)
+    if data is not None:
+        return load_data(data, described).feeds(0)
+    return generate_feeds(described, graph, 1, seed=0)[0]
+
+
+def shapes_of(data: Path, inputs: tuple[Tensor, ...]) -> dict[str, tuple[int, ...]]:
+    """The shapes that the inputs have in the user's data; DataError where they do not fit."""
+    return {name: tuple(shape) for name, shape in load_data(data, infos(inputs, {})).shapes().items()}
+
+
+def infos(inputs: tuple[Tensor, ...], shapes: Shapes) -> tuple[TensorInfo, ...]:
+    """The inputs as backends describe them, with the shapes that the user fixed."""
+    found = []
+    for tensor in inputs:
+        shape = shapes.get(tensor.name, tensor.shape)
+        if tensor.dtype is None or tensor.dtype in {"sequence", "optional", "map"} or shape is None:
+            raise ModelError(
+                f"Values for the input '{tensor.name}' cannot be made up: the model does not say what it takes.",
+                "Give some with --data.",
+            )
+        found.append(TensorInfo(tensor.name, tensor.dtype, shape))
+    return tuple(found)
+
+
+def check_shapes(shapes: Shapes, inputs: tuple[Tensor, ...]) -> None:
+    """UsageError where a shape that the user fixed cannot be one of that input."""
+    by_name = {tensor.name: tensor for tensor in inputs}
+    for name, wanted in shapes.items():
+        if name not in by_name:
+            names = ", ".join(by_name) or "none"
+            raise UsageError(
+                f"The model has no input '{name}'; its inputs are: {names}.", "See --shape in --help."
+            )
+        shape = by_name[name].shape
+        if shape is None:
+            continue
+        told = "x".join("?" if d is None else str(d) for d in shape)
+        if len(shape) != len(wanted) or any(
+            isinstance(d, int) and d != size for d, size in zip(shape, wanted, strict=False)
+        ):
+            raise UsageError(
+                f"The input '{name}' is {told}, so it cannot be {'x'.join(map(str, wanted))}.",
+                "Only dimensions that the model leaves open can be fixed.",
+            )

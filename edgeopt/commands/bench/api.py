@@ -1,0 +1,103 @@
+"""`edgeopt.bench` from Python."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal, Unpack, cast, overload
+
+from edgeopt.bench.duties.records import ColdReport, ConcurrencyReport, PacedReport, SustainedReport
+from edgeopt.bench.report import ContestReport
+from edgeopt.commands.bench.bench import Report, bench_suite
+from edgeopt.commands.bench.bench import bench as measure
+from edgeopt.commands.bench.naming import as_texts
+from edgeopt.commands.bench.request import AllWishes, Request, Wishes
+from edgeopt.commands.bench.suite import SuiteReport
+from edgeopt.commands.bench.sweep_report import SweepReport
+from edgeopt.data.given import as_file
+from edgeopt.events import Emit, ignore
+from edgeopt.keywords import read, takes
+from edgeopt.workspace import WORK, workspace
+
+Subject = str | Path | None
+
+
+@overload
+def bench(
+    subject: Subject = None,
+    *,
+    duty: Literal["steady"] = "steady",
+    emit: Emit = ignore,
+    **wishes: Unpack[Wishes],
+) -> ContestReport: ...
+
+
+@overload
+def bench(
+    subject: Subject = None, *, duty: Literal["cold"], emit: Emit = ignore, **wishes: Unpack[Wishes]
+) -> ColdReport: ...
+
+
+@overload
+def bench(
+    subject: Subject = None,
+    *,
+    duty: Literal["paced"],
+    rate_per_s: float,
+    emit: Emit = ignore,
+    **wishes: Unpack[Wishes],
+) -> PacedReport: ...
+
+
+@overload
+def bench(
+    subject: Subject = None,
+    *,
+    duty: Literal["sustained"],
+    minutes: float | None = None,
+    emit: Emit = ignore,
+    **wishes: Unpack[Wishes],
+) -> SustainedReport: ...
+
+
+@overload
+def bench(
+    subject: Subject = None,
+    *,
+    concurrency: Iterable[int] = (),
+    processes: Iterable[int] = (),
+    emit: Emit = ignore,
+    **wishes: Unpack[Wishes],
+) -> ConcurrencyReport: ...
+
+
+@overload
+def bench(
+    subject: Subject = None,
+    *,
+    sweep: str,
+    runs: int | None = None,
+    emit: Emit = ignore,
+    **wishes: Unpack[Wishes],
+) -> SweepReport: ...
+
+
+@overload
+def bench(*, suite: str | Path, emit: Emit = ignore, **wishes: Unpack[Wishes]) -> SuiteReport: ...
+
+
+@takes(Request, AllWishes)
+def bench(subject: Subject = None, *, emit: Emit = ignore, **wishes: object) -> Report | SuiteReport:
+    """Measures a model, bundle, program or served model, alone or in turns with others.
+
+    `against` names what runs in turns with it: a file, an address, a backend, or options, as on the command line.
+    The report says how many times faster the first side is than each other one, with an interval and a verdict.
+    `data` is a file, a folder, arrays by input name with samples along the first axis, or any iterable of feeds;
+    without it a bundle's golden inputs, or generated ones. `duty`, `concurrency`, `processes`, `sweep` and `suite`
+    measure something else than runs in turns, and each gives a report of its own kind: see docs/measuring.md.
+    `max_slowdown` (0.02 or "2%") and `min_speedup` (1.1 or "1.1x") are limits; `report.judgement.passed` says
+    whether the intervals keep to them.
+    """
+    given = cast("AllWishes", wishes)
+    with workspace(WORK) as folder:
+        data, options = as_file(given.get("data"), folder), as_texts(given.get("options") or {})
+        request = read(Request, {**given, "subject": subject, "data": data, "options": options})
+        return measure(request, emit) if request.suite is None else bench_suite(request.suite, request, emit)

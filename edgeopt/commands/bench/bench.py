@@ -1,0 +1,245 @@
+"""`edgeopt bench`: sides under a duty, and the report."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from edgeopt.backends import backend_named
+from edgeopt.backends.base import Available
+from edgeopt.bench.contender import Side
+from edgeopt.bench.contest import contest
+from edgeopt.bench.drawing.trace import write_trace
+from edgeopt.bench.duties.cold import run_cold
+from edgeopt.bench.duties.concurrent import run_concurrent
+from edgeopt.bench.duties.paced import run_paced
+from edgeopt.bench.duties.records import (
+    ColdReport,
+    ColdRules,
+    ConcurrencyReport,
+    ConcurrentRules,
+    PacedReport,
+    PacedRules,
+    SustainedReport,
+    SustainedRules,
+)
+from edgeopt.bench.duties.sustained import run_sustained
+from edgeopt.bench.host import LocalHost
+from edgeopt.bench.instruments.energy import EnergyMeter
+from edgeopt.bench.instruments.machine_state import StateSampler
+from edgeopt.bench.report import ContestReport
+from edgeopt.bench.sequential import Rules
+from edgeopt.bench.sides.stages import with_stages
+from edgeopt.bundle.facts import machine_of
+from edgeopt.commands.bench.counting import not_counted
+from edgeopt.commands.bench.limits import Judged, judge, refuse_without_verdict
+from edgeopt.commands.bench.places import with_times
+from edgeopt.commands.bench.request import Request, check, levels, sides_of
+from edgeopt.commands.bench.saved import check_place, save
+from edgeopt.commands.bench.sides import Prepared, prepare
+from edgeopt.commands.bench.strict import refuse_fallback
+from edgeopt.commands.bench.suite import SuiteReport, suite
+from edgeopt.commands.bench.sweep import Sweep, sweep
+from edgeopt.commands.bench.sweep_report import SweepReport
+from edgeopt.errors import UsageError
+from edgeopt.events import Emit, Event, Log, Progress
+from edgeopt.hw.device import Unavailable, fingerprint
+from edgeopt.hw.probe import probe
+from edgeopt.version import __version__
+from edgeopt.workspace import workspace
+
+_Rules = TypeVar("_Rules", bound=msgspec.Struct)
+Report = ContestReport | ColdReport | PacedReport | SustainedReport | ConcurrencyReport | SweepReport
+
+
+def bench(request: Request, emit: Emit, unwritten: list[str] | None = None) -> Report:
+    """Measures what was asked for; raises what is wrong with that before anything runs.
+
+    A report that cannot be written is returned all the same; `unwritten` takes why, a sentence each.
+    """
+    check(request)
+    _check_places(request)
+    limits = request.limits
+    named = sides_of(request)
+    refuse_without_verdict(limits, len(named), request.duty, request.sweep is not None)
+    with workspace() as folder:
+        prepared = prepare(named, request.settings, folder, emit)
+        if request.strict:
+            refuse_fallback(prepared.sides, folder, emit, request.load_timeout_s)
+        report = _on_this_device(_measured(request, prepared, folder, emit))
+    if limits.least and isinstance(report, Judged):
+        report = msgspec.structs.replace(report, judgement=judge(report, limits))
+    failed = unwritten if unwritten is not None else []
+    if request.trace is not None and isinstance(report, ContestReport):
+        contest_report, trace = report, request.trace
+        _write(lambda: write_trace(contest_report, trace), trace, "timeline", emit, failed)
+    if failed:
+        report = msgspec.structs.replace(report, warnings=(*report.warnings, *failed))
+    if request.save is not None:
+        place, saved = request.save, report
+        _write(lambda: save(saved, place), place, "report", emit, failed)
+    return report
+
+
+def _on_this_device(report: Report) -> Report:
+    device = probe()
+    report = msgspec.structs.replace(report, machine=machine_of(device))
+    if isinstance(report, ContestReport):
+        return msgspec.structs.replace(report, device=fingerprint(device))
+    return report
+
+
+def _write(write: Callable[[], None], place: Path, what: str, emit: Emit, failed: list[str]) -> None:
+    """Minutes of measuring are not lost because a disk is full or a reader went away."""
+    try:
+        write()
+    except OSError as error:
+        failed.append(f"The {what} could not be written to '{place}': {error.strerror or error}.")
+        emit(Log("warning", failed[-1]))
+
+
+def bench_suite(folder: Path, request: Request, emit: Emit, unwritten: list[str] | None = None) -> SuiteReport:
+    """Every model of a folder, in turns with what it is measured against; `unwritten` as above."""
+    check(request)
+    _check_places(request)
+    refuse_without_verdict(request.limits, 1 + len(request.against), "steady", sweep=False)
+    if request.duty != "steady" or request.concurrency or request.processes or request.sweep or request.trace:
+        raise UsageError("--suite measures in turns only.", "Leave out --duty, --sweep, --trace and the like.")
+    plain = msgspec.structs.replace(request, save=None, suite=None)
+    found = suite(folder, plain, _contest_of, emit)
+    if request.save is not None:
+        place = request.save
+        _write(lambda: save(found, place), place, "report", emit, unwritten if unwritten is not None else [])
+    return found
+
+
+def _contest_of(request: Request, emit: Emit) -> ContestReport:
+    report = bench(request, emit)
+    assert isinstance(report, ContestReport)  # noqa: S101 - the duty is steady
+    return report
+
+
+def _check_places(request: Request) -> None:
+    for path, what in ((request.save, "The report"), (request.trace, "The timeline")):
+        if path is not None:
+            check_place(path, what)
+
+
+def _measured(request: Request, prepared: Prepared, folder: Path, emit: Emit) -> Report:
+    host = LocalHost(folder)
+    sides, rounds = prepared.sides, request.rounds
+    if request.concurrency or request.processes:
+        threads, processes = levels(request.concurrency, "--concurrency"), levels(request.processes, "--processes")
+        rules = ConcurrentRules(threads or (1,), processes)
+        return run_concurrent(host, sides, _with(rules, "rounds", rounds), emit)
+    if request.sweep is not None:
+        return _sweep(request, prepared, host, emit)
+    if request.duty == "cold":
+        return run_cold(host, sides, _with(ColdRules(), "repetitions", rounds), emit)
+    if request.duty == "paced":
+        assert request.rate_per_s is not None  # noqa: S101 - checked
+        rules_of_pace = _with(PacedRules(request.rate_per_s), "rounds", rounds)
+        with _metered(sides, emit) as meter:
+            return run_paced(host, sides, rules_of_pace, emit, meter)
+    if request.duty == "sustained":
+        minutes = request.minutes
+        lasting = SustainedRules() if minutes is None else SustainedRules(minutes)
+        with _metered(sides, emit) as meter:
+            return run_sustained(host, sides, lasting, emit, meter)
+    report = _contest(request, prepared, host, emit)
+    timed = with_times(report.sides, sides, folder, emit)
+    return msgspec.structs.replace(report, sides=with_stages(timed, sides, folder, emit))
+
+
+def _sweep(request: Request, prepared: Prepared, host: LocalHost, emit: Emit) -> SweepReport:
+    assert request.sweep is not None  # noqa: S101 - asked for
+    (side,) = prepared.sides
+    limited = request.rounds is not None or request.time_limit_s is not None
+    inputs = prepared.inputs
+    wanted = Sweep(
+        request.sweep,
+        inputs.tensors,
+        inputs.folder.parent,
+        request.runs,
+        _rules(request) if limited else None,
+        request.load_timeout_s,
+    )
+    found = sweep(host, side, wanted, _in_one_phase(emit), StateSampler(lambda: ()))
+    return msgspec.structs.replace(found, data=inputs.words)
+
+
+def _rules(request: Request) -> Rules:
+    rules = _with(Rules(), "load_patience_s", request.load_timeout_s)
+    rules = msgspec.structs.replace(rules, limits=tuple(least for _, least in request.limits.least))
+    return _with(_with(rules, "rounds_most", request.rounds), "time_limit_s", request.time_limit_s)
+
+
+def _contest(request: Request, prepared: Prepared, host: LocalHost, emit: Emit) -> ContestReport:
+    sides = prepared.sides
+    # The server of a served model is one of the "others" that a quiet device would be without.
+    state = StateSampler(lambda: (), judge_others=all(side.kind != "url" for side in sides))
+    with _metered(sides, emit) as meter:
+        report = contest(host, sides, _rules(request), _in_one_phase(emit), state, meter)
+    return msgspec.structs.replace(
+        report,
+        data=prepared.inputs.words,
+        versions=_versions(sides),
+        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        warnings=report.warnings + (not_counted(report.sides) if request.counters else ()),
+    )
+
+
+@contextmanager
+def _metered(sides: list[Side], emit: Emit) -> Iterator[EnergyMeter | Unavailable]:
+    """The device's energy meter, which knows what it draws when idle."""
+    meter = EnergyMeter.open(gpus=_gpus(sides))
+    if not isinstance(meter, EnergyMeter):
+        yield meter
+        return
+    try:
+        emit(Progress("measuring the idle device"))
+        meter.measure_idle()
+        yield meter
+    finally:
+        meter.close()
+
+
+def _in_one_phase(emit: Emit) -> Emit:
+    """Processes that are started anew between rounds are a part of measuring, not a phase of its own each time."""
+    measuring = False
+
+    def tell(event: Event) -> None:
+        nonlocal measuring
+        if isinstance(event, Progress):
+            measuring = measuring or event.phase == "measuring"
+            if measuring and event.phase == "loading":
+                event = msgspec.structs.replace(event, phase="measuring", message=f"{event.message} anew")
+        emit(event)
+
+    return tell
+
+
+def _gpus(sides: list[Side]) -> list[int]:
+    """The NVIDIA GPUs that take part."""
+    on_gpu = [side.load for side in sides if side.load.backend.endswith(("-cuda", "-tensorrt"))]
+    numbers = [load.options.get("device_id", 0) for load in on_gpu]
+    return sorted({number for number in numbers if isinstance(number, int)})
+
+
+def _with(rules: _Rules, name: str, value: float | None) -> _Rules:
+    return rules if value is None else msgspec.structs.replace(rules, **{name: value})
+
+
+def _versions(sides: list[Side]) -> dict[str, str]:
+    """edgeopt and what runs the models, as installed here."""
+    versions = {"edgeopt": __version__}
+    for side in sides:
+        if side.kind in {"model", "bundle"}:
+            backend = backend_named(side.load.backend)
+            found = backend.available()
+            if backend.package and isinstance(found, Available):
+                versions[backend.package] = found.version
+    return versions

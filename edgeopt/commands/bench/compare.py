@@ -1,0 +1,258 @@
+"""Two saved runs against each other: not measured in turns, so more is uncertain, and it is said how much.
+
+What changes between runs (where memory lies, the clock, other work) moves all rounds of one run together, and more
+rounds do not show it. So a side's own time is judged only where both runs say that the device was quiet and its
+clock the same; even then the interval takes in how far the stretches of each run lay apart, and its drift. Where
+the runs share two sides, the ratio within each run is free of most of this, and is judged in any case.
+"""
+
+import math
+from itertools import combinations
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from edgeopt.bench.limits import Judgement, Limits
+from edgeopt.bench.report import ContestReport, SideReport
+from edgeopt.bench.stats import SAME, Interval
+from edgeopt.commands.bench.compare_limits import judge_runs
+from edgeopt.errors import InputError
+
+_NORMAL_95 = 1.96
+_BLOCKS = 8
+_CLOCK_PERCENT = 3.0
+_Logs = np.ndarray[tuple[int], np.dtype[np.float64]]
+Word = Literal["faster", "slower", "no difference seen", "no verdict"]
+
+
+class SideChange(msgspec.Struct, frozen=True):
+    """One side of both runs."""
+
+    name: str
+    before_p50_ms: float
+    after_p50_ms: float
+    speedup: Interval
+    """How many times faster it was in the second run; between-run variation is in the interval."""
+    trust_above_percent: float
+    """Smaller differences say nothing."""
+    verdict: Word
+
+
+class RatioChange(msgspec.Struct, frozen=True):
+    """How much faster one side was than another in each run, where both runs took both in turns."""
+
+    first: str
+    second: str
+    before: float
+    after: float
+    change: Interval
+    verdict: Word
+
+
+class RunsCompared(msgspec.Struct, frozen=True):
+    before: str
+    after: str
+    sides: tuple[SideChange, ...]
+    ratios: tuple[RatioChange, ...] = ()
+    differences: tuple[str, ...] = ()
+    """What differs between the runs, besides the figures."""
+    no_verdict: str = ""
+    """Why nothing is said of faster or slower, where that is so."""
+    times_unjudged: str = ""
+    """Why the sides' own times get no verdict, although ratios may, as the end of a sentence."""
+    only_before: tuple[str, ...] = ()
+    only_after: tuple[str, ...] = ()
+    machine: dict[str, str] = {}
+    """Of the later run, in words."""
+    versions: dict[str, str] = {}
+    """Likewise."""
+    judgement: Judgement | None = None
+    """What the limits say that were asked for."""
+
+
+def compare_runs(
+    before: ContestReport, after: ContestReport, names: tuple[str, str], limits: Limits | None = None
+) -> RunsCompared:
+    """The sides of the same name; raises InputError where there is none."""
+    ours, theirs = ({s.name: s for s in run.sides if s.figures and s.slices} for run in (before, after))
+    shared = [name for name in ours if name in theirs]
+    if not shared:
+        raise InputError(
+            f"The two runs have no side in common: {', '.join(ours) or 'none'} and {', '.join(theirs) or 'none'}.",
+            "Sides are matched by name; measure the same names in both.",
+        )
+    differences, no_verdict = _differences(before, after)
+    unjudged = _times_unjudged(before, after)
+    found = RunsCompared(
+        before=names[0],
+        after=names[1],
+        sides=tuple(_side_change(ours[n], theirs[n], bool(no_verdict or unjudged)) for n in shared),
+        ratios=tuple(
+            change
+            for a, b in combinations(shared, 2)
+            if (change := _ratio_change((ours[a], ours[b]), (theirs[a], theirs[b]), bool(no_verdict)))
+        ),
+        differences=differences,
+        no_verdict=no_verdict,
+        times_unjudged=unjudged,
+        only_before=tuple(n for n in ours if n not in theirs),
+        only_after=tuple(n for n in theirs if n not in ours),
+        machine=after.machine,
+        versions=after.versions,
+    )
+    if limits is None or not limits.least:
+        return found
+    return msgspec.structs.replace(found, judgement=judge_runs(before, after, found, limits))
+
+
+def _differences(before: ContestReport, after: ContestReport) -> tuple[tuple[str, ...], str]:
+    """Each as a sentence; and the one that forbids a verdict, if any."""
+    said, forbids = [], ""
+    # What is installed stands in `versions`, name by name.
+    parts = [
+        part
+        for part in dict.fromkeys([*before.device, *after.device])
+        if part != "runtimes" and before.device.get(part) != after.device.get(part)
+    ]
+    if parts:
+        said.append(f"Measured on different devices: they differ in {', '.join(parts)}.")
+        forbids = "measured on different devices: no verdict"
+    for name in dict.fromkeys([*before.versions, *after.versions]):
+        old, new = before.versions.get(name), after.versions.get(name)
+        if old != new:
+            said.append(f"{name}: {old or 'not there'} before, {new or 'not there'} after.")
+    if before.data != after.data:
+        said.append(f"Measured on different inputs: {before.data or 'unknown'} and {after.data or 'unknown'}.")
+        forbids = forbids or "measured on different inputs: no verdict"
+    if before.duty != after.duty:
+        said.append(f"Measured under different duties: {before.duty} and {after.duty}.")
+        forbids = forbids or "measured under different duties: no verdict"
+    settings = _settings(before, after)
+    return (*said, *settings), forbids
+
+
+def _times_unjudged(before: ContestReport, after: ContestReport) -> str:
+    """Why the device may be all that moved a side's time; empty where it was quiet and its clock the same."""
+    clocks_hz = []
+    for run, which in ((before, "first"), (after, "second")):
+        if not run.states:
+            return f"the {which} run does not tell what the device did meanwhile"
+        if any(state.bad for state in run.states):
+            return f"the device was not quiet in the {which} run"
+        known = [state.clock_hz for state in run.states if state.clock_hz is not None]
+        if not known:
+            return f"the device did not tell its clock in the {which} run"
+        if all(state.others_percent is None for state in run.states):
+            return f"the {which} run does not tell what others did"
+        clocks_hz.append(float(np.median(known)))
+    if abs(math.log(clocks_hz[1] / clocks_hz[0])) > math.log1p(_CLOCK_PERCENT / 100):
+        first, second = (f"{clock / 1e9:.2f} GHz" for clock in clocks_hz)
+        return f"the clock was {first} in the first run and {second} in the second"
+    return ""
+
+
+def _settings(before: ContestReport, after: ContestReport) -> list[str]:
+    """Sides of one name that were not set up alike."""
+    theirs = {side.name: side for side in after.sides}
+    said = []
+    for side in before.sides:
+        other = theirs.get(side.name)
+        if other is None:
+            continue
+        if side.backend != other.backend:
+            said.append(f"{side.name} ran on {side.backend or 'nothing'} before and on {other.backend} after.")
+        if side.options != other.options:
+            said.append(f"{side.name} had other options: {_told(side)} before, {_told(other)} after.")
+    return said
+
+
+def _told(side: SideReport) -> str:
+    return ", ".join(f"{name}={value}" for name, value in side.options.items()) or "none"
+
+
+def _side_change(before: SideReport, after: SideReport, no_verdict: bool) -> SideChange:
+    assert before.figures is not None and after.figures is not None  # noqa: S101, PT018 - asked for those
+    old, new = _logs(before), _logs(after)
+    within = math.hypot(_noise(old), _noise(new))
+    spread = math.hypot(_NORMAL_95 * within, _between(old, new))
+    center = float(np.median(old) - np.median(new))
+    ratio = _interval(center, spread, min(len(old), len(new)))
+    return SideChange(
+        before.name,
+        before.figures.p50_ms,
+        after.figures.p50_ms,
+        ratio,
+        100 * (math.exp(spread) - 1),
+        "no verdict" if no_verdict else _word(ratio),
+    )
+
+
+def _ratio_change(
+    before: tuple[SideReport, SideReport], after: tuple[SideReport, SideReport], no_verdict: bool
+) -> RatioChange | None:
+    old, new = _paired(*before), _paired(*after)
+    if not len(old) or not len(new):
+        return None
+    # Where the memory of each of the processes lies stays, and does not cancel within a run.
+    spread = math.hypot(_NORMAL_95 * math.hypot(_noise(old), _noise(new)), _between(old, new))
+    center = float(np.median(new) - np.median(old))
+    change = _interval(center, spread, min(len(old), len(new)))
+    return RatioChange(
+        before[0].name,
+        before[1].name,
+        math.exp(float(np.median(old))),
+        math.exp(float(np.median(new))),
+        change,
+        "no verdict" if no_verdict else _word(change),
+    )
+
+
+def _interval(center: float, spread: float, rounds: int) -> Interval:
+    return Interval(math.exp(center), math.exp(center - spread), math.exp(center + spread), rounds)
+
+
+def _word(ratio: Interval) -> Word:
+    if ratio.low > 1:
+        return "faster"
+    return "slower" if ratio.high < 1 else "no difference seen"
+
+
+def _logs(side: SideReport) -> _Logs:
+    """The logarithms of the medians of its slices."""
+    return np.log([float(np.median(piece.latencies_ms)) for piece in side.slices if piece.latencies_ms])
+
+
+def _paired(first: SideReport, second: SideReport) -> _Logs:
+    """Round by round, the logarithm of how many times faster the first was."""
+    ours, theirs = (
+        {piece.round: float(np.median(piece.latencies_ms)) for piece in side.slices if piece.latencies_ms}
+        for side in (first, second)
+    )
+    return np.log([theirs[number] / ours[number] for number in ours if number in theirs])
+
+
+def _between(old: _Logs, new: _Logs) -> float:
+    """What runs may differ by as wholes: at least what the stretches of one run differ by."""
+    apart = max(_NORMAL_95 * _spread(_blocks(logs)) for logs in (old, new))
+    return math.sqrt(2) * max(math.log(SAME), _drift(old), _drift(new), apart)
+
+
+def _noise(logs: _Logs) -> float:
+    """The standard error of the median, by blocks of neighbours, whose rounds are alike."""
+    blocks = _blocks(logs)
+    return _spread(blocks) / math.sqrt(len(blocks)) if len(blocks) > 1 else math.log(SAME)
+
+
+def _blocks(logs: _Logs) -> list[float]:
+    return [float(np.median(block)) for block in np.array_split(np.asarray(logs), _BLOCKS) if len(block)]
+
+
+def _spread(values: list[float]) -> float:
+    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+
+
+def _drift(logs: _Logs) -> float:
+    """How far the second half of a run lay from its first."""
+    half = len(logs) // 2
+    return abs(float(np.median(logs[half:]) - np.median(logs[:half]))) if half else 0.0

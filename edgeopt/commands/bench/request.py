@@ -1,0 +1,256 @@
+"""What `edgeopt bench` is asked: its options, which sides they name, and what cannot be asked together."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, TypedDict, get_args
+
+import msgspec
+
+from edgeopt.bundle.request import Libraries
+from edgeopt.errors import UsageError
+from edgeopt.options import argument, option
+
+if TYPE_CHECKING:
+    from edgeopt.backends.base import Options
+    from edgeopt.bench.limits import Limits
+    from edgeopt.commands.bench.naming import Named
+    from edgeopt.commands.bench.sides import Settings
+    from edgeopt.data.given import Data
+
+Duty = Literal["steady", "cold", "paced", "sustained"]
+DUTIES: tuple[Duty, ...] = get_args(Duty)
+
+SUBJECT = "MODEL|BUNDLE|URL"
+# What other commands that measure take as well.
+BackendName = Annotated[str | None, option("What runs the MODEL (edgeopt backends lists them).")]
+BackendOptions = Annotated[
+    tuple[str, ...], option("An option of its backend; repeatable.", "--option", metavar="NAME=VALUE")
+]
+SamplesFile = Annotated[Path | None, option("Samples; without them a bundle's golden inputs, or generated ones.")]
+Strict = Annotated[bool, option("Fail (exit 4) when anything falls back.")]
+
+
+class Request(msgspec.Struct, frozen=True):
+    """As it was written on the command line."""
+
+    subject: Annotated[str | None, argument("What to measure.", metavar=SUBJECT)] = None
+    against: Annotated[
+        tuple[str, ...],
+        option(
+            "Measure this too, in turns: a file, an address, a backend, or options. As often as you like.",
+            metavar="OTHER",
+        ),
+    ] = ()
+    baseline_command: Annotated[
+        str | None, option("Measure a program of yours too, over a pipe.", metavar="COMMAND")
+    ] = None
+    url: Annotated[str | None, option("A served model to measure (V2 protocol).")] = None
+    backend: BackendName = None
+    options: BackendOptions = ()
+    threads: Annotated[
+        str | None, option("For all models: a number, or usable, physical or performance (cores).")
+    ] = None
+    data: SamplesFile = None
+    rounds: Annotated[
+        int | None, option("At most so many rounds in turns; fewer when it is clear.", least=6, most=1000)
+    ] = None
+    time_limit_s: Annotated[float | None, option("At most so many seconds of rounds.", least=1)] = None
+    load_timeout_s: Annotated[
+        float | None,
+        option("Seconds that a side may take to load; 60, and 900 on accelerators, unless given.", least=1),
+    ] = None
+    strict: Strict = False
+    custom_ops: Libraries = ()
+    duty: Annotated[str, option("steady, cold (fresh processes), paced (--rate) or sustained (--minutes).")] = (
+        "steady"
+    )
+    rate_per_s: Annotated[float | None, option("With --duty paced: runs a second.")] = None
+    minutes: Annotated[float | None, option("With --duty sustained: how long.")] = None
+    concurrency: Annotated[
+        str | None, option("So many threads at once in one session, each in turn.", metavar="1,2,4")
+    ] = None
+    processes: Annotated[str | None, option("So many sessions at once, a process each.", metavar="1,2")] = None
+    sweep: Annotated[
+        str | None,
+        option("Measure each value of an option, of batch or of a dynamic axis.", metavar="NAME[=A,B]"),
+    ] = None
+    runs: Annotated[int | None, option("With --sweep: what creation and so many runs take together.", least=1)] = (
+        None
+    )
+    suite: Annotated[Path | None, option("Measure each model in it; NAME.npz is its data.", metavar="FOLDER")] = (
+        None
+    )
+    counters: Annotated[bool, option("Count cache misses and the like too.")] = False
+    trace: Annotated[Path | None, option("Write a timeline that Perfetto opens.", metavar="FILE")] = None
+    save: Annotated[Path | None, option("Save the report, for edgeopt bench compare.", metavar="FILE")] = None
+    max_slowdown: Annotated[
+        str | None,
+        option("Fail (exit 4) when the first side is proved slower than another by more than this.", metavar="2%"),
+    ] = None
+    min_speedup: Annotated[
+        str | None,
+        option("Fail (exit 4) unless it is proved to be so many times as fast as each other.", metavar="1.1"),
+    ] = None
+
+    @property
+    def limits(self) -> "Limits":
+        """Raises UsageError for what is no limit."""
+        from edgeopt.commands.bench.limits import read_limits
+
+        return read_limits(self.max_slowdown, self.min_speedup)
+
+    @property
+    def settings(self) -> "Settings":
+        """What holds for every side."""
+        from edgeopt.commands.bench.sides import Settings
+
+        return Settings(self.data, self.custom_ops, self.strict, self.counters, self.threads, self.load_timeout_s)
+
+
+class CompareRequest(msgspec.Struct, frozen=True):
+    """What `edgeopt bench compare` is asked."""
+
+    before: Annotated[Path, argument("The earlier run.", metavar="A.json")]
+    after: Annotated[Path, argument("The later run.", metavar="B.json")]
+    max_slowdown: Annotated[
+        str | None, option("Fail (exit 4) when the first side is proved slower by more than this.", metavar="2%")
+    ] = None
+    min_speedup: Annotated[
+        str | None, option("Fail (exit 4) unless it is proved to be so many times as fast.", metavar="1.1")
+    ] = None
+
+    @property
+    def limits(self) -> "Limits":
+        """Raises UsageError for what is no limit."""
+        from edgeopt.commands.bench.limits import read_limits
+
+        return read_limits(self.max_slowdown, self.min_speedup)
+
+
+class WatchRequest(msgspec.Struct, frozen=True):
+    """What `edgeopt watch` is asked."""
+
+    subject: Annotated[str, argument("What to run: FILE[@BACKEND[,option=value...]].", metavar=SUBJECT)]
+    data: SamplesFile = None
+    rate_per_s: Annotated[float | None, option("Runs a second, by the clock; without it as fast as it goes.")] = (
+        None
+    )
+    seconds: Annotated[float | None, option("How long; without it until Ctrl-C.")] = None
+    backend: BackendName = None
+    options: BackendOptions = ()
+    threads: Annotated[str | None, option("A number, or usable, physical or performance (cores).")] = None
+    strict: Strict = False
+    custom_ops: Libraries = ()
+
+
+class Wishes(TypedDict, total=False):
+    """What `edgeopt.bench` takes for every kind of measurement; a test holds it to the request."""
+
+    against: str | Path | Sequence[str | Path]
+    baseline_command: str | None
+    url: str | None
+    backend: str | None
+    options: "Options | None"
+    threads: int | str | None
+    data: "Data | None"
+    rounds: int | None
+    time_limit_s: float | None
+    load_timeout_s: float | None
+    strict: bool
+    custom_ops: Iterable[str | Path]
+    counters: bool
+    trace: str | Path | None
+    save: str | Path | None
+    max_slowdown: float | str | None
+    min_speedup: float | str | None
+
+
+class AllWishes(Wishes, total=False):
+    """And for one kind alone."""
+
+    duty: Duty
+    rate_per_s: float | None
+    minutes: float | None
+    concurrency: Iterable[int]
+    processes: Iterable[int]
+    sweep: str | None
+    runs: int | None
+    suite: str | Path | None
+
+
+def sides_of(request: Request) -> "list[Named]":
+    """The first side and those that it is measured against; raises UsageError."""
+    from edgeopt.commands.bench.naming import address, first_side, other_side, program, read_options
+
+    options = read_options(list(request.options))
+    if request.subject is not None and request.url is not None:
+        raise UsageError("Both a SUBJECT and --url name what to measure.", "Give the other one with --against.")
+    if request.subject is not None:
+        first = first_side(request.subject, request.backend, options)
+    elif request.url is not None:
+        first = first_side(address(request.url).what, request.backend, options)
+    elif request.baseline_command is not None:
+        if request.against:
+            raise UsageError("--against needs a SUBJECT to measure.", "edgeopt bench MODEL --against OTHER")
+        if request.backend is not None or options:
+            raise UsageError(
+                "--backend and --option are for models; a program chooses its own.", "Give those in its command."
+            )
+        return [program(request.baseline_command)]
+    else:
+        raise UsageError(f"Missing argument '{SUBJECT}'.", "See: edgeopt bench --help")
+    sides = [first, *(other_side(text, first) for text in request.against)]
+    if request.baseline_command is not None:
+        sides.append(program(request.baseline_command))
+    return sides
+
+
+def check(request: Request) -> None:
+    """Raises UsageError for what cannot be asked together."""
+    if request.duty not in DUTIES:
+        raise UsageError(f"There is no duty '{request.duty}'.", f"The duties are: {', '.join(DUTIES)}.")
+    in_turns = not (request.concurrency or request.processes) and request.duty == "steady"
+    only_with = (
+        ("--rate", request.rate_per_s, "--duty paced", request.duty == "paced"),
+        ("--minutes", request.minutes, "--duty sustained", request.duty == "sustained"),
+        ("--runs", request.runs, "--sweep", request.sweep is not None),
+    )
+    only_without = (
+        ("--time-limit", request.time_limit_s is not None, "contests in turns and sweeps", in_turns),
+        ("--load-timeout", request.load_timeout_s is not None, "contests in turns and sweeps", in_turns),
+        ("--rounds", request.rounds is not None, "what runs in rounds", request.duty != "sustained"),
+        ("--counters", request.counters, "contests in turns", in_turns and request.sweep is None),
+    )
+    for flag, asked, what, given in only_without:
+        if asked and not given:
+            raise UsageError(f"{flag} is for {what}, and would change nothing here.", f"Leave {flag} out.")
+    for flag, value, needs, given in only_with:
+        if value is not None and not given:
+            raise UsageError(f"{flag} goes with {needs} only.", f"Add {needs}, or leave {flag} out.")
+    if request.duty == "paced" and request.rate_per_s is None:
+        raise UsageError("--duty paced needs a rate.", "Say how many runs a second: --rate 30")
+    special = [
+        name
+        for name, asked in (
+            (f"--duty {request.duty}", request.duty != "steady"),
+            ("--concurrency or --processes", bool(request.concurrency or request.processes)),
+            ("--sweep", request.sweep is not None),
+        )
+        if asked
+    ]
+    if len(special) > 1:
+        raise UsageError(f"{special[0]} and {special[1]} do not go together.", "Measure one after the other.")
+    if request.sweep is not None and (request.against or request.baseline_command):
+        raise UsageError("--sweep measures one side with several values.", "Leave out --against.")
+    if special and request.trace is not None:
+        raise UsageError(f"--trace is for a contest in turns, not for {special[0]}.", "Leave one of them out.")
+
+
+def levels(text: str | None, flag: str) -> tuple[int, ...]:
+    """`1,2,4` as numbers; raises UsageError."""
+    if text is None:
+        return ()
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and 1 <= int(part) <= 256 for part in parts):
+        raise UsageError(f"{flag} takes numbers from 1 to 256, not '{text}'.", f"Such as {flag} 1,2,4")
+    return tuple(sorted({int(part) for part in parts}))

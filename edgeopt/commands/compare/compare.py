@@ -1,0 +1,216 @@
+"""Two models held against each other: `edgeopt compare`."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from edgeopt import events
+from edgeopt.backends.base import Backend, TensorInfo
+from edgeopt.bench.apart import Apart
+from edgeopt.commands.compare.layers import Runner, first_difference
+from edgeopt.commands.compare.records import Comparison, Layers
+from edgeopt.commands.compare.request import Request
+from edgeopt.commands.compare.sides import Named, backends_for, described, named
+from edgeopt.errors import EdgeoptError, MissingError, ModelError
+from edgeopt.graph.accuracy import SILENT_POWER, Accuracy
+from edgeopt.graph.diff import Matching, diff, match
+
+SAMPLES = 8
+Feeds = list[dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What both models gave on the same samples."""
+
+    feeds: tuple[Feeds, Feeds]
+    accuracy: Accuracy
+    notes: tuple[str, ...]
+
+
+def compare(request: Request, emit: events.Emit = events.ignore) -> Comparison:
+    """Sides, outputs, the first layer that differs, and the graphs; the runtimes in processes of their own."""
+    with closing(Apart()) as apart:
+        return _compared(request, apart, emit)
+
+
+def _compared(request: Request, apart: Apart, emit: events.Emit) -> Comparison:
+    emit(events.Progress("load", f"{request.first.name} and {request.second.name}"))
+    first = named(request.first, request.backend_a or request.backend)
+    second = named(request.second, request.backend_b or request.backend)
+    try:
+        backends = backends_for(first, second, apart)
+    except MissingError as error:
+        # What no runtime here runs can be compared as a graph all the same.
+        if first.model is None or second.model is None:
+            raise
+        return _without_answers(request, (first, second), error.message)
+    ports = _ports(first, backends[0]), _ports(second, backends[1])
+    sides = described(first, backends[0], ports[0]), described(second, backends[1], ports[1])
+    plain = Comparison(*sides, False, request.floor_db, None, 0, str(request.data) if request.data else "made up")
+    matching = None
+    if first.model is None or second.model is None:
+        plain = msgspec.structs.replace(plain, no_graph="Graphs are compared only between ONNX models.")
+    else:
+        emit(events.Progress("graphs"))
+        matching = match(first.model.ir, second.model.ir)
+        plain = msgspec.structs.replace(plain, graph=diff(matching))
+    names = matched_inputs(ports[0][0], ports[1][0])
+    if isinstance(names, str):
+        return msgspec.structs.replace(plain, not_compared=names)
+    feeds = _feeds(request, (first, second), (ports[0][0], ports[1][0]), names)
+    try:
+        answers = _answers((first, second), backends, feeds, (ports[0][1], ports[1][1]), emit)
+    except ModelError as error:
+        if request.data is not None:
+            raise
+        reason = f"They do not run on made-up samples: {error.message.rstrip('.')}. Give samples with --data."
+        return msgspec.structs.replace(plain, not_compared=reason)
+    if any(a != b for a, b in names.items()):
+        plain = msgspec.structs.replace(
+            plain, notes=("The inputs have other names and were matched by their places.",)
+        )
+    accuracy = answers.accuracy
+    within = accuracy.problem is None and accuracy.snr_db >= request.floor_db
+    layers = None
+    if request.layers or (request.layers is None and not within):
+        layers = _layers(request, (first, second), backends, matching, answers, emit)
+    return msgspec.structs.replace(
+        plain,
+        within=within,
+        snr_db=accuracy.snr_db,
+        samples=len(answers.feeds[0]),
+        outputs=tuple(output.without_samples() for output in accuracy.outputs),
+        notes=(*plain.notes, *answers.notes),
+        layers=layers,
+    )
+
+
+def _without_answers(request: Request, sides: tuple[Named, Named], reason: str) -> Comparison:
+    first, second = sides
+    plain = Comparison(described(first, None), described(second, None), False, request.floor_db, None, 0, "")
+    if first.model is not None and second.model is not None:
+        plain = msgspec.structs.replace(plain, graph=diff(match(first.model.ir, second.model.ir)))
+    return msgspec.structs.replace(plain, not_compared=reason)
+
+
+def _ports(side: Named, backend: Backend) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
+    session = backend.load(side.path, side.options or {})
+    try:
+        weights = set(side.model.ir.graph.initializers) if side.model else set()
+        return tuple(info for info in session.inputs if info.name not in weights), session.outputs
+    finally:
+        session.close()
+
+
+def matched_inputs(first: Sequence[TensorInfo], second: Sequence[TensorInfo]) -> dict[str, str] | str:
+    """The first model's inputs with their names in the second; a sentence where they cannot be the same.
+
+    By name; where no name fits, by place, if types and numbers of dimensions are the same.
+    """
+    other = {info.name: info for info in second}
+    if {info.name for info in first} == set(other):
+        pairs = [(info, other[info.name]) for info in first]
+    elif len(first) == len(second) and not {info.name for info in first} & set(other):
+        pairs = list(zip(first, second, strict=True))
+    else:
+        return f"The models have different inputs: {_listed(first)} and {_listed(second)}."
+    for a, b in pairs:
+        fixed = [
+            (x, y) for x, y in zip(a.shape, b.shape, strict=False) if isinstance(x, int) and isinstance(y, int)
+        ]
+        ranks = len(a.shape) != len(b.shape) and a.rank_known and b.rank_known
+        if a.dtype != b.dtype or ranks or any(x != y for x, y in fixed):
+            return f"The models take different inputs: {_listed([a])} and {_listed([b])}."
+    return {a.name: b.name for a, b in pairs}
+
+
+def _listed(inputs: Sequence[TensorInfo]) -> str:
+    def told(info: TensorInfo) -> str:
+        sizes = ", ".join("?" if size is None else str(size) for size in info.shape)
+        return f"'{info.name}' ({info.dtype} [{sizes}])"
+
+    return ", ".join(told(info) for info in inputs) or "none"
+
+
+def _answers(
+    sides: tuple[Named, Named],
+    backends: tuple[Backend, Backend],
+    feeds: tuple[Feeds, Feeds],
+    outputs: tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]],
+    emit: events.Emit,
+) -> Answers:
+    from edgeopt.backends.running import run_all
+    from edgeopt.graph.accuracy import compare_outputs
+
+    emit(events.Progress("run", f"{sides[0].given.name} in {backends[0].title}"))
+    reference = run_all(sides[0].path, feeds[0], backends[0], sides[0].options or {})
+    emit(events.Progress("run", f"{sides[1].given.name} in {backends[1].title}"))
+    got = run_all(sides[1].path, feeds[1], backends[1], sides[1].options or {})
+    notes = []
+    own, others = [info.name for info in outputs[0]], [info.name for info in outputs[1]]
+    if not set(own) & set(others) and len(own) == len(others):
+        notes.append("The outputs have other names and were matched by their places.")
+        got = [{a: sample[b] for a, b in zip(own, others, strict=True)} for sample in got]
+    elif extra := [name for name in others if name not in own]:
+        notes.append(f"Only {sides[1].given.name} has the outputs: {', '.join(extra)}.")
+    return Answers(feeds, compare_outputs(reference, got), tuple(notes))
+
+
+def _feeds(
+    request: Request,
+    sides: tuple[Named, Named],
+    ports: tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]],
+    names: Mapping[str, str],
+) -> tuple[Feeds, Feeds]:
+    """The same samples under the names that each model has for its inputs."""
+    from edgeopt.data.read import load_data
+    from edgeopt.data.regimes import mixed
+
+    inputs, others = ports
+    sizes = {info.name: info.shape for info in others}
+    inputs = tuple(msgspec.structs.replace(i, shape=_narrower(i.shape, sizes[names[i.name]])) for i in inputs)
+    if request.data is not None:
+        samples = load_data(request.data, inputs)
+        feeds = [samples.feeds(index) for index in range(min(len(samples), SAMPLES))]
+    else:
+        model = sides[0].model or sides[1].model
+        feeds = mixed(inputs, model.ir if model else None, SAMPLES // 2)
+    return feeds, [{names[name]: array for name, array in sample.items()} for sample in feeds]
+
+
+def _narrower(
+    first: tuple[int | str | None, ...], second: tuple[int | str | None, ...]
+) -> tuple[int | str | None, ...]:
+    """A size where one of the models fixes it."""
+    if len(first) != len(second):
+        return first or second
+    return tuple(b if isinstance(b, int) else a for a, b in zip(first, second, strict=True))
+
+
+def _layers(
+    request: Request,
+    sides: tuple[Named, Named],
+    backends: tuple[Backend, Backend],
+    matching: Matching | None,
+    answers: Answers,
+    emit: events.Emit,
+) -> Layers | None:
+    first, second = sides
+    if matching is None or first.model is None or second.model is None or not answers.accuracy.outputs:
+        return None
+    worst = min(answers.accuracy.outputs, key=lambda output: output.snr_db)
+    ratios = zip(worst.noise_power, worst.signal_power, strict=True)
+    shares = [noise / max(signal, SILENT_POWER) for noise, signal in ratios]
+    sample = shares.index(max(shares)) if shares else 0
+    runners = (
+        Runner(first.model.ir, backends[0], first.options or {}, answers.feeds[0][sample]),
+        Runner(second.model.ir, backends[1], second.options or {}, answers.feeds[1][sample]),
+    )
+    try:
+        return first_difference(matching, runners, worst.name, request.floor_db, emit)
+    except EdgeoptError as error:
+        return Layers(worst.name, 0, None, not_compared=error.message)

@@ -1,0 +1,172 @@
+"""The first layer that differs: found among intermediate values that both models have, a few at a time.
+
+On the road to the output that differs most, each round asks both models for a few values, evenly spread, and goes
+on between the last that is right and the first that is wrong behind it, so that no more than a few are ever held.
+A graph has branches, and what is right on one says nothing of another: so a value counts as the first only when
+all that it is computed from is right; else the search goes on before that.
+"""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgeopt import events
+from edgeopt.commands.compare.records import Layers, Probe
+from edgeopt.errors import EdgeoptError
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from edgeopt.backends.base import Backend, Options
+    from edgeopt.graph.diff import Matching
+
+AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """One model, what runs it, and the sample that it is given."""
+
+    model: "ir.Model"
+    backend: "Backend"
+    options: "Options"
+    sample: dict[str, Any]
+
+    def values(self, names: Sequence[str]) -> dict[str, Any]:
+        from edgeopt.backends.running import run_all
+        from edgeopt.graph.model import save
+        from edgeopt.graph.watching import with_outputs
+
+        with tempfile.TemporaryDirectory(prefix="edgeopt-compare-") as folder:
+            path = Path(folder) / "layers.onnx"
+            watched = with_outputs(self.model, names)
+            taken = {value.name for value in watched.graph.inputs}
+            save(watched, path)
+            sample = {name: array for name, array in self.sample.items() if name in taken}
+            return run_all(path, [sample], self.backend, self.options)[0]
+
+
+@dataclass(slots=True)
+class Search:
+    """What both models were asked for so far."""
+
+    matching: "Matching"
+    runners: tuple[Runner, Runner]
+    floor_db: float
+    emit: events.Emit
+    order: list[tuple[str, str]]
+    """The values that correspond, in the order of the first model."""
+    probes: dict[str, Probe] = field(default_factory=dict)
+
+    def bad(self, names: Sequence[str]) -> list[str]:
+        """Those that are below the floor; asks for what is not known yet."""
+        pairs = dict(self.order)
+        unknown = [name for name in names if name not in self.probes]
+        for begin in range(0, len(unknown), AT_ONCE):
+            asked = [(name, pairs[name]) for name in unknown[begin : begin + AT_ONCE]]
+            found = _compared(asked, self.matching, self.runners)
+            self.probes |= {probe.value: probe for probe in found}
+        return [name for name in names if self.probes[name].snr_db < self.floor_db]
+
+    def seen(self) -> tuple[Probe, ...]:
+        return tuple(self.probes[name] for name, _ in self.order if name in self.probes)
+
+
+def first_difference(
+    matching: "Matching", runners: tuple[Runner, Runner], output: str, floor_db: float, emit: events.Emit
+) -> Layers:
+    """Bisects the values before an output of the first model."""
+    model, order = runners[0].model, _tensors(matching, output)
+    search = Search(matching, runners, floor_db, emit, order)
+    road = _before(output, order, model)
+    if not road:
+        return Layers(output, 0, None, not_compared="The models have no intermediate value in common.")
+    try:
+        found = _bisected(road, search) or output
+        while suspects := search.bad(_sources(found, order, model)):
+            found = _bisected(_before(suspects[0], order, model), search) or suspects[0]
+    except EdgeoptError as error:
+        return Layers(output, len(road), None, search.seen(), error.message)
+    return Layers(output, len(road), search.probes.get(found), search.seen())
+
+
+def _bisected(values: list[str], search: Search) -> str | None:
+    """A wrong value behind a right one, or None where none is found wrong."""
+    right, wrong = -1, len(values)
+    while wrong - right > 1:
+        search.emit(events.Progress("layers", f"looking between {right + 2} and {wrong} of {len(values)} values"))
+        places = _spread(right, wrong)
+        bad = set(search.bad([values[place] for place in places]))
+        wrong = next((place for place in places if values[place] in bad), wrong)
+        right = max((place for place in places if place < wrong), default=right)
+    return values[wrong] if wrong < len(values) else None
+
+
+def _spread(right: int, wrong: int) -> list[int]:
+    """A few places between two others, evenly."""
+    between = wrong - right - 1
+    count = min(AT_ONCE, between)
+    return sorted({right + round((step + 1) * (between + 1) / (count + 1)) for step in range(count)})
+
+
+def _compared(
+    values: "Sequence[tuple[str, str]]", matching: "Matching", runners: tuple[Runner, Runner]
+) -> list[Probe]:
+    from edgeopt.graph.accuracy import compare_outputs
+
+    first = runners[0].values([name for name, _ in values])
+    second = runners[1].values(list(dict.fromkeys(name for _, name in values)))
+    probes = []
+    for name, other in values:
+        accuracy = compare_outputs([{name: first[name]}], [{name: second[other]}])
+        worst = max((o.max_abs for o in accuracy.outputs), default=0.0)
+        nodes = _maker(matching.first.nodes, name), _maker(matching.second.nodes, other)
+        probes.append(Probe(name, other, *nodes, accuracy.snr_db, worst, accuracy.problem))
+    return probes
+
+
+def _maker(nodes: "Sequence[ir.Node]", name: str) -> str:
+    from edgeopt.graph.nodes import label
+
+    return next((label(node) for node in nodes if any(value.name == name for value in node.outputs)), name)
+
+
+def _tensors(matching: "Matching", output: str) -> list[tuple[str, str]]:
+    """The values of tensors that correspond, but for the output itself."""
+    from edgeopt.graph.diff import corresponding
+
+    own = {str(v.name) for node in matching.first.nodes for v in node.outputs if v.dtype is not None}
+    others = {str(v.name) for node in matching.second.nodes for v in node.outputs if v.dtype is not None}
+    return [(a, b) for a, b in corresponding(matching) if a in own and b in others and a != output]
+
+
+def _before(name: str, order: Sequence[tuple[str, str]], model: "ir.Model") -> list[str]:
+    """All that a value is computed from, of the values that correspond, in order."""
+    needed = _reached(name, model, set())
+    return [each for each, _ in order if each in needed]
+
+
+def _sources(name: str, order: Sequence[tuple[str, str]], model: "ir.Model") -> list[str]:
+    """The same, but only what has no other value that corresponds between itself and the value."""
+    known = {each for each, _ in order}
+    nearest = _reached(name, model, known) & known
+    return [each for each, _ in order if each in nearest]
+
+
+def _reached(name: str, model: "ir.Model", stops: set[str]) -> set[str]:
+    """The values before one, as far as those at which to stop."""
+    from edgeopt.graph.watching import values_by_name
+
+    made = values_by_name(model)
+    reached: set[str] = set()
+    waiting = [made[name]]
+    for value in waiting:
+        maker = value.producer()
+        for each in maker.inputs if maker is not None else ():
+            if each is not None and each.name in made and each.name not in reached:
+                reached.add(each.name)
+                if each.name not in stops:
+                    waiting.append(each)
+    return reached

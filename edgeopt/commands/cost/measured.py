@@ -1,0 +1,210 @@
+"""From bundles and reports to what one device does: throughput, and the speed-up against a baseline."""
+
+import math
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.bench.calls import Calls
+from edgeopt.bench.duties.records import ConcurrencyReport, ConcurrencySide, Level, SustainedReport
+from edgeopt.bench.report import Comparison, ContestReport, SideReport
+from edgeopt.bundle.deployment import Evidence as Proof
+from edgeopt.bundle.read import read_bundle
+from edgeopt.commands.bench.bench import Report
+from edgeopt.commands.bench.saved import read_result
+from edgeopt.commands.cost.records import Evidence, Measured, Span
+from edgeopt.errors import BundleError, InputError
+
+_ALONE = "one request at a time"
+_AGAIN = "Measure both in turns: edgeopt bench MODEL --against OTHER --save FILE"
+_KINDS: dict[str, type[ContestReport] | type[ConcurrencyReport] | type[SustainedReport]] = {
+    "steady": ContestReport,
+    "concurrent": ConcurrencyReport,
+    "sustained": SustainedReport,
+}
+
+
+def of_bundle(path: Path) -> Measured:
+    """What was proved of a bundle; BundleError where nothing was."""
+    deployment = read_bundle(path).deployment
+    proof = deployment.evidence
+    if proof is None:
+        raise BundleError(
+            f"The bundle '{path.name}' holds no evidence, so nothing is known of its speed.",
+            "Measure it now with --measure, or make it again with edgeopt optimize.",
+        )
+    figures = (proof.baseline_ms, proof.latency_ms, proof.speedup, *_throughputs(proof))
+    if not all(value > 0 and math.isfinite(1e3 / value) for value in figures):
+        raise BundleError(
+            f"The evidence of the bundle '{path.name}' makes no sense: a time or speed-up is no number above 0.",
+            "Measure it now with --measure, or make it again with edgeopt optimize.",
+        )
+    load = proof.load
+    return Measured(
+        source=str(path),
+        evidence="bundle",
+        side=f"{path.name} on {deployment.run.backend}",
+        runs_per_s=1e3 / proof.latency_ms if load is None else load.samples_per_s,
+        how=_ALONE if load is None else str(Calls(load.callers, load.batch)),
+        counted=load is not None,
+        baseline=proof.baseline,
+        baseline_runs_per_s=1e3 / proof.baseline_ms if load is None else load.baseline_samples_per_s,
+        speedup=Span(proof.speedup, proof.speedup_low, proof.speedup_high),
+        verdict=proof.verdict,
+        device=dict(deployment.device),
+        measured_at=deployment.created,
+    )
+
+
+def _throughputs(proof: Proof) -> tuple[float, ...]:
+    return () if proof.load is None else (proof.load.samples_per_s, proof.load.baseline_samples_per_s)
+
+
+def of_saved_run(path: Path, against: str | None) -> Measured:
+    """What `edgeopt bench --save` or `--json` wrote; InputError where that tells no throughput."""
+    found = read_result(path)
+    kind = _KINDS.get(str(found.get("duty", "")))
+    if kind is None or "sides" not in found:
+        raise InputError(
+            f"'{path}' tells no throughput: cold starts, paced runs, sweeps and suites do not.",
+            "Save a run in turns, with --concurrency, or with --duty sustained.",
+        )
+    try:
+        report = msgspec.convert(found, kind)
+    except msgspec.ValidationError as error:
+        raise InputError(f"'{path}' is no saved run: {error}.", _AGAIN) from error
+    return of_report(report, str(path), "saved run", against)
+
+
+def of_report(report: Report, source: str, evidence: Evidence, against: str | None) -> Measured:
+    """The first side of a report against its baseline: the side that is named, else the first that it ran with."""
+    if isinstance(report, ContestReport):
+        found = _of_contest(report, source, evidence, against)
+    elif isinstance(report, ConcurrencyReport):
+        found = _of_levels(report, source, evidence, against)
+    elif isinstance(report, SustainedReport):
+        found = _of_sustained(report, source, evidence, against)
+    else:
+        raise InputError(f"'{source}' tells no throughput.", _AGAIN)
+    if not (math.isfinite(found.runs_per_s) and found.runs_per_s > 0):
+        raise InputError(f"'{source}' tells no throughput: no run was completed.", "Measure again.")
+    return found
+
+
+def _of_contest(report: ContestReport, source: str, evidence: Evidence, against: str | None) -> Measured:
+    subject, baseline = _sides([side.name for side in report.sides], source, against)
+    sides = {side.name: side for side in report.sides}
+    figures = _finished(sides[subject], source).figures
+    other = sides[baseline].figures if baseline else None
+    speedup, verdict, notes = _compared(report.comparisons, subject, baseline)
+    return Measured(
+        source=source,
+        evidence=evidence,
+        side=subject,
+        runs_per_s=figures.throughput_per_s if figures else 0.0,
+        how=_ALONE,
+        counted=True,
+        baseline=baseline,
+        baseline_runs_per_s=other.throughput_per_s if other else None,
+        speedup=speedup,
+        verdict=verdict,
+        device=report.device,
+        measured_at=report.measured_at,
+        notes=(*notes, *report.warnings),
+    )
+
+
+def _finished(side: SideReport, source: str) -> SideReport:
+    if side.failure or side.figures is None:
+        why = (side.failure or "it did not run").rstrip(".")
+        raise InputError(f"In '{source}', {side.name} did not finish: {why}.", "Measure again.")
+    return side
+
+
+def _of_levels(report: ConcurrencyReport, source: str, evidence: Evidence, against: str | None) -> Measured:
+    """Each side as it does most: alone, on several threads, or in several processes."""
+    subject, baseline = _sides([side.name for side in report.sides], source, against)
+    sides = {side.name: side for side in report.sides}
+    best = _best(sides[subject])
+    if best is None or best.throughput_per_s is None:
+        failure = next((level.failure for level in sides[subject].levels if level.failure), None)
+        raise InputError(
+            f"In '{source}', {subject} did not finish: {failure or 'it did not run'}.", "Measure again."
+        )
+    other = _best(sides[baseline]) if baseline else None
+    speedup, verdict, notes = _compared(report.comparisons, subject, baseline)
+    if other is not None:
+        notes = (f"The baseline does most with {_level_words(other)}.", *notes)
+    return Measured(
+        source=source,
+        evidence=evidence,
+        side=subject,
+        runs_per_s=best.throughput_per_s,
+        how=_level_words(best),
+        counted=True,
+        baseline=baseline,
+        baseline_runs_per_s=other.throughput_per_s if other else None,
+        speedup=speedup,
+        verdict=verdict,
+        notes=(*notes, *report.warnings),
+    )
+
+
+def _best(side: ConcurrencySide) -> Level | None:
+    ran = [level for level in side.levels if level.throughput_per_s is not None]
+    return max(ran, key=lambda level: level.throughput_per_s or 0.0, default=None)
+
+
+def _level_words(level: Level) -> str:
+    return _ALONE if level.count == 1 else f"{level.count} {level.kind} at once"
+
+
+def _of_sustained(report: SustainedReport, source: str, evidence: Evidence, against: str | None) -> Measured:
+    subject, baseline = _sides([side.name for side in report.sides], source, against)
+    sides = {side.name: side for side in report.sides}
+    side = sides[subject]
+    if side.throughput_per_s is None:
+        why = (side.failure or "it did not run").rstrip(".")
+        raise InputError(f"In '{source}', {subject} did not finish: {why}.", "Measure again.")
+    notes: tuple[str, ...] = ()
+    if baseline:
+        notes = (f"Sides of a sustained run do not take turns, so no saving against {baseline} is known.",)
+    return Measured(
+        source=source,
+        evidence=evidence,
+        side=subject,
+        runs_per_s=side.throughput_per_s,
+        how=f"{_ALONE}, sustained for {side.seconds / 60:.3g} min",
+        counted=True,
+        baseline=baseline,
+        baseline_runs_per_s=sides[baseline].throughput_per_s if baseline else None,
+        notes=(*notes, *report.warnings),
+    )
+
+
+def _sides(names: list[str], source: str, against: str | None) -> tuple[str, str]:
+    """The first side, and the baseline: empty where there is none."""
+    if not names:
+        raise InputError(f"'{source}' holds no side that ran.", "Measure again.")
+    if against is None:
+        return names[0], names[1] if len(names) > 1 else ""
+    if against not in names[1:]:
+        others = ", ".join(f"'{name}'" for name in names[1:]) or "none"
+        raise InputError(
+            f"{names[0]} was not measured against '{against}' in '{source}'; its other sides: {others}.",
+            "Name one of them with --against, or measure again.",
+        )
+    return names[0], against
+
+
+def _compared(
+    comparisons: tuple[Comparison, ...], subject: str, baseline: str
+) -> tuple[Span | None, str, tuple[str, ...]]:
+    """The speed-up, what is said of it, and what there is to know where there is none."""
+    if not baseline:
+        return None, "", ()
+    found = next((each for each in comparisons if (each.first, each.second) == (subject, baseline)), None)
+    if found is None:
+        return None, "", (f"There is no speed-up against {baseline}: the two ran in no round together.",)
+    ratio = found.speedup
+    return Span(ratio.median, ratio.low, ratio.high), found.verdict, ()

@@ -1,0 +1,1 @@
+"""What `edgeopt demo` does: the whole road on the built-in sample."""

@@ -1,0 +1,14 @@
+"""What `edgeopt demo` is asked."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from edgeopt.options import option
+
+
+class Request(msgspec.Struct, frozen=True):
+    """As it was written."""
+
+    out: Annotated[Path, option("Where to write the bundle.", "-o", "--out")] = Path("demo.edgeopt")

@@ -1,0 +1,185 @@
+"""What commands and reports show, whatever it is written as: sections of sentences, tables, figures and charts."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+if TYPE_CHECKING:
+    from edgeopt.commands.documents.markup import Markup
+
+Mood = Literal["", "good", "bad", "warning", "faint", "strong", "accent"]
+"""How something is set off; whoever cannot see that reads the same in its words."""
+
+
+class Words(msgspec.Struct, frozen=True):
+    """A paragraph."""
+
+    text: str
+    mood: Mood = ""
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """Short things below each other."""
+
+    items: tuple[str, ...]
+    numbered: bool = False
+
+
+Kind = Literal["text", "name", "figure", "mark"]
+"""Figures stand right, so that their digits do. They and marks are never folded; texts are before names."""
+
+
+class Column(msgspec.Struct, frozen=True):
+    title: str
+    kind: Kind = "text"
+    group: str = ""
+    """Columns of one group stay beside each other where there is no room for all."""
+
+    @property
+    def right(self) -> bool:
+        return self.kind == "figure"
+
+
+class Marked(msgspec.Struct, frozen=True):
+    """A cell that is set off from its row."""
+
+    text: str
+    mood: Mood = ""
+    strong: bool = False
+
+
+class Share(msgspec.Struct, frozen=True):
+    """A cell with a part of a whole, which a terminal draws as a bar too."""
+
+    value: float
+
+
+Cell = str | Marked | Share
+
+
+class Row(msgspec.Struct, frozen=True):
+    cells: tuple[Cell, ...]
+    """Those of the first columns; a row of one cell alone is a title within the table."""
+    mood: Mood = ""
+    apart: bool = False
+    """Something else begins here."""
+
+
+class Table(msgspec.Struct, frozen=True):
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    caption: str = ""
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """One number that matters, with what it is and what to hold it against."""
+
+    label: str
+    value: str
+    note: str = ""
+    mood: Mood = ""
+
+
+class Figures(msgspec.Struct, frozen=True):
+    figures: tuple[Figure, ...]
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """A chart as it was drawn for a width in pixels: the inside of an SVG."""
+
+    width: int
+    height: float
+    inside: "Markup"
+
+
+class Chart(msgspec.Struct, frozen=True):
+    title: str
+    says: str
+    """What can be seen in it, for those who do not see it."""
+    draw: Callable[[int], Picture]
+    """For a width in pixels: a page for the desk and one for the hand need unlike drawings."""
+    caption: str = ""
+
+
+class Drawing(msgspec.Struct, frozen=True):
+    """A chart in letters."""
+
+    draw: Callable[[int, bool], list[str]]
+    """For a width in letters, and whether they must be ASCII."""
+
+
+class Commands(msgspec.Struct, frozen=True):
+    """Lines for a terminal, each with what it does."""
+
+    lines: tuple[tuple[str, str], ...]
+
+
+class Folded(msgspec.Struct, frozen=True):
+    """What is there for those who ask."""
+
+    summary: str
+    blocks: tuple["Block", ...]
+
+
+class Section(msgspec.Struct, frozen=True):
+    key: str
+    """Its address within the page."""
+    title: str
+    """Empty where it only stands apart from what is around it."""
+    blocks: tuple["Block", ...]
+
+
+Block = Words | Listed | Table | Figures | Chart | Drawing | Commands | Folded | Section
+
+
+def section(title: str, *blocks: Block | None) -> Section:
+    """A part with a title; what is None is left out."""
+    return Section("", title, tuple(block for block in blocks if block is not None))
+
+
+def lines(texts: Iterable[str], mood: Mood = "") -> tuple[Words, ...]:
+    return tuple(Words(each, mood) for each in texts if each)
+
+
+def columns(*titles: str) -> tuple[Column, ...]:
+    """Those whose title begins with `>` hold figures, those with `=` names, those with `!` marks."""
+    kinds: dict[str, Kind] = {">": "figure", "=": "name", "!": "mark"}
+    return tuple(Column(each[1:], kinds[each[0]]) if each[:1] in kinds else Column(each) for each in titles)
+
+
+def rows(*cells: tuple[str, ...]) -> tuple[Row, ...]:
+    return tuple(Row(each) for each in cells)
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> Table:
+    """What is what, without titles above; what is not known is left out."""
+    return Table(columns("=", ""), rows(*((name, value) for name, value in pairs if value)))
+
+
+def filled(table: Table) -> Table:
+    """Without the columns, but the first, in which no row has anything."""
+    kept = [k for k in range(len(table.columns)) if k == 0 or any(text_of(row, k) for row in table.rows)]
+    found = (
+        Row(tuple(row.cells[k] for k in kept if k < len(row.cells)), row.mood, row.apart) for row in table.rows
+    )
+    return Table(tuple(table.columns[k] for k in kept), tuple(found), table.caption)
+
+
+def text_of(row: Row, place: int) -> str:
+    """What a cell says; nothing where the row has no such cell."""
+    if place >= len(row.cells):
+        return ""
+    cell = row.cells[place]
+    return cell if isinstance(cell, str) else f"{cell.value:.1%}" if isinstance(cell, Share) else cell.text
+
+
+def mood_of(row: Row, place: int) -> Mood:
+    """That of a cell, where it has one of its own."""
+    cell = row.cells[place] if place < len(row.cells) else ""
+    return cell.mood if isinstance(cell, Marked) else ""
+
+
+def is_strong(row: Row, place: int) -> bool:
+    cell = row.cells[place] if place < len(row.cells) else ""
+    return "strong" in {row.mood, mood_of(row, place)} or (isinstance(cell, Marked) and cell.strong)

@@ -1,0 +1,182 @@
+"""Blocks as one HTML file that needs nothing else: no script, no font, no picture, no network."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import count
+
+from edgeopt.commands.documents.blocks import (
+    Block,
+    Chart,
+    Column,
+    Commands,
+    Drawing,
+    Figures,
+    Folded,
+    Listed,
+    Mood,
+    Row,
+    Section,
+    Table,
+    Words,
+    mood_of,
+    text_of,
+)
+from edgeopt.commands.documents.markup import Markup, joined, tag, text, trusted
+
+_DESK, _HAND = 952, 358
+"""The widths that charts are drawn for, in pixels."""
+_LETTERS = 100
+# Whatever should get into the page after all may load nothing and run nothing.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+_SHORT, _LONG, _LONGER = 18, 24, 60
+"""Cells of so many letters stay on one line, or get room for several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    title: str
+    heading: str
+    verdict: Section
+    """What stands on top; its first block, a sentence, leads."""
+    mood: Mood
+    sections: tuple[Section, ...]
+    last: str
+
+
+def page(shown: Page) -> str:
+    """The whole page."""
+    numbers = count(1)
+    style = files("edgeopt.commands.documents").joinpath("style.css").read_text(encoding="utf-8")
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("link", rel="icon", href="data:,"),
+        tag("title", text(shown.title)),
+        tag("style", trusted(style)),
+    )
+    body = tag(
+        "body",
+        _header(shown, numbers),
+        tag("main", *(_section(each, numbers) for each in shown.sections)),
+        tag("footer", tag("p", text(shown.last))),
+    )
+    return f"<!doctype html>\n{tag('html', head, body, lang='en')}\n"
+
+
+def _header(shown: Page, numbers: Iterator[int]) -> Markup:
+    lead, *others = shown.verdict.blocks
+    said = lead.text if isinstance(lead, Words) else ""
+    links = (tag("li", tag("a", text(each.title), href=f"#{each.key}")) for each in shown.sections)
+    return tag(
+        "header",
+        tag("h1", text(shown.heading)),
+        tag("p", text(shown.verdict.title), class_=f"verdict {shown.mood}".strip()),
+        tag("p", text(said), class_="lead"),
+        *(_block(each, numbers) for each in others),
+        tag("nav", tag("ul", *links), aria_label="Contents"),
+    )
+
+
+def _section(section: Section, numbers: Iterator[int]) -> Markup:
+    title = tag("h2", text(section.title), id=f"{section.key}-title")
+    blocks = (_block(each, numbers) for each in section.blocks)
+    return tag("section", title, *blocks, id=section.key, aria_labelledby=f"{section.key}-title")
+
+
+def _block(block: Block, numbers: Iterator[int]) -> Markup:
+    match block:
+        case Words():
+            return tag("p", text(block.text), class_=block.mood or None)
+        case Listed():
+            return tag("ol" if block.numbered else "ul", *(tag("li", text(item)) for item in block.items))
+        case Table():
+            return _table(block, next(numbers))
+        case Figures():
+            return _figures(block)
+        case Chart():
+            return _chart(block, next(numbers))
+        case Drawing():
+            return tag("pre", text("\n".join(block.draw(_LETTERS, False))))
+        case Commands():
+            pairs = (
+                tag("div", tag("dt", text(why)), tag("dd", tag("pre", tag("code", text(line)), tabindex=0)))
+                for why, line in block.lines
+            )
+            return tag("dl", *pairs, class_="commands")
+        case Folded():
+            inside = (_block(each, numbers) for each in block.blocks)
+            return tag("details", tag("summary", text(block.summary)), *inside)
+        case Section():
+            inside = (_block(each, numbers) for each in block.blocks)
+            return joined(tag("h3", text(block.title)) if block.title else joined(), *inside)
+
+
+def _table(table: Table, number: int) -> Markup:
+    titles = (_title(column) for column in table.columns)
+    rows = (tag("tr", *_cells(row, table.columns), class_=row.mood or None) for row in table.rows)
+    key = f"table-{number}-says" if table.caption else None
+    inside = tag("table", tag("thead", tag("tr", *titles)), tag("tbody", *rows), aria_describedby=key)
+    # What can be scrolled must be reached by keyboard, and then it needs a name.
+    named = "Table: " + ", ".join(column.title for column in table.columns if column.title)
+    scrolled = tag("div", inside, class_="scroll", tabindex=0, role="region", aria_label=named)
+    # Beside what scrolls, so that it is not cut off with it.
+    return joined(scrolled, tag("p", text(table.caption), class_="caption", id=key)) if table.caption else scrolled
+
+
+def _title(column: Column) -> Markup:
+    class_ = "right" if column.right else None
+    if not column.title:
+        return tag("td", class_=class_)
+    return tag("th", text(column.title), scope="col", class_=class_)
+
+
+def _cells(row: Row, columns: tuple[Column, ...]) -> Iterator[Markup]:
+    for place, column in enumerate(columns):
+        said = text_of(row, place)
+        letters = len(said)
+        length = (
+            "longer" if letters > _LONGER else "long" if letters > _LONG else "short" if letters <= _SHORT else ""
+        )
+        classes = f"{'right' if column.right else length} {mood_of(row, place)}".strip()
+        yield tag("td", text(said), class_=classes or None)
+
+
+def _figures(block: Figures) -> Markup:
+    return tag(
+        "dl",
+        *(
+            tag(
+                "div",
+                tag("dt", text(each.label)),
+                tag("dd", text(each.value), class_=f"value {each.mood}".strip()),
+                tag("dd", text(each.note), class_="beside"),
+            )
+            for each in block.figures
+        ),
+        class_="figures",
+    )
+
+
+def _chart(chart: Chart, number: int) -> Markup:
+    pictures = []
+    for kind, width in (("desk", _DESK), ("hand", _HAND)):
+        drawn = chart.draw(width)
+        key = f"chart-{number}-{kind}"
+        pictures.append(
+            tag(
+                "svg",
+                tag("title", text(chart.title), id=f"{key}-title"),
+                tag("desc", text(chart.says), id=f"{key}-says"),
+                tag("g", drawn.inside, aria_hidden="true"),
+                viewBox=f"0 0 {drawn.width} {drawn.height:.0f}",
+                class_=kind,
+                role="img",
+                aria_labelledby=f"{key}-title {key}-says",
+            )
+        )
+    caption = (tag("figcaption", text(chart.caption)),) if chart.caption else ()
+    return joined(tag("h3", text(chart.title)), tag("figure", *pictures, *caption))

@@ -1,0 +1,110 @@
+"""Blocks as Markdown, as GitHub and its kin show them; charts become the sentence that says what is in them."""
+
+from collections.abc import Iterable, Iterator
+
+from edgeopt.commands.documents.blocks import (
+    Block,
+    Chart,
+    Commands,
+    Drawing,
+    Figures,
+    Folded,
+    Listed,
+    Row,
+    Section,
+    Table,
+    Words,
+    is_strong,
+    text_of,
+)
+
+_MARKS = "\\`*_[]<>|#~&"
+_DRAWN = 100
+
+
+def page(title: str, blocks: Iterable[Block], level: int = 1) -> str:
+    """A title of this level, where there is one, and below it all that the blocks say, in their order."""
+    parts = [f"{'#' * level} {plain(title)}" if title else "", *_blocks(blocks, level + 1)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def plain(text: str) -> str:
+    """Nothing in it becomes mark-up, and a table keeps its columns."""
+    return "".join(f"\\{each}" if each in _MARKS else each for each in _visible(text))
+
+
+def _visible(text: str) -> str:
+    return "".join(each if each.isprintable() else " " for each in text)
+
+
+def _blocks(blocks: Iterable[Block], level: int) -> Iterator[str]:
+    for block in blocks:
+        match block:
+            case Words():
+                yield _words(block)
+            case Listed():
+                marks = (f"{n}." if block.numbered else "-" for n in range(1, len(block.items) + 1))
+                yield "\n".join(f"{mark} {plain(item)}" for mark, item in zip(marks, block.items, strict=True))
+            case Table():
+                yield _table(block)
+                yield plain(block.caption)
+            case Figures():
+                yield "\n".join(
+                    f"- **{plain(each.label)}: {plain(each.value)}** ({plain(each.note)})"
+                    for each in block.figures
+                )
+            case Chart():
+                yield f"### {plain(block.title)}"
+                yield plain(block.says)
+            case Drawing():
+                yield _code("\n".join(block.draw(_DRAWN, False)))
+            case Commands():
+                yield from _commands(block)
+            case Folded():
+                yield f"### {plain(block.summary)}"
+                yield from _blocks(block.blocks, level)
+            case Section():
+                yield f"{'#' * level} {plain(block.title)}" if block.title else ""
+                yield from _blocks(block.blocks, level + 1 if block.title else level)
+
+
+def _words(words: Words) -> str:
+    said = plain(words.text)
+    return f"> {said}" if words.mood == "warning" else f"**{said}**" if words.mood == "strong" else said
+
+
+def _commands(commands: Commands) -> Iterator[str]:
+    """Lines without a word of their own go on in the fence before."""
+    fenced: list[str] = []
+    for why, line in commands.lines:
+        if why and fenced:
+            yield _code("\n".join(fenced))
+            fenced = []
+        yield plain(why)
+        fenced.append(_visible(line))
+    if fenced:
+        yield _code("\n".join(fenced))
+
+
+def _table(table: Table) -> str:
+    places = range(len(table.columns))
+    head = _line(plain(column.title) for column in table.columns)
+    rule = "|" + "|".join("---:" if column.right else "---" for column in table.columns) + "|"
+    return "\n".join([head, rule, *(_line(_cell(row, place) for place in places) for row in table.rows)])
+
+
+def _cell(row: Row, place: int) -> str:
+    said = plain(text_of(row, place))
+    return f"**{said}**" if said and is_strong(row, place) else said
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _code(text: str) -> str:
+    """In a fence that nothing in the text can close."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}\n{text}\n{fence}"

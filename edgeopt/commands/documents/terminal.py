@@ -1,0 +1,258 @@
+"""Blocks on a terminal: it lays out tables within the width that there is, and cuts nothing."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from edgeopt.commands.documents.blocks import (
+    Block,
+    Chart,
+    Column,
+    Commands,
+    Drawing,
+    Figures,
+    Folded,
+    Listed,
+    Mood,
+    Row,
+    Section,
+    Share,
+    Table,
+    Words,
+    is_strong,
+    mood_of,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+_STYLES: dict[Mood, str] = {
+    "": "", "good": "green", "bad": "bold red", "warning": "yellow", "faint": "dim", "strong": "bold",
+    "accent": "cyan",
+}  # fmt: skip
+_WIDEST_DRAWING = 110
+_BAR = 20
+_ROOM_FOR_BARS = 100
+"""On narrower terminals they make room for what is written."""
+_LEAST = {"text": 10, "name": 12}
+"""What columns of these give way to, in letters; the others never do."""
+_LONGEST_WORD = 20
+_GAP, _NARROW_GAP = 2, 1
+_INDENT = "  "
+
+
+def write(blocks: Iterable[Block], console: "Console") -> None:
+    """All of them, in their order; an empty line sets sections apart."""
+    before: Block | None = None
+    for block in blocks:
+        if isinstance(block, Section) and not block.blocks:
+            continue
+        if before is not None and _is_apart(before, block):
+            console.print()
+        _block(block, console)
+        before = block
+
+
+def _is_apart(before: Block, block: Block) -> bool:
+    return isinstance(before, Section | Commands) or isinstance(block, Section)
+
+
+def _block(block: Block, console: "Console") -> None:
+    match block:
+        case Table():
+            _table(block, console)
+        case Drawing():
+            for line in block.draw(min(console.width, _WIDEST_DRAWING), not _speaks_unicode(console)):
+                console.print(line, markup=False, soft_wrap=True)
+        case Commands():
+            for why, command in block.lines:
+                if why:
+                    _line(why, console)
+                # Never broken into lines, so that it can be copied.
+                console.print(f"{_INDENT}{command}", style=_STYLES["accent"], markup=False, soft_wrap=True)
+        case Folded():
+            _line(block.summary, console, "bold")
+            write(block.blocks, console)
+        case Section():
+            if block.title:
+                _line(block.title, console, "bold")
+            write(block.blocks, console)
+        case _:
+            for text, mood, lead in _lines(block):
+                _line(text, console, _STYLES[mood], lead)
+
+
+def _lines(block: Words | Listed | Figures | Chart) -> Iterator[tuple[str, Mood, str]]:
+    """What is nothing but lines: what each says, how it is set off, and what stands before it."""
+    match block:
+        case Words():
+            yield block.text, block.mood, ""
+        case Listed():
+            for number, item in enumerate(block.items, 1):
+                yield item, "", f"{_INDENT}{number}. " if block.numbered else f"{_INDENT}• "
+        case Figures():
+            for each in block.figures:
+                yield f"{each.label}: {each.value}{f' ({each.note})' if each.note else ''}", each.mood, ""
+        case Chart():
+            yield f"{block.title}: {block.says}", "", ""
+
+
+def _speaks_unicode(console: "Console") -> bool:
+    return console.encoding.lower().startswith("utf")
+
+
+def _line(text: str, console: "Console", style: str = "", lead: str = "") -> None:
+    """Folds at words, and what goes on is set in."""
+    from rich.text import Text
+
+    indent = " " * len(lead) or _INDENT
+    for paragraph in text.split("\n"):
+        whole = Text(lead + paragraph, style)
+        if whole.cell_len <= console.width:
+            console.print(whole, soft_wrap=True)
+            continue
+        parts = Text(paragraph, style).wrap(console, max(20, console.width - len(indent)))
+        for place, part in enumerate(parts):
+            part.rstrip()
+            console.print(Text(indent if place else lead, style) + part, soft_wrap=True)
+
+
+def _table(table: Table, console: "Console") -> None:
+    for number, group in enumerate(_fitting(table, console.width)):
+        if number:
+            console.print()
+        shown = [row for row in table.rows if number == 0 or len(row.cells) == 1 or _says(row, group[1:])]
+        _print(table, shown, group, console)
+    if table.caption:
+        _line(table.caption, console, "dim")
+
+
+def _says(row: Row, places: Sequence[int]) -> bool:
+    return any(text_of(row, place) for place in places)
+
+
+def _fitting(table: Table, width: int) -> Iterator[list[int]]:
+    """The places of columns that fit beside each other, each time with the first, which names the rows."""
+    least = [_least_width(table, place) + _NARROW_GAP for place in range(len(table.columns))]
+    room = width + _NARROW_GAP
+    shown = [0]
+    for _, places in groupby(range(1, len(least)), lambda place: table.columns[place].group or place):
+        group = list(places)
+        if len(shown) > 1 and sum(least[p] for p in (0, *group)) <= room < sum(least[p] for p in (*shown, *group)):
+            yield shown
+            shown = [0]
+        for place in group:
+            if len(shown) > 1 and sum(least[p] for p in (*shown, place)) > room:
+                yield shown
+                shown = [0]
+            shown.append(place)
+    yield shown
+
+
+def _least_width(table: Table, place: int) -> int:
+    column = table.columns[place]
+    held = max((_width(text_of(row, place)) for row in table.rows), default=0)
+    if column.kind in _LEAST:
+        return min(_LEAST[column.kind], max(held, _width(column.title)))
+    return max(held, *map(_width, _two_lines(column.title)))
+
+
+def _width(text: str) -> int:
+    from rich.cells import cell_len
+
+    return max(map(cell_len, text.split("\n")))
+
+
+def _longest_word(text: str) -> int:
+    return min(_LONGEST_WORD, max(map(_width, text.split()), default=0))
+
+
+def _two_lines(title: str) -> list[str]:
+    """Cut at the space that leaves the shorter ends."""
+    cuts = [k for k, letter in enumerate(title) if letter == " "]
+    if not cuts:
+        return [title]
+    cut = min(cuts, key=lambda k: max(k, len(title) - k - 1))
+    return [title[:cut], title[cut + 1 :]]
+
+
+def _print(table: Table, rows: Sequence[Row], places: Sequence[int], console: "Console") -> None:
+    from rich.table import Table as Grid
+    from rich.text import Text
+
+    columns = [table.columns[place] for place in places]
+    widths, gap, titles = _laid_out(columns, rows, places, console.width)
+    left = console.width - sum(widths) - gap * (len(widths) - 1)
+    bars = _bars(rows, places, left if console.width >= _ROOM_FOR_BARS else 0)
+    named = any(titles)
+    grid = Grid(box=None, pad_edge=False, padding=(0, gap, 0, 0), show_header=named)
+    for place, column, width, title in zip(places, columns, widths, titles, strict=True):
+        style = "bold" if column.kind == "name" and not named else ""
+        # Text, because names may hold brackets, which rich would take for its mark-up.
+        grid.add_column(
+            Text(title), justify="right" if column.right else "left", width=width, overflow="fold", style=style
+        )
+        if place in bars:
+            grid.add_column("", width=bars[place])
+    longest = {place: max(_share(row, place) for row in rows) or 1.0 for place in bars}
+    for row in rows:
+        if row.apart:
+            grid.add_row()
+        cells: list[Text] = []
+        for place in places:
+            cells.append(_cell(row, place))
+            if place in bars:
+                cells.append(Text(bar(_share(row, place) / longest[place], bars[place]), "cyan"))
+        grid.add_row(*cells, style=_STYLES[row.mood])
+    console.print(grid)
+
+
+def _laid_out(
+    columns: Sequence[Column], rows: Sequence[Row], places: Sequence[int], width: int
+) -> tuple[list[int], int, list[str]]:
+    """Widths, the gap between columns and titles: titles take two lines and texts fold where they must."""
+    held = [max((_width(text_of(row, place)) for row in rows), default=0) for place in places]
+    titles = [column.title for column in columns]
+    widths = [max(held[k], _width(title)) for k, title in enumerate(titles)]
+    if sum(widths) + _GAP * (len(widths) - 1) <= width:
+        return widths, _GAP, titles
+    titles = [t if _width(t) <= held[k] else "\n".join(_two_lines(t)) for k, t in enumerate(titles)]
+    widths = [max(held[k], _width(title)) for k, title in enumerate(titles)]
+    words = [max((_longest_word(text_of(row, place)) for row in rows), default=0) for place in places]
+    # Words in one piece are worth more than air between columns.
+    for gap, room_for in ((_GAP, words), (_NARROW_GAP, words), (_NARROW_GAP, [0] * len(words))):
+        room = width - gap * (len(widths) - 1)
+        for kind, least in _LEAST.items():
+            giving = [k for k, column in enumerate(columns) if column.kind == kind]
+            while sum(widths) > room and (wide := [k for k in giving if widths[k] > max(least, room_for[k])]):
+                widths[max(wide, key=lambda k: widths[k])] -= 1
+        if sum(widths) <= room:
+            break
+    return widths, gap, titles
+
+
+def _bars(rows: Sequence[Row], places: Sequence[int], room: int) -> dict[int, int]:
+    """How wide the bars of each column of shares may be; none where there is no room for one to be read."""
+    found = [p for p in places if any(p < len(row.cells) and isinstance(row.cells[p], Share) for row in rows)]
+    each = min(_BAR, room // len(found) - _GAP) if found else 0
+    return dict.fromkeys(found, each) if each >= _BAR // 4 else {}
+
+
+def _share(row: Row, place: int) -> float:
+    cell = row.cells[place] if place < len(row.cells) else None
+    return cell.value if isinstance(cell, Share) else 0.0
+
+
+def _cell(row: Row, place: int) -> "Text":
+    from rich.text import Text
+
+    style = f"{'bold ' if is_strong(row, place) else ''}{_STYLES[mood_of(row, place)]}"
+    return Text(text_of(row, place), style.strip())
+
+
+def bar(share: float, width: int) -> str:
+    """Eighths of a block, so that small differences show."""
+    eighths = max(1, round(share * width * 8)) if share > 0 else 0
+    return "█" * (eighths // 8) + ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")[eighths % 8]

@@ -1,0 +1,160 @@
+"""`edgeopt export`: a checked bundle in another form, checked again, and put in place in one step."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.bundle.durable import publish_folder
+from edgeopt.bundle.manifest import FileEntry, file_digest
+from edgeopt.bundle.read import read_bundle
+from edgeopt.bundle.write import draft
+from edgeopt.commands.export.base import Format, Made, Order
+from edgeopt.commands.export.formats import FORMATS
+from edgeopt.commands.export.readme import readme
+from edgeopt.errors import UsageError
+from edgeopt.events import Emit, Progress
+from edgeopt.nearest import nearest
+from edgeopt.version import __version__
+
+MARK = "edgeopt-export.json"
+"""Says what an exported folder is; only a folder with it is ever replaced."""
+README = "README.md"
+_PROCESSING = (
+    "What the bundle does before and after its model is not in this form, which takes and gives what the model "
+    "does: its files are in the bundle's folder processing/, its steps in deployment.toml."
+)
+
+_BUCKETS = (
+    "The programs for several sizes (buckets) that the bundle holds are not in this form: it is slower on sizes "
+    "other than the usual one, and gives the same answers. edgeopt.load on the bundle itself has them."
+)
+
+
+class Export(msgspec.Struct, frozen=True):
+    """`edgeopt-export.json`: where the files came from, and their digests."""
+
+    format: str
+    bundle: str
+    source_sha256: str
+    backend: str
+    edgeopt: str
+    notes: list[str]
+    files: Mapping[str, FileEntry]
+    schema: int = 1
+
+
+class Exported(msgspec.Struct, frozen=True):
+    bundle: str
+    format: str
+    out: str
+    files: int
+    size_bytes: int
+    accuracy_db: float | None
+    """Of the exported form on the golden samples; None where it could not be run here."""
+    floor_db: float | None
+    samples: int
+    not_checked: str
+    notes: tuple[str, ...]
+    use: tuple[str, ...]
+
+
+class Form(msgspec.Struct, frozen=True):
+    name: str
+    title: str
+
+
+class Forms(msgspec.Struct, frozen=True):
+    formats: tuple[Form, ...]
+
+
+def forms() -> Forms:
+    return Forms(tuple(Form(each.name, each.title) for each in FORMATS))
+
+
+def format_named(name: str) -> Format:
+    for each in FORMATS:
+        if each.name == name:
+            return each
+    raise UsageError(f"There is no export format '{name}'.", nearest(name, tuple(each.name for each in FORMATS)))
+
+
+def export(path: Path, form: str, out: Path, emit: Emit, max_batch_size: int | None = None) -> Exported:
+    """Raises ConstraintError where the form cannot hold the bundle, VerificationError where it answers wrong."""
+    chosen = format_named(form)
+    if max_batch_size is not None and not chosen.batches:
+        served = ", ".join(each.name for each in FORMATS if each.batches)
+        raise UsageError(f"--max-batch-size means nothing to {form}.", f"It is for: {served}.")
+    target = _plain(out)
+    _check_target(target, path)
+    emit(Progress("checking digests", path.name))
+    order = Order(read_bundle(path), max_batch_size)
+    with draft(target) as folder:
+        emit(Progress("writing", chosen.name))
+        made = chosen.write(order, folder)
+        if order.bundle.deployment.run.options.get("buckets"):
+            made.notes.append(_BUCKETS)
+        if order.bundle.deployment.processing is not None:
+            made.notes.append(_PROCESSING)
+        (folder / README).write_text(readme(order, chosen, made), encoding="utf-8")
+        files = _files(folder)
+        (folder / MARK).write_bytes(_mark(order, chosen, made, files))
+        _check_target(target, path)  # once more: something else may have come there meanwhile
+        if target.is_dir() and not any(target.iterdir()):
+            target.rmdir()
+        publish_folder(folder, target)
+    answer = made.answer
+    return Exported(
+        bundle=str(path),
+        format=chosen.name,
+        out=str(out),
+        files=len(files) + 1,
+        size_bytes=sum(entry.size_bytes for entry in files.values()),
+        accuracy_db=answer.accuracy_db if answer else None,
+        floor_db=answer.floor_db if answer else None,
+        samples=len(order.bundle.golden("inputs")),
+        not_checked=made.not_checked,
+        notes=tuple(made.notes),
+        use=tuple(made.use),
+    )
+
+
+def _files(folder: Path) -> dict[str, FileEntry]:
+    return {
+        file.relative_to(folder).as_posix(): FileEntry(file_digest(file), file.stat().st_size)
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    }
+
+
+def _mark(order: Order, form: Format, made: Made, files: dict[str, FileEntry]) -> bytes:
+    profile = order.bundle.deployment
+    mark = Export(form.name, order.name, profile.source.sha256, order.backend, __version__, made.notes, files)
+    return msgspec.json.format(msgspec.json.encode(mark), indent=1)
+
+
+def _plain(path: Path) -> Path:
+    """Absolute and without `..`; the last part is not followed where it is a link."""
+    return path.resolve() if path.name in {"", ".."} else path.parent.resolve() / path.name
+
+
+def _check_target(out: Path, bundle: Path) -> None:
+    """Only a new or empty folder, or an earlier export, may become one."""
+    here = _plain(bundle)
+    if here == out or here.is_relative_to(out) or out.is_relative_to(here):
+        raise UsageError(f"'{out}' and the bundle lie in each other.", "Choose another folder for -o.")
+    if out == Path.cwd() or os.path.ismount(out):
+        raise UsageError(f"'{out}' is a folder that cannot be replaced.", "Choose a new name inside it for -o.")
+    earlier = out.is_dir() and ((out / MARK).is_file() or not any(out.iterdir()))
+    if out.is_symlink() or (out.exists() and not earlier):
+        raise UsageError(
+            f"'{out}' exists and is no earlier export, so it will not be replaced.",
+            "Choose another name for -o.",
+        )
+    if not out.parent.is_dir():
+        raise UsageError(
+            f"The folder '{out.parent}' does not exist.", "Make it first, or choose another place for -o."
+        )
+    if not os.access(out.parent, os.W_OK):
+        raise UsageError(f"The folder '{out.parent}' cannot be written to.", "Choose another place for -o.")

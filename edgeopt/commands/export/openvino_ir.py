@@ -1,0 +1,104 @@
+"""`openvino-ir`: the model as OpenVINO's own .xml and .bin, made by its own converter."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgeopt.backends.openvino.model import port_name, read_model
+from edgeopt.commands.export.base import Format, Made, Order, refuse
+from edgeopt.commands.export.checking import check_model
+from edgeopt.commands.export.settings import DEVICES, openvino_settings, options_text
+from edgeopt.errors import EdgeoptError, MissingError, ModelError, VerificationError
+
+if TYPE_CHECKING:
+    from openvino import Model
+
+NAME = "openvino-ir"
+# The options that OpenVINO takes from the model itself, as it reads `runtime_options` in the .xml.
+_IN_THE_MODEL = {
+    "dynamic_quantization_group_size": "DYNAMIC_QUANTIZATION_GROUP_SIZE",
+    "kv_cache_precision": "KV_CACHE_PRECISION",
+}
+
+
+def write(order: Order, folder: Path) -> Made:
+    model = converted(order, NAME)
+    place = save(order, model, folder / f"{order.file_name}.xml")
+    name = place.name
+    made = Made(use=["import openvino", "core = openvino.Core()", f'model = core.read_model("{name}")'])
+    if order.backend not in DEVICES:
+        _check_elsewhere(order, made, place)
+        return made
+    settings = openvino_settings(order)
+    if settings.shapes:
+        made.use.append(f"model.reshape({settings.shapes})  # or leave its shapes open: slower")
+        made.notes.append(
+            "Its shapes are open, as in the bundle; the speed that was proved needs the inputs fixed to these "
+            "shapes before compiling."
+        )
+    made.use.append(f'compiled = core.compile_model(model, "{settings.device}", {settings.config})')
+    carried = [name for name in _IN_THE_MODEL if name in order.bundle.deployment.run.options]
+    if carried:
+        made.notes.append(f"Carried in the .xml itself: {', '.join(carried)}.")
+    made.notes.append(
+        f"The other options are for compiling: the code in README.md sets them ({options_text(order)})."
+    )
+    check_model(order, made, place, order.backend, order.bundle.deployment.run.options)
+    return made
+
+
+def converted(order: Order, form: str) -> "Model":
+    """The bundle's model as OpenVINO reads it; refused where it cannot."""
+    try:
+        return read_model(order.bundle.model)
+    except MissingError:
+        raise
+    except ModelError as error:
+        reason = error.message.rstrip(".")
+        raise refuse(
+            order,
+            form,
+            reason[:1].lower() + reason[1:] if not reason.startswith("OpenVINO") else reason,
+            "It may hold operators that only ONNX Runtime knows: use --to onnx or --to runner.",
+        ) from error
+
+
+def save(order: Order, model: "Model", place: Path) -> Path:
+    """Writes the .xml and the .bin, weights as they are, each input and output with the one name that it has."""
+    import openvino
+
+    for port in (*model.inputs, *model.outputs):
+        port.get_tensor().set_names({port_name(port)})
+    for option, key in _IN_THE_MODEL.items():
+        value = order.bundle.deployment.run.options.get(option)
+        if value not in (None, ""):
+            model.set_rt_info(str(value), ["runtime_options", key])
+    place.parent.mkdir(parents=True, exist_ok=True)
+    openvino.save_model(model, place, compress_to_fp16=False)
+    return place
+
+
+def _check_elsewhere(order: Order, made: Made, place: Path) -> None:
+    """A bundle of another runtime: OpenVINO's own choice of precision may be too coarse for it."""
+    made.notes.append(
+        f"The bundle was proved with {order.backend}; OpenVINO runs its model otherwise, and nothing is known of "
+        "its speed there. `edgeopt bench` tells."
+    )
+    precise = {"precision": "f32"}
+    try:
+        check_model(order, made, place, "openvino-cpu", {})
+        made.use.append('compiled = core.compile_model(model, "CPU", {"PERFORMANCE_HINT": "LATENCY"})')
+    except VerificationError as error:
+        try:
+            check_model(order, made, place, "openvino-cpu", precise)
+        except EdgeoptError:
+            raise error from None
+        made.notes.append(
+            "It must be told to compute in f32: what OpenVINO chooses by itself on this device is too coarse."
+        )
+        made.use.append(
+            'compiled = core.compile_model(model, "CPU", '
+            '{"PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"})'
+        )
+
+
+FORMAT = Format(NAME, "The model as OpenVINO's .xml and .bin, by OpenVINO's own converter", write)

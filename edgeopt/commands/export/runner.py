@@ -1,0 +1,127 @@
+"""`runner`: a script with its requirements, for devices without edgeopt; run on the golden samples here."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.bundle.runtime.golden import GoldenAnswer, golden_floor_db
+from edgeopt.commands.export.base import Format, Made, Order, refuse
+from edgeopt.commands.export.checking import HINT, missing_here, ports
+from edgeopt.commands.export.models import copy_golden, copy_model
+from edgeopt.commands.export.settings import (
+    ONNXRUNTIME,
+    openvino_settings,
+    ort_options,
+    ort_settings,
+    provider_of,
+    runtime_of,
+)
+from edgeopt.errors import VerificationError
+
+NAME = "runner"
+FILES = Path(__file__).with_name("files")
+_LIMIT_S = 600
+
+
+def write(order: Order, folder: Path) -> Made:
+    made = Made(use=["pip install -r requirements.txt", "python runner.py --check", "python runner.py inputs.npz"])
+    write_runner(order, folder, made)
+    return made
+
+
+def write_runner(order: Order, folder: Path, made: Made, form: str = NAME) -> None:
+    """The script, what it needs and what it runs; also the inside of a container."""
+    runtime = runtime_of(order, form)
+    model = copy_model(order, folder / "model")
+    copy_golden(order, folder)
+    inputs, outputs = ports(order, order.bundle.model, order.backend)
+    odd = next((port for port in (*inputs, *outputs) if port.dtype == "bfloat16"), None)
+    if odd is not None:
+        raise refuse(
+            order, form, f"'{odd.name}' is bfloat16, which numpy does not have", "Convert it in the model itself."
+        )
+    session = ort_settings(order, model) if runtime == ONNXRUNTIME else openvino_settings(order)
+    settings = {
+        "name": order.name,
+        "runtime": runtime,
+        "model": model.relative_to(folder).as_posix(),
+        "inputs": [{"name": each.name, "dtype": each.dtype, "shape": list(each.shape)} for each in inputs],
+        "outputs": [each.name for each in outputs],
+        "floor_db": golden_floor_db(order.bundle),
+        "session": msgspec.to_builtins(session),
+    }
+    (folder / "settings.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+    shutil.copyfile(FILES / "runner.py", folder / "runner.py")
+    (folder / "requirements.txt").write_text(_requirements(order, runtime, made), encoding="utf-8")
+    if runtime == ONNXRUNTIME and ort_options(order).io_binding:
+        made.notes.append("The option io_binding is left out: each run copies its arrays to the device and back.")
+    if order.bundle.deployment.run.options.get("cores"):
+        made.notes.append(
+            "settings.json pins its threads to cores as that device counts them; change it elsewhere."
+        )
+    if order.bundle.deployment.run.options.get("cache_dir"):
+        made.notes.append(
+            "settings.json names the cache_dir of the device that it was proved on; change it there."
+        )
+    made.not_checked = missing_here(order.backend)
+    if not made.not_checked:
+        _run(order, folder, made)
+
+
+def _requirements(order: Order, runtime: str, made: Made) -> str:
+    """The versions that it was proved with, where they are known."""
+    distribution = runtime
+    if runtime == ONNXRUNTIME:
+        listed = provider_of(order).distributions
+        if not listed:
+            made.notes.append(f"No package on PyPI has the backend {order.backend}: build ONNX Runtime with it.")
+        distribution = listed[0] if listed else runtime
+    proved = order.bundle.deployment.runtimes.get(distribution) or order.bundle.deployment.runtimes.get(runtime)
+    here = _installed(distribution)
+    if proved and here and proved != here:
+        made.notes.append(
+            f"requirements.txt names {distribution} {proved}, with which it was proved; here {here} is installed."
+        )
+    pinned = proved or here
+    numpy = _installed("numpy")
+    return f"{distribution}=={pinned}\nnumpy=={numpy}\n" if pinned else f"{distribution}\nnumpy=={numpy}\n"
+
+
+def _installed(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return ""
+
+
+def _run(order: Order, folder: Path, made: Made) -> None:
+    """The script's own answers, as its user gets them."""
+    if getattr(sys, "frozen", False):
+        made.not_checked = "edgeopt is no Python program here, so the script was not run."
+        return
+    done = subprocess.run(
+        [sys.executable, "-P", "-B", "runner.py", "--check"],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_LIMIT_S,
+        check=False,
+    )
+    told = re.search(r"golden samples: (\S+) dB", done.stdout)
+    if told is None:
+        said = (done.stderr.strip() or done.stdout.strip() or f"it ended with {done.returncode}").splitlines()[-1]
+        raise VerificationError(f"The exported runner failed on the golden samples: {said[:300]}", HINT)
+    made.answer = GoldenAnswer(float(told[1]), golden_floor_db(order.bundle), None)
+    wrong = made.answer.sentence("The exported runner")
+    if wrong or done.returncode:
+        raise VerificationError(wrong or f"The exported runner ended with {done.returncode}.", HINT)
+
+
+FORMAT = Format(NAME, "A script with its requirements: the runtime and numpy, no edgeopt", write)

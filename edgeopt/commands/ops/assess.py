@@ -1,0 +1,199 @@
+"""`edgeopt ops`: what was kept from an earlier time, the rest measured, all of it in one report."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+import msgspec
+
+from edgeopt.backends import BACKENDS, backend_named
+from edgeopt.backends.base import Backend
+from edgeopt.commands.ops import cache
+from edgeopt.commands.ops.case import Case, Port
+from edgeopt.commands.ops.cases import FAMILIES, operators
+from edgeopt.commands.ops.result import STATUSES, BackendRow, CaseRow, Figures, Measured, Report, Status
+from edgeopt.commands.ops.roofline import least_us
+from edgeopt.commands.ops.run import Wanted, measure
+from edgeopt.errors import MissingError, UsageError
+from edgeopt.events import Emit, Log
+from edgeopt.hw.cache_folder import user_cache_folder
+from edgeopt.hw.device import Device, Unavailable
+from edgeopt.nearest import nearest
+from edgeopt.version import __version__
+
+_STORE_EVERY_S = 5.0
+_ONNX = ".onnx"
+_CHOOSERS = ("openvino-auto",)
+"""They run a model on one of the others; tried only when they are named."""
+_ON_PROCESSOR = ("onnxruntime-cpu", "onnxruntime-xnnpack", "openvino-cpu")
+"""The peaks of the device are its processor's."""
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """What is to be tried."""
+
+    backends: tuple[str, ...] = ()
+    """Empty: all that are available here."""
+    only: tuple[str, ...] = ()
+    """Operators; empty: all."""
+    precisions: tuple[str, ...] = ()
+    """Empty: all."""
+    quick: bool = False
+    """Small shapes alone."""
+    again: bool = False
+    """Measures anew what was measured before."""
+
+
+class _Kept:
+    """What is known of each backend, from before and since then, and the files that what lasts goes back to."""
+
+    def __init__(self, device: Device, rows: Sequence[BackendRow], emit: Emit) -> None:
+        folder = user_cache_folder()
+        self._emit = emit
+        self._files = {
+            row.name: None if folder is None else cache.path(folder, device, row.name, row.version or "")
+            for row in rows
+        }
+        self.known = {name: cache.load(file) for name, file in self._files.items()}
+        self.new = 0
+        self._new: set[tuple[str, str]] = set()
+        self._worth_measuring = device.state.worth_measuring if device.state else None
+        self._stored = time.monotonic()
+
+    def add(self, backend: str, case: Case, measured: Measured) -> None:
+        told = msgspec.structs.replace(measured, worth_measuring=self._worth_measuring)
+        self.known[backend][case.digest] = told
+        self._new.add((backend, case.digest))
+        self.new += 1
+        if time.monotonic() - self._stored > _STORE_EVERY_S:
+            self.store()
+
+    def store(self) -> None:
+        if self.new:
+            problems = [cache.store(file, self._lasting(name)) for name, file in self._files.items() if file]
+            problem = next((each for each in problems if each), None)
+            if problem and self._files:
+                self._emit(Log("warning", f"The results are not kept for the next time: {problem}."))
+                self._files = {}
+        self._stored = time.monotonic()
+
+    def is_doubtful(self, backend: str, case: Case) -> bool:
+        """It is from an earlier time, when the device was in no state worth measuring."""
+        is_old = (backend, case.digest) not in self._new
+        return is_old and self.known[backend][case.digest].worth_measuring is False
+
+    def _lasting(self, backend: str) -> cache.Kept:
+        return {digest: measured for digest, measured in self.known[backend].items() if measured.lasts}
+
+
+def assess(device: Device, choice: Choice, emit: Emit) -> Report:
+    """Tries each case on each backend, unless that is known already."""
+    begin = time.monotonic()
+    rows = backend_rows(choice.backends)
+    present = [row for row in rows if row.version is not None]
+    if not present:
+        reasons = "; ".join(f"{row.name}: {row.reason}" for row in rows)
+        raise MissingError(
+            f"None of the backends can be tried here: {reasons or 'there is none'}.",
+            "Install a runtime, such as: pip install 'edgeopt[cpu]'",
+        )
+    chosen = _chosen(choice)
+    kept = _Kept(device, present, emit)
+    wanted: list[Wanted] = []
+    for _, case in chosen:
+        names = tuple(row.name for row in present if choice.again or case.digest not in kept.known[row.name])
+        if names:
+            wanted.append((case, names))
+    if wanted:
+        if device.state and not device.state.worth_measuring:
+            emit(Log("warning", "This device is not in a state worth measuring; times may be too long."))
+        try:
+            measure(wanted, device, emit, kept.add)
+        finally:
+            kept.store()
+    cases = tuple(_row(device, family, case, present, kept) for family, case in chosen)
+    return Report(
+        backends=tuple(rows),
+        cases=cases,
+        threads=device.limits.usable_cores,
+        took_s=round(time.monotonic() - begin, 2),
+        measured=kept.new,
+        counts={row.name: _counts(cases, row.name) for row in present},
+        doubtful=sum(kept.is_doubtful(row.name, case) for row in present for _, case in chosen),
+        edgeopt=__version__,
+    )
+
+
+def backend_rows(names: Sequence[str]) -> list[BackendRow]:
+    """Those that are named, each with the reason where it is not here; else all that are here."""
+    if names:
+        return [_backend_row(backend_named(name)) for name in dict.fromkeys(names)]
+    own = (backend for backend in BACKENDS if _ONNX in backend.formats and backend.name not in _CHOOSERS)
+    rows = (_backend_row(backend) for backend in own)
+    return [row for row in rows if row.version is not None]
+
+
+def _backend_row(backend: Backend) -> BackendRow:
+    if _ONNX not in backend.formats:
+        raise UsageError(
+            f"The backend {backend.name} runs no ONNX models, which the cases are.",
+            f"Name one of: {', '.join(each.name for each in BACKENDS if _ONNX in each.formats)}.",
+        )
+    found = backend.available()
+    if isinstance(found, Unavailable):
+        return BackendRow(backend.name, backend.title, None, found.reason, found.extra)
+    return BackendRow(backend.name, backend.title, found.version)
+
+
+def _chosen(choice: Choice) -> list[tuple[str, Case]]:
+    known = {name.lower(): name for name in operators()}
+    for name in choice.only:
+        if name.lower() not in known:
+            raise UsageError(f"There is no case of an operator '{name}'.", nearest(name, known.values()))
+    only = {known[name.lower()] for name in choice.only}
+    return [
+        (family, case)
+        for family, cases in FAMILIES
+        for case in cases
+        if (not only or case.operator in only)
+        and (not choice.precisions or case.precision in choice.precisions)
+        and (case.size == "small" or not choice.quick)
+    ]
+
+
+def _row(device: Device, family: str, case: Case, present: list[BackendRow], kept: _Kept) -> CaseRow:
+    return CaseRow(
+        family=family,
+        operator=case.operator,
+        variant=case.variant,
+        size=case.size,
+        precision=case.precision,
+        opset=case.opset,
+        inputs=tuple(_input(case, port) for port in case.ports),
+        attributes=case.attributes,
+        results={row.name: _figures(device, row.name, case, kept.known[row.name][case.digest]) for row in present},
+    )
+
+
+def _input(case: Case, port: Port | None) -> str:
+    if port is None:
+        return ""
+    dtype = {"fp32": "float32", "fp16": "float16", "int8": "int8"}[case.precision]
+    return f"{dtype if port.dtype == 'float' else port.dtype} {list(port.shape)}"
+
+
+def _figures(device: Device, backend: str, case: Case, measured: Measured) -> Figures:
+    if not measured.time_us:
+        return Figures(measured, roofline_reason="it was not timed")
+    if backend not in _ON_PROCESSOR:
+        return Figures(measured, roofline_reason=f"the peaks are the processor's, and {backend} runs elsewhere")
+    threads = device.limits.usable_cores
+    least = least_us(device, case.precision, threads, measured.operations, measured.moved_bytes)
+    if isinstance(least, str):
+        return Figures(measured, roofline_reason=least)
+    return Figures(measured, least / measured.time_us)
+
+
+def _counts(cases: Sequence[CaseRow], backend: str) -> dict[Status, int]:
+    found = Counter(case.results[backend].measured.status for case in cases)
+    return {status: found[status] for status in STATUSES}

@@ -1,0 +1,190 @@
+"""What the cases say of a model: which of its operators conform on each backend, and which backend is quickest."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from math import exp, log
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.backends import backend_named
+from edgeopt.commands.ops.case import PRECISIONS, Attribute, Precision
+from edgeopt.commands.ops.cases import CASES, operators
+from edgeopt.commands.ops.form import attributes_of, first_name, form
+from edgeopt.commands.ops.result import (
+    STATUSES,
+    CaseRow,
+    Compatibility,
+    CoverageRow,
+    OperatorRow,
+    Quickest,
+    Report,
+)
+from edgeopt.errors import EdgeoptError
+from edgeopt.graph.analysis import Analysis, NodeRow
+
+NO_CASE = "no case"
+NO_SUCH_CASE = "no such case"
+"""There are cases of the operator in this precision, but none of this form."""
+_FLOATS = {"float32": "fp32", "float16": "fp16"}
+_BYTES = ("uint8", "int8")
+_OTHER = "other"
+_DOMINATE = 0.8
+_MOST_NAMED = 3
+_NAMED_UNSUPPORTED = 20
+
+Key = tuple[str, str, str, str]
+"""Operator, domain, precision, form."""
+Attributes = dict[str, dict[str, Attribute]]
+"""By the name of a node's first output."""
+
+
+def kinds_of(analysis: Analysis) -> tuple[tuple[str, ...], tuple[Precision, ...]]:
+    """The operators of a model that there are cases of, and the precisions that it computes them in."""
+    nodes, _ = _by_operator(analysis, {})
+    held = {(operator, precision) for operator, domain, precision, _ in nodes if not domain}
+    found = held & {(case.operator, str(case.precision)) for case in CASES}
+    used, precisions = {operator for operator, _ in found}, {precision for _, precision in found}
+    return tuple(o for o in operators() if o in used), tuple(p for p in PRECISIONS if p in precisions)
+
+
+def compatibility(analysis: Analysis, report: Report) -> Compatibility:
+    names = [row.name for row in report.backends if row.version is not None]
+    nodes, work = _by_operator(analysis, attributes_of(Path(analysis.path)))
+    total = sum(work.values())
+    rows = [_row(key, len(nodes[key]), work[key] / total if total else 0.0, report, names) for key in nodes]
+    rows.sort(key=lambda row: (-row.share, -row.count, row.operator, row.form, row.precision))
+    quickest = _quickest(report.cases, rows, names)
+    return Compatibility(
+        name=analysis.name,
+        digest=analysis.digest,
+        nodes=analysis.nodes_count,
+        operators=tuple(rows),
+        coverage={name: _coverage(name, Path(analysis.path)) for name in names},
+        quickest=quickest if isinstance(quickest, Quickest) else None,
+        quickest_reason=quickest if isinstance(quickest, str) else "",
+    )
+
+
+def _by_operator(analysis: Analysis, attributes: Attributes) -> tuple[dict[Key, list[NodeRow]], dict[Key, int]]:
+    dequantized = {
+        output.name for node in analysis.nodes if node.operator == "DequantizeLinear" for output in node.outputs
+    }
+    nodes: dict[Key, list[NodeRow]] = defaultdict(list)
+    work: dict[Key, int] = defaultdict(int)
+    for node in analysis.nodes:
+        if node.operator == "Constant":
+            continue  # a weight under another name
+        given = [(tensor.dtype, tensor.shape) for tensor in node.inputs]
+        own = attributes.get(first_name(tensor.name for tensor in node.outputs), {})
+        key = (node.operator, node.domain, precision_of(node, dequantized), form(node.operator, given, own))
+        nodes[key].append(node)
+        work[key] += (node.cost.operations or 0) * node.runs
+    return nodes, work
+
+
+def precision_of(node: NodeRow, dequantized: set[str]) -> str:
+    """Of the numbers that a node computes with; between DQ and Q that is int8, as runtimes take it."""
+    if node.operator == "Cast":
+        return "fp32"  # its cases cover all types
+    if node.operator in {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"}:
+        return "int8"
+    if node.inputs and node.inputs[0].name in dequantized:
+        return "int8"
+    dtypes = [tensor.dtype for tensor in (*node.inputs, *node.outputs) if tensor.name]
+    known = next((_FLOATS[dtype] for dtype in dtypes if dtype in _FLOATS), None)
+    return known or ("int8" if any(dtype in _BYTES for dtype in dtypes) else _OTHER)
+
+
+def _row(key: Key, count: int, share: float, report: Report, names: list[str]) -> OperatorRow:
+    cases = [] if key[1] else _cases_of(report.cases, key)
+    none = NO_SUCH_CASE if not key[1] and _of_operator(report.cases, key) else NO_CASE
+    status: dict[str, str] = dict.fromkeys(names, "conforms" if cases else none)
+    flawed, message = {}, {}
+    for name in names:
+        found = [case.results[name].measured for case in cases]
+        bad = [measured for measured in found if measured.status != "conforms"]
+        if bad:
+            worst = max(bad, key=lambda measured: STATUSES.index(measured.status))
+            status[name], message[name], flawed[name] = worst.status, worst.message, len(bad)
+    return OperatorRow(*key, count, share, status, len(cases), flawed, message)
+
+
+def _cases_of(cases: Sequence[CaseRow], key: Key) -> list[CaseRow]:
+    return [case for case in _of_operator(cases, key) if _form_of(case) == key[3]]
+
+
+def cases_of_model(report: Report, model: Compatibility) -> tuple[CaseRow, ...]:
+    """Those that say something of the model: of an operator, precision and form that it has."""
+    held = {(row.operator, row.precision, row.form) for row in model.operators if not row.domain}
+    return tuple(case for case in report.cases if (case.operator, case.precision, _form_of(case)) in held)
+
+
+def _of_operator(cases: Sequence[CaseRow], key: Key) -> list[CaseRow]:
+    return [case for case in cases if case.operator == key[0] and case.precision == key[2]]
+
+
+def _form_of(case: CaseRow) -> str:
+    given = [_told(text) for text in case.inputs]
+    return form(case.operator, given, case.attributes)
+
+
+def _told(text: str) -> tuple[str | None, tuple[int, ...] | None]:
+    """What `float32 [1, 64]` says; nothing where an input is left out."""
+    dtype, found, shape = text.partition(" ")
+    return (dtype, tuple(msgspec.json.decode(shape, type=list[int]))) if found else (None, None)
+
+
+def _coverage(backend: str, path: Path) -> CoverageRow:
+    try:
+        found = backend_named(backend).supports(path)
+    except EdgeoptError as error:
+        return CoverageRow(None, reason=error.message)
+    return CoverageRow(found.supported, found.total, found.unsupported[:_NAMED_UNSUPPORTED])
+
+
+def _quickest(cases: Sequence[CaseRow], rows: Sequence[OperatorRow], names: list[str]) -> Quickest | str:
+    """The operators that make most of the operations, each weighted with its share."""
+    if len(names) < 2:
+        return "there is only one backend to compare"
+    dominating: list[OperatorRow] = []
+    for row in rows:
+        if row.share > 0 and len(dominating) < _MOST_NAMED and sum(r.share for r in dominating) < _DOMINATE:
+            dominating.append(row)
+    if not dominating:
+        return "the shapes in the model do not tell what takes its time"
+    logs = dict.fromkeys(names, 0.0)
+    used, compared = 0, []
+    for row in dominating:
+        timed = _timed(_cases_of(cases, (row.operator, row.domain, row.precision, row.form)), names)
+        for name in names:
+            logs[name] += row.share * sum(log(times[name]) for times in timed) / max(1, len(timed))
+        compared += [row] if timed else []
+        used += len(timed)
+    if not used:
+        return f"there is no case of {' or '.join(_name(row) for row in dominating)} that all backends ran"
+    weight = sum(row.share for row in compared)
+    means = {name: exp(value / weight) for name, value in logs.items()}
+    best = min(means.values())
+    return Quickest(
+        operators=tuple(f"{_name(row)} {row.precision}" for row in compared),
+        share=weight,
+        cases=used,
+        relative_time={name: mean / best for name, mean in means.items()},
+    )
+
+
+def _name(row: OperatorRow) -> str:
+    return f"{row.operator} {row.form}".rstrip()
+
+
+def _timed(cases: Sequence[CaseRow], names: Sequence[str]) -> list[dict[str, float]]:
+    """By backend, of the cases that all of them ran; those of real sizes where there are any."""
+    real = [case for case in cases if case.size != "small"] or cases
+    found = []
+    for case in real:
+        times = {name: case.results[name].measured.time_us for name in names}
+        whole = {name: time_us for name, time_us in times.items() if time_us}
+        if len(whole) == len(names):
+            found.append(whole)
+    return found

@@ -1,0 +1,164 @@
+"""Tries cases on backends: each backend in a process of its own, all of them in turns case by case."""
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.backends import backend_named
+from edgeopt.bench.host import LocalHost
+from edgeopt.bench.processes.failed import Failed
+from edgeopt.bench.rounds import take_turns
+from edgeopt.bench.terms import OPERATORS
+from edgeopt.commands.ops import arrays
+from edgeopt.commands.ops.case import SIZES, Case, Precision
+from edgeopt.commands.ops.compare import compare
+from edgeopt.commands.ops.lane import Lane
+from edgeopt.commands.ops.messages import Answer, Opened, Refused, Timed
+from edgeopt.commands.ops.prepare import Prepared, prepare
+from edgeopt.commands.ops.result import Measured, Status
+from edgeopt.events import Emit, Progress
+from edgeopt.hw.device import Device
+
+SLICE_MS = 4.0
+_WEIGHTS = {"small": 1.0, "medium": 1.3, "large": 3.0}
+"""How long a case takes, by its size: what the time left is told from."""
+
+Wanted = tuple[Case, tuple[str, ...]]
+"""A case, and the backends that it is tried on."""
+Keep = Callable[[str, Case, Measured], None]
+
+
+@dataclass(slots=True)
+class _Try:
+    """One backend at a case."""
+
+    lane: Lane
+    found: Measured
+    failure: str | None = None
+    """Why it is not timed any more."""
+    runs_us: list[float] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Clock:
+    """How much is done, and how long the rest will take if it goes on like this."""
+
+    total: float
+    done: float = 0.0
+    begin: float = field(default_factory=time.monotonic)
+
+    def left_s(self) -> float | None:
+        spent = time.monotonic() - self.begin
+        return spent * (self.total - self.done) / self.done if self.done else None
+
+
+def measure(wanted: Sequence[Wanted], device: Device, emit: Emit, keep: Keep) -> None:
+    """Measures each case on the backends that are named with it, and hands over each result as it comes."""
+    ordered = sorted(wanted, key=lambda item: SIZES.index(item[0].size))
+    names = dict.fromkeys(name for _, backends in ordered for name in backends)
+    clock = _Clock(sum(_WEIGHTS[case.size] for case, _ in ordered))
+    with tempfile.TemporaryDirectory(prefix="edgeopt-ops-") as temporary, ExitStack() as stack:
+        folder = Path(temporary)
+        host = LocalHost(folder)
+        lanes = {name: Lane(name, host, folder) for name in names}
+        for lane in lanes.values():
+            stack.callback(lane.close)
+        following = prepare(ordered[0][0]) if ordered else None
+        for position, (case, backends) in enumerate(ordered):
+            left_s = clock.left_s()
+            emit(Progress("measuring operators", case.name, position, len(ordered), time_left_s=left_s))
+            prepared = following
+            assert prepared is not None  # noqa: S101 - the round before made it
+            own = [lanes[name] for name in backends]
+            model, feeds = _written(prepared, folder)
+            for lane in own:
+                lane.open(model, feeds, options_for(lane.backend, device, case.precision))
+            # Meanwhile: nothing is timed yet.
+            following = prepare(ordered[position + 1][0]) if position + 1 < len(ordered) else None
+            for name, measured in _results(prepared, own).items():
+                keep(name, case, measured)
+            clock.done += _WEIGHTS[case.size]
+
+
+def options_for(backend: str, device: Device, precision: Precision) -> dict[str, str | int]:
+    """What is asked of a backend that has such options: all cores, and no shorter floats than the case has.
+
+    OpenVINO, left alone or asked for f16 on a CPU without it, computes float16 models in bfloat16.
+    """
+    known = backend_named(backend).options.__struct_fields__
+    options: dict[str, str | int] = {}
+    if "threads" in known:
+        options["threads"] = device.limits.usable_cores
+    if "precision" in known:
+        runtime, _, place = backend.partition("-")
+        told = next((each.capabilities for each in device.runtimes if each.name == runtime), {})
+        in_half = precision == "fp16" and "FP16" in told.get(place.upper(), ())
+        options["precision"] = "f16" if in_half else "f32"
+    return options
+
+
+def _written(prepared: Prepared, folder: Path) -> tuple[Path, Path]:
+    model, feeds = folder / "case.onnx", folder / "feeds"
+    model.write_bytes(prepared.model)
+    arrays.write(feeds, prepared.feeds)
+    return model, feeds
+
+
+def _results(prepared: Prepared, lanes: list[Lane]) -> dict[str, Measured]:
+    """What is wrong somewhere is not timed there."""
+    tries = [_Try(lane, _opened(prepared, lane)) for lane in lanes]
+
+    def run_us(each: _Try) -> float | None:
+        answer = each.lane.time(SLICE_MS)
+        if isinstance(answer, Timed):
+            return answer.run_us
+        each.failure = _sentence(answer)
+        each.found = _result(prepared, "failed", each.failure)
+        return None
+
+    right = [each for each in tries if each.found.status in {"conforms", "deviates"}]
+    for turns in take_turns(right, OPERATORS, run_us):
+        for each, taken in turns.taken:
+            each.runs_us.append(taken)
+    return {each.lane.backend: _timed(each.found, each.runs_us) for each in tries}
+
+
+def _opened(prepared: Prepared, lane: Lane) -> Measured:
+    answer = lane.answer()
+    if isinstance(answer, Refused):
+        return _result(prepared, "not supported", answer.message)
+    if not isinstance(answer, Opened):
+        return _result(prepared, "failed", _sentence(answer))
+    verdict = compare(prepared, arrays.read(lane.outputs_path))
+    return Measured(
+        "conforms" if verdict.conforms else "deviates",
+        prepared.operations,
+        prepared.moved_bytes,
+        verdict.message,
+        verdict.error_share,
+        verdict.accuracy_db,
+        answer.load_ms,
+    )
+
+
+def _result(prepared: Prepared, status: Status, message: str) -> Measured:
+    return Measured(status, prepared.operations, prepared.moved_bytes, message)
+
+
+def _sentence(answer: Answer | Failed) -> str:
+    said = answer.message if isinstance(answer, (Failed, Refused)) else "its process answered another question"
+    return said[0].upper() + said[1:].rstrip(".") + "."
+
+
+def _timed(measured: Measured, runs: list[float]) -> Measured:
+    if not runs:
+        return measured
+    return msgspec.structs.replace(
+        measured, time_us=statistics.median(runs), time_low_us=min(runs), time_high_us=max(runs)
+    )

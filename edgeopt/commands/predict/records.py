@@ -1,0 +1,67 @@
+"""What a plan for a device that is not here consists of; every time in it is predicted, and none was measured."""
+
+from typing import Literal
+
+import msgspec
+
+from edgeopt.backends.base import TensorInfo
+from edgeopt.commands.predict.latency import Latency
+from edgeopt.graph.ledger import LedgerEntry
+from edgeopt.search.outcome import Candidate
+
+SCHEMA = 1
+VERDICT = "predicted"
+Status = Literal["chosen", "baseline", "behind", "below the floor", "failed", "not planned"]
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """One candidate, or a variant that was left to the device."""
+
+    candidate: Candidate
+    status: Status
+    reason: str
+    latency: Latency | None = None
+    """None where it cannot be predicted."""
+    accuracy_db: float | None = None
+    accuracy_low_db: float | None = None
+    """What resampling says the accuracy may be on other samples (lower bound)."""
+    judged_with: str = ""
+    """The backend that gave the answers here."""
+    size_bytes: int | None = None
+
+
+class Ahead(msgspec.Struct, frozen=True):
+    """The plan: which candidate is predicted to be best, and on what that stands."""
+
+    model: str
+    model_digest: str
+    bundle: str
+    device: str
+    target: str
+    verdict: str
+    """`predicted`, always: nothing here was measured on the device."""
+    summary: str
+    basis: str
+    """What the times stand on, or why there are none."""
+    floor_db: float
+    winner: Candidate
+    baseline: Candidate
+    baseline_ms: float | None
+    """Predicted, like all that follows from it; None where nothing can be predicted."""
+    latency: Latency | None
+    speedup: float | None
+    accuracy_db: float
+    judged_with: str
+    """The backend that gave the winner's answers here: accuracy is real, where times are not."""
+    samples: int
+    """So many judged the winner at the end; nothing had seen them before where `set_aside`."""
+    set_aside: bool
+    finish: tuple[str, ...]
+    """What to do on the device, one sentence each."""
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    candidates: tuple[Planned, ...]
+    ledger: tuple[LedgerEntry, ...] = ()
+    warnings: tuple[str, ...] = ()
+    seconds: float = 0.0
+    schema: int = SCHEMA

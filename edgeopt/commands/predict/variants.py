@@ -1,0 +1,203 @@
+"""Makes what a device that is not here could run, and says what it answers: accuracy is real, run here."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from edgeopt.backends.base import Array
+from edgeopt.backends.full_precision import full_precision
+from edgeopt.commands.predict.backends import PROCESSOR, stand_in
+from edgeopt.data.judging.goals import Goal
+from edgeopt.data.judging.judged import Judged
+from edgeopt.errors import EdgeoptError
+from edgeopt.graph.accuracy import decibels
+from edgeopt.graph.ledger import Ledger, LedgerEntry
+from edgeopt.hw.device import Device
+from edgeopt.profiles import TargetProfile
+from edgeopt.quant.forms import Form
+from edgeopt.quant.inventory import inventory_of
+from edgeopt.quant.measured.planning.entry import GROUPED, settings_for, share_of, write_entry
+from edgeopt.quant.measured.runs import Runs
+from edgeopt.quant.measured.study import Study
+from edgeopt.quant.measured.timing.courses import GROUPS, OPENVINO, Course
+from edgeopt.quant.provider_rules import FAILS, FALLS_BACK, findings
+from edgeopt.quant.saturation import simulate
+from edgeopt.search.outcome import Candidate
+
+if TYPE_CHECKING:
+    from edgeopt.quant.write import Trace
+
+EXACT_DB = 80.0
+DYNAMIC = "int8-dynamic"
+# What multiplies bytes and adds in 32 bits.
+_FAST = frozenset({"avx512-vnni", "avx-vnni", "avx-vnni-int8", "amx-int8", "dotprod", "i8mm"})
+# A form that reaches less of the work can gain little, and converts all the same.
+_WORTH_IT = 0.25
+# Saturation is simulated in numpy, which takes seconds for a large model.
+_MOST_SIMULATED = 2
+_SIMULATED_FLOOR_DB = 45.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What all variants are held against."""
+
+    study: Study
+    runs: Runs
+    floor_db: float
+    device: Device
+    profile: TargetProfile
+
+    def outputs(self, made: "Made", which: range) -> list[dict[str, Array]]:
+        feeds = self.study.given.feeds(which)
+        own = made.judged_with == made.candidate.backend
+        options = made.candidate.options if own else full_precision(made.judged_with)
+        return self.runs.outputs(made.path, made.judged_with, options, feeds)
+
+    def judged(self, made: "Made", which: range) -> Judged:
+        """How near its answers are to the source's, on the level of input where they are farthest."""
+        goal, levels = Goal(floor=self.floor_db, budget=""), self.study.given.levels.of(which)
+        return goal.judge(self.outputs(made, which), self.study.reference_of(which), levels=levels)
+
+
+@dataclass(slots=True)
+class Made:
+    """A candidate with its file, and what was seen of it here."""
+
+    candidate: Candidate
+    path: Path
+    ledger: Ledger = ()
+    forms: dict[str, list[str]] = field(default_factory=dict)
+    trace: "Trace | None" = None
+    """With what the forms were written, for a replay."""
+    accuracy_db: float | None = None
+    accuracy_low_db: float | None = None
+    failure: str = ""
+    """Why it is out, as the end of a sentence."""
+    below: bool = False
+    """It is out for its accuracy."""
+    doubt: str = ""
+    """Why it may gain nothing there, though it has fewer bits."""
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def judged_with(self) -> str:
+        return stand_in(self.candidate.backend)
+
+    @property
+    def is_alive(self) -> bool:
+        return not self.failure
+
+
+def in_form(bench: Bench, form: Form, candidate: Candidate, folder: Path, cleaning: Ledger) -> Made:
+    """Every layer that takes the form has it; below the floor, those that cost most are given back."""
+    course = Course(candidate.backend, candidate.options)
+    if form.name == GROUPED and course.backend == OPENVINO and GROUPS not in course.options:
+        course = course.having(**{GROUPS: bench.study.known.settings.group_size})
+    made = Made(msgspec.structs.replace(candidate, options=course.options), folder / "model.onnx")
+    choices = dict.fromkeys(bench.study.forms(candidate.backend, (form,), **settings_for(course)), form.name)
+    if form.name == DYNAMIC:
+        # onnxruntime's own guide: dynamic for matrices, static for convolutions. ConvInteger has slow kernels.
+        convs = {layer.name for layer in bench.study.layers if layer.operator.startswith("Conv")}
+        choices = {name: form.name for name in choices if name not in convs}
+    if not choices:
+        made.failure = f"no layer takes the form: {_why_none(bench.study, form, course)}"
+        return made
+    folder.mkdir(parents=True)
+    kept = ""
+    for given_back in _fewer(bench, form, course, choices):
+        mine = {layer: name for layer, name in choices.items() if layer not in given_back}
+        made.failure, made.below, kept = "", False, _told(given_back, choices)
+        try:
+            entry = write_entry(bench.study, course, mine, made.path)
+            made.candidate = Candidate(form.name, candidate.backend, dict(entry.course.options))
+            judge(bench, made)
+        except EdgeoptError as error:
+            made.failure = error.message.rstrip(".")
+        if not made.below:
+            break
+    if made.is_alive:
+        made.forms, made.trace = {form.name: list(mine)}, entry.trace
+        made.doubt = _doubt(bench, form, candidate.backend, share_of(bench.study.layers, mine))
+        made.notes += [kept] if kept else []
+        made.ledger = (*cleaning, LedgerEntry(form.name, applied=entry.changes))
+        _as_the_device_computes(bench, made)
+    return made
+
+
+def judge(bench: Bench, made: Made) -> None:
+    """Holds its answers on samples that calibration never saw against the source's."""
+    found = bench.judged(made, bench.study.given.plan)
+    if found.problem:
+        made.failure = found.problem.rstrip(".")
+        return
+    made.accuracy_db, made.accuracy_low_db = found.snr_db, found.low_db
+    if found.low < bench.floor_db:
+        made.below = True
+        where = f": {found.weakest.where}" if found.weakest is not None else ""
+        made.failure = f"{decibels(found.value)}, on other samples perhaps {found.low:.1f} dB{where}"
+
+
+def _fewer(bench: Bench, form: Form, course: Course, choices: dict[str, str]) -> Iterator[frozenset[str]]:
+    """None given back, then those that cost more than their share of what the floor allows, then more of them."""
+    yield frozenset()
+    fitting = dict.fromkeys(choices, (form.name,))
+    found = bench.study.sensitivities(course.backend, fitting, bench.floor_db, **settings_for(course))
+    work = {layer.name: max(1, layer.multiply_adds) for layer in bench.study.layers}
+    # The most error for the least work first.
+    order = sorted(found, key=lambda one: -sum(one.noise) / work[one.layer])
+    noise = {one.layer: max(one.noise, default=0.0) for one in order}
+    for margin_db in (3.0, 6.0):
+        allowed = 10 ** (-(bench.floor_db + margin_db) / 10)
+        left, back = sum(noise.values()), []
+        for one in order:
+            if left <= allowed:
+                break
+            left -= noise[one.layer]
+            back.append(one.layer)
+        if back and len(back) < len(order):
+            yield frozenset(back)
+
+
+def _doubt(bench: Bench, form: Form, backend: str, share: float) -> str:
+    if share < _WORTH_IT:
+        return f"it reaches {share:.1%} of the products only"
+    slow = backend in PROCESSOR and form.name.startswith("int8") and not _FAST & set(bench.device.cpu.simd)
+    return "this processor has no instruction for products of bytes" if slow else ""
+
+
+def _told(given_back: frozenset[str], choices: dict[str, str]) -> str:
+    return f"{len(given_back)} of {len(choices)} layers kept float for the floor" if given_back else ""
+
+
+def _as_the_device_computes(bench: Bench, made: Made) -> None:
+    """What only the device's own arithmetic and its provider would do to the file."""
+    from edgeopt.graph.model import load
+
+    model = load(made.path).ir
+    file = inventory_of(model)
+    architecture = bench.device.host.architecture
+    for rule in findings(made.candidate.backend, (architecture,), file):
+        if rule.verdict == FAILS:
+            made.failure = rule.reason.rstrip(".")
+            return
+        if rule.verdict == FALLS_BACK:
+            made.notes.append(rule.reason.rstrip("."))
+    on_x86 = architecture in {"x86_64", "i686"} and made.candidate.backend.endswith("-cpu")
+    if not (on_x86 and bench.profile.quantization.reduce_range and file.quantized_products):
+        return
+    which = bench.study.given.plan
+    samples = bench.study.given.samples[range(which.start, min(which.stop, which.start + _MOST_SIMULATED))]
+    found = simulate(model, samples)
+    if found.cut and found.snr_db < _SIMULATED_FLOOR_DB:
+        made.failure = f"pairs of products overflow 16 bits there, which leaves {decibels(found.snr_db)}"
+        made.below = True
+
+
+def _why_none(study: Study, form: Form, course: Course) -> str:
+    context = study.context(course.backend, **settings_for(course))
+    said: Sequence[str] = [layer.reason or form.fits(layer, context) for layer in study.layers]
+    return "; ".join(dict.fromkeys(each for each in said if each)) or "it has no product with weights"

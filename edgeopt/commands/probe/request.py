@@ -1,0 +1,37 @@
+"""What `edgeopt probe` is asked."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from edgeopt.errors import UsageError
+from edgeopt.options import option
+
+
+class Request(msgspec.Struct, frozen=True):
+    """As it was written."""
+
+    explain: Annotated[bool, option("Show where each fact comes from.")] = False
+    record: Annotated[Path | None, option("Also write a recording of this machine there.", metavar="DIR")] = None
+    root: Annotated[
+        Path | None, option("Read a recording, or an unpacked tree of /proc and /sys.", metavar="DIR")
+    ] = None
+    device: Annotated[Path | None, option("Read a record that --json printed.", metavar="FILE.json")] = None
+    deep: Annotated[bool, option("Also measure peaks (10 s), or show those of an earlier time.")] = False
+    again: Annotated[bool, option("With --deep: measure anew.")] = False
+    identify: Annotated[bool, option("Add the host name and the machine id to the record.")] = False
+
+
+def check(request: Request) -> None:
+    """Raises UsageError for what does not go together."""
+    named = {"--record": request.record, "--root": request.root, "--device": request.device}
+    given = [flag for flag, path in named.items() if path is not None]
+    if request.again and not request.deep:
+        raise UsageError("--again says how to do --deep, which is missing.", "Give both: --deep --again")
+    if request.deep and given:
+        raise UsageError(f"--deep and {given[0]} exclude each other.", "Run them one after the other.")
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} exclude each other.", "Give one of them.")
+    if request.identify and (request.root or request.device):
+        raise UsageError(f"{given[0]} reads a machine without an identity, so --identify has nothing to ask.")

@@ -1,0 +1,251 @@
+"""What `edgeopt quantize` is asked: its options, and the request that they come to.
+
+What needs neither model nor data to be seen is said here.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+
+import msgspec
+
+from edgeopt.errors import UsageError
+from edgeopt.options import argument, option
+
+if TYPE_CHECKING:
+    from edgeopt.backends.options import Value
+    from edgeopt.data.given import Data
+    from edgeopt.quant.measured.records import Augment, QuantizeRequest
+
+_LEAST_S = 5.0
+
+Model = Annotated[Path, argument("The ONNX model; it is not changed.", metavar="MODEL")]
+ProfileName = Annotated[str, option("A target profile by name or file [that of this device].", metavar="PROFILE")]
+Samples = Annotated[int | None, option("At most so many calibrate [half of them, up to 100].", metavar="N")]
+Augmenting = Annotated[str, option("Calibrate with changed samples too: noise=0.01, scaling=0.1.", metavar="WHAT")]
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """As it was written."""
+
+    model: Model
+    out: Annotated[
+        Path | None,
+        option(
+            "Where it goes: FILE.onnx, or a bundle NAME.edgeopt that holds backend, options and proof too.",
+            *("-o", "--out"),
+            metavar="OUT",
+        ),
+    ] = None
+    single_file: Annotated[bool, option("Write the bundle as one file instead of a folder.")] = False
+    data: Annotated[
+        Path | None,
+        option("Samples: an .npz or a folder; 12 or more, half of them calibrate.", metavar="DATA"),
+    ] = None
+    method: Annotated[
+        str,
+        option(
+            "plan (a form for each layer), or one form for all: int8, int8-dynamic, int8-groups, a16w8, w8, "
+            "w4, fp16, bf16.",
+            metavar="METHOD",
+        ),
+    ] = "plan"
+    floor: Annotated[
+        str | None,
+        option(
+            "What must stay: 30dB, or exact (80 dB), transparent (30 dB, the default), balanced (20 dB), "
+            "aggressive (12 dB, beside a --metric of the task); or the least value of the --metric.",
+            metavar="FLOOR",
+        ),
+    ] = None
+    metric: Annotated[
+        str | None,
+        option(
+            "snr, cosine, max-error, top1, top5, top1-labels, or a function of your own: module:function, "
+            "file.py:function.",
+            metavar="METRIC",
+        ),
+    ] = None
+    max_drop: Annotated[
+        str | None, option("How much worse than the source's the metric may be: 0.4%.", metavar="DROP")
+    ] = None
+    labels: Annotated[
+        str, option("The array in the data that holds the labels [label, labels].", metavar="NAME")
+    ] = ""
+    backend: Annotated[str, option("What it is for [of those that are here, the fastest].", metavar="BACKEND")] = (
+        ""
+    )
+    options: Annotated[
+        tuple[str, ...], option("An option of the backend (repeatable).", "--option", metavar="NAME=VALUE")
+    ] = ()
+    profile: ProfileName = ""
+    keep_float: Annotated[
+        tuple[str, ...],
+        option("A node that stays float, or a pattern with * (repeatable).", metavar="NODE"),
+    ] = ()
+    calibration: Annotated[
+        str, option("How ranges are found; `edgeopt compare-calibrations` tries all.", metavar="METHOD")
+    ] = ""
+    samples: Samples = None
+    augment: Augmenting = ""
+    bias_correction: Annotated[bool, option("Take the mean error of a layer off its bias.")] = False
+    rounding: Annotated[bool, option("Choose by the data which weights round up and which down.")] = False
+    shape: Annotated[
+        tuple[str, ...], option("Fix the shape of an input (repeatable).", metavar="NAME=1x3x224x224")
+    ] = ()
+    sensitivity: Annotated[bool, option("Report what each layer costs and saves; without -o nothing more.")] = (
+        False
+    )
+    check_targets: Annotated[
+        str,
+        option(
+            "What these targets' devices would do with the result, or without -o with MODEL itself.",
+            metavar="TARGET,...",
+        ),
+    ] = ""
+    time_limit_s: Annotated[float | None, option("At most so many seconds.", metavar="S")] = None
+
+
+class AskedCalibrations(msgspec.Struct, frozen=True):
+    """What `edgeopt compare-calibrations` is asked."""
+
+    model: Model
+    data: Annotated[Path, option("Samples: an .npz or a folder; half of them calibrate.", metavar="DATA")]
+    backend: Annotated[str, option("For whose int8 [of those that are here, the fastest].", metavar="BACKEND")] = (
+        ""
+    )
+    profile: ProfileName = ""
+    samples: Samples = None
+    augment: Augmenting = ""
+
+
+class Wishes(TypedDict, total=False):
+    """What `edgeopt.quantize` takes; a test holds it to what is asked."""
+
+    single_file: bool
+    data: "Data | None"
+    method: str
+    floor: str | float | None
+    metric: str | None
+    max_drop: str | float | None
+    labels: str
+    backend: str
+    options: "Mapping[str, Value] | None"
+    profile: str | Path
+    keep_float: Iterable[str]
+    calibration: str
+    samples: int | None
+    augment: str | None
+    bias_correction: bool
+    rounding: bool
+    shape: Iterable[str]
+    sensitivity: bool
+    check_targets: Iterable[str]
+    time_limit_s: float | None
+
+
+def request_from(asked: Asked | AskedCalibrations) -> "QuantizeRequest":
+    """What the words come to; UsageError for what cannot be."""
+    from edgeopt.quant.measured.records import QuantizeRequest
+
+    known = QuantizeRequest.__struct_fields__
+    same = {name: value for name, value in msgspec.structs.asdict(asked).items() if name in known}
+    same["augment"] = read_augment(asked.augment) if asked.augment else None
+    if isinstance(asked, AskedCalibrations):
+        request = QuantizeRequest(**same, compare_calibrations=True)
+    else:
+        request = QuantizeRequest(**{**same, **_read(asked)})
+    _check(request)
+    return request
+
+
+def _read(asked: Asked) -> dict[str, Any]:
+    from edgeopt.commands.bench.naming import read_options
+    from edgeopt.commands.simplify.request import read_shapes
+    from edgeopt.data.judging.goals import goal_from
+
+    return {
+        "goal": goal_from(asked.metric, asked.floor, asked.max_drop),
+        "goal_given": any(text is not None for text in (asked.floor, asked.metric, asked.max_drop)),
+        "options": _plain(read_options(list(asked.options))),
+        "shapes": read_shapes(asked.shape),
+        "check_targets": tuple(name.strip() for name in asked.check_targets.split(",") if name.strip()),
+    }
+
+
+def read_augment(text: str) -> "Augment":
+    """`noise=0.01`, `scaling=0.1`, or both with a comma between."""
+    from edgeopt.quant.measured.records import Augment
+
+    how = "Write noise=0.01 or scaling=0.1, or both with a comma between."
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, number = (each.strip() for each in part.partition("="))
+        if name not in Augment.__struct_fields__:
+            raise UsageError(f"There is no augmentation '{name}'.", how)
+        try:
+            found[name] = float(number)
+        except ValueError:
+            found[name] = -1.0
+        if not 0 <= found[name] < 1:
+            raise UsageError(f"'{part.strip()}' is no augmentation: its number must be a share from 0 to 1.", how)
+    return Augment(**found)
+
+
+def _plain(options: Mapping[str, object]) -> "dict[str, Value]":
+    found: dict[str, Value] = {}
+    for name, value in options.items():
+        if not isinstance(value, str | int | float | bool):
+            raise UsageError(f"The option '{name}' must be a single value.", "To fix shapes, give --shape.")
+        found[name] = value
+    return found
+
+
+def _check(request: "QuantizeRequest") -> None:
+    from edgeopt.bundle.deployment import SUFFIX
+    from edgeopt.bundle.places import place_named
+    from edgeopt.nearest import nearest
+    from edgeopt.quant.measured.records import METHODS
+
+    if request.single_file and (request.out is None or request.out.suffix != SUFFIX):
+        raise UsageError(
+            "--single-file is for bundles, and none is to be written.",
+            f"Add -o NAME{SUFFIX}, or leave --single-file out.",
+        )
+    if request.method not in METHODS:
+        raise UsageError(f"There is no method '{request.method}'.", nearest(request.method, METHODS))
+    place = place_named(request.options) if request.out is not None and request.out.suffix == SUFFIX else None
+    if place is not None:
+        raise UsageError(
+            f"A bundle does not take the option '{place}': it names a place on this device.",
+            "Leave it out; give it where a plain model is run or measured.",
+        )
+    if request.options and not request.backend:
+        raise UsageError(
+            "The options belong to a backend, and none is named.",
+            "Add --backend NAME; `edgeopt backends` lists them with their options.",
+        )
+    if request.calibration:
+        _check_calibration(request.calibration)
+    if request.time_limit_s is not None and not request.time_limit_s >= _LEAST_S:
+        raise UsageError(f"In less than {_LEAST_S:g} s no model is quantized.", "Give --time-limit more.")
+    for target in request.check_targets:
+        _check_target(target)
+
+
+def _check_calibration(name: str) -> None:
+    from edgeopt.nearest import nearest
+    from edgeopt.quant.ranges import METHODS as CALIBRATIONS
+
+    known = tuple(method.name for method in CALIBRATIONS)
+    if name not in known:
+        raise UsageError(f"There is no method of calibration '{name}'.", nearest(name, known))
+
+
+def _check_target(name: str) -> None:
+    from edgeopt.nearest import nearest
+    from edgeopt.profiles.load import shipped_profiles
+
+    known = tuple(profile.name for profile in shipped_profiles())
+    if name not in known and not Path(name).is_file():
+        raise UsageError(f"There is no target '{name}'.", nearest(name, known))

@@ -1,0 +1,183 @@
+"""Does the steps of a deployment profile again: the source model cleaned, lowered, and given its forms."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from edgeopt.bundle.deployment import Step
+from edgeopt.commands.replay.profile import Profile, model_place
+from edgeopt.errors import BundleError, UsageError
+from edgeopt.events import Emit, Progress
+from edgeopt.graph.ledger import Ledger
+from edgeopt.graph.passes import PASSES, Pass, PassContext
+from edgeopt.graph.passes.base import plural
+from edgeopt.graph.pipeline import ROUNDS, run_pipeline, select
+from edgeopt.quant.forms import form_named
+
+if TYPE_CHECKING:
+    from edgeopt.graph.model import Model
+    from edgeopt.quant.recorded import Recorded
+    from edgeopt.quant.settings import QuantSettings
+
+_AGAIN = "`edgeopt optimize` makes a new bundle with this edgeopt."
+
+
+@dataclass(frozen=True, slots=True)
+class _Bench:
+    """One step at work: what it starts from, and where its result goes."""
+
+    step: Step
+    base: "Model"
+    out: Path
+    profile: Profile
+
+    def names(self, parameter: str) -> tuple[str, ...]:
+        return _listed(self.step, parameter)
+
+
+def rebuild(profile: Profile, source: "Model", folder: Path, work: Path, emit: Emit) -> Ledger:
+    """Writes the model of a bundle into its folder; what the passes did on the way.
+
+    Raises BundleError for a step that cannot be done again.
+    """
+    from edgeopt.graph.model import load
+
+    out = folder / model_place(profile.deployment)
+    out.parent.mkdir(parents=True)
+    steps = profile.deployment.steps
+    if not steps:
+        _copy(source, out)
+        return ()
+    ledger: list[Ledger] = []
+    base = source
+    for number, step in enumerate(steps):
+        emit(Progress("replaying", said_of(step), number, len(steps)))
+        last = number + 1 == len(steps)
+        place = out if last else work / f"step-{number}" / out.name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            ledger.append(_maker_of(step)(_Bench(step, base, place, profile)))
+        except UsageError as error:
+            raise _not_again(step, error) from None
+        base = base if last else load(place)
+    return tuple(entry for part in ledger for entry in part)
+
+
+def check_steps(profile: Profile) -> None:
+    """Raises BundleError for a step that cannot be done again, as far as that is seen without doing it."""
+    for step in profile.deployment.steps:
+        maker = _maker_of(step)
+        try:
+            if maker is _cleaned:
+                select(PASSES, only=_listed(step, "passes"))
+            for form in step.forms:
+                form_named(form)
+        except UsageError as error:
+            raise _not_again(step, error) from None
+        if maker is _quantized:
+            _checked_record(profile)
+            _settings_of(step)
+
+
+def said_of(step: Step) -> str:
+    """A step in words."""
+    if step.forms:
+        told = ", ".join(f"{plural(len(layers), 'layer')} in {form}" for form, layers in step.forms.items())
+        return f"{step.recipe}: {told}"
+    counts = {name: len(value) for name, value in step.parameters.items() if isinstance(value, list)}
+    told = ", ".join(f"{count} {name}" for name, count in counts.items())
+    return f"{step.recipe}: {told}" if told else step.recipe
+
+
+def _listed(step: Step, parameter: str) -> tuple[str, ...]:
+    found = step.parameters.get(parameter, [])
+    return tuple(found) if isinstance(found, list) else (str(found),)
+
+
+def _not_again(step: Step, error: UsageError) -> BundleError:
+    return BundleError(f"The step '{step.recipe}' cannot be done again on this model: {error.message}", _AGAIN)
+
+
+def _maker_of(step: Step) -> Callable[[_Bench], Ledger]:
+    known = {"cleaned": _cleaned, "lowered": _lowered, "quantized": _quantized}
+    maker = _quantized if step.forms else known.get(step.recipe)
+    if maker is None:
+        raise BundleError(
+            f"The step '{step.recipe}' does not say how it was done, so it cannot be done again.",
+            f"The edgeopt that wrote it did not record that yet, or is newer. {_AGAIN}",
+        )
+    return maker
+
+
+def _cleaned(bench: _Bench) -> Ledger:
+    from edgeopt.commands.simplify.request import read_shapes
+
+    context = PassContext(shapes=read_shapes(bench.names("shapes")))
+    return _passed(bench, bench.names("passes"), PASSES, context)
+
+
+def _lowered(bench: _Bench) -> Ledger:
+    from edgeopt.search.making.lowering import lowerings_of
+
+    names = bench.names("lowerings")
+    known = {one.name: one for one in lowerings_of(bench.profile.deployment.run.backend)}
+    missing = next((name for name in names if name not in known), None)
+    if missing is not None:
+        raise UsageError(f"There is no lowering '{missing}'.")
+    return _passed(bench, names, tuple(known[name] for name in names), PassContext(), rounds=1)
+
+
+def _passed(
+    bench: _Bench, names: Sequence[str], passes: Sequence[Pass], context: PassContext, rounds: int | None = None
+) -> Ledger:
+    from edgeopt.graph.model import save
+
+    found = run_pipeline(bench.base, only=names, passes=passes, context=context, rounds=rounds or ROUNDS)
+    save(found.model_ir, bench.out)
+    return found.ledger
+
+
+def _quantized(bench: _Bench) -> Ledger:
+    from edgeopt.graph.ledger import LedgerEntry
+    from edgeopt.graph.model import save
+    from edgeopt.quant.recorded import write_again
+
+    settings, recorded = _settings_of(bench.step), _checked_record(bench.profile)
+    choices = {layer: form for form, layers in bench.step.forms.items() for layer in layers}
+    backend = bench.profile.deployment.run.backend
+    found = write_again(bench.base.ir, choices, backend, settings, recorded)
+    save(found.model, bench.out)
+    return (LedgerEntry(bench.step.recipe, applied=found.changes),)
+
+
+def _settings_of(step: Step) -> "QuantSettings":
+    from edgeopt.quant.settings import QuantSettings
+
+    known = {name: value for name, value in step.parameters.items() if name in QuantSettings.__struct_fields__}
+    try:
+        return msgspec.convert(known, QuantSettings)
+    except msgspec.ValidationError as error:
+        raise BundleError(f"The step '{step.recipe}' has a wrong setting: {error}.", _AGAIN) from None
+
+
+def _checked_record(profile: Profile) -> "Recorded":
+    from edgeopt.quant.recorded import decoded
+
+    if profile.record is None:
+        raise BundleError(
+            "The deployment profile does not hold what calibration found, so the model cannot be quantized again.",
+            _AGAIN,
+        )
+    return decoded(profile.record)
+
+
+def _copy(source: "Model", out: Path) -> None:
+    shutil.copyfile(source.path, out)
+    for file in source.external:
+        place = out.parent / file.relative_to(source.path.parent)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, place)

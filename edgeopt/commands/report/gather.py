@@ -1,0 +1,301 @@
+"""Gathers what is known of a bundle: from its files, from its models, and from this device."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.backends.base import Array
+from edgeopt.bench.calls import Calls
+from edgeopt.bench.stats import Interval
+from edgeopt.bundle.read import Bundle, read_bundle
+from edgeopt.commands.predict.records import Ahead
+from edgeopt.commands.report import ahead, model, planned, race
+from edgeopt.commands.report.evidence import Found, evidence_in, ledger_in
+from edgeopt.commands.report.facts import Accuracy, Facts, Made, Side, Speed
+from edgeopt.errors import BundleError
+from edgeopt.events import Emit, Progress, ignore
+from edgeopt.graph.accuracy import compare_outputs
+from edgeopt.graph.analysis import Analysis, OpTimes
+from edgeopt.hw.device import Device, fingerprint
+from edgeopt.hw.probe import probe
+from edgeopt.quant.measured.proving.speed import RESULT, SOURCE
+from edgeopt.quant.measured.records import Quantized
+from edgeopt.search.objectives import THROUGHPUT, objective_named
+from edgeopt.search.outcome import Outcome, Proof, rival
+from edgeopt.search.shapes.shape_words import cost_line
+from edgeopt.version import __version__
+
+
+def gather(path: Path, *, source: Path | None = None, nodes: bool | None = None, emit: Emit = ignore) -> Facts:
+    """Raises BundleError for a bundle that is not sound, and ModelError for a source that is not its own.
+
+    `nodes`: measure the time of each node here; None: only where this is a device like the one it was proved on.
+    """
+    emit(Progress("reading the bundle", path.name))
+    bundle = read_bundle(path)
+    deployment, here = bundle.deployment, probe()
+    found, ledger = evidence_in(bundle.folder), ledger_in(bundle.folder)
+    unknown: dict[str, str] = {}
+    if isinstance(found, str):
+        unknown["candidates"] = found
+    if isinstance(ledger, str):
+        unknown["ledger"] = ledger
+    same = fingerprint(here)
+    changed = tuple(part for part, digest in deployment.device.items() if same.get(part) != digest)
+    facts = Facts(
+        bundle=str(path),
+        deployment=deployment,
+        made_by=_made_by(found),
+        verdict=_verdict(bundle, found),
+        summary=deployment.summary,
+        reported_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        reported_by=__version__,
+        model_bytes=_bytes_in(bundle.model.parent),
+        bundle_bytes=_bytes_in(bundle.folder),
+        speed=_speed(bundle, found),
+        accuracy=_accuracy(bundle, found, unknown),
+        ledger=() if isinstance(ledger, str) else ledger,
+        changed_here=changed,
+        source_path=str(source) if source else "",
+        warnings=_warnings(found),
+        seconds=None if isinstance(found, str) else found.seconds or None,
+        unknown=unknown,
+    )
+    facts = _with_field(facts, found)
+    facts = _with_device(facts, found, here)
+    return _with_models(facts, bundle, found, source, nodes, here, emit)
+
+
+def _made_by(found: Found | str) -> Made:
+    match found:
+        case Outcome():
+            return "a search"
+        case Quantized():
+            return "a plan of precision"
+        case Ahead():
+            return "a plan for another device"
+        case _:
+            return "unknown"
+
+
+def _verdict(bundle: Bundle, found: Found | str) -> str:
+    if isinstance(found, Outcome | Ahead):
+        return found.verdict
+    evidence = bundle.deployment.evidence
+    return evidence.verdict if evidence else "not measured"
+
+
+def _warnings(found: Found | str) -> tuple[str, ...]:
+    if isinstance(found, str):
+        return ()
+    plan = found.plan.warnings if isinstance(found, Quantized) and found.plan else ()
+    return tuple(dict.fromkeys((*found.warnings, *plan)))
+
+
+def _bytes_in(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def _processes(proof: Proof) -> str:
+    several = proof.legs > 1
+    return (
+        f"in {proof.legs} fresh processes of each side, one after the other" if several else "in fresh processes"
+    )
+
+
+def _speed(bundle: Bundle, found: Found | str) -> Speed | None:
+    deployment = bundle.deployment
+    if isinstance(found, Outcome):
+        proof = found.proof
+        return Speed(
+            Side(rival(found).name, proof.baseline_ms, proof.baseline_taken, proof.baseline_memory),
+            Side(found.winner.name, proof.latency_ms, proof.taken, proof.memory),
+            proof.speedup,
+            proof.verdict,
+            proof.measured_while,
+            f"From the written bundle, {_processes(proof)}, both sides in turns. {_load_of(bundle)}".rstrip(),
+            proof.by_size,
+            cost_line(found),
+        )
+    evidence = deployment.evidence
+    if evidence is None:
+        return None
+    ratio = Interval(evidence.speedup, evidence.speedup_low, evidence.speedup_high, evidence.rounds)
+    baseline, result = (
+        Side(evidence.baseline, evidence.baseline_ms),
+        Side(deployment.run.backend, evidence.latency_ms),
+    )
+    if isinstance(found, Quantized):
+        ratio = found.source_speedup or ratio
+        baseline, result = _as_taken(baseline, found, SOURCE), _as_taken(result, found, RESULT)
+    return Speed(
+        baseline,
+        result,
+        ratio,
+        evidence.verdict,
+        evidence.measured_while,
+        "Both sides in turns, in processes of their own.",
+    )
+
+
+def _load_of(bundle: Bundle) -> str:
+    """Where throughput was to be most: what the speed-up is of, and how both sides were called."""
+    load = bundle.deployment.evidence.load if bundle.deployment.evidence else None
+    if load is None:
+        return ""
+    shown = objective_named(THROUGHPUT).shown
+    result, baseline = Calls(load.callers, load.batch), Calls(load.baseline_callers, load.baseline_batch)
+    return (
+        f"The speed-up is that of the throughput: {shown(load.samples_per_s)} with {result}, instead of "
+        f"{shown(load.baseline_samples_per_s)} with {baseline}. Rounds count the time by sample; times of a run "
+        "are those under this load."
+    )
+
+
+def _as_taken(side: Side, found: Quantized, name: str) -> Side:
+    return msgspec.structs.replace(side, taken=found.taken.get(name), memory=found.memory.get(name))
+
+
+def _accuracy(bundle: Bundle, found: Found | str, unknown: dict[str, str]) -> Accuracy | None:
+    evidence = bundle.deployment.evidence
+    known = Accuracy(None, None)
+    if evidence is not None:
+        known = Accuracy(evidence.accuracy_db, evidence.floor_db or None, "", evidence.samples)
+    if isinstance(found, Outcome):
+        proof = found.proof
+        known = Accuracy(
+            proof.accuracy_db, found.floor_db, "", proof.samples, proof.set_aside,
+            outputs=proof.outputs, outputs_on="the samples of the proof", weakest=proof.weakest,
+        )  # fmt: skip
+    if isinstance(found, Ahead):
+        known = ahead.accuracy_of(found)
+    if isinstance(found, Quantized) and found.proof is not None:
+        proved = found.proof
+        known = Accuracy(
+            proved.snr_db, found.goal.target_db, str(found.goal), proved.samples, proved.set_aside, proved.low_db,
+            proved.outputs, "the samples of the proof", proved.weakest,
+        )  # fmt: skip
+    if not known.outputs:
+        known = _with_golden(known, bundle, unknown)
+    return known if known.snr_db is not None or known.outputs else None
+
+
+def _with_golden(known: Accuracy, bundle: Bundle, unknown: dict[str, str]) -> Accuracy:
+    """The evidence does not tell of each output: the golden samples do, though they are few."""
+    try:
+        reference, outputs = bundle.golden("reference"), bundle.golden("outputs")
+    except BundleError as error:
+        unknown["accuracy of each output"] = error.message
+        return known
+    if not reference:
+        unknown["accuracy of each output"] = "The bundle holds no golden samples."
+        return known
+    found = compare_outputs(reference, outputs)
+    several = f"the {len(reference)} golden samples" if len(reference) > 1 else "the one golden sample"
+    return msgspec.structs.replace(
+        known,
+        outputs=tuple(each.without_samples() for each in found.outputs),
+        outputs_on=f"{several} of the bundle",
+    )
+
+
+def _with_field(facts: Facts, found: Found | str) -> Facts:
+    if isinstance(found, Outcome):
+        return msgspec.structs.replace(
+            facts, stages=race.stages_of(found), points=race.points_of(found), not_made=race.not_made_of(found)
+        )
+    if isinstance(found, Ahead):
+        return msgspec.structs.replace(facts, points=ahead.points_of(found), not_made=ahead.not_made_of(found))
+    if isinstance(found, Quantized):
+        return msgspec.structs.replace(
+            facts,
+            stages=planned.stages_of(found, facts.deployment, facts.model_bytes),
+            points=planned.points_of(found),
+            layers=planned.layers_of(found),
+            float_ratio=found.speedup,
+        )
+    return facts
+
+
+def _with_device(facts: Facts, found: Found | str, here: Device) -> Facts:
+    if isinstance(found, Outcome | Quantized) and found.device is not None:
+        return msgspec.structs.replace(facts, device=found.device, device_is="As it was when the bundle was made.")
+    if facts.deployment.device and not facts.changed_here:
+        return msgspec.structs.replace(
+            facts,
+            device=msgspec.structs.replace(here, sources={}, unavailable={}, identity=None, state=None),
+            device_is="The bundle holds only digests of its device; they fit the device that made this report, "
+            "whose facts these are.",
+        )
+    if facts.deployment.machine:
+        return facts
+    reason = "The bundle holds only digests of its device, and the device that made this report is another one."
+    return msgspec.structs.replace(facts, unknown={**facts.unknown, "device": reason})
+
+
+def _with_models(
+    facts: Facts,
+    bundle: Bundle,
+    found: Found | str,
+    source: Path | None,
+    nodes: bool | None,
+    here: Device,
+    emit: Emit,
+) -> Facts:
+    emit(Progress("reading the model", bundle.model.name))
+    feeds, unknown = _first_sample(bundle), dict(facts.unknown)
+    after = model.analysis_of(bundle.model, feeds, here)
+    before = model.source_analysis(source, facts.deployment.source.sha256, feeds, here) if source else None
+    counted = model.operators_in(before) if before else None
+    if counted is None and isinstance(found, Outcome) and found.operators:
+        counted = found.operators
+    if counted is None:
+        unknown["operators before"] = "The bundle does not tell; name the source model with --model."
+    if isinstance(after, str):
+        unknown["operators after"] = unknown["time by node"] = after
+        return msgspec.structs.replace(facts, operators=model.counts_of(counted, None), unknown=unknown)
+    times = _times(facts, bundle, after, feeds, nodes, here, emit)
+    if isinstance(times, str):
+        unknown["time by node"] = times
+    threads = facts.deployment.run.options.get("threads")
+    return msgspec.structs.replace(
+        facts,
+        operators=model.counts_of(counted, model.operators_in(after)),
+        work_before=model.work_of(before) if before else None,
+        work_after=model.work_of(after),
+        nodes=None if isinstance(times, str) else times,
+        bounds=()
+        if isinstance(times, str)
+        else model.bounds_of(here, threads if isinstance(threads, int) else None),
+        unknown=unknown,
+    )
+
+
+def _times(
+    facts: Facts,
+    bundle: Bundle,
+    after: Analysis,
+    feeds: dict[str, Array] | None,
+    nodes: bool | None,
+    here: Device,
+    emit: Emit,
+) -> OpTimes | str:
+    if nodes is False:
+        return "It was not asked for (--no-nodes)."
+    if nodes is None and facts.changed_here:
+        return (
+            f"The device that made this report is another one ({', '.join(facts.changed_here)} differ); "
+            "--nodes measures here all the same."
+        )
+    if feeds is None:
+        return "The bundle holds no golden inputs to run."
+    return model.node_times(bundle, after, feeds, here, emit)
+
+
+def _first_sample(bundle: Bundle) -> dict[str, Array] | None:
+    try:
+        found = bundle.golden("inputs")
+    except BundleError:
+        return None
+    return found[0] if found else None

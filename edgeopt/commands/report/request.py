@@ -1,0 +1,50 @@
+"""What `edgeopt report` is asked."""
+
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+import msgspec
+
+from edgeopt.errors import UsageError
+from edgeopt.options import argument, option
+
+Format = Literal["html", "markdown", "json"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+_ENDINGS: dict[str, Format] = {
+    ".html": "html", ".htm": "html", ".md": "markdown", ".markdown": "markdown", ".json": "json"
+}  # fmt: skip
+
+
+class Request(msgspec.Struct, frozen=True):
+    """As it was written."""
+
+    bundle: Annotated[Path, argument("A bundle: a folder or a single file.")]
+    out: Annotated[Path, option("The file to write: .html, .md or .json.", "-o", "--out")]
+    to: Annotated[
+        str,
+        option("What to write, where the ending of the file does not say it.", metavar="html|markdown|json"),
+    ] = ""
+    model: Annotated[
+        Path | None, option("The source model: its cost is held against the result's.", metavar="SOURCE")
+    ] = None
+    nodes: Annotated[
+        bool | None,
+        option(
+            "Measure the time of each node, here and now [on a device like the one that it was proved on].",
+            "--nodes/--no-nodes",
+        ),
+    ] = None
+
+
+def format_of(request: Request) -> Format:
+    """By the ending, where it is not given; UsageError where that says nothing."""
+    found = next((each for each in FORMATS if each == request.to), None)
+    if request.to and found is None:
+        raise UsageError(f"There is no report in the form '{request.to}'.", f"Give one of: {', '.join(FORMATS)}.")
+    found = found or _ENDINGS.get(request.out.suffix.lower())
+    if found is None:
+        raise UsageError(
+            f"The ending of '{request.out.name}' does not say what the report is to be.",
+            f"Name it .html, .md or .json, or add --to {'|'.join(FORMATS)}.",
+        )
+    return found

@@ -1,0 +1,157 @@
+"""All candidates between time, accuracy and size, and who is on the front."""
+
+from collections.abc import Callable, Sequence
+
+from edgeopt.commands.documents.blocks import Block, Chart, Picture, Row, Section, Table, Words, columns
+from edgeopt.commands.report import words
+from edgeopt.commands.report.charts import scatter
+from edgeopt.commands.report.charts.axes import scale_for
+from edgeopt.commands.report.charts.scatter import Axes, Dot, Path
+from edgeopt.commands.report.facts import Facts, Point
+from edgeopt.search.delivering.front import EXACT_DB
+
+_WORTH_DRAWING = 1.05
+_EXPECTED = (
+    "The choices that the plan had. Their times are expected, from layers that were timed one by one; only what "
+    "was delivered was measured as a whole."
+)
+_RACED = (
+    "All candidates as they stood in the race, the result too: a few rounds in turns, and the baseline's time "
+    "over the ratio in these rounds. What the proof found of the result stands above."
+)
+_SHAPES = ("circle", "square", "triangle", "diamond")
+
+
+def section(facts: Facts) -> Section | None:
+    points = [p for p in facts.points if p.time_ms is not None and p.snr_db is not None]
+    if len(points) < 2:
+        return None
+    floor = facts.accuracy.floor_db if facts.accuracy else None
+    blocks: list[Block] = [_accuracy_chart(points, floor), _front(points)]
+    blocks.insert(0, Words(_said_of_times(facts)))
+    sized = [p for p in points if p.size_bytes]
+    sizes = [p.size_bytes or 0 for p in sized]
+    if len(sizes) > 1 and max(sizes) > _WORTH_DRAWING * min(sizes):
+        blocks.append(_size_chart(sized))
+    return Section("frontier", "Frontier", tuple(blocks))
+
+
+def _said_of_times(facts: Facts) -> str:
+    if facts.deployment.predicted is not None:
+        return facts.deployment.predicted.basis
+    return _EXPECTED if facts.made_by == "a plan of precision" else _RACED
+
+
+def _accuracy_chart(points: Sequence[Point], floor: float | None) -> Chart:
+    def draw(width: int) -> Picture:
+        left, right, bottom, top = scatter.room(width)
+        ratios = [_height(p) for p in points] + ([] if floor is None else [floor])
+        times = [p.time_ms or 0.0 for p in points]
+        axes = Axes(
+            scale_for(times, left, right),
+            scale_for([*ratios, min(ratios) - 2, max(ratios) + 2], bottom, top),
+            "time of one run",
+            "accuracy",
+            words.time_axis(max(times)),
+            _decibels,
+        )
+        paths = []
+        if floor is not None:
+            paths.append(
+                Path(((axes.across.low, floor), (axes.across.high, floor)), "floor", f"floor {floor:g} dB")
+            )
+        paths.append(Path(_steps([p for p in points if p.on_front], axes), "front"))
+        return scatter.draw(axes, _dots(points, lambda p: (p.time_ms or 0.0, _height(p))), paths, width)
+
+    front = [p for p in points if p.on_front]
+    says = f"{len(points)} candidates by time and accuracy; {len(front)} of them are on the front."
+    caption = (
+        f"Down and to the left is faster and less exact; at {EXACT_DB:g} dB and above stands all that only "
+        f"rounds. {_legend(points)}"
+    )
+    return Chart("Accuracy against time", says, draw, caption)
+
+
+def _size_chart(points: Sequence[Point]) -> Chart:
+    def draw(width: int) -> Picture:
+        left, right, bottom, top = scatter.room(width)
+        times = [p.time_ms or 0.0 for p in points]
+        axes = Axes(
+            scale_for(times, left, right),
+            scale_for([float(p.size_bytes or 0) for p in points], bottom, top, room=0.12),
+            "time of one run",
+            "size of the model",
+            words.time_axis(max(times)),
+            lambda value: words.size(round(value)),
+        )
+        return scatter.draw(axes, _dots(points, lambda p: (p.time_ms or 0.0, float(p.size_bytes or 0))), (), width)
+
+    smallest = min(points, key=lambda p: p.size_bytes or 0)
+    says = f"{len(points)} candidates by time and size; the smallest has {words.size(smallest.size_bytes)}."
+    return Chart("Size against time", says, draw, _legend(points))
+
+
+def _height(point: Point) -> float:
+    return min(EXACT_DB, point.snr_db if point.snr_db is not None else 0.0)
+
+
+def _decibels(value: float) -> str:
+    return "exact" if value >= EXACT_DB else f"{value:g} dB"
+
+
+def _backends(points: Sequence[Point]) -> list[str]:
+    return list(dict.fromkeys(p.backend for p in points))
+
+
+def _legend(points: Sequence[Point]) -> str:
+    backends = _backends(points)
+    if len(backends) < 2:
+        return "The large point is the result."
+    shown = ", ".join(f"{name}: {_SHAPES[k % len(_SHAPES)]}" for k, name in enumerate(backends))
+    return f"The large point is the result ({shown}); hollow ones are below the floor."
+
+
+def _dots(points: Sequence[Point], place: Callable[[Point], tuple[float, float]]) -> list[Dot]:
+    backends = _backends(points)
+    dots = []
+    for p in sorted(points, key=lambda each: each.status == "winner"):
+        x, y = place(p)
+        winner = p.status == "winner"
+        class_ = "result dot" if winner else "out dot" if p.status == "below the floor" else "other dot"
+        said = f"{p.name}: {words.milliseconds(p.time_ms)}, {words.decibels(p.snr_db)}, {p.status}"
+        shape = _SHAPES[backends.index(p.backend) % len(_SHAPES)]
+        dots.append(Dot(x, y, class_, shape, said, 6.5 if winner else 4.5, "result" if winner else ""))
+    return dots
+
+
+def _steps(front: Sequence[Point], axes: Axes) -> tuple[tuple[float, float], ...]:
+    """From each to the next, to the right and then up: what lies under the line is beaten in these two."""
+    ordered = sorted(front, key=lambda p: p.time_ms or 0.0)
+    found: list[tuple[float, float]] = []
+    for p in ordered:
+        x, y = p.time_ms or 0.0, _height(p)
+        if found and y <= found[-1][1]:
+            continue  # on the front for its memory or its size
+        if found:
+            found.append((x, found[-1][1]))
+        found.append((x, y))
+    return (*found, (axes.across.high, found[-1][1])) if found else ()
+
+
+def _front(points: Sequence[Point]) -> Table:
+    front = sorted((p for p in points if p.on_front), key=lambda p: p.time_ms or 0.0)
+    low, sized = any(p.low_db is not None for p in front), any(p.size_bytes is not None for p in front)
+    held = any(p.peak_bytes is not None for p in front)
+    titles = ["candidate", ">time", ">accuracy", *((">on other samples",) if low else ())]
+    titles += [*((">peak memory",) if held else ()), *((">size",) if sized else ())]
+    rows = []
+    for p in front:
+        cells = [p.name, words.milliseconds(p.time_ms), words.decibels(p.snr_db)]
+        cells += [words.decibels(p.low_db)] if low else []
+        cells += [words.mebibytes(p.peak_bytes)] if held else []
+        cells += [words.size(p.size_bytes)] if sized else []
+        rows.append(Row(tuple(cells), "strong" if p.status == "winner" else ""))
+    small = [what for what, known in (("memory", held), ("files", sized)) if known]
+    also = f" and as small in {' and '.join(small)}" if small else ""
+    caption = f"The front, with the result: no other that may be delivered is at once as fast, as exact{also}."
+    return Table(columns(*titles), tuple(rows), caption)

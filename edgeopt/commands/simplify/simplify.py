@@ -1,0 +1,261 @@
+"""Rewrites a model, proves that it still is the same, and writes it: `edgeopt simplify`."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from edgeopt import events
+from edgeopt.bench.exactness.cases import LeftOut
+from edgeopt.commands.simplify.request import Request, context_of, requested
+from edgeopt.errors import EdgeoptError, UsageError
+from edgeopt.graph.accuracy import OutputAccuracy
+from edgeopt.graph.ledger import Ledger
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from edgeopt.bench.exactness.proof import SourceCheck
+    from edgeopt.graph.model import Model
+    from edgeopt.graph.passes import Pass, PassContext
+    from edgeopt.graph.pipeline import PipelineResult
+
+
+class Simplified(msgspec.Struct, frozen=True):
+    """What became of a model."""
+
+    source: str
+    output: str
+    nodes_before: int
+    nodes_after: int
+    size_before_bytes: int
+    size_after_bytes: int
+    ledger: Ledger
+    snr_db: float | None
+    """The result against the source; None where it could not be measured."""
+    samples: int
+    """Ordinary ones: the user's, or made up."""
+    not_verified: str | None = None
+    """Why it could not be measured, where it could not."""
+    outputs: tuple[OutputAccuracy, ...] = ()
+    runtime: str = ""
+    """What the numbers were compared in."""
+    loads_in: tuple[str, ...] = ()
+    """The runtimes that load the source, and the result too."""
+    repairs: tuple[str, ...] = ()
+    """What was put right while the source was read."""
+    regimes: tuple[str, ...] = ()
+    """In which the results are the source's too, but for rounding: silence, loud, all masked, ..."""
+    regimes_left_out: tuple[LeftOut, ...] = ()
+    """Those in which the source itself gives nothing to compare with."""
+    samples_given: bool = False
+    """Whether the samples are the user's."""
+    most_changing: str = ""
+    """With `bisect`: the pass that moved the results most; empty where none did."""
+
+
+def simplify(request: Request, emit: events.Emit = events.ignore) -> Simplified:
+    """Loads, rewrites, proves, saves."""
+    from edgeopt.bench.exactness.frames import factors_of
+    from edgeopt.graph.model import load
+    from edgeopt.graph.pipeline import select
+
+    context, passes = context_of(request), all_passes(request.rules)
+    chosen = select(passes, request.only, request.skip, requested(request))
+    _check_place(request.output)
+    if request.output.exists() and not request.output.is_file():
+        raise UsageError(f"The output '{request.output}' is no plain file.", "Give the name of a file.")
+    if request.ledger is not None:
+        _check_place(request.ledger)
+    emit(events.Progress("load", str(request.model)))
+    model = load(request.model)
+    _check_not_the_source(request, (request.model, *model.external))
+    for repair in model.repairs:
+        emit(events.Log("info", f"While reading '{request.model.name}': {repair}."))
+    _check_shapes(model, request)
+    factors_of(model, context)  # raises where there are none
+    check, reason = _source_check(model, request, context, chosen, emit)
+    try:
+        result = _rewritten(model, request, context, passes, check, emit)
+        done = _proved(result, check, emit)
+        _save(result.model_ir, request.output, emit)
+    finally:
+        if check:
+            check.close()
+    found = msgspec.structs.replace(
+        done,
+        source=str(request.model),
+        output=str(request.output),
+        nodes_before=_nodes(model.ir),
+        size_before_bytes=sum(file.stat().st_size for file in (request.model, *model.external)),
+        size_after_bytes=_size_bytes(request.output),
+        not_verified=reason,
+        samples_given=request.data is not None,
+        repairs=model.repairs,
+        most_changing=_most_changing(result.ledger) if request.bisect else "",
+    )
+    if request.ledger is not None:
+        _write_ledger(request.ledger, found)
+    return found
+
+
+def all_passes(rules: Sequence[Path] = ()) -> "tuple[Pass, ...]":
+    """The user's own rules run behind those that fold and fuse, and before the last cleaning."""
+    from edgeopt.graph.passes import PASSES
+    from edgeopt.graph.rules import load_rules
+
+    own = tuple(each for path in rules for each in load_rules(path))
+    names = [p.name for p in PASSES]
+    place = names.index("identities") if "identities" in names else len(names)
+    return (*PASSES[:place], *own, *PASSES[place:])
+
+
+def _source_check(
+    model: "Model", request: Request, context: "PassContext", chosen: "Sequence[Pass]", emit: events.Emit
+) -> "tuple[SourceCheck | None, str | None]":
+    """What proves the result, or why nothing can; wrong data of the user's is an error, no data is not."""
+    from edgeopt.bench.exactness.proof import SourceCheck
+    from edgeopt.graph.passes.cleaning import skip_padding
+
+    if request.no_verify:
+        return None, "--no-verify was given."
+    emit(events.Progress("source", "running the source model"))
+    try:
+        padded = any(one.name == skip_padding.PASS.name for one in chosen)
+        return SourceCheck.of(model, request.data, context, padded=padded), None
+    except EdgeoptError as error:
+        if request.data is not None:
+            raise
+        reason = f"{error.message} {error.hint}".strip()
+        emit(events.Log("warning", f"The result is not verified: {reason}"))
+        return None, reason
+
+
+def _rewritten(
+    model: "Model",
+    request: Request,
+    context: "PassContext",
+    passes: "Sequence[Pass]",
+    check: "SourceCheck | None",
+    emit: events.Emit,
+) -> "PipelineResult":
+    from edgeopt.bench.exactness.failing_case import keep_case
+    from edgeopt.bench.exactness.frames import taking_frames
+    from edgeopt.bench.exactness.normalizing import NORMALIZATION, normalized
+    from edgeopt.graph.pipeline import run_pipeline, select
+
+    cases = request.keep_failing or request.output.absolute().parent
+    before: Ledger = ()
+    skip, chosen = request.skip, select(passes, request.only, request.skip, requested(request))
+    if request.normalize:
+        # What normalizes is proved with what resizes: the samples are frames.
+        model, before = normalized(model, chosen, context, None if request.resize else check)
+        skip = (*skip, NORMALIZATION)
+    if request.resize:
+        model, resizing = taking_frames(model, chosen, context, check)
+        before = (*before, *resizing)
+        skip = (*skip, "fix-shapes")  # it knows the shapes of the source alone
+    result = run_pipeline(
+        model,
+        only=request.only,
+        skip=skip,
+        also=requested(request),
+        check=check.why_wrong if check else None,
+        measure=check.error if check and request.bisect else None,
+        keep=(lambda failure: keep_case(failure, check, cases)) if check else None,
+        emit=emit,
+        passes=passes,
+        context=context,
+    )
+    return replace(result, ledger=(*before, *result.ledger))
+
+
+def _proved(result: "PipelineResult", check: "SourceCheck | None", emit: events.Emit) -> Simplified:
+    """What the result is like; the sides of the files are filled in by the caller."""
+    plain = Simplified("", "", 0, _nodes(result.model_ir), 0, 0, result.ledger, None, 0)
+    if check is None:
+        return plain
+    emit(events.Progress("verify", "measuring how far the results are from the source's"))
+    accuracy = check.accuracy(result.model_ir)
+    return msgspec.structs.replace(
+        plain,
+        snr_db=accuracy.snr_db,
+        samples=check.sample_count,
+        regimes=tuple(dict.fromkeys(one.case.regime for one in check.regimes)),
+        regimes_left_out=check.left_out,
+        outputs=tuple(output.without_samples() for output in accuracy.outputs),
+        runtime=check.backend.title,
+        loads_in=tuple(backend.title for backend in (check.backend, *check.others)),
+    )
+
+
+def _most_changing(ledger: Ledger) -> str:
+    """The pass behind which the distance to the source grew most."""
+    worst, most, before = "", 0.0, 200.0
+    for entry in ledger:
+        if entry.snr_db is not None:
+            # By noise power, not decibels: a step from 200 to 130 dB matters less than one from 90 to 80.
+            grown = 10 ** (-entry.snr_db / 10) - 10 ** (-before / 10)
+            if entry.snr_db < before and grown > most:
+                worst, most = entry.pass_name, grown
+            before = entry.snr_db
+    return worst
+
+
+def _save(model_ir: "ir.Model", output: Path, emit: events.Emit) -> None:
+    from edgeopt.graph.model import save
+
+    emit(events.Progress("save", str(output)))
+    save(model_ir, output)
+
+
+def _write_ledger(path: Path, found: Simplified) -> None:
+    from edgeopt.bench.files import writing
+
+    with writing(path) as file:
+        file.write(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+
+
+def _check_place(path: Path) -> None:
+    """Says before any work that a file cannot be written."""
+    folder = path.absolute().parent
+    if path.is_dir():
+        raise UsageError(f"The output '{path}' is a folder.", "Give the name of a file.")
+    if not folder.is_dir():
+        raise UsageError(f"The folder of '{path}' does not exist.", "Make it first.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UsageError(f"The folder of '{path}' cannot be written to.", "Give another place.")
+
+
+def _check_shapes(model: "Model", request: Request) -> None:
+    """UsageError where an input cannot have the shape that the user gave it."""
+    from edgeopt.commands.analyze.inputs import check_shapes
+    from edgeopt.graph.analysis.tensors import tensor_row
+
+    weights = model.ir.graph.initializers
+    check_shapes(request.shapes, tuple(tensor_row(v) for v in model.ir.graph.inputs if v.name not in weights))
+
+
+def _check_not_the_source(request: Request, sources: Sequence[Path]) -> None:
+    for target in (request.output, *([request.ledger] if request.ledger else [])):
+        if target.exists() and any(target.samefile(source) for source in sources):
+            raise UsageError(f"The output '{target}' would overwrite the source.", "Give another name.")
+
+
+def _nodes(model_ir: "ir.Model") -> int:
+    from edgeopt.graph.nodes import node_count
+
+    return node_count(model_ir)
+
+
+def _size_bytes(path: Path) -> int:
+    """The model, with the files of its weights where they stand in some."""
+    import onnx
+
+    from edgeopt.graph.files.external import external_files
+
+    proto = onnx.load(path, load_external_data=False)
+    return sum(file.stat().st_size for file in (path, *external_files(proto, path)))

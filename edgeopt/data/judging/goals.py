@@ -1,0 +1,237 @@
+"""What a result must reach, in the words of one metric."""
+
+import math
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from edgeopt.data.judging.budgets import BUDGETS_DB, floor_from
+from edgeopt.errors import Named, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from edgeopt.data.judging.judged import Judged
+    from edgeopt.data.judging.metric import Labels, Metric, Outputs
+    from edgeopt.graph.levels import Level
+
+DEFAULT_BUDGET = "transparent"
+_FLOOR, _DROP = Named("floor"), Named("max_drop")
+_LARGEST_BARE_DROP = 0.1
+"""Who writes more without a percent sign means percent."""
+
+
+class Goal(msgspec.Struct, frozen=True):
+    """A metric and what it must be on samples that nothing else has seen."""
+
+    metric: str = "snr"
+    """A name of `METRICS`, or the user's own: `module:function`, `file.py:function`."""
+    floor: float | None = BUDGETS_DB[DEFAULT_BUDGET]
+    """At least this, or at most, of a metric where less is better; None where only the drop counts."""
+    max_drop: float | None = None
+    """So much worse than the source's own value it may be; of metrics that give it one."""
+    floor_db: float | None = None
+    """Beside the metric: the ratio must be at least this."""
+    budget: str = DEFAULT_BUDGET
+    """The name that the decibels came from; empty where a number was given."""
+
+    @property
+    def is_ratio(self) -> bool:
+        """It is in dB alone, which errors add up in; others are known by running."""
+        return self.metric == "snr"
+
+    @property
+    def target_db(self) -> float | None:
+        """The ratio that it wants, by itself or beside its metric."""
+        return self.floor if self.is_ratio else self.floor_db
+
+    @property
+    def kind(self) -> "Metric":
+        from edgeopt.data.judging.metrics import metric_named
+
+        return metric_named(self.metric)
+
+    @property
+    def needed(self) -> float:
+        """What a score must be at least; see `score`."""
+        if self.max_drop is not None:
+            return -self.max_drop
+        assert self.floor is not None  # noqa: S101 - `goal_from` gives one of the two
+        return -self.floor if self.kind.smaller_is_better else self.floor
+
+    def judge(
+        self,
+        got: "Outputs",
+        reference: "Outputs",
+        labels: "Labels | None" = None,
+        levels: "Sequence[Level]" = (),
+    ) -> "Judged":
+        """What the metric says of outputs by sample, and the ratio in dB beside it, of the weakest level."""
+        from edgeopt.data.judging.metrics import judged_with_ratio
+
+        return judged_with_ratio(self.kind, got, reference, labels, levels)
+
+    def score(self, judged: "Judged") -> tuple[float, float]:
+        """The value, and what decides, on a scale where more is better and `needed` is enough.
+
+        What decides is what resampling leaves of the value, or of counted answers the value itself. Where
+        something asked for beside the metric is not reached, what that lacks is taken off both.
+        """
+        value, low = self._value(judged), self._low(judged)
+        lacks = self._lacks_beside(judged)
+        if lacks > 0:
+            value, low = min(value, self.needed) - lacks, min(low, self.needed) - lacks
+        return value, low if self.kind.decided_by_low else value
+
+    def met(self, judged: "Judged") -> bool:
+        return self.score(judged)[1] >= self.needed
+
+    def sure(self, judged: "Judged") -> bool:
+        """Whether it will be met on other samples too, at 95 %; a few samples with labels cannot tell."""
+        return self.met(judged) and self._low(judged) >= self.needed
+
+    def _value(self, judged: "Judged") -> float:
+        if judged.problem:
+            return -math.inf
+        if self.max_drop is not None and judged.drop is not None:
+            return -judged.drop
+        return -judged.value if judged.smaller_is_better else judged.value
+
+    def _low(self, judged: "Judged") -> float:
+        if judged.problem:
+            return -math.inf
+        if self.max_drop is not None and judged.drop_high is not None:
+            return -judged.drop_high
+        return -judged.low if judged.smaller_is_better else judged.low
+
+    def _lacks_beside(self, judged: "Judged") -> float:
+        """Of the ratio asked for beside the metric, and of the floor beside a drop."""
+        lacks = 0.0
+        if self.floor_db is not None and judged.low_db is not None:
+            lacks += max(0.0, self.floor_db - judged.low_db)
+        if self.max_drop is not None and self.floor is not None:
+            sign = -1.0 if judged.smaller_is_better else 1.0
+            lacks += max(0.0, sign * (self.floor - judged.value))
+        return lacks
+
+    def __str__(self) -> str:
+        if self.is_ratio:
+            return f"at least {self.floor:g} dB" + (f" ({self.budget})" if self.budget else "")
+        bound, worse = ("at most", "above") if self.kind.smaller_is_better else ("at least", "below")
+        parts = []
+        if self.max_drop is not None:
+            parts.append(f"at most {self.points(self.max_drop)} {worse} the source's")
+        if self.floor is not None:
+            parts.append(f"{bound} {self.shown(self.floor)}")
+        beside = f", and at least {self.floor_db:g} dB" if self.floor_db is not None else ""
+        return f"{self.title} {' and '.join(parts)}{beside}"
+
+    @property
+    def title(self) -> str:
+        return self.metric if ":" in self.metric else self.kind.title
+
+    def shown(self, value: float) -> str:
+        """A value of the metric for people."""
+        if self.is_ratio:
+            from edgeopt.graph.accuracy import decibels
+
+            return decibels(value)
+        return f"{100 * value:.4g} %" if self.kind.unit == "%" else f"{value:.4g}"
+
+    def shown_score(self, score: float) -> str:
+        """A score, as `score` gives it, for people."""
+        if not math.isfinite(score):
+            return "not comparable"
+        if self.max_drop is not None:
+            return self.points(score)
+        return self.shown(-score if self.kind.smaller_is_better else score)
+
+    def points(self, drop: float) -> str:
+        """A difference of two values for people."""
+        return f"{100 * drop:.3g} points" if self.kind.unit == "%" else f"{drop:.3g}"
+
+
+def goal_from(metric: str | None = None, floor: str | None = None, max_drop: str | None = None) -> Goal:
+    """The goal that `--metric`, `--floor` and `--max-drop` say together; UsageError for what says none."""
+    if metric is None or metric == "snr":
+        return _ratio_goal(floor, max_drop)
+    goal = Goal(metric, None, budget="")
+    kind = goal.kind  # complains of an unknown one first
+    floors = [part.strip() for part in (floor or "").split(",") if part.strip()]
+    for text in floors:
+        if _is_ratio(text):
+            goal = msgspec.structs.replace(
+                goal, floor_db=floor_from(text, beside_metric=True), budget=_budget(text)
+            )
+        else:
+            goal = msgspec.structs.replace(goal, floor=_within(kind, _number(text, "floor", kind), text))
+    if max_drop is not None:
+        goal = _with_drop(goal, kind, max_drop)
+    if goal.floor is None and goal.max_drop is None:
+        least = Named("floor", "99%" if kind.unit == "%" else "0.99")
+        example = Named("max_drop", "0.5%") if kind.has_source else least
+        hint = f"Give one, as in {example}."
+        raise UsageError(f"The metric '{metric}' needs a value to be reached.", hint, [example])
+    return goal
+
+
+def _ratio_goal(floor: str | None, max_drop: str | None) -> Goal:
+    if max_drop is not None:
+        metric, half = Named("metric", "top1-labels"), Named("max_drop", "0.5%")
+        raise UsageError(
+            f"{_DROP} is for metrics that give the source model a value of its own.",
+            f"Name one, as in {metric} {half}; of the ratio in dB give the {_FLOOR}.",
+            [_DROP, _FLOOR, metric, half],
+        )
+    text = DEFAULT_BUDGET if floor is None else floor
+    return Goal(floor=floor_from(text), budget=_budget(text))
+
+
+def _with_drop(goal: Goal, kind: "Metric", text: str) -> Goal:
+    drop = _number(text, "drop", kind)
+    if drop < 0:
+        raise UsageError(f"{_DROP} is how much worse the result may be.", "Give 0 or more, as in 0.5%.", [_DROP])
+    if kind.unit == "%" and drop > _LARGEST_BARE_DROP and not text.strip().endswith("%"):
+        given = Named("max_drop", text)
+        hint = f"Write {text}% or {100 * drop:g}%."
+        raise UsageError(f"{given} would be {100 * drop:g} points.", hint, [given])
+    if kind.has_source:
+        return msgspec.structs.replace(goal, max_drop=drop)
+    if kind.unit == "%" and goal.floor is None:
+        # The source agrees with itself: to lose so much is to keep the rest.
+        return msgspec.structs.replace(goal, floor=1.0 - min(drop, 1.0))
+    raise UsageError(
+        f"The metric '{kind.name}' compares with the source, which has no value of its own to drop from.",
+        f"Give {_FLOOR} instead of {_DROP}.",
+        [_FLOOR, _DROP],
+    )
+
+
+def _is_ratio(text: str) -> bool:
+    return text.lower() in BUDGETS_DB or text.lower().endswith("db")
+
+
+def _budget(text: str) -> str:
+    return text.strip().lower() if text.strip().lower() in BUDGETS_DB else ""
+
+
+def _number(text: str, what: str, kind: "Metric") -> float:
+    share = text.strip().endswith("%")
+    try:
+        value = float(text.strip().removesuffix("%"))
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value) or (share and kind.unit == "dB"):
+        raise UsageError(
+            f"'{text}' is no {what} of the metric '{kind.name}'.", "Give a number, as in 0.99 or 99%."
+        )
+    return value / 100 if share else value
+
+
+def _within(kind: "Metric", value: float, text: str) -> float:
+    low, high = kind.range
+    if not low <= value <= high:
+        hint = f"It lies between {low:g} and {high:g}"
+        hint += f"; a percent sign makes {text} one: {text}%." if kind.unit == "%" and 1 < value <= 100 else "."
+        raise UsageError(f"The metric '{kind.name}' is never {text}.", hint)
+    return value

@@ -1,0 +1,227 @@
+"""The metrics that a result can be held against, beside the ratio in dB: how much of the answers stays."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeopt.data.judging.judged import Judged, OutputValue
+from edgeopt.data.judging.metric import Labels, Metric, Outputs
+from edgeopt.data.judging.shares import Values, drop_high, share_low
+from edgeopt.data.judging.user_metric import user_metric
+from edgeopt.errors import DataError, Named, UsageError
+from edgeopt.graph.accuracy import (
+    RESAMPLES,
+    SEED,
+    Accuracy,
+    Array,
+    compare_outputs,
+    lower_bound_db,
+    snr_lower_bound,
+)
+from edgeopt.graph.levels import Level, by_level
+from edgeopt.nearest import nearest
+
+_GROUP = 16
+"""So many samples drawn anew make a set, as in `graph.accuracy`."""
+_CONFIDENCE = 0.95
+_BEST = 5
+
+
+def _ratio(got: Outputs, reference: Outputs, _labels: Labels | None) -> Judged:
+    return _ratio_of(compare_outputs(reference, got), len(got))
+
+
+def _ratio_of(accuracy: Accuracy, samples: int) -> Judged:
+    outputs = tuple(
+        OutputValue(o.name, o.snr_db, snr_lower_bound(tuple(zip(o.noise_power, o.signal_power, strict=True))))
+        for o in accuracy.outputs
+    )
+    return _worst("snr", outputs, samples, accuracy.problem or "")
+
+
+def _cosine(got: Outputs, reference: Outputs, _labels: Labels | None) -> Judged:
+    """The mean over the samples; one sample of large values does not hide the others."""
+    singles = [compare_outputs([wanted], [result]) for wanted, result in zip(reference, got, strict=True)]
+    problem = next((f"{s.problem}" for s in singles if s.problem), "")
+    values: dict[str, list[float]] = {}
+    for single in singles:
+        for output in single.outputs:
+            values.setdefault(output.name, []).append(output.cosine)
+    outputs = tuple(
+        OutputValue(name, float(np.mean(v)), _resampled_mean(np.array(v))) for name, v in values.items()
+    )
+    return _worst("cosine", outputs, len(got), problem)
+
+
+def _max_error(got: Outputs, reference: Outputs, _labels: Labels | None) -> Judged:
+    """Resampling cannot say how much larger one on another sample may be."""
+    accuracy = compare_outputs(reference, got)
+    outputs = tuple(OutputValue(o.name, o.max_abs, o.max_abs) for o in accuracy.outputs)
+    return _worst("max-error", outputs, len(got), accuracy.problem or "", smaller_is_better=True)
+
+
+def _top1(got: Outputs, reference: Outputs, _labels: Labels | None) -> Judged:
+    return _agreement("top1", got, reference, 1)
+
+
+def _top5(got: Outputs, reference: Outputs, _labels: Labels | None) -> Judged:
+    return _agreement("top5", got, reference, _BEST)
+
+
+def _agreement(name: str, got: Outputs, reference: Outputs, best: int) -> Judged:
+    """For each output that has scores of classes in its last dimension."""
+    problem = compare_outputs(reference, got).problem
+    if problem:
+        return _worst(name, (), len(got), problem)
+    scores = [n for n, value in reference[0].items() if _is_scores(value, best + 1)]
+    if not scores:
+        raise UsageError(
+            f"No output of the model has scores of at least {best + 1} classes in its last dimension, "
+            f"so the metric '{name}' says nothing of it.",
+            "Choose another metric: snr, cosine, max-error, or a function of your own.",
+        )
+    outputs = []
+    for output in scores:
+        pairs = zip(reference, got, strict=True)
+        shares = np.array([_overlap(wanted[output], result[output], best) for wanted, result in pairs])
+        outputs.append(OutputValue(output, float(shares.mean()), share_low(shares)))
+    return _worst(name, tuple(outputs), len(got), "")
+
+
+def _is_scores(value: object, classes: int) -> bool:
+    if not isinstance(value, np.ndarray) or value.ndim == 0 or value.dtype.kind != "f":
+        return False
+    return bool(value.shape[-1] >= classes)
+
+
+def _overlap(wanted: Array, result: Array, best: int) -> float:
+    """The share of the source's best classes that are among the result's best."""
+    first, second = _best_classes(wanted, best), _best_classes(result, best)
+    return float((first[:, :, None] == second[:, None, :]).any(axis=2).mean())
+
+
+def _best_classes(scores: Array, best: int) -> NDArray[np.intp]:
+    """In each row; of equal scores the first, as argmax has it."""
+    rows = scores.reshape(-1, scores.shape[-1])
+    if best == 1:
+        return np.asarray(rows.argmax(axis=1)[:, None])
+    ordered: NDArray[np.intp] = np.argsort(-rows.astype(np.float64), axis=1, kind="stable")
+    return ordered[:, :best]
+
+
+def _top1_labels(got: Outputs, reference: Outputs, labels: Labels | None) -> Judged:
+    problem = compare_outputs(reference, got).problem
+    if labels is None:
+        raise no_labels("The metric 'top1-labels' needs labels, and the data has none.")
+    if problem:
+        return _worst("top1-labels", (), len(got), problem)
+    output = _scored_by(reference[0], labels)
+    before, after = (
+        np.array([_right(sample[output], label) for sample, label in zip(side, labels, strict=True)])
+        for side in (reference, got)
+    )
+    value, source = float(after.mean()), float(before.mean())
+    return Judged(
+        "top1-labels",
+        value,
+        share_low(after),
+        len(got),
+        outputs=(OutputValue(output, value, share_low(after)),),
+        source=source,
+        drop=source - value,
+        drop_high=drop_high(before, after),
+    )
+
+
+def _scored_by(outputs: Mapping[str, Array], labels: Labels) -> str:
+    """The first output with a score for every class that the labels name, and a row for each label of a sample."""
+    rows, classes = max(1, labels[0].size), int(labels.max()) + 1
+    for name, value in outputs.items():
+        if _is_scores(value, max(2, classes)) and value.size // value.shape[-1] == rows:
+            return name
+    shapes = ", ".join(f"'{n}' {list(np.shape(v))}" for n, v in outputs.items())
+    raise DataError(
+        f"The labels go up to {classes - 1} with {rows} to a sample, and no output has scores for these "
+        f"(they are {shapes}).",
+        "Classes count from 0, with their scores in an output's last dimension; or give a function of your own.",
+    )
+
+
+def _right(scores: Array, label: Labels) -> float:
+    rows = scores.reshape(-1, scores.shape[-1])
+    return float((rows.argmax(axis=1) == label.reshape(-1)).mean())
+
+
+def _resampled_mean(values: Values) -> float:
+    drawn = np.random.default_rng(SEED).integers(0, len(values), (RESAMPLES, _GROUP))
+    return float(np.quantile(values[drawn].mean(axis=1), 1 - _CONFIDENCE, method="lower"))
+
+
+def _worst(
+    name: str, outputs: tuple[OutputValue, ...], samples: int, problem: str, smaller_is_better: bool = False
+) -> Judged:
+    if problem or not outputs:
+        bad = np.inf if smaller_is_better else -np.inf
+        said = problem or "There are no outputs to compare."
+        return Judged(name, bad, bad, samples, smaller_is_better, outputs, problem=said)
+    pick = max if smaller_is_better else min
+    value, low = pick(o.value for o in outputs), pick(o.low for o in outputs)
+    mean = float(np.mean([o.value for o in outputs])) if len(outputs) > 1 else None
+    return Judged(name, value, low, samples, smaller_is_better, outputs, mean)
+
+
+def no_labels(message: str) -> DataError:
+    other = Named("labels", "NAME")
+    how = "Labels are an array of class numbers in the data, one for each sample, that is no input of the model"
+    return DataError(message, f"{how}: 'label' or 'labels', or any other with {other}.", [other])
+
+
+# fmt: off
+METRICS = (
+    Metric("snr", "ratio of signal to noise", _ratio, unit="dB", range=(0.0, 150.0)),
+    Metric("cosine", "cosine", _cosine, range=(-1.0, 1.0)),
+    Metric("max-error", "largest error", _max_error, smaller_is_better=True, decided_by_low=False,
+           range=(0.0, float("inf"))),
+    Metric("top1", "top-1 agreement with the source", _top1, decided_by_low=False, unit="%", most_samples=400),
+    Metric("top5", "top-5 agreement with the source", _top5, decided_by_low=False, unit="%", most_samples=400),
+    Metric("top1-labels", "top-1 with labels", _top1_labels, needs_labels=True, has_source=True,
+           decided_by_low=False, unit="%", most_samples=1000),
+)
+# fmt: on
+
+
+def metric_named(name: str) -> Metric:
+    """One of METRICS, or the user's own function; UsageError where there is none."""
+    found = next((metric for metric in METRICS if metric.name == name), None)
+    if found is not None:
+        return found
+    if ":" in name:
+        return user_metric(name)
+    known = tuple(metric.name for metric in METRICS)
+    raise UsageError(
+        f"There is no metric '{name}'.",
+        f"{nearest(name, known)} Or name a function of your own: module:function, or file.py:function.",
+    )
+
+
+def judged_with_ratio(
+    metric: Metric, got: Outputs, reference: Outputs, labels: Labels | None, levels: Sequence[Level] = ()
+) -> Judged:
+    """The metric's value, and beside it the ratio in dB, which every result has.
+
+    With the levels of the samples' inputs, the ratio is that of the level where it is lowest: what holds over all
+    samples together holds for the loudest.
+    """
+    accuracy = compare_outputs(reference, got)
+    is_ratio = metric.name == "snr"
+    judged = _ratio_of(accuracy, len(got)) if is_ratio else metric.judge(got, reference, labels)
+    snr_db, low_db, found = accuracy.snr_db, lower_bound_db(accuracy), by_level(accuracy, levels)
+    judged = msgspec.structs.replace(judged, snr_db=snr_db, low_db=low_db, pooled_low_db=low_db)
+    if not found:
+        return judged
+    weakest = min(found, key=lambda one: (one.low_db, one.snr_db))
+    snr_db, low_db = min(snr_db, *(one.snr_db for one in found)), min(low_db, weakest.low_db)
+    judged = msgspec.structs.replace(judged, snr_db=snr_db, low_db=low_db, weakest=weakest)
+    return msgspec.structs.replace(judged, value=snr_db, low=low_db) if is_ratio else judged

@@ -1,0 +1,49 @@
+"""What `edgeopt fleet` is asked, a command each."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from edgeopt.options import argument, option
+
+Url = Annotated[str, option("Where the agent is: http://host:port, host:port or host.", metavar="URL")]
+NoWait = Annotated[bool, option("Return once the agent has it, without following.")]
+LOCAL = "http://127.0.0.1:8080"
+
+
+class LookRequest(msgspec.Struct, frozen=True):
+    """`status` and `releases`."""
+
+    url: Url = LOCAL
+
+
+class DeployRequest(msgspec.Struct, frozen=True):
+    bundle: Annotated[Path, argument("A bundle: a folder or a single file.")]
+    url: Url = LOCAL
+    force: Annotated[bool, option("Also when it failed before, or was proved on another device.")] = False
+    soak_seconds: Annotated[
+        float | None, option("How long it must prove itself; the agent's own choice by default.", least=0)
+    ] = None
+    soak_requests: Annotated[
+        int | None, option("How many requests it must prove itself on, as well.", least=0)
+    ] = None
+    no_wait: NoWait = False
+
+
+class RollbackRequest(msgspec.Struct, frozen=True):
+    url: Url = LOCAL
+    no_wait: NoWait = False
+
+
+class WatchRequest(msgspec.Struct, frozen=True):
+    url: Url = LOCAL
+    seconds: Annotated[float | None, option("How long; without it until Ctrl-C.", least=0)] = None
+    send: Annotated[
+        float | None,
+        option("Also send so many requests a second; 0: as fast as it answers.", metavar="RATE", least=0),
+    ] = None
+    data: Annotated[Path | None, option("Samples to send (.npz or a folder of .npy); made up without them.")] = (
+        None
+    )
+    clients: Annotated[int, option("How many clients send.", least=1, most=64)] = 2

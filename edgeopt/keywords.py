@@ -1,0 +1,79 @@
+"""What Python code gives as keywords, as the request that the command line would have made of options."""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from edgeopt.errors import UsageError
+from edgeopt.nearest import nearest
+from edgeopt.options import Option, options_of
+
+_Request = TypeVar("_Request", bound=msgspec.Struct)
+_Function = TypeVar("_Function", bound=Callable[..., object])
+_WORDS = {bool: "True or False", int: "a whole number", float: "a number", str: "text", Path: "a path"}
+
+
+def read(kind: type[_Request], given: Mapping[str, object]) -> _Request:
+    """None is what a field is by itself.
+
+    TypeError for a keyword that there is not, as Python says it; UsageError for a value of another kind.
+    """
+    known = {each.name: each for each in options_of(kind)}
+    for name in given:
+        if name not in known:
+            raise TypeError(f"there is no keyword '{name}'; {nearest(name, tuple(known))}")
+    return kind(**{name: _value(known[name], value) for name, value in given.items() if value is not None})
+
+
+def takes(
+    kind: type[msgspec.Struct], keywords: type, without: tuple[str, ...] = ()
+) -> Callable[[_Function], _Function]:
+    """Gives a function that reads a request out of `**wishes` the signature and the help of what it takes.
+
+    `keywords` is the TypedDict of the wishes, which type checkers read.
+    """
+
+    def told(function: _Function) -> _Function:
+        own = [
+            each for each in inspect.signature(function).parameters.values() if each.kind is not each.VAR_KEYWORD
+        ]
+        named = {each.name for each in own} | {*without}
+        options = [each for each in options_of(kind) if each.name not in named]
+        wishes = [
+            inspect.Parameter(
+                each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default,
+                annotation=keywords.__annotations__[each.name],
+            )
+            for each in options
+        ]  # fmt: skip
+        first = [each for each in own if each.kind is not each.KEYWORD_ONLY]
+        last = [each for each in own if each.kind is each.KEYWORD_ONLY]
+        lines = [f"    {each.name}: {each.help}" for each in options]
+        function.__doc__ = "\n".join([inspect.cleandoc(function.__doc__ or ""), "", "Keywords:", *lines])
+        function.__signature__ = inspect.Signature([*first, *wishes, *last])  # type: ignore[attr-defined] # for help()
+        return function
+
+    return told
+
+
+def _value(option: Option, given: object) -> object:
+    several = None if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
+    if option.many:
+        return tuple(_one(option, each) for each in ([given] if several is None else several))
+    if option.kind is str and several is not None:
+        return ",".join(map(str, several)) or option.default  # numbers that are typed with commas between
+    return _one(option, given)
+
+
+def _one(option: Option, given: object) -> object:
+    if option.kind is Path and isinstance(given, str | Path):
+        return Path(given)
+    if option.kind is str and isinstance(given, str | Path | int | float) and not isinstance(given, bool):
+        return str(given)
+    try:
+        return msgspec.convert(given, option.kind)
+    except (msgspec.ValidationError, TypeError):
+        raise UsageError(f"{option.name} must be {_WORDS[option.kind]}, not {given!r}.") from None

@@ -1,0 +1,111 @@
+"""The options of a command, declared once: the fields of a frozen struct.
+
+The command line is made of them (`edgeopt/cli/from_request.py`), so are the keywords that Python takes
+(`edgeopt/keywords.py`), and the app's forms read their names, ranges and help here.
+"""
+
+from collections.abc import Mapping
+from types import NoneType
+from typing import Annotated, get_args, get_origin
+
+import msgspec
+
+from edgeopt.errors import flag_of
+
+Number = int | float
+
+
+class Option(msgspec.Struct, frozen=True):
+    """One of them, for people."""
+
+    name: str
+    """That of the field, and of the keyword."""
+    help: str
+    flags: tuple[str, ...]
+    """As typed; empty for an argument that stands by itself."""
+    metavar: str
+    kind: type
+    """Of one value: `Path`, `str`, `int`, `float` or `bool`."""
+    many: bool
+    """It can be given as often as one likes."""
+    default: object
+    required: bool
+    least: Number | None
+    most: Number | None
+
+    @property
+    def flag(self) -> str:
+        """In full, and as it is switched on; empty for an argument."""
+        return next((flag.partition("/")[0] for flag in self.flags if flag.startswith("--")), "")
+
+
+def option(
+    help: str,  # noqa: A002 - what typer and argparse call it
+    *flags: str,
+    metavar: str = "",
+    least: Number | None = None,
+    most: Number | None = None,
+) -> msgspec.Meta:
+    """What a field does, in a sentence, for use in `Annotated`; without `flags` it is called as the field is.
+
+    `least` and `most` bound what people type; Python code may go further where the work itself allows it.
+    """
+    return msgspec.Meta(
+        description=help, extra={"flags": flags, "metavar": metavar, "least": least, "most": most, "bare": False}
+    )
+
+
+def argument(help: str, metavar: str = "") -> msgspec.Meta:  # noqa: A002 - as above
+    """One that stands by itself, without a flag."""
+    return msgspec.Meta(
+        description=help, extra={"flags": (), "metavar": metavar, "least": None, "most": None, "bare": True}
+    )
+
+
+def options_of(kind: type[msgspec.Struct]) -> tuple[Option, ...]:
+    """All options of a request, in the order of its fields, which is that of the help."""
+    return tuple(_option(field) for field in msgspec.structs.fields(kind))
+
+
+def option_named(kind: type[msgspec.Struct], name: str) -> Option:
+    return next(each for each in options_of(kind) if each.name == name)
+
+
+def arguments(kind: type[msgspec.Struct], given: Mapping[str, object]) -> tuple[str, ...]:
+    """What to type to ask for it; what is None, empty or false is left out."""
+    words: list[str] = []
+    for each in options_of(kind):
+        value = given.get(each.name)
+        if value is None or value is False or value == "":
+            continue
+        flags = [each.flags[0].partition("/")[0]] if each.flags else []
+        for one in value if isinstance(value, list | tuple) else [value]:
+            words += flags if one is True else [*flags, str(one)]
+    if unknown := given.keys() - {each.name for each in options_of(kind)}:
+        raise TypeError(f"{kind.__name__} has no {', '.join(sorted(unknown))}")
+    return tuple(words)
+
+
+def changed(request: msgspec.Struct) -> tuple[Option, ...]:
+    """Those that are not as they are by themselves."""
+    return tuple(each for each in options_of(type(request)) if getattr(request, each.name) != each.default)
+
+
+def _option(field: msgspec.structs.FieldInfo) -> Option:
+    hint, *metas = get_args(field.type) if get_origin(field.type) is Annotated else (field.type,)
+    about = next(meta for meta in metas if isinstance(meta, msgspec.Meta) and meta.description is not None)
+    extra = about.extra or {}
+    part = next((part for part in get_args(hint) if part is not NoneType), hint)
+    many = get_origin(hint) is tuple
+    return Option(
+        name=field.name,
+        help=about.description or "",
+        flags=() if extra["bare"] else extra["flags"] or (flag_of(field.name),),
+        metavar=extra["metavar"],
+        kind=part,
+        many=many,
+        default=None if field.required else field.default,
+        required=field.required,
+        least=extra["least"],
+        most=extra["most"],
+    )

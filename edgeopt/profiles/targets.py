@@ -1,0 +1,196 @@
+"""Which target fits a device, why the others do not, and which profile a search follows."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.errors import MissingError, ProfileError, UsageError
+from edgeopt.hw.device import Device
+from edgeopt.nearest import nearest
+from edgeopt.profiles import (
+    PLANNED_BACKENDS,
+    Resolved,
+    TargetProfile,
+    Value,
+    resolve,
+    shipped_path,
+    shipped_profiles,
+    shipped_uses,
+)
+from edgeopt.profiles.fitting import DoesNotFit, Fits, fit
+
+__all__ = [
+    "Choice",
+    "DoesNotFit",
+    "Fits",
+    "Verdict",
+    "choose",
+    "find",
+    "fit",
+    "lacking_backend",
+    "planned_names",
+    "profile_for",
+    "runtime_space",
+    "settled_options",
+    "without_planned",
+]
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What became of one target."""
+
+    name: str
+    title: str
+    fits: bool
+    chosen: bool
+    """Of those that fit the device, the most exact one."""
+    reason: str
+    usable: bool = True
+    """This version of edgeopt has the backend that the target is about."""
+    used: bool = False
+    """What a search follows: the chosen one, or the next where this version cannot use that."""
+
+
+class Choice(msgspec.Struct, frozen=True):
+    target: TargetProfile
+    """The most exact one that fits the device."""
+    profile: TargetProfile
+    """What a search follows: the same, or the best that this version of edgeopt has a backend for."""
+    verdicts: tuple[Verdict, ...]
+    """Every target: the chosen one first, then the used one, then those that fit, then the others."""
+
+
+def lacking_backend(profile: TargetProfile) -> str | None:
+    """The backend that a profile is about, the first of its order, where this version does not have it."""
+    first = profile.backends.order[0]
+    return first if first in PLANNED_BACKENDS else None
+
+
+def choose(device: Device, profiles: Sequence[TargetProfile]) -> Choice:
+    """The target of the highest rank that fits, and the one that can be used; MissingError where none does."""
+    answers = [(profile, fit(device, profile)) for profile in profiles]
+    fitting = [profile for profile, answer in answers if isinstance(answer, Fits)]
+    usable = [profile for profile in fitting if lacking_backend(profile) is None]
+    if not usable:
+        reasons = "; ".join(f"{profile.name}: {answer.reason}" for profile, answer in answers)
+        raise MissingError("No target profile fits this device.", reasons or "No profile was given.")
+    target, used = (max(group, key=lambda profile: profile.match.rank) for group in (fitting, usable))
+    verdicts = [_verdict(profile, answer, target, used) for profile, answer in answers]
+    ranks = {profile.name: profile.match.rank for profile in profiles}
+    verdicts.sort(key=lambda v: (not v.chosen, not v.used, not v.fits, -ranks[v.name], v.name))
+    return Choice(target, used, tuple(verdicts))
+
+
+def find(named: str | Path, device: Device | None = None, target: str | None = None) -> Resolved:
+    """The profile in this file, or the shipped one of this name.
+
+    What extends `auto` is filled in with `target`, else with what is chosen for the device.
+    """
+    path = Path(named)
+    file = path if path.is_file() else shipped_path(str(named)) or path
+    if not file.is_file() and path.name == str(named) and not path.suffix:
+        names = tuple(profile.name for profile in (*shipped_profiles(), *shipped_uses()))
+        raise ProfileError(
+            f"There is no profile '{named}', neither a file nor a shipped one.", nearest(path.name, names)
+        )
+    resolved = resolve(file)
+    if resolved.automatic and target is not None:
+        return resolve(file, _target(target).name)
+    if resolved.automatic and device is not None:
+        return resolve(file, choose(device, shipped_profiles()).profile.name)
+    return resolved
+
+
+def profile_for(device: Device, target: str | None = None, named: str | Path | None = None) -> TargetProfile:
+    """The profile that a search on this device follows: the one named, the target named, or the one that fits.
+
+    MissingError where this version of edgeopt lacks the backend that the profile is about.
+    """
+    if named is not None:
+        resolved = find(named, device, target)
+        if target is not None and not resolved.automatic:
+            raise UsageError(
+                f"The profile '{named}' says itself what it is for, so it takes no target beside it.",
+                'Leave --target out, or write extends = "auto" in the profile.',
+            )
+        profile = resolved.profile
+    elif target is not None:
+        profile = _target(target)
+    else:
+        profile = choose(device, shipped_profiles()).profile
+    lacking = lacking_backend(profile)
+    if lacking is not None:
+        raise MissingError(
+            f"This version of edgeopt has no backend {lacking} yet, which {profile.name} is about.",
+            f"Use the target {choose(device, shipped_profiles()).profile.name}, which a search uses by itself.",
+        )
+    return profile
+
+
+def planned_names(profile: TargetProfile) -> tuple[str, ...]:
+    """The backends in it that this version knows by name only."""
+    return tuple(name for name in profile.backends.order if name in PLANNED_BACKENDS)
+
+
+def without_planned(profile: TargetProfile) -> TargetProfile:
+    """The profile without those."""
+    order = tuple(name for name in profile.backends.order if name not in PLANNED_BACKENDS)
+    return msgspec.structs.replace(profile, backends=msgspec.structs.replace(profile.backends, order=order))
+
+
+def runtime_space(profile: TargetProfile, device: Device) -> dict[str, dict[str, tuple[Value, ...]]]:
+    """Backend, option, values to try on this device: usable cores filled in, what its CPU lacks left out."""
+    return {
+        backend: {
+            option: tuple(
+                dict.fromkeys(
+                    device.limits.usable_cores if option == "threads" and value == 0 else value
+                    for value in values
+                    if set(profile.needs.get(str(value), ())) <= set(device.cpu.simd)
+                )
+            )
+            for option, values in options.items()
+        }
+        for backend, options in profile.runtime.items()
+    }
+
+
+def settled_options(profile: TargetProfile, device: Device) -> dict[str, dict[str, Value]]:
+    """Backend, option, value, where the profile names a single one: nothing to try, so every candidate has it.
+
+    Not so for all usable cores, which is what the runtimes take by themselves.
+    """
+    space = runtime_space(profile, device)
+    return {
+        backend: {
+            option: space[backend][option][0]
+            for option, values in options.items()
+            if len(values) == 1 and space[backend][option] and not (option == "threads" and values[0] == 0)
+        }
+        for backend, options in profile.runtime.items()
+    }
+
+
+def _target(name: str) -> TargetProfile:
+    shipped = shipped_profiles()
+    for profile in shipped:
+        if profile.name == name:
+            return profile
+    if any(use.name == name for use in shipped_uses()):
+        raise UsageError(f"'{name}' is no target but a profile for a use.", f"Give it as: --profile {name}")
+    raise UsageError(f"There is no target '{name}'.", nearest(name, tuple(profile.name for profile in shipped)))
+
+
+def _verdict(
+    profile: TargetProfile, answer: Fits | DoesNotFit, target: TargetProfile, used: TargetProfile
+) -> Verdict:
+    fits, lacking = isinstance(answer, Fits), lacking_backend(profile)
+    reason = answer.reason
+    if fits and lacking:
+        reason = f"{reason}; this version of edgeopt has no backend for it yet ({lacking}), so {used.name} is used"
+    elif fits and profile is used and used is not target:
+        reason = f"{reason}; used in the place of {target.name}"
+    elif fits and profile is not target:
+        reason = f"fits, but {used.name} is more exact"
+    return Verdict(profile.name, profile.title, fits, profile is target, reason, lacking is None, profile is used)

@@ -1,0 +1,1 @@
+"""Plans of precision from times and answers that were measured here; `quant` itself runs no model."""

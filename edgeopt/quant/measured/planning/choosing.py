@@ -1,0 +1,217 @@
+"""Chooses the forms of one course, confirmed by real runs of the written model on the samples that plan."""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.data.judging.judged import Judged
+from edgeopt.errors import EdgeoptError
+from edgeopt.events import Progress
+from edgeopt.quant.measured.planning.entry import Entry, quantized, settings_for, write_entry
+from edgeopt.quant.measured.timing.tracks import Track, unfit_reasons
+from edgeopt.quant.measured.work import Work
+from edgeopt.quant.plan.choose import Chosen, choose
+from edgeopt.quant.records import FLOAT, Gain, Plan, Point, Sensitivity, Verdict
+
+_MOST_CHECKS = 14
+# Kernel times do not tell all that forms cost side by side: one form alone may be quicker, if it comes near.
+_COULD_BE_QUICKER = 1.4
+# Of the time limit, what the sensitivities of one backend may take.
+_SENSITIVITY_SHARE = 0.35
+
+Score = tuple[float, float]
+
+
+class Chooser:
+    """One course, its sensitivities, and what the whole model was seen to reach with some choices."""
+
+    def __init__(
+        self, work: Work, track: Track, shared: Mapping[str, Sequence[str]], until: float | None = None
+    ) -> None:
+        """`shared`: the forms of all courses of the same backend, so that one simulation serves all of them.
+
+        `until`: on the monotonic clock; what was not run by then counts as not good enough.
+        """
+        self.work, self.track, self._until = work, track, until
+        self.cut_short = False
+        """Something was not run, as the time was over."""
+        target_db, limit_s = work.request.goal.target_db, _SENSITIVITY_SHARE * work.limit_s
+        known = work.study.sensitivities(
+            track.course.backend, shared, target_db, limit_s, **settings_for(track.course)
+        )
+        self.sensitivities = tuple(each for each in known if each.form in track.forms.get(each.layer, ()))
+        self.held_back: Judged | None = None
+        """What would have been good enough over all samples together, and is not on one level."""
+        self._scores: dict[frozenset[tuple[str, str]], Score] = {}
+
+    def entries(self) -> list[Entry]:
+        """The plan, and what may be quicker though times of single layers do not tell it: see `_uniform`."""
+        with self.work.study.phase("choosing", self.track.course.name):
+            best = self._chosen(self.sensitivities)
+            main = self._entry(best)
+            found = [main]
+            forms = [form for _, form in sorted(best.point.choices.items())]
+            if len(set(forms)) > 1 and not self._mixes_well():
+                leading = max(dict.fromkeys(forms), key=forms.count)
+                alone = self._chosen(tuple(each for each in self.sensitivities if each.form == leading))
+                found.append(self._entry(alone))
+            weighted = self._weighted()
+            if not weighted.issuperset(main.choices):
+                rest = self._chosen(tuple(each for each in self.sensitivities if each.layer in weighted))
+                found.append(self._entry(rest))
+            for form in self.track.timed.form_ms:
+                found += self._uniform(form, main)
+        held = self.held_back
+        if held is not None and held.weakest is not None:
+            self.work.warn(
+                f"On {self.track.course.name}, plans that reach the floor over all samples together were refused. "
+                f"{held.weakest.sentence}"
+            )
+        return found
+
+    def check(self, choices: Mapping[str, str]) -> Score:
+        """What the goal's metric says, and what that may be on other samples."""
+        key = frozenset(quantized(choices).items())
+        if key not in self._scores:
+            if self._until is not None and time.monotonic() > self._until:
+                self.cut_short = True
+                return -math.inf, -math.inf
+            work, name = self.work, self.track.course.name
+            said = f"{len(key)} layers together on {name}"
+            left_s = max(0.0, work.left_s())
+            work.emit(Progress("checking plans", said, len(self._scores), _MOST_CHECKS, time_left_s=left_s))
+            try:
+                entry = write_entry(work.study, self.track.course, choices, self._path("checked"))
+                judged = work.judge.judged(entry.path, entry.course, work.given.plan)
+                self._scores[key] = work.request.goal.score(judged)
+                self._note(judged)
+            except EdgeoptError as error:
+                work.warn(f"A plan did not run on {name}: {error.message}")
+                self._scores[key] = (-math.inf, -math.inf)
+        return self._scores[key]
+
+    def _note(self, judged: Judged) -> None:
+        goal, together_db = self.work.request.goal, judged.pooled_low_db
+        if judged.weakest is None or together_db is None or goal.met(judged):
+            return
+        if goal.target_db is not None and together_db >= goal.target_db and self.held_back is None:
+            self.held_back = judged
+
+    def _chosen(self, sensitivities: tuple[Sensitivity, ...]) -> Chosen:
+        goal, timed = self.work.request.goal, self.track.timed
+        return choose(
+            *(self.work.study.layers, sensitivities, timed.gains, goal.needed, self.check),
+            base=self.track.base,
+            borders=timed.borders,
+            float_ms=timed.float_ms,
+            in_decibels=goal.is_ratio,
+            reasons=unfit_reasons(self.work, self.track),
+            most_checks=_MOST_CHECKS,
+            emit=self._told,
+        )
+
+    def _told(self, event: object) -> None:
+        """Its progress is that of `check`, which tells more."""
+
+    def _entry(self, found: Chosen) -> Entry:
+        entry = write_entry(self.work.study, self.track.course, found.point.choices, self._path("plan"))
+        entry.plan = self._plan(entry, found.point, found.frontier, found.verdicts)
+        entry.points = [point for point in found.frontier if point.expected_ms > found.point.expected_ms][::-1]
+        return entry
+
+    def _uniform(self, form: str, main: Entry) -> list[Entry]:
+        """One form alone, where that meets the goal: no conversions are left within the model.
+
+        On all layers that take it, and on those with weights alone: the products of attention change what runs
+        around them. For that, the plan has a rival without these too.
+        """
+        alone = {gain.layer: gain for gain in self.track.timed.gains if gain.form == form}
+        weighted = self._weighted()
+        those = {name: gain for name, gain in alone.items() if name in weighted}
+        several = [alone, those] if len(those) < len(alone) else [alone]
+        return [entry for gains in several if (entry := self._alone(form, gains, main)) is not None]
+
+    def _alone(self, form: str, gains: Mapping[str, Gain], main: Entry) -> Entry | None:
+        track, goal = self.track, self.work.request.goal
+        choices = dict.fromkeys(gains, form)
+        assert main.plan is not None  # noqa: S101 - `_entry` made it
+        expected_ms = track.timed.float_ms - sum(gain.saves_ms for gain in gains.values())
+        if (
+            not choices
+            or choices == main.choices
+            or expected_ms > _COULD_BE_QUICKER * main.plan.chosen.expected_ms
+        ):
+            return None
+        value, low = self.check(choices)
+        if (low if goal.kind.decided_by_low else value) < goal.needed:
+            return None
+        entry = write_entry(self.work.study, track.course, choices, self._path("plan"))
+        snr_db, low_db = (value, low) if goal.is_ratio else (None, None)
+        point = Point(choices, expected_ms, snr_db or 0.0, snr_db, low_db)
+        before = {verdict.layer: verdict for verdict in main.plan.verdicts}
+        verdicts = tuple(_instead(before[name], choices.get(name, FLOAT)) for name in before)
+        frontier = sorted([*main.plan.frontier, point], key=lambda each: -each.expected_ms)
+        entry.plan = self._plan(entry, point, tuple(frontier), verdicts)
+        entry.points = [main.plan.chosen, *main.points]
+        return entry
+
+    def _weighted(self) -> set[str]:
+        return {layer.name for layer in self.work.study.layers if layer.weight}
+
+    def _mixes_well(self) -> bool:
+        """Whether a conversion between forms costs nothing there."""
+        return not self.track.timed.borders
+
+    def _plan(
+        self, entry: Entry, point: Point, frontier: tuple[Point, ...], verdicts: tuple[Verdict, ...]
+    ) -> Plan:
+        track, goal = self.track, self.work.request.goal
+        return Plan(
+            *(entry.course.backend, dict(entry.course.options), goal.target_db or 0.0, point, frontier, verdicts),
+            sensitivities=self.sensitivities,
+            gains=track.timed.gains,
+            base_db=track.base_db,
+            warnings=track.timed.warnings,
+        )
+
+    def _path(self, kind: str) -> Path:
+        """A plan's file stays; what is only checked is replaced by the next."""
+        if kind == "checked":
+            return self.work.folder / "checked.onnx"
+        return self.work.folder / f"plan-{len(list(self.work.folder.glob('plan-*.onnx')))}.onnx"
+
+
+def _instead(verdict: Verdict, form: str) -> Verdict:
+    """What one form alone made of a layer that the plan had another for."""
+    if verdict.form == form:
+        return verdict
+    why = (
+        "kept float: with no form here the whole model runs quicker"
+        if form == FLOAT
+        else f"{form}: all layers in it run quicker than some"
+    )
+    return msgspec.structs.replace(verdict, form=form, reason=why)
+
+
+def stepped_back(work: Work, entry: Entry) -> Entry:
+    """The next more exact point, or the float model where there is none."""
+    point, rest = (entry.points[0], entry.points[1:]) if entry.points else (Point({}, 0.0, math.inf), [])
+    found = write_entry(work.study, entry.course, point.choices, entry.path)
+    found.points = rest
+    if entry.plan is not None:
+        verdicts = tuple(_given_back(verdict, point) for verdict in entry.plan.verdicts)
+        found.plan = msgspec.structs.replace(entry.plan, chosen=point, verdicts=verdicts)
+    return found
+
+
+def _given_back(verdict: Verdict, point: Point) -> Verdict:
+    """What the plan on the samples set aside made of a layer."""
+    form = point.choices.get(verdict.layer, "float")
+    if form == verdict.form:
+        return verdict
+    said = "kept float" if form == "float" else form
+    why = f"{said}: with {verdict.form} the plan fell below the goal on samples set aside"
+    return msgspec.structs.replace(verdict, form=form, reason=why)

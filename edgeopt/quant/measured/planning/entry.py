@@ -1,0 +1,89 @@
+"""One way that a model may end: a course, the choices for its layers, the file, and what was seen of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgeopt.graph.ledger import Change
+from edgeopt.quant.measured.records import Proof
+from edgeopt.quant.measured.study import Study
+from edgeopt.quant.measured.timing.courses import GROUPS, OPENVINO, Course, OptionValue
+from edgeopt.quant.records import FLOAT, Layer, Plan, Point
+from edgeopt.quant.settings import QuantSettings
+
+if TYPE_CHECKING:
+    from edgeopt.quant.write import Trace
+
+GROUPED = "int8-groups"
+WEIGHTS_ALONE = frozenset({"w8", "w4"})
+"""Forms that compute in floats, and save memory; time only where reading the weights is what takes it."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """Of a plan, or of one form for all layers."""
+
+    course: Course
+    choices: Mapping[str, str]
+    path: Path
+    plan: Plan | None = None
+    changes: tuple[Change, ...] = ()
+    proof: Proof | None = None
+    reason: str = ""
+    """Why it is out."""
+    trace: "Trace | None" = None
+    """What the file was written with; None where it is the float model itself."""
+    points: list[Point] = field(default_factory=list)
+    """Those that are more exact, the nearest first."""
+
+    @property
+    def is_float(self) -> bool:
+        return not quantized(self.choices)
+
+    @property
+    def name(self) -> str:
+        return f"{'float' if self.is_float else 'plan'} on {self.course.name}"
+
+
+def quantized(choices: Mapping[str, str]) -> dict[str, str]:
+    return {layer: form for layer, form in choices.items() if form != FLOAT}
+
+
+def settings_for(course: Course, choices: Mapping[str, str] | None = None) -> dict[str, int]:
+    """What a course's options change of the settings of forms."""
+    size = course.options.get(GROUPS)
+    grouped = choices is None or GROUPED in choices.values()
+    if not isinstance(size, int) or not size or not grouped:
+        return {}
+    # A runtime quantizes activations by groups only where these fit into the blocks of the weights.
+    return {"group_size": size, "block_size": max(size, QuantSettings().block_size)}
+
+
+def options_for(course: Course, choices: Mapping[str, str]) -> dict[str, OptionValue]:
+    """Without a group size where nothing is quantized by groups.
+
+    OpenVINO takes all compressed weights for an invitation to do so, unless it is told that groups are of 0.
+    """
+    if GROUPED in choices.values():
+        return course.options
+    rest = {name: value for name, value in course.options.items() if name != GROUPS}
+    only_weights = course.backend == OPENVINO and WEIGHTS_ALONE & set(choices.values())
+    return {**rest, GROUPS: 0} if only_weights else rest
+
+
+def write_entry(study: Study, course: Course, choices: Mapping[str, str], path: Path) -> Entry:
+    """The file with these choices; the float model itself where there are none."""
+    chosen = quantized(choices)
+    course = Course(course.backend, options_for(course, chosen))
+    if not chosen:
+        return Entry(course, {}, study.path)
+    written = study.save_written(chosen, course.backend, path, **settings_for(course, chosen))
+    return Entry(course, chosen, path, changes=written.changes, trace=written.trace)
+
+
+def share_of(layers: tuple[Layer, ...], choices: Mapping[str, str]) -> float:
+    """Of the multiply-adds, those that run in fewer bits."""
+    total = sum(layer.multiply_adds for layer in layers)
+    chosen = quantized(choices)
+    return sum(layer.multiply_adds for layer in layers if layer.name in chosen) / total if total else 0.0

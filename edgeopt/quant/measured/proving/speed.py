@@ -1,0 +1,145 @@
+"""How fast files are, each on its backend: in turns, so that what disturbs one disturbs all."""
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from edgeopt.bench.contender import Contender, Side, enter
+from edgeopt.bench.host import LocalHost
+from edgeopt.bench.legs import FallenError, Starter, Terms, run_legs
+from edgeopt.bench.messages import Load, Memory
+from edgeopt.bench.report import Verdict
+from edgeopt.bench.rounds import run_rounds, slice_ms
+from edgeopt.bench.stats import Interval
+from edgeopt.bench.taken import Taken, taken_by
+from edgeopt.bench.terms import PLANS, QUANTIZED
+from edgeopt.errors import TrialError
+from edgeopt.events import Emit, Progress, ignore
+from edgeopt.quant.measured.timing.courses import OptionValue
+
+PHASE = "measuring the speed"
+SOURCE, FLOAT, RESULT = "source", "float", "result"
+"""Who takes part: the source in plain ONNX Runtime, floats on the result's own backend, and the result."""
+# Others on the machine only ever make a slice slower, so the quickest quarter tells more than the middle.
+_UNDISTURBED = 0.25
+_A_PAIR = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Runner:
+    """What takes part in a contest."""
+
+    name: str
+    path: Path
+    backend: str
+    options: Mapping[str, OptionValue]
+
+
+class Speed(msgspec.Struct, frozen=True):
+    """How many times faster the first of a contest is than another."""
+
+    speedup: Interval
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a contest of files found, by their names."""
+
+    speeds: Mapping[str, Speed] = field(default_factory=dict)
+    """Of the first against each other one."""
+    latency_ms: Mapping[str, float] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
+    taken: Mapping[str, Taken] = field(default_factory=dict)
+    memory: Mapping[str, Memory] = field(default_factory=dict)
+    processes: int = 0
+    """So many of each, one after the other: what a process is lucky in is averaged over these."""
+    warning: str = ""
+
+
+def compared(
+    runners: Sequence[Runner], samples: Path, folder: Path, limit_s: float, emit: Emit = ignore
+) -> Measured:
+    """The first against each other one, in turns; goes on while it is not clear whether it beats the second."""
+    begin_s = time.monotonic()
+    if len(runners) < _A_PAIR:
+        return Measured()
+    host = LocalHost(folder)
+    emit(Progress(PHASE, f"{len(runners)} in turns", time_left_s=limit_s))
+    with ExitStack() as stack:
+        try:
+            starter = Starter(host, [_side(host, each, samples) for each in runners], stack)
+            pack = starter.first()
+            run_rounds(list(pack.every), 1, _span_ms(pack.every))
+            span_ms = _span_ms(pack.every)
+            pack.forget()
+            found = run_legs(
+                pack, starter, Terms(QUANTIZED, max(QUANTIZED.legs), begin_s + limit_s, range(1)), span_ms
+            )
+        except FallenError as fallen:
+            stack.close()
+            # The others may be compared all the same.
+            rest = [each for each in runners if each.name != fallen.name and fallen.name != runners[0].name]
+            known = compared(rest, samples, folder, limit_s - (time.monotonic() - begin_s), emit)
+            return replace(known, failures={**known.failures, fallen.name: fallen.message})
+    return Measured(
+        {
+            each.name: Speed(decision.speedup, decision.verdict)
+            for each, decision in zip(pack.others, found.decisions, strict=True)
+            if decision is not None
+        },
+        {each.name: float(np.median(each.slices_ms)) for each in pack.every},
+        {},
+        {each.name: taken_by(each) for each in pack.every},
+        {each.name: each.memory for each in pack.every if each.memory is not None},
+        found.processes,
+        found.warning,
+    )
+
+
+def _side(host: LocalHost, runner: Runner, samples: Path) -> Side:
+    load = Load(runner.backend, host.put(runner.path), dict(runner.options), host.put(samples))
+    return Side(runner.name, load)
+
+
+def ranked(runners: Sequence[Runner], samples: Path, folder: Path) -> dict[int, float]:
+    """By place, the undisturbed time of each that runs, from some rounds in which all take a turn."""
+    with _loaded(runners, samples, folder) as (loaded, _):
+        if not loaded:
+            return {}
+        run_rounds(list(loaded.values()), PLANS.most, _span_ms(loaded.values()))
+        return {
+            place: float(np.quantile(loaded[each.name].slices_ms, _UNDISTURBED))
+            for place, each in enumerate(runners)
+            if each.name in loaded and loaded[each.name].failure is None
+        }
+
+
+@contextmanager
+def _loaded(
+    runners: Sequence[Runner], samples: Path, folder: Path
+) -> Iterator[tuple[dict[str, Contender], dict[str, str]]]:
+    """A process for each, and why some have none."""
+    host = LocalHost(folder)
+    with ExitStack() as stack:
+        loaded: dict[str, Contender] = {}
+        failures: dict[str, str] = {}
+        for each in runners:
+            load = Load(each.backend, host.put(each.path), dict(each.options), host.put(samples))
+            try:
+                loaded[each.name] = enter(host, each.name, load)
+            except TrialError as error:
+                failures[each.name] = error.message
+            else:
+                stack.callback(loaded[each.name].close)
+        yield loaded, failures
+
+
+def _span_ms(contenders: Iterable[Contender]) -> float:
+    """Slices of one length for all, long enough for the slowest."""
+    return slice_ms(max(each.slices_ms[-1] if each.slices_ms else each.loaded.first_run_ms for each in contenders))

@@ -1,0 +1,196 @@
+"""What the user asks of `edgeopt quantize`, and what becomes of it."""
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from edgeopt.backends.options import Value
+from edgeopt.bench.messages import Memory
+from edgeopt.bench.stats import Interval
+from edgeopt.bench.taken import Taken
+from edgeopt.data.judging.goals import Goal
+from edgeopt.data.judging.judged import Judged
+from edgeopt.graph.accuracy import OutputAccuracy
+from edgeopt.graph.ledger import Change
+from edgeopt.graph.levels import LevelAccuracy
+from edgeopt.graph.weak_samples import WeakSamples
+from edgeopt.hw.device import Device
+from edgeopt.quant.records import Plan
+
+PLAN = "plan"
+METHODS = (PLAN, "int8", "int8-dynamic", "int8-groups", "a16w8", "w8", "w4", "fp16", "bf16")
+"""`plan` chooses for each layer; the others are forms, given to every layer that they fit."""
+
+Outcome = Literal["written", "keep float", "reported"]
+"""`reported`: nothing was to be written."""
+
+
+class Augment(msgspec.Struct, frozen=True):
+    """Samples made from the user's own, for calibration alone."""
+
+    noise: float = 0.0
+    """The deviation of the noise added, as a share of the input's own."""
+    scaling: float = 0.0
+    """Each sample is multiplied by a factor of up to so much from 1."""
+
+
+class QuantizeRequest(msgspec.Struct, frozen=True):
+    model: Path
+    out: Path | None = None
+    """The ONNX file to write, or the bundle (`.edgeopt`); None: only report."""
+    data: Path | None = None
+    method: str = PLAN
+    """One of METHODS."""
+    backend: str = ""
+    """Empty: of those that are here, the one that is fastest."""
+    options: dict[str, Value] = {}
+    """Of the backend; those that are not named are the plan's to choose."""
+    goal: Goal = Goal()
+    goal_given: bool = False
+    """The user asked for it in so many words: then a single form below it is refused too."""
+    labels: str = ""
+    """The array in the data that holds them; empty: found by its name where the metric needs it."""
+    profile: str = ""
+    """A target profile, by name or as a file; empty: that of the target which fits this device."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    """Of inputs that are to be fixed."""
+    calibration: str = ""
+    """A name of `edgeopt.quant.ranges.METHODS`; empty: the profile's."""
+    samples: int | None = None
+    """At most so many calibrate; None: half of them, up to 100."""
+    augment: Augment | None = None
+    sensitivity: bool = False
+    """Report what each layer costs and saves."""
+    keep_float: tuple[str, ...] = ()
+    """Nodes, or patterns of names with `*`, that stay float."""
+    bias_correction: bool = False
+    rounding: bool = False
+    time_limit_s: float | None = None
+    compare_calibrations: bool = False
+    """Try every method of calibration, and report how exact each is."""
+    check_targets: tuple[str, ...] = ()
+    """Target profiles: what would become of the result on their devices."""
+    single_file: bool = False
+    """The bundle becomes one file instead of a folder."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What calibration saw in the data or the model that the user should know."""
+
+    kind: str
+    """`outlier`, `dead channels`, `constant`, ..."""
+    tensor: str
+    sentence: str
+    sample: int | None = None
+
+
+class CalibrationTried(msgspec.Struct, frozen=True):
+    """One method of calibration, all layers in the same form."""
+
+    method: str
+    snr_db: float | None
+    low_db: float | None = None
+    seconds: float | None = None
+    peak_mib: float | None = None
+    note: str = ""
+    tensor_db: float | None = None
+    """Of the middle tensor alone, on the samples that calibrated."""
+    worst_tensor: str = ""
+    worst_db: float | None = None
+    cut_off_share: float = 0.0
+    """Of all values, those outside the ranges."""
+
+
+class TargetSaid(msgspec.Struct, frozen=True):
+    """What another target's device would do with the file."""
+
+    target: str
+    verdict: str
+    """`fine`, `saturates`, `falls back`, ..."""
+    reason: str
+    remedy: str = ""
+    snr_db: float | None = None
+    """With that device's arithmetic simulated, where it was."""
+
+
+class SampleUse(msgspec.Struct, frozen=True):
+    """How many samples did what; none did two of these unless `shared` says so."""
+
+    given: int
+    calibrated: int
+    planned: int
+    proved: int
+    generated: bool = False
+    """There was no data: the samples are made up, and prove little."""
+    shared: bool = False
+    """There were too few to keep some aside."""
+
+
+class Proof(msgspec.Struct, frozen=True):
+    """The written file on its backend against the source model, on samples set aside."""
+
+    samples: int
+    set_aside: bool
+    """Neither calibration nor the plan saw them."""
+    snr_db: float
+    low_db: float
+    """What resampling says that it may be on other samples."""
+    judged: Judged | None = None
+    """By the goal's own metric; None where that is the ratio in dB."""
+    outputs: tuple[OutputAccuracy, ...] = ()
+    """Without their figures for each sample."""
+    steps_back: int = 0
+    """So many plans before this one fell below the goal on these samples, each more daring than the next."""
+    weak: WeakSamples | None = None
+    """Samples that are far below the floor by themselves."""
+    weakest: LevelAccuracy | None = None
+    """Of samples of several levels, that which decides; `snr_db` and `low_db` are the lowest of all levels."""
+
+
+class File(msgspec.Struct, frozen=True):
+    path: str
+    size_bytes: int
+
+
+class Quantized(msgspec.Struct, frozen=True):
+    """What became of a model."""
+
+    outcome: Outcome
+    summary: str
+    """A sentence: what it is, or why it stays float."""
+    model: str
+    method: str
+    backend: str
+    options: dict[str, Value | dict[str, list[int]]]
+    goal: Goal
+    plan: Plan | None = None
+    """For a single form too: what was chosen, and a verdict for each layer."""
+    proof: Proof | None = None
+    """Of the chosen point, or of the last that was tried where it stays float."""
+    speedup: Interval | None = None
+    """Over the float model, cleaned and in full precision, on the same backend; None where it was not measured."""
+    source_speedup: Interval | None = None
+    """Over the source model in plain ONNX Runtime, where that was measured."""
+    float_ms: float | None = None
+    """One run of that float model."""
+    use: SampleUse | None = None
+    quantized_share: float = 0.0
+    """The share of the multiply-adds that run in fewer bits."""
+    source_bytes: int = 0
+    files: tuple[File, ...] = ()
+    changes: tuple[Change, ...] = ()
+    """By preparation and by the forms."""
+    findings: tuple[Found, ...] = ()
+    calibrations: tuple[CalibrationTried, ...] = ()
+    targets: tuple[TargetSaid, ...] = ()
+    warnings: tuple[str, ...] = ()
+    seconds: float = 0.0
+    phases_s: dict[str, float] = {}
+    """Where the time went."""
+    taken: dict[str, Taken] = {}
+    """In a bundle alone: how the result, floats and the source ran."""
+    memory: dict[str, Memory] = {}
+    """In a bundle alone, likewise."""
+    device: Device | None = None
+    """In a bundle alone: the one that it was measured on."""

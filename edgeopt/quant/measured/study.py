@@ -1,0 +1,266 @@
+"""What is the same for every budget of one model, and takes long: its layers, their ranges, what each form costs.
+
+Several plans share it. Ranges and sensitivities are found when they are first asked for, and kept; the float model
+lies in a folder, for runtimes to load.
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from edgeopt.backends.base import Array
+from edgeopt.errors import UsageError
+from edgeopt.events import Emit, Progress, ignore
+from edgeopt.graph.ledger import Change
+from edgeopt.quant.forms import FORMS, Form, FormContext
+from edgeopt.quant.forms.base import Smoothing
+from edgeopt.quant.measured.given import Given
+from edgeopt.quant.measured.planning.corrections import Corrections
+from edgeopt.quant.measured.records import Augment, Found
+from edgeopt.quant.measured.runs import Outputs
+from edgeopt.quant.ranges import Seen
+from edgeopt.quant.records import Layer, Range, Sensitivity
+from edgeopt.quant.rules import rules_of
+from edgeopt.quant.settings import QuantSettings
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from edgeopt.quant.recorded import Recorded
+    from edgeopt.quant.sensitivity.switchboard import Switchboard
+    from edgeopt.quant.write import Trace, Written
+
+MODEL = "float.onnx"
+KEPT = "it is kept float as asked"
+# More samples tell hardly more about which layer costs most; those of the plan are checked on all of them.
+_MOST_TO_ESTIMATE = 8
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What was found out so far."""
+
+    layers: tuple[Layer, ...]
+    settings: QuantSettings
+    ranges: dict[str, Range] = {}
+    sensitivities: dict[str, tuple[Sensitivity, ...]] = {}
+    """By what they depend on: see `_key`."""
+    findings: tuple[Found, ...] = ()
+    changes: tuple[Change, ...] = ()
+    """By preparation."""
+
+
+@dataclass(slots=True)
+class Study:
+    """One model with its data; `model` is the float model that everything is made from."""
+
+    folder: Path
+    model: "ir.Model"
+    given: Given
+    reference: Mapping[int, Mapping[str, Array]]
+    """The source model's outputs, by sample: those that plan and those that prove."""
+    known: Known
+    emit: Emit = ignore
+    phases_s: dict[str, float] = field(default_factory=dict)
+    weights: dict[str, Array] = field(default_factory=dict)
+    """What preparation has made of weights, for the forms that it is meant for."""
+    corrections: Corrections = field(default_factory=Corrections)
+    smoothing: dict[str, Smoothing] = field(default_factory=dict)
+    """By layer, how activations are evened out before eight bits."""
+    equalization: Mapping[str, Array] = field(default_factory=dict)
+    """By node, by what its results were divided to even out the channels between layers."""
+
+    @property
+    def path(self) -> Path:
+        return self.folder / MODEL
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        return self.known.layers
+
+    def reference_of(self, which: range) -> Outputs:
+        return [dict(self.reference[k]) for k in which]
+
+    @contextmanager
+    def phase(self, name: str, what: str = "") -> Iterator[None]:
+        """Tells what goes on, and notes how long it took."""
+        self.emit(Progress(name, what))
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            self.phases_s[name] = self.phases_s.get(name, 0.0) + time.monotonic() - begin
+
+    def context(self, backend: str, **changes: int) -> FormContext:
+        """What forms need to know; `changes` are of the settings."""
+        settings = msgspec.structs.replace(self.known.settings, **changes)
+        return FormContext(backend, settings, self.known.ranges, self.weights, self.smoothing)
+
+    def forms(self, backend: str, wanted: Sequence[Form], **changes: int) -> dict[str, tuple[str, ...]]:
+        """By layer, which of these forms fit it."""
+        context = self.context(backend, **changes)
+        fitting = {
+            layer.name: tuple(form.name for form in wanted if not layer.reason and not form.fits(layer, context))
+            for layer in self.layers
+        }
+        return {name: forms for name, forms in fitting.items() if forms}
+
+    def calibrated(self, augment: Augment | None = None, backend: str = "") -> None:
+        """Finds the ranges, where they are not known yet; `backend`: one that wants more of them than most."""
+        from edgeopt.quant.augment import augmented
+        from edgeopt.quant.calibrate import calibrate
+        from edgeopt.quant.preparing.smoothing import smoothing
+        from edgeopt.quant.write import tensors_wanted
+
+        if self.known.ranges or not len(self.given.calibrate):
+            return
+        tensors = tensors_wanted(self.model, self.layers, self.known.settings, backend)
+        if not tensors:
+            return
+        with self.phase("calibrating", f"{len(tensors)} tensors on {len(self.given.calibrate)} samples"):
+            samples = self.given.samples[self.given.calibrate]
+            if augment is not None:
+                samples = augmented(samples, augment.noise, augment.scaling)
+            found = calibrate(self.path, samples, tensors, self.known.settings, self.emit)
+            if self._equalized(found.seen):
+                found = calibrate(self.path, samples, tensors, self.known.settings, self.emit)
+        more: dict[str, Range] = {}
+        if not self.corrections.rounding:  # which is learned for the weights as they are
+            self.smoothing, more = smoothing(self.model, self.layers, found.seen)
+        findings = tuple(msgspec.convert(msgspec.to_builtins(each), Found) for each in found.findings)
+        self._learn(ranges={**found.ranges, **more}, findings=findings)
+
+    def _equalized(self, seen: Mapping[str, Seen]) -> bool:
+        """Evens out channels between layers, where that gains; the float model answers as before."""
+        from edgeopt.graph.model import save
+        from edgeopt.quant.preparing.equalization import equalized
+
+        prepared = equalized(self.model, self.layers, seen)
+        if not prepared.changes:
+            return False
+        self.model, self.equalization = prepared.model, prepared.numbers
+        save(self.model, self.path)
+        self._learn(changes=(*self.known.changes, *prepared.changes))
+        return True
+
+    def sensitivities(
+        self,
+        backend: str,
+        forms: Mapping[str, Sequence[str]],
+        floor_db: float | None = None,
+        limit_s: float | None = None,
+        **changes: int,
+    ) -> tuple[Sensitivity, ...]:
+        """What each of these forms of each layer costs alone, by simulation; `changes` are of the settings."""
+        from edgeopt.quant.sensitivity.measure import LIMIT_S, sensitivities
+
+        key = _key(self.context(backend, **changes))
+        known = {(each.layer, each.form): each for each in self.known.sensitivities.get(key, ())}
+        missing = {name: tuple(f for f in some if (name, f) not in known) for name, some in forms.items()}
+        missing = {name: some for name, some in missing.items() if some}
+        if missing:
+            first = self.given.plan.start
+            few = range(first, min(self.given.plan.stop, first + _MOST_TO_ESTIMATE))
+            with (
+                self.phase("measuring what each layer costs", f"{len(missing)} layers"),
+                self.switchboard(backend, missing, **changes) as board,
+            ):
+                found = sensitivities(
+                    *(board, self.given.samples[few], self.reference_of(few), self.emit),
+                    floor_db=floor_db,
+                    limit_s=LIMIT_S if limit_s is None else min(limit_s, LIMIT_S),
+                )
+            known |= {(each.layer, each.form): each for each in found}
+            self._learn(sensitivities={**self.known.sensitivities, key: tuple(known.values())})
+        return tuple(known[name, form] for name, some in forms.items() for form in some if (name, form) in known)
+
+    def switchboard(self, backend: str, forms: Mapping[str, Sequence[str]], **changes: int) -> "Switchboard":
+        from edgeopt.quant.sensitivity.switchboard import Switchboard
+
+        return Switchboard(self.model, self.layers, forms, self.context(backend, **changes))
+
+    def written(self, choices: Mapping[str, str], backend: str, **changes: int) -> "Written":
+        """The model with these forms, as the backend wants them."""
+        from edgeopt.quant.write import write
+
+        calibrating = self.given.samples[self.given.calibrate]
+        context = self.context(backend, **changes)
+        made = self.corrections.applied(self.model, self.layers, choices, context, calibrating, self.emit)
+        found = write(made.model, self.layers, choices, made.context)
+        trace = replace(found.trace, biases=made.biases)
+        return replace(found, changes=(*made.changes, *found.changes), trace=trace)
+
+    def recorded(self, choices: Mapping[str, str], trace: "Trace") -> "Recorded":
+        """What it takes to write a model with these forms again without data."""
+        from edgeopt.quant.recorded import record_of
+
+        return record_of(choices, trace, self.equalization)
+
+    def save_written(self, choices: Mapping[str, str], backend: str, path: Path, **changes: int) -> "Written":
+        from edgeopt.graph.model import save
+
+        found = self.written(choices, backend, **changes)
+        save(found.model, path)
+        return found
+
+    def _learn(self, **found: object) -> None:
+        self.known = msgspec.structs.replace(self.known, **found)
+
+
+def begin(
+    model: "ir.Model",
+    given: Given,
+    reference: Mapping[int, Mapping[str, Array]],
+    settings: QuantSettings,
+    folder: Path,
+    keep_float: Sequence[str] = (),
+    emit: Emit = ignore,
+) -> Study:
+    """Writes the float model into the folder and finds its layers."""
+    from edgeopt.graph.model import save
+    from edgeopt.quant.layers import find_layers
+
+    folder.mkdir(parents=True, exist_ok=True)
+    save(model, folder / MODEL)
+    layers = _kept(find_layers(model, given.shapes()), keep_float)
+    return Study(folder, model, given, reference, Known(layers, settings), emit)
+
+
+def forms_for(backend: str, calibrated: bool) -> tuple[Form, ...]:
+    """The forms with which a backend may be faster; those with ranges only where these can be found."""
+    return tuple(form for form in FORMS if backend in form.backends and (calibrated or not form.needs_ranges))
+
+
+def _kept(layers: Sequence[Layer], patterns: Sequence[str]) -> tuple[Layer, ...]:
+    """With the reason for those that the user wants to stay float; UsageError for a name that no layer has."""
+    for pattern in patterns:
+        if not any(_is_meant(layer, pattern) for layer in layers):
+            names = ", ".join(layer.name for layer in layers[:3])
+            raise UsageError(
+                f"No layer of the model is called '{pattern}', which was to stay float.",
+                f"`edgeopt quantize --sensitivity` lists all of them: {names}, ..."
+                if names
+                else "It has no layers.",
+            )
+    return tuple(
+        msgspec.structs.replace(layer, reason=KEPT)
+        if not layer.reason and any(_is_meant(layer, pattern) for pattern in patterns)
+        else layer
+        for layer in layers
+    )
+
+
+def _is_meant(layer: Layer, pattern: str) -> bool:
+    return any(fnmatchcase(name, pattern) for name in (layer.name, *layer.nodes))
+
+
+def _key(context: FormContext) -> str:
+    """What a simulated form depends on besides its layer: how the backend wants it, and the settings."""
+    rules = rules_of(context.backend)
+    told = f"{rules.style} symmetric={rules.symmetric} signed={rules.signed} everywhere={rules.everywhere}"
+    return f"{told} {msgspec.json.encode(context.settings).decode()}"

@@ -1,0 +1,96 @@
+"""Times the kernels of several models on one backend, in turns, in one process that stays between them.
+
+What `analyzing.op_times` does for one model costs a process and a copy of the model each time.
+"""
+
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from edgeopt.backends import backend_named
+from edgeopt.backends.base import Feeds
+from edgeopt.bench.kernels.op_times import asked, timed
+from edgeopt.bench.kernels.op_times_child import OptionValue, Wanted
+from edgeopt.bench.kernels.op_times_rows import rows_of
+from edgeopt.bench.kernels.op_times_source import Prepared, prepared
+from edgeopt.data.samples import Samples, save_samples
+from edgeopt.graph.analysis import Analysis, OpTimeRow
+from edgeopt.graph.analysis.given import Given
+from edgeopt.workspace import WORK, workspace
+
+_ANSWER_LIMIT_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lap:
+    """The kernels of one model in one process, or why there are none."""
+
+    rows: tuple[OpTimeRow, ...] = ()
+    kernels_ms: float = 0.0
+    plain_ms: float | None = None
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Sources:
+    """Copies of models made for being timed, with what is known of their nodes; made once for all backends."""
+
+    folder: Path
+    _known: dict[Path, tuple[Prepared, Analysis]] = field(default_factory=dict)
+
+    def of(self, path: Path, shapes: Mapping[str, tuple[int, ...]]) -> tuple[Prepared, Analysis]:
+        from edgeopt.graph.analysis.onnx import analyze_onnx
+
+        if path not in self._known:
+            folder = self.folder / f"timed-{len(self._known)}"
+            folder.mkdir()
+            analysis = analyze_onnx(path, Given(shapes=dict(shapes)))
+            self._known[path] = (prepared(path, folder), analysis)
+        return self._known[path]
+
+
+class Clock:
+    """Use it in a `with`; the process ends with it."""
+
+    def __init__(
+        self, backend: str, options: Mapping[str, OptionValue], feeds: Feeds, runs: int, limit_s: float
+    ) -> None:
+        known = backend_named(backend).options.__struct_fields__
+        self._backend = backend
+        self._options = {name: value for name, value in options.items() if name in known}
+        self._feeds, self._runs, self._limit_s = feeds, runs, limit_s
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._folder = self._stack.enter_context(workspace(WORK))
+        self._process = self._stack.enter_context(closing(asked(self._folder)))
+        arrays = {name: array[None] for name, array in self._feeds.items()}
+        ranks = {name: array.ndim for name, array in self._feeds.items()}
+        save_samples(Samples(arrays, ranks), self._folder / "samples")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def lap(self, source: Prepared, analysis: Analysis) -> Lap:
+        """Some runs of a model; a crash is a reason, and the next lap has a process of its own."""
+        wanted = Wanted(
+            self._backend,
+            str(source.path.absolute()),
+            str(self._folder / "samples"),
+            self._options,
+            (),
+            self._runs,
+            self._limit_s,
+        )
+        answer = timed(self._process, wanted, _ANSWER_LIMIT_S)
+        if answer.kernels is None:
+            return Lap(reason=answer.reason)
+        outputs = frozenset(tensor.name for tensor in analysis.outputs)
+        rows = rows_of(answer.kernels.kernels, source, analysis.nodes, outputs)
+        return Lap(rows, sum(row.time_ms for row in rows), answer.kernels.plain_ms, answer.reason)

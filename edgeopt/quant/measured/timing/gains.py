@@ -1,0 +1,285 @@
+"""What each form of each layer saves on a backend, from the times of the kernels of the float model and of others
+in which all layers have one form."""
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from edgeopt.backends import backend_named
+from edgeopt.backends.base import Feeds
+from edgeopt.bench.kernels.op_times_child import OptionValue
+from edgeopt.bench.rounds import take_turns
+from edgeopt.bench.terms import LAYERS
+from edgeopt.events import Emit, Progress, ignore
+from edgeopt.graph.analysis import Analysis, OpTimeRow
+from edgeopt.graph.analysis.roofline import Least, least
+from edgeopt.hw.device import Device
+from edgeopt.quant.measured.timing.clock import Clock, Lap, Sources
+from edgeopt.quant.measured.timing.territory import CONVERSIONS, Territory, label_of, territory_of
+from edgeopt.quant.plan.problem import Border
+from edgeopt.quant.records import Gain, Layer
+from edgeopt.workspace import WORK, workspace
+
+PHASE = "timing the layers"
+_RUNS, _LIMIT_S = 40, 0.5
+# Where no conversion was timed: five bytes a value, at what one core moves.
+_CONVERSION_MS_A_VALUE = 0.5e-6
+# Without measured peaks: products a second of one core, and how many times faster eight bits are where they gain.
+_PRODUCTS_PER_MS, _EIGHT_BITS = 20e6, 2.0
+_STATIC = "int8"
+_PRECISIONS = {"bf16": "bf16", "fp16": "fp16", "w8": "fp32", "w4": "fp32"}
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """The gains, and what they stand on."""
+
+    gains: tuple[Gain, ...]
+    float_ms: float
+    """The kernels of the float model together."""
+    form_ms: Mapping[str, float] = field(default_factory=dict)
+    """The same with all layers in a form."""
+    warnings: tuple[str, ...] = ()
+    borders: tuple[Border, ...] = ()
+    """What it costs to convert between a layer and the one that follows it, where one of them is float."""
+
+
+@dataclass(slots=True)
+class _Member:
+    """The model in one form; in floats, the form has no name."""
+
+    form: str
+    laps: list[Lap] = field(default_factory=list)
+    asked: int = 0
+    failure: str | None = None
+
+
+def gains(
+    float_path: Path,
+    written: Mapping[str, Path],
+    layers: Sequence[Layer],
+    backend: str,
+    options: Mapping[str, OptionValue],
+    feeds: Feeds,
+    emit: Emit = ignore,
+) -> tuple[Gain, ...]:
+    """`written`: by form, the model with all layers that it fits in that form."""
+    return time_forms(float_path, written, layers, backend, options, feeds, emit).gains
+
+
+def time_forms(  # noqa: PLR0913, PLR0917 - as above, and the device
+    float_path: Path,
+    written: Mapping[str, Path],
+    layers: Sequence[Layer],
+    backend: str,
+    options: Mapping[str, OptionValue],
+    feeds: Feeds,
+    emit: Emit = ignore,
+    device: Device | None = None,
+    until: float | None = None,
+    sources: Sources | None = None,
+) -> Timed:
+    """Measured where the backend tells its kernels' times, else estimated from the roofline.
+
+    `until`: on the monotonic clock; the turns after the first are left out when it has passed.
+    """
+    shapes = {name: tuple(array.shape) for name, array in feeds.items()}
+    with ExitStack() as stack:
+        sources = sources or Sources(stack.enter_context(workspace(WORK)))
+        emit(Progress(PHASE, f"preparing the models for {backend}"))
+        known = {form: sources.of(path, shapes) for form, path in {"": float_path, **written}.items()}
+        analyses = {form: analysis for form, (_, analysis) in known.items()}
+        if backend_named(backend).op_times is None:
+            reason = "its runtime does not tell the time of single kernels"
+            return _estimated(layers, tuple(written), analyses[""], device, reason)
+        clock = stack.enter_context(Clock(backend, options, feeds, _RUNS, _LIMIT_S))
+        members = [_Member(form) for form in known]
+
+        def lap_of(member: _Member) -> Lap | None:
+            if member.laps and until is not None and time.monotonic() > until:
+                return None
+            done = sum(each.asked for each in members)
+            member.asked += 1
+            emit(Progress(PHASE, f"{member.form or 'float'} on {backend}", done, LAYERS.most * len(known)))
+            lap = clock.lap(*known[member.form])
+            member.failure = None if lap.rows else lap.reason
+            return lap if lap.rows else None
+
+        for each in take_turns(members, LAYERS, lap_of):
+            for member, lap in each.taken:
+                member.laps.append(lap)
+    times = {member.form: member.laps for member in members}
+    reasons = {member.form: member.failure for member in members if member.failure is not None}
+    if not times[""]:
+        return _estimated(layers, tuple(written), analyses[""], device, reasons[""])
+    said = tuple(
+        f"The kernels of the model in {form} could not be timed on {backend}: {reason.rstrip('.')}."
+        for form, reason in reasons.items()
+    )
+    return _measured(analyses, times, layers, tuple(form for form in written if times[form]), said, backend)
+
+
+def _measured(
+    analyses: Mapping[str, Analysis],
+    times: Mapping[str, Sequence[Lap]],
+    layers: Sequence[Layer],
+    forms: tuple[str, ...],
+    said: tuple[str, ...],
+    backend: str,
+) -> Timed:
+    home = territory_of(analyses[""].nodes, layers)
+    float_ms = _least_disturbed([_shared_out(each, home) for each in times[""]])
+    sizes = _sizes(analyses[""])
+    found: list[Gain] = []
+    borders: tuple[Border, ...] = ()
+    for form in forms:
+        there = territory_of(analyses[form].nodes, layers, home)
+        form_ms = _least_disturbed([_shared_out(each, there) for each in times[form]])
+        changed = _changed(analyses[form], layers)
+        rate = None if backend_named(backend).converts_within else _conversion_rate(times[form], analyses[form])
+        converted = _converted(analyses[form], times[form])
+        for layer in layers:
+            if layer.name not in changed:
+                continue
+            border = [name for name in (*layer.inputs, *layer.outputs) if name not in converted]
+            found.append(
+                Gain(
+                    layer.name,
+                    form,
+                    float_ms.get(layer.name, 0.0),
+                    form_ms.get(layer.name, 0.0),
+                    rate * sum(sizes.get(name, 0) for name in border) if rate is not None else 0.0,
+                )
+            )
+        if rate is not None and form == _STATIC:
+            borders = _borders(analyses[""], home, layers, rate)
+    totals = {form: min(each.kernels_ms for each in times[form]) for form in ("", *forms)}
+    return Timed(tuple(found), totals.pop(""), totals, said, borders)
+
+
+def _borders(analysis: Analysis, home: Territory, layers: Sequence[Layer], rate: float) -> tuple[Border, ...]:
+    """What a layer reads is made by the nodes that follow another."""
+    sizes = _sizes(analysis)
+    makers = {tensor.name: label_of(row) for row in analysis.nodes for tensor in row.outputs if tensor.name}
+    return tuple(
+        Border(before, layer.name, rate * sizes.get(name, 0))
+        for layer in layers
+        for name in layer.inputs
+        for before in home.owners.get(makers.get(name, ""), {})
+    )
+
+
+def _shared_out(times: Lap, territory: Territory) -> dict[str, float]:
+    """The time of each layer."""
+    found: dict[str, float] = defaultdict(float)
+    for row in times.rows:
+        for layer, share in territory.of(row).items():
+            found[layer] += share * row.time_ms
+    return found
+
+
+def _least_disturbed(turns: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The least disturbed turn of each: others on the machine only ever make a kernel slower."""
+    names = {name for turn in turns for name in turn}
+    return {name: min(turn[name] for turn in turns if name in turn) for name in names}
+
+
+def _changed(analysis: Analysis, layers: Sequence[Layer]) -> set[str]:
+    """The layers that the form has changed: another operator, other factors, or other weights."""
+    rows = {label_of(row): row for row in analysis.nodes}
+    found = set()
+    for layer in layers:
+        for label in layer.nodes:
+            row = rows.get(label)
+            reads = () if row is None else tuple(tensor.name for tensor in row.inputs)
+            same = row is not None and row.operator == layer.operator
+            if not same or (layer.weight and layer.weight not in reads) or not set(layer.inputs) & set(reads):
+                found.add(layer.name)
+    return found
+
+
+def _sizes(analysis: Analysis) -> dict[str, int]:
+    """How many values a tensor has, where its shape is known; from the bytes that its node writes."""
+    found: dict[str, int] = {}
+    for row in analysis.nodes:
+        for tensor in (*row.inputs, *row.outputs):
+            if tensor.shape is not None and all(isinstance(d, int) for d in tensor.shape):
+                found[tensor.name] = _product([d for d in tensor.shape if isinstance(d, int)])
+        if len(row.outputs) == 1 and row.cost.written_bytes and row.outputs[0].dtype == "float32":
+            found[row.outputs[0].name] = row.cost.written_bytes // 4
+    return found
+
+
+def _product(sizes: Sequence[int]) -> int:
+    product = 1
+    for size in sizes:
+        product *= size
+    return product
+
+
+def _conversions(times: Lap, analysis: Analysis) -> list[tuple[OpTimeRow, list[str]]]:
+    """The kernels that only convert, with the tensors that they make."""
+    rows = {label_of(row): row for row in analysis.nodes}
+    found = []
+    for row in times.rows:
+        made = [rows[label] for label in row.members if label in rows]
+        if made and not row.added and all(each.operator in CONVERSIONS for each in made):
+            found.append((row, [tensor.name for each in made for tensor in (*each.inputs[:1], *each.outputs[:1])]))
+    return found
+
+
+def _conversion_rate(turns: Sequence[Lap], analysis: Analysis) -> float:
+    """Milliseconds for each value that is converted."""
+    sizes = _sizes(analysis)
+    for node in analysis.nodes:  # eight-bit tensors too
+        if node.operator in CONVERSIONS and node.inputs and node.inputs[0].name in sizes:
+            sizes.setdefault(node.outputs[0].name, sizes[node.inputs[0].name])
+    least_ms: dict[str, tuple[float, int]] = {}
+    for times in turns:
+        for row, names in _conversions(times, analysis):
+            values = max(sizes.get(name, 0) for name in names)
+            if values:
+                least_ms[row.kernel] = (min(row.time_ms, least_ms.get(row.kernel, (row.time_ms, 0))[0]), values)
+    if least_ms:
+        return sum(ms for ms, _ in least_ms.values()) / sum(values for _, values in least_ms.values())
+    return _CONVERSION_MS_A_VALUE
+
+
+def _converted(analysis: Analysis, turns: Sequence[Lap]) -> set[str]:
+    """The tensors at which the model in this form converts anyway: that is in the layers' times already."""
+    return {name for _, names in _conversions(turns[0], analysis) for name in names}
+
+
+def _estimated(
+    layers: Sequence[Layer], forms: tuple[str, ...], analysis: Analysis, device: Device | None, reason: str
+) -> Timed:
+    """From what each layer computes and moves, and the device's peaks."""
+    rows = {label_of(row): row for row in analysis.nodes}
+    found: list[Gain] = []
+    total = 0.0
+    for layer in layers:
+        cost = [rows[label].cost for label in layer.nodes if label in rows]
+        operations = sum(each.operations or 0 for each in cost) or 2 * layer.multiply_adds
+        moved = sum((each.read_bytes or 0) + (each.written_bytes or 0) for each in cost)
+        float_ms = _least_ms(device, "fp32", operations, moved)
+        total += float_ms
+        if layer.reason:
+            continue
+        for form in forms:
+            precision = _PRECISIONS.get(form, "int8")
+            smaller = moved // (2 if precision in {"bf16", "fp16"} else 4)
+            form_ms = _least_ms(device, precision, operations, smaller)
+            found.append(Gain(layer.name, form, float_ms, form_ms, basis="estimated"))
+    said = f"What the layers save is estimated, as their kernels could not be timed: {reason.rstrip('.')}."
+    return Timed(tuple(found), total, {}, (said,))
+
+
+def _least_ms(device: Device | None, precision: str, operations: int, moved: int) -> float:
+    if device is not None:
+        best = least(device, precision, device.limits.usable_cores, operations, moved)
+        if isinstance(best, Least):
+            return best.time_s * 1e3
+    return operations / 2 / _PRODUCTS_PER_MS / (1.0 if precision == "fp32" else _EIGHT_BITS)

@@ -1,0 +1,242 @@
+"""What every method shares: the request checked, the device, the data, the source's answers, and the study."""
+
+import os
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from edgeopt.backends.full_precision import full_precision
+from edgeopt.bundle.deployment import SUFFIX
+from edgeopt.bundle.write import check_target
+from edgeopt.data.samples import save_samples
+from edgeopt.errors import UsageError, VerificationError
+from edgeopt.events import Emit, Log, Progress
+from edgeopt.graph.accuracy import compare_outputs
+from edgeopt.graph.files.sniff import check_file
+from edgeopt.hw.device import Device
+from edgeopt.hw.probe import probe
+from edgeopt.profiles import TargetProfile
+from edgeopt.profiles.targets import profile_for
+from edgeopt.quant.forms import Form, form_named
+from edgeopt.quant.measured.given import Given, read_given
+from edgeopt.quant.measured.planning.corrections import Corrections
+from edgeopt.quant.measured.proving.proof import Judge
+from edgeopt.quant.measured.records import METHODS, PLAN, QuantizeRequest
+from edgeopt.quant.measured.runs import Runs
+from edgeopt.quant.measured.study import Study, begin
+from edgeopt.quant.measured.timing.clock import Sources
+from edgeopt.quant.measured.timing.courses import Course, backends_for, courses_for, with_shapes
+from edgeopt.quant.records import Layer
+from edgeopt.quant.settings import QuantSettings
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from edgeopt.graph.model import Model
+
+USUAL_LIMIT_S = 60.0
+_LARGE_BYTES = 10_000_000
+_S_A_BYTE = 0.4e-6
+# What preparation changes is exact but for rounding.
+_EXACT_DB = 80.0
+_MOST_TO_COMPARE = 4
+
+
+@dataclass(slots=True)
+class Work:
+    """One request while it is worked on."""
+
+    request: QuantizeRequest
+    folder: Path
+    runs: Runs
+    device: Device
+    profile: TargetProfile
+    courses: tuple[Course, ...]
+    study: Study
+    judge: Judge
+    emit: Emit
+    begin_s: float
+    limit_s: float
+    source_bytes: int
+    sources: Sources
+    source_digest: str = ""
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def given(self) -> Given:
+        return self.study.given
+
+    @property
+    def samples_path(self) -> Path:
+        """The samples, as trials read them."""
+        return self.folder / "samples"
+
+    def left_s(self, share: float = 1.0) -> float:
+        """Until this share of the time limit is used up."""
+        return self.begin_s + share * self.limit_s - time.monotonic()
+
+    def warn(self, message: str) -> None:
+        if message not in self.warnings:
+            self.warnings.append(message)
+            self.emit(Log("warning", message))
+
+
+def check_request(request: QuantizeRequest) -> None:
+    """Raises what is wrong with it, before any work is begun."""
+    if request.method not in METHODS:
+        raise UsageError(f"There is no method '{request.method}'.", f"There are: {', '.join(METHODS)}.")
+    check_file(request.model)
+    if request.out is not None:
+        _check_out(request.out, [request.model, *([request.data] if request.data is not None else [])])
+    if request.samples is not None and request.samples < 1:
+        raise UsageError("At least one sample must calibrate.", "Give --samples 1 or more, or leave it out.")
+
+
+def _check_out(out: Path, sources: list[Path]) -> None:
+    if out.suffix == SUFFIX:
+        check_target(out.absolute(), sources)
+        return
+    if out.suffix != ".onnx":
+        hint = f"Try -o {out.stem}.onnx, or -o {out.stem}{SUFFIX} for a bundle."
+        raise UsageError(f"'{out}' ends in neither .onnx nor {SUFFIX}, which is what is written.", hint)
+    if not out.absolute().parent.is_dir():
+        raise UsageError(
+            f"The folder '{out.parent}' does not exist.", "Make it first, or choose another place for -o."
+        )
+    if not os.access(out.absolute().parent, os.W_OK):
+        raise UsageError(f"The folder '{out.parent}' cannot be written to.", "Choose another -o.")
+    if out.is_dir():
+        raise UsageError(f"'{out}' is a folder.", "Choose a file for -o.")
+    same = next((each for each in sources if each.exists() and out.exists() and each.samefile(out)), None)
+    if same is not None:
+        raise UsageError(f"'{out}' is what is read, and would be replaced.", "Choose another name for -o.")
+
+
+def prepare(request: QuantizeRequest, folder: Path, runs: Runs, emit: Emit) -> Work:
+    """Reads and checks everything, and prepares the float model; the first thing that is wrong is raised."""
+    from edgeopt.graph.model import load
+
+    begin_s = time.monotonic()
+    check_request(request)
+    device = probe()
+    profile = profile_for(device, named=request.profile or None)
+    courses = courses_for(backends_for(request.backend, profile), request.options, device)
+    emit(Progress("reading the model", request.model.name))
+    model = load(request.model)
+    inputs = runs.inputs(request.model)
+    emit(Progress("reading the data", request.data.name if request.data is not None else "made up"))
+    calibrates = request.method == PLAN or form_named(request.method).needs_ranges
+    given = read_given(request, inputs, profile.data, calibrates)
+    courses = tuple(with_shapes(course, inputs, given.samples) for course in courses)
+    save_samples(given.samples, folder / "samples")
+    emit(Progress("running the source model", f"{len(given.plan) + len(given.prove)} samples"))
+    wanted = sorted({*given.plan, *given.prove})
+    answers = runs.source_outputs(request.model, [given.samples.feeds(k) for k in wanted])
+    reference = dict(zip(wanted, answers, strict=True))
+    if not request.goal.is_ratio:
+        # A metric or labels that do not fit the outputs are told now, and not after the long work.
+        request.goal.judge(answers, answers, None if given.labels is None else given.labels[wanted])
+    emit(Progress("preparing the model", request.model.name))
+    ready = prepared(model, request)
+    study = begin(ready, given, reference, _settings(profile, request), folder / "study", request.keep_float, emit)
+    study.corrections = Corrections(bool(request.rounding), bool(request.bias_correction))
+    judge = Judge(study, runs, request.goal)
+    size = request.model.stat().st_size + sum(file.stat().st_size for file in model.external)
+    limit_s = request.time_limit_s or USUAL_LIMIT_S + _S_A_BYTE * max(0, size - _LARGE_BYTES)
+    work = Work(
+        request,
+        folder,
+        runs,
+        device,
+        profile,
+        courses,
+        study,
+        judge,
+        emit,
+        begin_s,
+        limit_s,
+        size,
+        Sources(folder),
+        model.digest,
+    )
+    _check_prepared(work)
+    study.phases_s["preparing"] = time.monotonic() - begin_s
+    _warn_of_the_data(work)
+    return work
+
+
+def prepared(model: "Model", request: QuantizeRequest) -> "ir.Model":
+    """The float model from which everything is made."""
+    from edgeopt.graph.passes import PassContext
+    from edgeopt.graph.pipeline import run_pipeline
+    from edgeopt.quant.recorded import raised
+
+    context = PassContext(shapes=request.shapes)
+    return raised(run_pipeline(model, only=passes_of(request), context=context).model_ir)
+
+
+def passes_of(request: QuantizeRequest) -> tuple[str, ...]:
+    """Those that prepare the model, by name."""
+    from edgeopt.graph.passes import PASSES
+    from edgeopt.graph.pipeline import select
+
+    return tuple(one.name for one in select(PASSES, also=("fix-shapes",) if request.shapes else ()))
+
+
+def _settings(profile: TargetProfile, request: QuantizeRequest) -> QuantSettings:
+    settings = msgspec.convert(msgspec.to_builtins(profile.quantization), QuantSettings)
+    return msgspec.structs.replace(settings, calibration=request.calibration or settings.calibration)
+
+
+def _check_prepared(work: Work) -> None:
+    """That the prepared model still is the source."""
+    given = work.given
+    few = range(given.plan.start, min(given.plan.stop, given.plan.start + _MOST_TO_COMPARE))
+    judge = work.runs.judge
+    got = work.runs.outputs(work.study.path, judge, full_precision(judge), given.feeds(few))
+    accuracy = compare_outputs(work.study.reference_of(few), got)
+    if accuracy.problem or accuracy.snr_db < _EXACT_DB:
+        raise VerificationError(
+            f"The prepared model is not the source any more ({accuracy.problem or f'{accuracy.snr_db:.1f} dB'}).",
+            "That is a fault of edgeopt; `edgeopt simplify --bisect` finds the pass that does it.",
+        )
+
+
+def _warn_of_the_data(work: Work) -> None:
+    given = work.given
+    if given.use.generated:
+        work.warn(
+            "There is no data: accuracy is judged on made-up inputs (ordinary ones, and silent, quiet, sparse and "
+            "other regimes), which says little, and forms that calibrate are left out. Give samples with --data."
+        )
+    for warning in given.warnings:
+        work.warn(warning)
+    used = [work.study.reference[k] for k in work.study.reference]
+    for output in compare_outputs(used, used).outputs:
+        if output.silent:
+            work.warn(
+                f"The output '{output.name}' is as good as zero on all samples, so nothing can be judged by it. "
+                "Check the model and the data."
+            )
+
+
+def why_none(study: Study, form: Form, backend: str, **changes: int) -> str:
+    """Why no layer takes a form there, as the end of a sentence; `changes` are of the settings."""
+    context = study.context(backend, **changes)
+    said = dict.fromkeys(layer.reason or form.fits(layer, context) for layer in study.layers)
+    return "; ".join([each for each in said if each][:3]) or unfit(study.layers)
+
+
+def unfit(layers: tuple[Layer, ...]) -> str:
+    """Why a model has nothing to quantize, as the end of a sentence."""
+    if not layers:
+        return "it has no product with weights (Conv, MatMul, Gemm)"
+    reasons = Counter(layer.reason for layer in layers if layer.reason)
+    told = "; ".join(f"{count} of them: {reason}" for reason, count in reasons.most_common(3))
+    return (
+        f"none of its {len(layers)} layers can be quantized ({told})" if told else "no form fits its layers here"
+    )

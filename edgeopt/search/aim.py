@@ -1,0 +1,21 @@
+"""What a search is to reach, of all that the user asks of it."""
+
+from dataclasses import dataclass
+
+from edgeopt.search.limits import Limits
+from edgeopt.search.objectives import OBJECTIVES, Objective
+from edgeopt.search.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    objective: Objective
+    limits: Limits
+    target_speedup: float | None = None
+    """It ends as soon as a candidate is surely so many times as fast as the baseline."""
+
+
+def aim_of(settings: Settings) -> Aim:
+    """Of settings whose objective is known to be one."""
+    objective = next(each for each in OBJECTIVES if each.name == settings.objective)
+    return Aim(objective, settings.limits, settings.target_speedup)

@@ -1,0 +1,228 @@
+"""Entries in a folder: whole or not there, the least recently used of them dropped at a limit."""
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.search.cache import limit, record
+from edgeopt.search.cache.digests import file_digest
+from edgeopt.search.cache.record import FILE, FILES, DamagedError, Piece, Record
+
+_NAME = re.compile(r"[a-z]+-[0-9a-f]{64}")
+_NOWHERE = Path(os.devnull)
+_PART, _GONE = ".part-", ".gone-"
+"""Begin the names of what is not there yet, and not any more; the owner's process follows."""
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+# So often an entry is read again of which something was gone: others may replace it while it is read.
+_REPLACED_MEANWHILE = 5
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """One thing that is kept, for people and programs to look at."""
+
+    kind: str
+    title: str
+    size_bytes: int
+    made_at: datetime
+    used_at: datetime
+    name: str
+    """Of its folder: the kind and the digest of all that it depends on."""
+
+
+class Store:
+    """Entries by name; several processes may use one folder at a time.
+
+    Nothing is synchronized to the disk: after a power cut, an entry that is not whole does not bear its digests.
+    """
+
+    def __init__(self, folder: Path | None, tell: Callable[[str], None] = lambda _: None) -> None:
+        """`tell` hears, once each, why nothing can be kept and what was found damaged."""
+        self._tell = tell
+        self._total: int | None = None
+        self.folder = folder or _NOWHERE
+        self.limit_bytes = 0
+        self.on = False
+        try:
+            self.limit_bytes = limit.limit_bytes(folder) if folder else 0
+            if self.limit_bytes:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                _sweep(self.folder)
+                if not os.access(self.folder, os.W_OK):
+                    raise PermissionError(errno.EACCES, "it cannot be written to")
+                self.on = True
+        except OSError as error:
+            self._turn_off(error)
+
+    def has(self, kind: str, key: str) -> bool:
+        """Whether there is one, sound or not."""
+        return self.on and (self.folder / f"{kind}-{key}" / FILE).exists()
+
+    def get(self, kind: str, key: str, into: Path) -> Record | None:
+        """Puts the files of an entry into a folder, checked; None where there is none that is sound.
+
+        Raises OSError where there is no room for them.
+        """
+        if not self.on:
+            return None
+        place = self.folder / f"{kind}-{key}"
+        for _ in range(_REPLACED_MEANWHILE):
+            try:
+                return self._taken(place, into)
+            except FileNotFoundError:
+                if not (place / FILE).exists():  # dropped by another process meanwhile, or never there
+                    return None
+        self._drop_damaged(place, "a file of it is not there")
+        return None
+
+    def _taken(self, place: Path, into: Path) -> Record | None:
+        """FileNotFoundError where something is not there: it is damaged, or was replaced while it was read."""
+        copied: list[Path] = []
+        complete = False
+        found: Record | None = None
+        try:
+            found = record.read(place)
+            for name, piece in found.files.items():
+                target = into / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                copied.append(target)
+                shutil.copyfile(place / FILES / name, target)
+                # Of the copy: what is handed out is what was checked.
+                if file_digest(target) != piece.sha256:
+                    raise DamagedError(f"{name} is not what was written")
+            with contextlib.suppress(OSError):
+                os.utime(place / FILE)
+            complete = True
+            return found
+        except DamagedError as error:
+            if not _is_another(place, found):
+                self._drop_damaged(place, str(error))
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            if error.errno in _FULL:
+                raise
+            self._drop_damaged(place, error.strerror or str(error))
+        finally:
+            for target in () if complete else copied:
+                target.unlink(missing_ok=True)
+        return None
+
+    def put(self, kind: str, key: str, kept: Record, files: Mapping[str, Path]) -> None:
+        """Keeps copies of files in the place of what the key had; once that fails, nothing more is kept."""
+        if not self.on:
+            return
+        place = self.folder / f"{kind}-{key}"
+        part = self.folder / f"{_PART}{os.getpid()}-{secrets.token_hex(6)}"
+        try:
+            if sum(file.stat().st_size for file in files.values()) > self.limit_bytes:
+                return
+            pieces = {}
+            (part / FILES).mkdir(parents=True)
+            for name, file in files.items():
+                target = part / FILES / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, target)
+                pieces[name] = Piece(file_digest(target), target.stat().st_size)
+            whole = msgspec.structs.replace(kept, files=pieces)
+            record.write(part, whole)
+            _drop(place)
+            try:
+                part.rename(place)
+            except OSError as error:
+                if error.errno not in {errno.ENOTEMPTY, errno.EEXIST}:  # another process kept the same just now
+                    raise
+            self._make_room(place.name, whole.size_bytes)
+        except OSError as error:
+            self._turn_off(error)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+
+    def entries(self) -> list[Stored]:
+        """All that can be read, the last used first."""
+        found = []
+        for place in self._places():
+            with contextlib.suppress(OSError, DamagedError):
+                told, used = record.read(place), (place / FILE).stat().st_mtime
+                at = datetime.fromtimestamp(used, UTC)
+                found.append(Stored(told.kind, told.title, told.size_bytes, told.made_at, at, place.name))
+        return sorted(found, key=lambda entry: entry.used_at, reverse=True)
+
+    def drop(self, kind: str, key: str) -> None:
+        _drop(self.folder / f"{kind}-{key}")
+
+    def clear(self, unused_since: datetime | None = None) -> list[Stored]:
+        """Drops all, or what was not used since then; those that cannot be read too. Returns those that could."""
+        entries = {entry.name: entry for entry in self.entries()}
+        dropped = []
+        for place in self._places():
+            entry = entries.get(place.name)
+            if entry is None or unused_since is None or entry.used_at < unused_since:
+                _drop(place)
+                if entry is not None:
+                    dropped.append(entry)
+        return dropped
+
+    def _places(self) -> list[Path]:
+        if not self.folder.is_dir():
+            return []
+        # Somebody may have named a folder that holds more, and that is nothing to be dropped.
+        return [one for one in self.folder.iterdir() if _NAME.fullmatch(one.name) and one.is_dir()]
+
+    def _make_room(self, newest: str, added_bytes: int) -> None:
+        """Counted once, as reading all records takes a while; what others add meanwhile, the next one counts."""
+        self._total = self._counted() if self._total is None else self._total + added_bytes
+        if self._total <= self.limit_bytes:
+            return
+        self._total = self._counted()
+        for entry in reversed(self.entries()):
+            if self._total <= self.limit_bytes:
+                return
+            if entry.name != newest:
+                _drop(self.folder / entry.name)
+                self._total -= entry.size_bytes
+
+    def _counted(self) -> int:
+        return sum(entry.size_bytes for entry in self.entries())
+
+    def _drop_damaged(self, place: Path, why: str) -> None:
+        _drop(place)
+        self._tell(f"An entry of the cache was damaged ({why}); it was dropped, and is made again.")
+
+    def _turn_off(self, error: OSError) -> None:
+        self.on = False
+        self._tell(f"Nothing is kept in the cache {self.folder}: {error.strerror or error}.")
+
+
+def _drop(place: Path) -> None:
+    """Out of sight in one step, then removed."""
+    gone = place.with_name(f"{_GONE}{os.getpid()}-{secrets.token_hex(6)}")
+    with contextlib.suppress(OSError):
+        place.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+
+def _is_another(place: Path, than: Record | None) -> bool:
+    """Whether it was replaced while it was read."""
+    try:
+        return than is not None and record.read(place) != than
+    except (OSError, DamagedError):
+        return False
+
+
+def _sweep(folder: Path) -> None:
+    """Removes what processes left that were killed."""
+    import psutil
+
+    for mark in (_PART, _GONE):
+        for place in folder.glob(f"{mark}*"):
+            owner = place.name.removeprefix(mark).partition("-")[0]
+            if owner.isdigit() and not psutil.pid_exists(int(owner)):
+                shutil.rmtree(place, ignore_errors=True)

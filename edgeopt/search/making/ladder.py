@@ -1,0 +1,89 @@
+"""What is to be made of a model: the rungs of the ladder that can be, and what a maker is asked for each."""
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.data.split import Split
+from edgeopt.profiles import TargetProfile
+from edgeopt.quant.settings import QuantSettings
+from edgeopt.search.making.lowering import NONE_LISTED, Lowered, lowered_variants
+from edgeopt.search.making.messages import Make
+from edgeopt.search.making.plans import Planning
+from edgeopt.search.making.recipes import Recipe, recipe_named
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What all variants of one search are made of."""
+
+    model: Path
+    size_bytes: int
+    samples_path: Path
+    """Of one size, while those of the trials may be of several."""
+    split: Split
+    of_user: bool
+    """The samples are the user's, not generated."""
+    profile: TargetProfile
+    kept: float
+    """Of the places in the data, the share that is no padding."""
+    passes: tuple[str, ...]
+    folder: Path
+    """Where they are made, each in a folder of its own."""
+
+
+def why_not(recipe: Recipe, material: Material) -> str:
+    """Why this one cannot be made here; empty where it can."""
+    if recipe.needs_data and not material.of_user:
+        return "needs data to calibrate or to check it"
+    if recipe.needs_data and not material.split.calibration_count:
+        return "too few samples to calibrate and check apart"
+    if recipe.by_backend and not lowered_variants(material.profile):
+        return NONE_LISTED
+    if not backends_of(recipe, material.profile):
+        return "no backend of the profile computes it faster than floats"
+    missing = [package for package in recipe.needs if importlib.util.find_spec(package) is None]
+    return f"the Python package '{missing[0]}' is not installed" if missing else ""
+
+
+def backends_of(recipe: Recipe, profile: TargetProfile) -> tuple[str, ...]:
+    """Those that the recipe is for and the profile knows."""
+    return tuple(name for name in profile.backends.order if name in recipe.backends)
+
+
+def jobs(material: Material, name: str, base: Path) -> list[Make]:
+    """One, but where a recipe is made for each backend apart; `base`: what it starts from."""
+    if not recipe_named(name).by_backend:
+        return [job(material, name, base)]
+    return [job(material, name, base, one) for one in lowered_variants(material.profile)]
+
+
+def job(
+    material: Material, name: str, base: Path, lowered: Lowered | None = None, planning: Planning | None = None
+) -> Make:
+    split, recipe, folder = material.split, recipe_named(name), material.folder / name
+    out = (folder / lowered.backends[0] if lowered else folder) / recipe.file
+    out.parent.mkdir(parents=True)
+    quantization = msgspec.convert(msgspec.to_builtins(material.profile.quantization), QuantSettings)
+    uniform = backends_of(recipe, material.profile) if recipe.uniform else ()
+    return Make(
+        recipe=name,
+        source_path=str(material.model.absolute()),
+        base_path=str(base.absolute()),
+        out_path=str(out),
+        samples_path=str(material.samples_path),
+        check_first=split.check_first,
+        check_count=split.check_count,
+        calibration_count=split.calibration_count,
+        settings=quantization,
+        passes=material.passes if name == "cleaned" else None,
+        backends=lowered.backends if lowered else uniform,
+        lowerings=lowered.lowerings if lowered else (),
+        planning=planning,
+    )
+
+
+def title_of(job: Make) -> str:
+    return Lowered(job.backends, job.lowerings).title if job.lowerings else recipe_named(job.recipe).title

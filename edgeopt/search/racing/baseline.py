@@ -1,0 +1,73 @@
+"""What all candidates are held against: the source model in plain defaults, which is what users have today."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgeopt.backends import backend_named
+from edgeopt.backends.base import Available
+from edgeopt.backends.full_precision import full_precision
+from edgeopt.bench.contender import Contender
+from edgeopt.errors import MissingExtraError, ModelError, TrialError
+from edgeopt.search.outcome import Candidate
+from edgeopt.search.racing.ground import Ground
+
+PROCESSOR = ("onnxruntime-cpu", "openvino-cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    candidate: Candidate
+    contender: Contender
+
+
+def plain(backend: str) -> Candidate:
+    """What a user has today: the model as it came, in a runtime's defaults."""
+    return Candidate("source", backend)
+
+
+def baseline_order(backends: Sequence[str]) -> list[str]:
+    """The processor first, and ONNX Runtime first there: all accuracy is judged by what the baseline answers.
+
+    An accelerator may compute floats in fewer bits; it must not be its own judge.
+    """
+    return sorted(backends, key=lambda name: (name not in PROCESSOR, not name.startswith("onnxruntime")))
+
+
+def first_running(ground: Ground, model: Path, backends: Sequence[str]) -> Baseline:
+    """The source model in the first runtime that runs it."""
+    reasons, extras = [], []
+    for name in baseline_order(backends):
+        found = backend_named(name).available()
+        if not isinstance(found, Available):
+            extras.append(found.extra or name)
+            continue
+        try:
+            return Baseline(plain(name), ground.enter("baseline", name, model))
+        except TrialError as error:
+            reasons.append(f"{name}: {error.message}")
+    if not reasons:
+        raise MissingExtraError(extras[0] if extras else "cpu", "Optimizing a model")
+    raise ModelError(
+        f"No installed runtime can run the model. {' '.join(reasons)}",
+        "Check it with its own runtime first. Custom operators cannot be optimized: a bundle must hold all that "
+        "it runs, and takes no library; edgeopt bench --custom-ops measures such a model.",
+    )
+
+
+@contextmanager
+def judge_for(ground: Ground, baseline: Contender, backend: str, model: Path) -> Iterator[Contender]:
+    """Who says what is right: the baseline, or its runtime told to compute in full precision.
+
+    Speed is judged by the defaults of the runtime. TrialError where the one that was told falls.
+    """
+    told = full_precision(backend)
+    if not told:
+        yield baseline
+        return
+    judge = ground.enter("reference", backend, model, dict(told))
+    try:
+        yield judge
+    finally:
+        judge.close()

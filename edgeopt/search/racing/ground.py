@@ -1,0 +1,40 @@
+"""Where the trials of a search run, and on which samples."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgeopt.bench.calls import ONE, Calls
+from edgeopt.bench.contender import Contender, enter, save_outputs
+from edgeopt.bench.host import TrialHost
+from edgeopt.bench.messages import Load
+from edgeopt.bench.trial import read_outputs
+from edgeopt.search.outcome import RuntimeOptions
+from edgeopt.search.racing.standard import Answers
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    host: TrialHost
+    folder: Path
+    samples_path: Path
+
+    def enter(
+        self,
+        name: str,
+        backend: str,
+        path: Path,
+        options: RuntimeOptions | None = None,
+        *,
+        calls: Calls = ONE,
+        timeout_s: float | None = None,
+    ) -> Contender:
+        """A trial that has loaded a model, and runs the samples; raises TrialError when it cannot."""
+        place, samples = self.host.put(path), self.host.put(self.samples_path)
+        load = Load(backend, place, options or {}, samples, batch=calls.batch)
+        return enter(self.host, name, load, timeout_s, calls.callers)
+
+    def outputs(self, contender: Contender, which: range, batch: int | None = None) -> Answers:
+        """A contender's outputs on some of the samples; in its own batches, or others."""
+        file, size = self.folder / "outputs.npz", contender.batch if batch is None else batch
+        save_outputs(contender, which.start, len(which), str(file), contender.patience_s(len(which)), size)
+        return read_outputs(file)

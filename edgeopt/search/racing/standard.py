@@ -1,0 +1,31 @@
+"""What the answers of all candidates are held against."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgeopt.backends.base import Array
+from edgeopt.data.judging.goals import Goal
+from edgeopt.data.judging.judged import Judged
+from edgeopt.data.judging.metric import Labels
+from edgeopt.data.regimes.levels import Levels
+from edgeopt.data.split import Split
+
+Answers = Sequence[dict[str, Array]]
+"""One dict a sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standard:
+    split: Split
+    goal: Goal
+    reference: Answers
+    """What the source answers to the samples that check."""
+    levels: Levels
+    """How loud the inputs are, of all samples."""
+    labels: Labels | None = None
+    """Of all samples."""
+
+    def judge(self, which: range, answers: Answers, reference: Answers) -> Judged:
+        """`which`: the samples that were answered."""
+        labels = None if self.labels is None else self.labels[which.start : which.stop]
+        return self.goal.judge(answers, reference, labels, self.levels.of(which))

@@ -1,0 +1,169 @@
+import json
+import os
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import edgeopt
+from edgeopt.backends.base import Placement
+from edgeopt.backends.onnxruntime import cpu
+from edgeopt.bundle.deployment import Run
+from edgeopt.bundle.read import read_bundle
+from edgeopt.bundle.runtime import session as module
+from edgeopt.errors import BundleError, EdgeoptError, MissingError, ModelError, UsageError
+from edgeopt.hw.device import Unavailable
+
+
+def feed(batch=1, seed=0):
+    return {"x": np.random.default_rng(seed).standard_normal((batch, 3, 16, 16)).astype(np.float32)}
+
+
+def test_a_bundle_answers_as_it_did_when_it_was_made(bundle):
+    golden = read_bundle(bundle)
+    with edgeopt.load(bundle) as session:
+        assert session.backend == "onnxruntime-cpu"
+        assert session.deployment == golden.deployment
+        assert [i.name for i in session.inputs] == ["x"]
+        assert [o.name for o in session.outputs] == ["y"]
+        for feeds, wanted in zip(golden.golden("inputs"), golden.golden("outputs"), strict=True):
+            np.testing.assert_allclose(session.run(feeds)["y"], wanted["y"], rtol=1e-4, atol=1e-5)
+
+
+def test_a_bundle_loads_from_a_text_path_and_after_a_move(bundle, tmp_path):
+    moved = shutil.move(bundle, tmp_path / "elsewhere")
+    with edgeopt.load(str(moved)) as session:
+        assert session.run(feed(2))["y"].shape == (2, 10)
+
+
+def test_a_plain_model(conv_model):
+    with edgeopt.load(conv_model) as session:
+        assert session.deployment is None
+        assert session.run(feed(3))["y"].shape == (3, 10)
+
+
+def test_results_stay_valid_after_the_next_run(bundle):
+    with edgeopt.load(bundle) as session:
+        first = session.run(feed(seed=1))["y"]
+        kept = first.copy()
+        for seed in range(2, 6):
+            assert not np.array_equal(session.run(feed(seed=seed))["y"], kept)
+        assert np.array_equal(first, kept)
+
+
+def test_a_closed_session_says_so(bundle):
+    session = edgeopt.load(bundle)
+    session.close()
+    with pytest.raises(UsageError, match="closed"):
+        session.run(feed())
+
+
+def test_the_options_of_the_bundle_are_used(bundle, change_deployment):
+    change_deployment(bundle, run=Run("onnxruntime-cpu", "model/conv.onnx", {"colour": "red"}))
+    with pytest.raises(EdgeoptError, match="colour"):
+        edgeopt.load(bundle)
+
+
+def test_a_backend_nobody_knows_is_named(bundle, change_deployment):
+    change_deployment(bundle, run=Run("toaster", "model/conv.onnx"))
+    with pytest.raises(EdgeoptError, match="toaster"):
+        edgeopt.load(bundle)
+
+
+@pytest.fixture
+def without_onnxruntime(monkeypatch):
+    gone = replace(cpu.BACKEND, available=lambda: Unavailable("onnxruntime is not installed", "cpu"))
+    monkeypatch.setattr(module, "BACKENDS", (gone,))
+    monkeypatch.setattr(module, "backend_named", lambda _: gone)
+
+
+def test_a_missing_runtime_names_the_extra(bundle, conv_model, without_onnxruntime):
+    for path in (bundle, conv_model):
+        with pytest.raises(MissingError, match=r"cannot be used here: onnxruntime is not installed\.") as raised:
+            edgeopt.load(path)
+        assert "pip install 'edgeopt[cpu]'" in raised.value.hint
+
+
+def test_a_missing_device_is_not_told_as_a_missing_package(conv_model, monkeypatch):
+    gone = replace(cpu.BACKEND, name="gpu", available=lambda: Unavailable("this system shows no GPU"))
+    monkeypatch.setattr(module, "backend_named", lambda _: gone)
+    with pytest.raises(
+        MissingError, match=r"the backend gpu, which cannot be used here: this system shows no GPU\."
+    ) as raised:
+        edgeopt.load(conv_model, "gpu")
+    assert "pip" not in raised.value.hint
+
+
+def test_the_placement_is_the_one_of_now(conv_model, monkeypatch):
+    """As with OpenVINO's AUTO, which starts on the processor and moves on."""
+    places = iter([Placement("AUTO", {"CPU": 2}), Placement("GPU", {"GPU": 2})])
+    loaded = type("Moving", (), {"placement": property(lambda _: next(places)), "inputs": (), "outputs": ()})
+    loaded.run = loaded.close = lambda *_: None
+    session = module.Session(replace(cpu.BACKEND, load=lambda *_, **__: loaded()), conv_model, {})
+    assert [session.placement.nodes for _ in range(2)] == [{"CPU": 2}, {"GPU": 2}]
+
+
+@pytest.mark.parametrize("name", ["model/conv.onnx", "golden/outputs.npz", "manifest.json", "deployment.toml"])
+def test_a_damaged_bundle_is_refused_before_anything_is_loaded(bundle, monkeypatch, name):
+    loads = []
+    monkeypatch.setattr(module.Session, "__init__", lambda *a: loads.append(a))
+    os.truncate(bundle / name, (bundle / name).stat().st_size - 2)
+    with pytest.raises(BundleError):
+        edgeopt.load(bundle)
+    assert not loads
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "says"),
+    [
+        (lambda _: None, ModelError, "no model or bundle at"),
+        (lambda path: path.write_text(""), BundleError, "no sound zip archive"),
+        (lambda path: path.mkdir(), BundleError, r"no manifest\.json"),
+    ],
+    ids=["missing", "file", "empty folder"],
+)
+def test_what_is_neither_bundle_nor_model(tmp_path, make, error, says):
+    make(tmp_path / "x.edgeopt")
+    with pytest.raises(error, match=says):
+        edgeopt.load(tmp_path / "x.edgeopt")
+
+
+def test_a_model_that_no_backend_reads(tmp_path):
+    (tmp_path / "model.tflite").write_bytes(b"x")
+    with pytest.raises(ModelError, match=r"No backend reads 'model\.tflite'"):
+        edgeopt.load(tmp_path / "model.tflite")
+
+
+def test_a_backend_and_options_may_be_chosen_for_a_model(tmp_path):
+    port = {"dtype": "float32", "shape": ["n"]}
+    model = tmp_path / "m.null.json"
+    model.write_text(json.dumps({"inputs": [{"name": "x", **port}], "outputs": [{"name": "y", **port}]}))
+    with edgeopt.load(model, backend="null", options={"threads": 2}) as session:
+        assert session.backend == "null"
+        assert session.run({"x": np.float32([1, 2])})["y"].tolist() == [0, 0]
+    with pytest.raises(UsageError, match="nul"):
+        edgeopt.load(model, backend="nul")
+
+
+def test_a_file_that_is_no_model_is_told_before_a_runtime_meets_it(tmp_path):
+    file = tmp_path / "page.onnx"
+    file.write_text("<!DOCTYPE html><html>")
+    with pytest.raises(ModelError, match="an HTML page, not an ONNX model"):
+        edgeopt.load(file)
+
+
+def test_what_falls_back_is_told_and_refused_when_strict(null_model, caplog):
+    model = null_model("half", fallen=["Foo: foo_1"], nodes=4)
+    with edgeopt.load(model) as session:
+        assert session.placement.fallen == ("Foo: foo_1",)
+    assert "1 of 4 nodes do not run on null but on elsewhere: Foo: foo_1" in caplog.text
+    with pytest.raises(ModelError, match="1 of 4 nodes"):
+        edgeopt.load(model, strict=True)
+
+
+def test_libraries_of_operators_go_to_models_and_not_to_bundles(bundle, conv_model, tmp_path):
+    with pytest.raises(UsageError, match="A bundle takes no libraries"):
+        edgeopt.load(bundle, custom_ops=["mine.so"])
+    with pytest.raises(EdgeoptError, match=r"mine\.so"):
+        edgeopt.load(conv_model, custom_ops=[tmp_path / "mine.so"])

@@ -1,0 +1,171 @@
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+
+from edgeopt.commands.compare.compare import compare
+from edgeopt.commands.compare.request import Request
+from edgeopt.errors import DataError
+
+pytest.importorskip("onnxruntime", reason="models are run in ONNX Runtime")
+LAYERS = "a = Mul(x, w)  b = Sigmoid(a)  c = Sqrt(b)  d = Mul(c, v)  e = Tanh(d)  f = Exp(e)  y = Abs(f)"
+
+
+@pytest.fixture
+def model(tmp_path):
+    def write(name, body=LAYERS, ports="(float[B,4] x) => (float[B,4] y)", w=1.5, v=0.5):
+        proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g {ports} {{ {body} }}')
+        for key, value in (("w", w), ("v", v)):
+            proto.graph.initializer.append(onnx.numpy_helper.from_array(np.full(4, value, np.float32), key))
+        onnx.save(proto, tmp_path / f"{name}.onnx")
+        return tmp_path / f"{name}.onnx"
+
+    return write
+
+
+def test_a_model_is_equal_to_itself(model):
+    path = model("a")
+    found = compare(Request(path, path))
+    assert found.within
+    assert (found.snr_db, found.outputs[0].agreement, found.layers) == (200.0, 1.0, None)
+    assert (found.first.nodes, found.first.operators["Mul"]) == (7, 2)
+    assert (found.graph.kept, found.graph.changes) == (7, ())
+
+
+def test_the_first_layer_that_differs_is_found(model):
+    found = compare(Request(model("a"), model("b", v=0.501)))
+    assert not found.within
+    assert 30 < found.snr_db < 80
+    assert found.layers.first.node == "Mul 'd'"
+    assert next(p.value for p in found.layers.probes if p.snr_db < 80) == "d"
+    assert found.graph.changes[0].what == "other weights (input 1)"
+
+
+def test_it_is_found_in_a_long_chain_with_few_values_at_a_time(model, monkeypatch):
+    """120 layers: nowhere near all of them are looked at, and never more than a handful in one run."""
+    from edgeopt.commands.compare import layers
+
+    def chain(fault):
+        body = [f"v{k + 1} = {'Tanh' if k % 2 else 'Abs'}(v{k}{'x' if k == fault else ''})" for k in range(120)]
+        if fault is not None:
+            body.insert(fault, f"v{fault}x = Mul(v{fault}, s)")
+        return f"v0 = Mul(x, w)  {'  '.join(body)}  y = Identity(v120)"
+
+    seen = []
+    run = layers.Runner.values
+    monkeypatch.setattr(layers.Runner, "values", lambda self, names: seen.append(len(names)) or run(self, names))
+    first, second = model("a", chain(None)), model("b", chain(77).replace("(v77, s)", "(v77, v)"), v=0.9)
+    found = compare(Request(first, second))
+    assert found.layers.first.value == "v78"
+    assert max(seen) <= 8
+    assert sum(seen) < 80
+
+
+def test_a_fault_on_one_branch_is_not_hidden_by_right_values_on_another(model):
+    """The right branch stands behind the wrong one in the file."""
+
+    def branches(factor):
+        left = [f"l{k + 1} = Tanh(l{k})" for k in range(20)]
+        right = [f"r{k + 1} = Abs(r{k})" for k in range(60)]
+        return f"l0 = Mul(x, {factor})  {'  '.join(left)}  r0 = Neg(x)  {'  '.join(right)}  y = Add(l20, r60)"
+
+    found = compare(Request(model("a", branches("w")), model("b", branches("v"), w=1.0, v=1.4)))
+    assert found.layers.first.value == "l0"
+
+
+def test_layers_are_looked_at_where_they_are_asked_for(model):
+    path = model("a")
+    found = compare(Request(path, path, layers=True))
+    assert found.layers.first is None
+    assert found.layers.probes
+    other = compare(Request(path, model("b", w=2.0), layers=False))
+    assert other.layers is None
+
+
+def test_the_users_data_are_run(model, tmp_path):
+    np.savez(tmp_path / "data.npz", x=np.zeros((3, 1, 4), np.float32))
+    found = compare(Request(model("a"), model("b", w=9.0), data=tmp_path / "data.npz"))
+    assert (found.samples, found.within) == (3, True)  # at zero the factor changes nothing
+    np.savez(tmp_path / "wrong.npz", z=np.zeros(3, np.float32))
+    with pytest.raises(DataError, match="no array for the model's input 'x'"):
+        compare(Request(model("a"), model("b"), data=tmp_path / "wrong.npz"))
+
+
+def test_other_names_of_inputs_and_outputs_are_matched_by_place(model):
+    other = model(
+        "b", LAYERS.replace("(x, w)", "(p, w)").replace("y =", "q ="), "(float[B,4] p) => (float[B,4] q)"
+    )
+    found = compare(Request(model("a"), other))
+    assert found.within
+    assert len(found.notes) == 2
+
+
+OTHER_INPUTS = (
+    ("(float[B,4] x, float[B,4] z) => (float[B,4] y)", "different inputs"),
+    ("(float[2,B,4] x) => (float[2,B,4] y)", "take different inputs"),
+    ("(double[B,4] p) => (double[B,4] y)", "take different inputs"),
+)
+
+
+@pytest.mark.parametrize(("ports", "said"), OTHER_INPUTS)
+def test_models_with_different_inputs_are_told_apart_in_a_sentence(model, ports, said):
+    body = "y = Tanh(p)" if "p)" in ports else "y = Tanh(x)"
+    found = compare(Request(model("a"), model("b", body, ports)))
+    assert said in found.not_compared
+    assert not found.within
+    assert found.graph is not None
+
+
+def test_a_missing_output_is_told(model):
+    two = model("a", f"{LAYERS}  z = Neg(y)", "(float[B,4] x) => (float[B,4] y, float[B,4] z)")
+    found = compare(Request(two, model("b")))
+    assert not found.within
+    assert "'z' is missing" in next(o.problem for o in found.outputs if o.problem)
+    back = compare(Request(model("b"), two))
+    assert back.within
+    assert "has the outputs: z" in back.notes[0]
+
+
+def test_one_model_in_two_runtimes(model):
+    pytest.importorskip("openvino")
+    path = model("a")
+    found = compare(Request(path, path, backend_a="onnxruntime-cpu", backend_b="openvino-cpu", floor_db=30))
+    assert found.within
+    assert (found.first.runtime, found.second.runtime) == ("ONNX Runtime, CPU", "OpenVINO, CPU")
+
+
+def test_a_model_and_its_openvino_form(model, tmp_path):
+    openvino = pytest.importorskip("openvino")
+    path = model("a")
+    openvino.save_model(openvino.convert_model(path), tmp_path / "a.xml", compress_to_fp16=False)
+    found = compare(Request(path, tmp_path / "a.xml"))
+    assert found.within
+    assert found.graph is None
+    assert "only between ONNX models" in found.no_graph
+    assert found.second.operators
+
+
+def test_a_bundle_runs_as_it_says(conv_model, conv_bundle):
+    found = compare(Request(conv_model, conv_bundle))
+    assert found.within
+    assert found.second.kind == "bundle"
+    assert found.second.runtime == "ONNX Runtime, CPU"
+
+
+def test_what_no_runtime_runs_is_said_and_compared_as_a_graph(model):
+    path = model("a", "y = Toast(x)")
+    proto = onnx.load(path)
+    proto.graph.node[0].domain = "kitchen"
+    proto.opset_import.append(onnx.helper.make_opsetid("kitchen", 1))
+    onnx.save(proto, path)
+    found = compare(Request(path, path))
+    assert "No installed runtime runs" in found.not_compared
+    assert (found.graph.kept, found.within, found.outputs) == (1, False, ())
+
+
+def test_made_up_samples_that_do_not_fit_ask_for_data(model):
+    ports = "(float[N,4] x, int64[2] s) => (float[P,Q] y)"
+    path = model("a", body="y = Reshape(x, s)", ports=ports)
+    found = compare(Request(path, path))
+    assert "Give samples with --data" in found.not_compared
+    assert found.graph.kept == 1

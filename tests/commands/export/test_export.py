@@ -1,0 +1,127 @@
+import json
+
+import numpy as np
+import pytest
+
+from edgeopt.bundle import deployment as profile
+from edgeopt.bundle.manifest import file_digest, write_manifest
+from edgeopt.commands.export.export import MARK, export
+from edgeopt.commands.export.formats import FORMATS
+from edgeopt.errors import BundleError, ConstraintError, UsageError, VerificationError
+
+
+def quiet(_event):
+    pass
+
+
+@pytest.mark.parametrize("form", [form.name for form in FORMATS])
+@pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
+def test_each_format_is_checked_and_says_what_it_is(exported, runtime, form):
+    result, out = exported(runtime, form)
+    if form == "cpp":
+        assert "not compiled here" in result.not_checked
+    else:
+        assert result.accuracy_db > 35
+        assert result.accuracy_db >= result.floor_db
+    page = (out / "README.md").read_text()
+    assert result.use
+    assert all(line in page for line in (*result.use, *result.notes, "| input | `x` | float32 |"))
+    mark = json.loads((out / MARK).read_text())
+    assert (mark["format"], mark["bundle"]) == (form, "conv")
+    assert mark["files"]
+    for name, entry in mark["files"].items():
+        assert file_digest(out / name) == entry["sha256"]
+    assert not list(out.parent.glob(".*"))
+
+
+def test_the_model_alone_says_what_made_it_fast(exported):
+    result, out = exported("openvino", "onnx")
+    assert (out / "conv.onnx").is_file()
+    assert "precision=f32" in result.notes[0]
+    assert "--backend openvino-cpu --option precision=f32" in result.use[0]
+
+
+def test_external_data_goes_with_the_model(bundle, into):
+    import onnx
+
+    model = onnx.load(bundle / "model" / "conv.onnx")
+    options = {"save_as_external_data": True, "location": "weights.data", "size_threshold": 0}
+    onnx.save_model(model, bundle / "model" / "conv.onnx", **options)
+    write_manifest(bundle)
+    result, out = into(bundle, "onnx")
+    assert (out / "weights.data").stat().st_size > 1000
+    assert result.accuracy_db > 100
+
+
+def test_an_earlier_export_is_replaced_and_nothing_else(bundle, tmp_path):
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "mine.txt").write_text("keep me")
+    with pytest.raises(UsageError, match="is no earlier export, so it will not be replaced"):
+        export(bundle, "onnx", out, quiet)
+    assert [path.name for path in out.iterdir()] == ["mine.txt"]
+    other = tmp_path / "other"
+    other.mkdir()  # an empty folder may become one
+    export(bundle, "onnx", other, quiet)
+    (other / "left.txt").write_text("of the earlier export")
+    export(bundle, "openvino-ir", other, quiet)
+    assert {path.suffix for path in other.iterdir()} == {".xml", ".bin", ".md", ".json"}
+    with pytest.raises(UsageError, match="lie in each other"):
+        export(bundle, "onnx", bundle / "export", quiet)
+
+
+def test_what_answers_wrong_is_not_handed_out(bundle, tmp_path):
+    out = tmp_path / "out"
+    export(bundle, "onnx", out, quiet)
+    before = (out / MARK).read_bytes()
+    wrong = dict(np.load(bundle / "golden" / "reference.npz"))
+    np.savez(bundle / "golden" / "reference.npz", **{name: -array for name, array in wrong.items()})
+    write_manifest(bundle)
+    for form in ("onnx", "runner"):
+        with pytest.raises(VerificationError, match="answers its golden samples with"):
+            export(bundle, form, out, quiet)
+    assert (out / MARK).read_bytes() == before
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_damaged_bundle_is_refused(bundle, tmp_path):
+    (bundle / "ledger.json").write_text("[1]")
+    with pytest.raises(BundleError, match="is damaged"):
+        export(bundle, "onnx", tmp_path / "out", quiet)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_a_form_cannot_hold_is_refused(bundle, change_deployment, tmp_path):
+    change_deployment(bundle, run=profile.Run("onnxruntime-tensorrt", "model/conv.onnx", {}))
+    for form in ("runner", "triton", "cpp"):
+        with pytest.raises(ConstraintError, match=f"cannot be exported as {form}: it runs with the backend onnx"):
+            export(bundle, form, tmp_path / "out", quiet)
+    change_deployment(bundle, run=profile.Run("onnxruntime-cuda", "model/conv.onnx", {}))
+    with pytest.raises(ConstraintError, match="whose drivers the slim base image does not have"):
+        export(bundle, "docker", tmp_path / "out", quiet)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_bundle_of_another_device_is_exported_unchecked(bundle, change_deployment, into):
+    change_deployment(
+        bundle, run=profile.Run("onnxruntime-cuda", "model/conv.onnx", {"use_tf32": False, "threads": 2})
+    )
+    result, out = into(bundle, "triton")
+    assert result.accuracy_db is None
+    assert "onnxruntime-cuda cannot be used here" in result.not_checked
+    config = (out / "conv" / "config.pbtxt").read_text()
+    assert "KIND_GPU" in config
+    assert 'key: "use_tf32"\n        value: "0"' in config
+
+
+@pytest.mark.parametrize("form", ["onnx", "openvino-ir", "docker", "triton"])
+def test_a_hostile_name_leads_nowhere(bundle, change_deployment, into, tmp_path, form):
+    change_deployment(bundle, name="../../up\nRUN evil")
+    before = set(tmp_path.parent.iterdir())
+    _, out = into(bundle, form)
+    assert set(tmp_path.parent.iterdir()) == before
+    assert {path.name for path in tmp_path.iterdir()} == {"conv.edgeopt", "out"}
+    if form == "docker":
+        assert not [line for line in (out / "Dockerfile").read_text().splitlines() if line.startswith("RUN evil")]
+    else:
+        assert [path for path in out.rglob("*") if path.name.startswith("up_RUN_evil")]

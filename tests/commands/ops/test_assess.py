@@ -1,0 +1,87 @@
+import msgspec
+import pytest
+
+from edgeopt.commands.ops import assess as ops_assess
+from edgeopt.commands.ops import lane as ops_lane
+from edgeopt.commands.ops.assess import Choice, assess
+from edgeopt.commands.ops.result import Measured
+from edgeopt.events import ignore
+from edgeopt.hw.device import ComputePeak, MemoryPeak, Peaks, State
+from edgeopt.hw.probe import probe
+
+HERE = "onnxruntime-cpu"
+RELU = Choice((HERE,), ("Relu",), ("fp32",), quick=True)
+
+SHORT_OF_MEMORY = """
+from edgeopt.bench.processes.serve import serve
+from edgeopt.commands.ops import child
+from edgeopt.errors import MissingError
+
+def refuse(*_, **__):
+    raise {error}
+
+child.backend_named = lambda name: type("B", (), {{"load": refuse}})
+serve(child.ANSWERING.lines())
+"""
+
+
+@pytest.fixture
+def device(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return msgspec.structs.replace(probe(), state=State(True))
+
+
+def only(report):
+    (case,) = report.cases
+    (figures,) = case.results.values()
+    return figures
+
+
+@pytest.mark.parametrize(
+    "error", ["MemoryError", "MissingError('The device is away.')", "OSError('busy')", "SystemExit(3)"]
+)
+def test_a_failure_of_the_moment_is_tried_again_the_next_time(device, tmp_path, monkeypatch, error):
+    (tmp_path / "planted_short.py").write_text(SHORT_OF_MEMORY.format(error=error))
+    with monkeypatch.context() as planted:
+        planted.syspath_prepend(str(tmp_path))
+        planted.setattr(ops_lane, "CHILD_MODULE", "planted_short")
+        first = only(assess(device, RELU, ignore)).measured
+    assert first.status == "failed"
+    assert first.message
+    again = assess(device, RELU, ignore)
+    assert (again.measured, only(again).measured.status) == (1, "conforms")
+    assert assess(device, RELU, ignore).measured == 0
+
+
+def test_what_a_runtime_refuses_is_kept(device):
+    wrap = Choice(("openvino-cpu",), ("Pad",), ("fp32",), quick=True)
+    first = assess(device, wrap, ignore)
+    assert first.counts["openvino-cpu"]["not supported"] == 1
+    assert assess(device, wrap, ignore).measured == 0
+
+
+def test_what_was_kept_from_a_busy_device_is_said(device):
+    busy = msgspec.structs.replace(device, state=State(False, ("It is busy.",)))
+    assert assess(busy, RELU, ignore).doubtful == 0  # a warning says so at once
+    kept = assess(device, RELU, ignore)
+    assert (kept.measured, kept.doubtful) == (0, 1)
+    again = assess(device, msgspec.structs.replace(RELU, again=True), ignore)
+    assert (again.measured, again.doubtful) == (1, 0)
+
+
+def test_only_backends_on_the_processor_have_a_share_of_its_roofline(device):
+    threads = device.limits.usable_cores
+    peaks = Peaks(
+        measured_at="2026-01-01T00:00:00+00:00",
+        took_s=1.0,
+        compute=(ComputePeak("onnxruntime", "fp32", threads, 1e11, "MatMul"),),
+        memory=(MemoryPeak("memory", threads, 1000, copy_bytes_per_s=1e10),),
+    )
+    known = msgspec.structs.replace(device, peaks=peaks)
+    (case,) = (case for _, case in ops_assess._chosen(RELU))
+    measured = Measured("conforms", 1000, 10_000, time_us=10.0)
+    assert ops_assess._figures(known, "openvino-cpu", case, measured).roofline_share == pytest.approx(0.1)
+    for name in ("onnxruntime-cuda", "openvino-gpu", "openvino-npu"):
+        figures = ops_assess._figures(known, name, case, measured)
+        assert figures.roofline_share is None
+        assert name in figures.roofline_reason

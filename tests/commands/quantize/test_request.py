@@ -1,0 +1,78 @@
+from pathlib import Path
+
+import pytest
+
+from edgeopt.commands.quantize.request import Asked, AskedCalibrations, read_augment, request_from
+from edgeopt.errors import UsageError
+from edgeopt.quant.measured.records import Augment
+
+MODEL = Path("model.onnx")
+
+
+def test_a_request_without_wishes_is_a_plan_at_30_db():
+    request = request_from(Asked(MODEL))
+    assert (request.method, request.goal.floor, request.goal_given) == ("plan", 30.0, False)
+
+
+def test_a_goal_that_was_asked_for_is_told_apart_from_the_default():
+    assert request_from(Asked(MODEL, floor="transparent")).goal_given
+    assert request_from(Asked(MODEL, metric="top1", max_drop="1%")).goal_given
+
+
+@pytest.mark.parametrize(
+    ("text", "augment"),
+    [
+        ("noise=0.01", Augment(noise=0.01)),
+        ("noise=0.01, scaling=0.1", Augment(0.01, 0.1)),
+        ("scaling=0", Augment()),
+    ],
+)
+def test_augmentations(text, augment):
+    assert read_augment(text) == augment
+
+
+@pytest.mark.parametrize("text", ["blur=1", "noise", "noise=much", "noise=-1", "noise=1", "noise=nan", ""])
+def test_what_is_no_augmentation(text):
+    with pytest.raises(UsageError, match="no augmentation") as raised:
+        read_augment(text)
+    assert "noise=0.01" in raised.value.hint
+
+
+WRONG = (
+    ({"method": "int9"}, "no method 'int9'", "int8"),
+    ({"calibration": "entropie"}, "no method of calibration", "entropy"),
+    ({"time_limit_s": 1.0}, "less than 5 s", "--time-limit"),
+    ({"time_limit_s": float("nan")}, "less than 5 s", "--time-limit"),
+    ({"check_targets": "cpu-avx3"}, "no target 'cpu-avx3'", "cpu-avx"),
+    ({"options": ("threads=1",)}, "none is named", "--backend"),
+    ({"options": ('shapes={"x": [1]}',), "backend": "openvino-cpu"}, "a single value", "--shape"),
+    ({"floor": "aggressive"}, "beside a metric", "balanced"),
+)
+
+
+@pytest.mark.parametrize(("wishes", "said", "hint"), WRONG)
+def test_wrong_wishes_are_said_before_any_work(wishes, said, hint):
+    with pytest.raises(UsageError, match=said) as raised:
+        request_from(Asked(MODEL, **wishes))
+    assert hint in raised.value.hint
+
+
+def test_what_was_written_is_read():
+    asked = Asked(
+        MODEL,
+        options=("threads=2",),
+        backend="null",
+        shape=("x=1x3",),
+        check_targets="cpu-avx2, generic-cpu",
+        rounding=True,
+    )
+    request = request_from(asked)
+    assert (request.options, request.shapes) == ({"threads": 2}, {"x": (1, 3)})
+    assert request.check_targets == ("cpu-avx2", "generic-cpu")
+    assert request.rounding
+
+
+def test_comparing_calibrations_is_a_request_of_its_own_kind():
+    request = request_from(AskedCalibrations(MODEL, Path("d.npz"), samples=20, augment="noise=0.01"))
+    assert request.compare_calibrations
+    assert (request.data, request.samples, request.augment) == (Path("d.npz"), 20, Augment(noise=0.01))

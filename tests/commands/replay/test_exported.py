@@ -1,0 +1,76 @@
+import json
+
+import pytest
+
+from edgeopt.bundle.deployment import LARGEST_BYTES
+from edgeopt.cli.main import run
+from edgeopt.commands.replay.exported import export, look_at
+from edgeopt.errors import BundleError, UsageError
+
+
+def test_the_file_is_small_and_readable(chain):
+    text = chain.exported.read_text()
+    assert len(text) < 10_000
+    assert "# How the model was made from the source, in this order.\n[[steps]]" in text
+    assert max(len(line) for line in text.splitlines()) < 120
+
+
+def test_nothing_but_a_profile_is_replaced(chain, tmp_path):
+    mine = tmp_path / "mine.toml"
+    mine.write_text("[tool]\n")
+    with pytest.raises(UsageError, match="no deployment profile"):
+        export(chain.bundle, mine)
+    assert mine.read_text() == "[tool]\n"
+    for place, says in (("mine.txt", "does not end in"), ("nowhere/a.toml", "does not exist")):
+        with pytest.raises(UsageError, match=says):
+            export(chain.bundle, tmp_path / place)
+    export(chain.bundle, tmp_path / "a.toml")
+    export(chain.exported, tmp_path / "a.toml")
+    assert (tmp_path / "a.toml").read_bytes() == chain.exported.read_bytes()
+    assert {path.name for path in tmp_path.iterdir()} == {"mine.toml", "a.toml"}
+
+
+def test_an_import_says_what_there_would_be(chain, text, tmp_path):
+    found = look_at(chain.exported, chain.model)
+    assert found.source_checked
+    assert not found.unavailable
+    assert not found.changes
+    assert found.steps[1] == "int8: 3 layers in int8"
+    assert found.command.startswith(f"edgeopt replay {chain.exported} {chain.model} -o chain.edgeopt")
+
+    elsewhere = look_at(text('\n[device]\nhost = "', '\n[device]\nhost = "0'))
+    assert [each.part for each in elsewhere.changes] == ["host"]
+    assert not elsewhere.source_checked
+    assert "abacus" in look_at(text('backend = "onnxruntime-cpu"', 'backend = "abacus"')).unavailable
+    with pytest.raises(BundleError, match="no pass 'dread-nodes'"):
+        look_at(text('"dead-nodes"', '"dread-nodes"'))
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"schema = 7\ncolour = 1\n", "schema 7"),
+        (b'name = "generic"\n', "missing required field"),
+        (b"\xff", "not readable TOML"),
+        (b"#" * (LARGEST_BYTES + 1), "too large"),
+    ],
+)
+def test_an_import_of_what_is_no_profile(tmp_path, content, says):
+    file = tmp_path / "p.toml"
+    file.write_bytes(content)
+    with pytest.raises(BundleError, match=says):
+        look_at(file)
+
+
+def test_the_commands(chain, tmp_path, capsys):
+    place = str(tmp_path / "p.toml")
+    assert run(["profile", "export", str(chain.bundle), "-o", place]) == 0
+    assert "1. cleaned: " in capsys.readouterr().out
+    assert run(["profile", "import", place, str(chain.model), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["kind"], told["data"]["backend"]) == ("profile-import", "onnxruntime-cpu")
+    assert run(["profile", "import", place]) == 0
+    assert f"Make the bundle: edgeopt replay {place} chain.onnx" in capsys.readouterr().out
+    assert run(["profile", "diff", place, str(chain.bundle)]) == 0
+    assert "Both run the same files, and nothing differs" in capsys.readouterr().out
+    assert run(["profile", "import", str(tmp_path / "none.toml")]) == 3

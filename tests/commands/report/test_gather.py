@@ -1,0 +1,136 @@
+import msgspec
+import pytest
+
+from edgeopt.bundle.manifest import write_manifest
+from edgeopt.commands.report.gather import gather
+from edgeopt.errors import BundleError, ModelError
+from tests.commands.report.evidence import ahead, outcome, put_evidence
+
+
+@pytest.fixture(scope="module")
+def raced(raced_bundle):
+    return gather(raced_bundle, nodes=False)
+
+
+def test_the_stages_lead_from_the_source_to_what_was_proved(raced):
+    names = [stage.name for stage in raced.stages]
+    assert names == ["source", "another runtime", "cleaned", "fewer bits", "tuned, as delivered"]
+    assert [stage.proved for stage in raced.stages] == [True, False, False, False, True]
+    assert raced.stages[2].time_ms == pytest.approx(2.0 / 1.6)
+    last = raced.stages[-1]
+    assert (last.time_ms, last.ratio, last.snr_db, last.size_bytes) == (0.8, raced.speed.ratio, 33.0, 4000)
+
+
+def test_the_front_holds_who_may_be_delivered_and_is_beaten_by_nobody(raced):
+    front = [(p.variant, p.ratio.median) for p in raced.points if p.on_front]
+    assert front == [("cleaned", 1.6), ("int8", 2.6)]
+
+
+def test_what_never_took_part_says_why(raced):
+    assert [(each.name, each.reason) for each in raced.not_made] == [("lowered", "the profile lists no lowerings")]
+
+
+def test_operators_are_counted_before_and_after(raced):
+    counted = {each.operator: (each.before, each.after) for each in raced.operators}
+    assert counted["Gone"] == (4, 0)
+    assert counted["Conv"] == (1, 1)
+    assert raced.work_after.nodes == 6
+
+
+def test_outputs_are_compared_on_the_golden_samples_where_the_evidence_does_not_tell(raced):
+    assert [(each.name, each.snr_db) for each in raced.accuracy.outputs] == [("y", 200.0)]
+    assert raced.accuracy.outputs_on == "the 3 golden samples of the bundle"
+
+
+def test_nodes_are_measured_where_asked_for(raced_bundle, raced):
+    assert raced.nodes is None
+    assert raced.unknown["time by node"] == "It was not asked for (--no-nodes)."
+    times = gather(raced_bundle, nodes=True).nodes
+    assert times.backend == "onnxruntime-cpu"
+    assert any("Conv" in row.operator for row in times.rows)
+
+
+def test_another_device_is_said_and_nothing_is_measured_there(bundle, device_fingerprint):
+    changed = put_evidence(bundle, outcome(), device={**device_fingerprint, "cpu": "0" * 64})
+    found = gather(changed)
+    assert found.changed_here == ("cpu",)
+    assert found.nodes is None
+    assert "another one (cpu differ)" in found.unknown["time by node"]
+
+
+def test_the_source_model_is_held_against_the_result(bundle, conv_model):
+    from edgeopt.graph.model import load
+
+    source = msgspec.structs.replace(_source(bundle), sha256=load(conv_model).digest)
+    put_evidence(bundle, outcome(), source=source)
+    found = gather(bundle, source=conv_model, nodes=False)
+    assert found.work_before == found.work_after
+    assert {each.operator: each.before for each in found.operators}["Conv"] == 1
+
+
+def test_another_model_than_the_source_is_refused(raced_bundle, relu_model):
+    with pytest.raises(ModelError, match="not the model that the bundle was made from"):
+        gather(raced_bundle, source=relu_model, nodes=False)
+
+
+def test_a_plan_of_precision_tells_its_points_and_layers(planned_bundle):
+    found = gather(planned_bundle, nodes=False)
+    assert found.made_by == "a plan of precision"
+    assert [(p.name, p.status) for p in found.points] == [
+        ("all layers in floats", "lost"),
+        ("1 layer in int8", "winner"),
+        ("2 layers in int8", "lost"),
+    ]
+    assert [(each.layer, each.form) for each in found.layers] == [("conv", "int8"), ("fc", "float")]
+    assert found.float_ratio.median == 1.4
+    assert (found.speed.result.taken.runs, found.speed.result.memory.peak_bytes) == (500, 80 * 2**20)
+    assert found.accuracy.low_db == 33.0
+
+
+def test_a_plan_for_a_device_that_was_not_there_is_not_called_measured(bundle):
+    (bundle / "prediction.json").write_bytes(msgspec.json.encode(ahead()))
+    write_manifest(bundle)
+    found = gather(bundle, nodes=False)
+    assert found.made_by == "a plan for another device"
+    assert found.verdict == "predicted"
+    assert [(p.variant, p.status, p.time_ms, p.basis) for p in found.points] == [
+        ("int8", "winner", 3.0, "expected"),
+        ("source", "lost", None, "expected"),
+    ]
+    assert [each.name for each in found.not_made] == ["planned"]
+    assert found.accuracy.snr_db == 34.0
+
+
+def test_a_bundle_that_tells_nothing_is_reported_from_its_deployment_alone(conv_bundle):
+    found = gather(conv_bundle, nodes=False)
+    assert found.made_by == "unknown"
+    assert found.speed.ratio.median == 2.0
+    assert found.unknown["candidates"] == "The bundle holds no evidence.json."
+    assert "--model" in found.unknown["operators before"]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"{", "no JSON"),
+        (b"[]", "no record"),
+        (b'{"a": 1}', "does not know"),
+        (b'{"candidates": 1}', "cannot be read"),
+    ],
+)
+def test_evidence_that_cannot_be_read_is_said(bundle, content, says):
+    (bundle / "evidence.json").write_bytes(content)
+    write_manifest(bundle)
+    assert says in gather(bundle, nodes=False).unknown["candidates"]
+
+
+def test_a_damaged_bundle_is_refused(bundle):
+    (bundle / "ledger.json").write_text("[ ]")
+    with pytest.raises(BundleError):
+        gather(bundle, nodes=False)
+
+
+def _source(bundle):
+    from edgeopt.bundle.deployment import FILE, read_deployment
+
+    return read_deployment(bundle / FILE).source

@@ -1,0 +1,15 @@
+import re
+
+from edgeopt.commands.report.gather import gather
+from edgeopt.commands.report.make import written
+from tests.commands.report.evidence import outcome, put_evidence
+
+
+def test_all_sections_are_there_and_tables_keep_their_columns(bundle):
+    put_evidence(bundle, outcome(operators={"a|b": 2, "`c`": 1, "<b>": 1}))
+    document = written(gather(bundle, nodes=False), "markdown")
+    assert document.startswith("# conv: Faster: 2.4")
+    assert "## How to reproduce" in document
+    for table in re.findall(r"(?:^\|.*\n)+", document, re.MULTILINE):
+        widths = {len(re.findall(r"(?<!\\)\|", line)) for line in table.splitlines()}
+        assert len(widths) == 1

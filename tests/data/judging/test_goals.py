@@ -1,0 +1,118 @@
+import msgspec
+import numpy as np
+import pytest
+
+from edgeopt.data.judging.goals import Goal, goal_from
+from edgeopt.data.judging.judged import Judged
+from edgeopt.errors import UsageError
+
+
+def outputs(values):
+    return [{"y": np.asarray([value], np.float32)} for value in values]
+
+
+def test_without_a_word_it_is_transparent():
+    assert goal_from() == Goal() == Goal("snr", 30.0, budget="transparent")
+    assert str(goal_from()) == "at least 30 dB (transparent)"
+
+
+SAID = (
+    (("snr", "balanced", None), "at least 20 dB (balanced)"),
+    ((None, "42dB", None), "at least 42 dB"),
+    (("cosine", "0.999", None), "cosine at least 0.999"),
+    (("max-error", "0.01", None), "largest error at most 0.01"),
+    (("top1", "99%", None), "top-1 agreement with the source at least 99 %"),
+    (("top1", "0.99", None), "top-1 agreement with the source at least 99 %"),
+    (("top1", None, "1%"), "top-1 agreement with the source at least 99 %"),
+    (("top1-labels", None, "0.4%"), "top-1 with labels at most 0.4 points below the source's"),
+    (
+        ("top1-labels", "aggressive", "0.4%"),
+        "top-1 with labels at most 0.4 points below the source's, and at least 12 dB",
+    ),
+    (
+        ("top1-labels", "90%,20dB", "1%"),
+        "top-1 with labels at most 1 points below the source's and at least 90 %, and at least 20 dB",
+    ),
+)
+
+
+@pytest.mark.parametrize(("words", "text"), SAID)
+def test_goals_in_words(words, text):
+    assert str(goal_from(*words)) == text
+
+
+WRONG = (
+    ((None, "aggressive", None), "holds only beside a metric of the task", "balanced"),
+    ((None, None, "1%"), "gives? the source model a value", "top1-labels"),
+    (("top1", None, None), "needs a value to be reached", "--floor 99%"),
+    (("top1-labels", None, None), "needs a value to be reached", "--max-drop"),
+    (("cosine", None, "1%"), "no value of its own", "--floor"),
+    (("top1", "99", None), "is never 99", "99%"),
+    (("cosine", "2", None), "is never 2", "between -1 and 1"),
+    (("top1", "much", None), "is no floor", "99%"),
+    (("top1-labels", None, "-1%"), "how much worse", "0 or more"),
+    (("top1-labels", None, "0.4"), "would be 40 points", "0.4%"),
+    (("top1-labels", None, "much"), "is no drop", "Give a number"),
+    (("nothing", None, None), "no metric 'nothing'", "There are"),
+)
+
+
+@pytest.mark.parametrize(("words", "said", "hint"), WRONG)
+def test_what_is_no_goal(words, said, hint):
+    with pytest.raises(UsageError, match=said) as raised:
+        goal_from(*words)
+    assert hint in raised.value.hint
+
+
+def test_the_ratio_must_hold_on_others_too():
+    """30.2 dB here, and by resampling perhaps 29.6 elsewhere: below the floor of 30."""
+    goal = Goal()
+    assert not goal.met(Judged("snr", 30.2, 29.6, 16))
+    assert goal.met(Judged("snr", 31.0, 30.1, 16))
+
+
+def test_counted_answers_are_met_by_the_value_and_sure_by_the_bound():
+    goal = goal_from("top1", "95%")
+    judged = goal.judge(outputs(np.eye(4)), outputs(np.eye(4)))
+    assert judged.value == 1
+    assert goal.met(judged)
+    assert not goal.sure(judged), "four samples do not prove 95 %"
+
+
+def test_a_drop_is_held_against_the_source_and_not_against_one():
+    goal = goal_from("top1-labels", None, "1%")
+    scores, labels = outputs(np.eye(5)), np.array([0, 1, 2, 3, 0])
+    judged = goal.judge(scores, scores, labels)
+    assert (judged.value, judged.source) == (0.8, 0.8)
+    assert goal.met(judged)
+    worse = outputs([np.eye(5)[1], *np.eye(5)[1:]])
+    assert not goal.met(goal.judge(worse, scores, labels))
+
+
+def test_more_is_better_on_the_scale_of_scores_whatever_the_metric():
+    small = goal_from("max-error", "0.5")
+    near, far = (small.judge(outputs([[d, 0.0]]), outputs([[0.0, 0.0]])) for d in (0.1, 0.9))
+    assert small.score(near)[0] > small.needed > small.score(far)[0]
+    assert small.met(near)
+    assert not small.met(far)
+
+
+def test_a_ratio_beside_the_metric_counts_too():
+    goal = goal_from("top1", "90%,20dB")
+    scores = outputs(np.eye(4))
+    rough = outputs(np.eye(4) * 0.5)  # the same answers, at 6 dB
+    assert goal.met(goal.judge(scores, scores))
+    assert not goal.met(goal.judge(rough, scores))
+    assert goal.score(goal.judge(rough, scores))[0] < goal.needed
+
+
+def test_what_cannot_be_compared_meets_nothing():
+    goal = goal_from("max-error", "1e9")
+    broken = goal.judge([{"y": np.array([np.nan])}], [{"y": np.array([1.0])}])
+    assert broken.problem
+    assert not goal.met(broken)
+
+
+def test_a_goal_survives_json():
+    goal = goal_from("top1-labels", "aggressive", "0.4%")
+    assert msgspec.json.decode(msgspec.json.encode(goal), type=Goal) == goal

@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+
+from edgeopt.data.judging.goals import goal_from
+from edgeopt.quant.measured.planning.choosing import Chooser
+from edgeopt.quant.measured.records import QuantizeRequest
+from edgeopt.quant.measured.runs import Runs
+from edgeopt.quant.measured.timing.gains import Timed
+from edgeopt.quant.measured.timing.tracks import Track, worth
+from edgeopt.quant.measured.work import prepare
+from edgeopt.quant.records import FLOAT, Gain
+from tests.conftest import seeded, write_onnx
+
+ROWS, WIDTH = 16, 32
+
+
+@pytest.fixture(params=[1.0])
+def work(request, models, tmp_path):
+    """Two products with weights, and one of what they give."""
+    nodes = [
+        ("MatMul", ["x", "first"], ["a"], {}),
+        ("MatMul", ["x", "second"], ["b"], {}),
+        ("Transpose", ["b"], ["t"], {"perm": [1, 0]}),
+        ("MatMul", ["a", "t"], ["y"], {}),
+    ]
+    weights = {name: seeded(WIDTH, WIDTH, seed=k) for k, name in enumerate(("first", "second"))}
+    model = write_onnx(models / "scores.onnx", nodes, weights, {"x": [ROWS, WIDTH]}, {"y": [ROWS, ROWS]})
+    data, quiet = tmp_path / "data.npz", request.param
+    x = np.random.default_rng(3).standard_normal((16, ROWS, WIDTH)) * np.resize((1.0, quiet), (16, 1, 1))
+    np.savez(data, x=x.astype(np.float32))
+    request = QuantizeRequest(model, data=data, backend="onnxruntime-cpu", goal=goal_from(None, "15dB"))
+    with Runs() as runs:
+        work = prepare(request, tmp_path, runs, lambda _: None)
+        work.study.calibrated()
+        yield work
+
+
+def test_one_form_is_also_tried_on_the_layers_with_weights_alone(work):
+    """Of each layer the times may say that it gains; what happens around attention they do not say."""
+    layers = {layer.name: layer for layer in work.study.layers}
+    weighted = {name for name, layer in layers.items() if layer.weight}
+    assert len(weighted) == 2 < len(layers) == 3
+    # One layer gains by another form, so that the plan itself is neither.
+    saves = {name: 0.5 if name in weighted else 0.2 for name in layers}
+    gains = [Gain(name, "int8", 1.0, 1.0 - ms) for name, ms in saves.items()]
+    timed = Timed((*gains, Gain(min(weighted), "int8-dynamic", 1.0, 0.4)), 3.0, {"int8": 1.8})
+
+    chooser = Chooser(work, track := Track(work.courses[0], timed, worth(timed)), track.forms)
+    entries = chooser.entries()
+
+    chosen = [dict(entry.choices) for entry in entries]
+    assert dict.fromkeys(layers, "int8") in chosen
+    assert dict.fromkeys(weighted, "int8") in chosen
+    (alone,) = (each for each in entries if dict(each.choices) == dict.fromkeys(weighted, "int8"))
+    (product,) = (verdict for verdict in alone.plan.verdicts if verdict.layer not in weighted)
+    assert product.form == FLOAT
+    assert "the whole model runs quicker" in product.reason
+
+
+@pytest.mark.parametrize("work", [0.01], indirect=True)
+def test_a_plan_that_a_quiet_level_refuses_says_so(work):
+    """Over all samples together the quiet ones hardly count."""
+    gains = tuple(Gain(layer.name, "int8", 1.0, 0.5) for layer in work.study.layers)
+    timed = Timed(gains, 3.0, {"int8": 1.5})
+    chooser = Chooser(work, track := Track(work.courses[0], timed, worth(timed)), track.forms)
+
+    (entry, *_) = chooser.entries()
+
+    assert dict(entry.choices) != {layer.name: "int8" for layer in work.study.layers}
+    assert chooser.held_back.pooled_low_db > 15 > chooser.held_back.low_db
+    (warning,) = [each for each in work.warnings if "the weakest decides" in each]
+    assert "Of 2 levels of input" in warning
+    assert "of the loudest" in warning

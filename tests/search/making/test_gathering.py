@@ -1,0 +1,112 @@
+import time
+from contextlib import ExitStack
+
+import msgspec
+import numpy as np
+import pytest
+
+from edgeopt.data.judging.goals import Goal
+from edgeopt.data.samples import Samples, save_samples
+from edgeopt.data.split import split
+from edgeopt.hw.probe import probe
+from edgeopt.profiles.targets import profile_for
+from edgeopt.search.clock import Clock
+from edgeopt.search.making.gathering import Gathering, PlanTerms
+from edgeopt.search.making.ladder import Material
+from edgeopt.search.making.made import Variants
+from edgeopt.search.place import placed
+from edgeopt.search.stopping import Ending, Stop
+
+
+@pytest.fixture
+def begin(tmp_path, conv_model, conv_data, quick_profile):
+    """A gathering of these rungs, in which a minute is left."""
+    said = []
+    profile = profile_for(probe(), None, quick_profile)
+    with np.load(conv_data) as archive:
+        save_samples(Samples({"x": archive["x"]}, {"x": 4}), tmp_path / "samples")
+
+    with ExitStack() as stack:
+
+        def work(*ladder, of_user=True, plan=None, stopped=False, limit_s=60.0):
+            place = placed(tmp_path, stack, said.append)
+            mine = msgspec.structs.replace(
+                profile, precision=msgspec.structs.replace(profile.precision, ladder=("source", *ladder))
+            )
+            samples, chosen, folder = tmp_path / "samples", split(32, of_user), tmp_path / "variants"
+            passes = ("fold-constants", "identities")
+            material = Material(conv_model, 9, samples, chosen, of_user, mine, 1.0, passes, folder)
+            ending = Ending(Stop(), Clock(time.monotonic(), limit_s), None, said.append)
+            if stopped:
+                ending.stop.set()
+            found = Gathering(material, plan, Variants(passes), place, ending)
+            stack.callback(found.close)
+            return found
+
+        yield work
+
+
+def names(part):
+    return [ready.variant for ready in part]
+
+
+def failures(gathering):
+    return {report.name: report.failure for report in gathering.variants.reports if report.failure}
+
+
+def test_what_is_exact_comes_first_and_what_follows_starts_from_the_cleaned_model(begin, conv_model):
+    gathering = begin("cleaned", "int8-dynamic")
+    parts = gathering.parts()
+    assert names(next(parts)) == ["source", "cleaned"]
+    cleaned = gathering.variants.path("cleaned")
+    assert cleaned.is_file()
+    assert gathering._base == cleaned
+    assert gathering.variants.path("source") == conv_model
+    assert names(next(parts)) == ["int8-dynamic"]
+    assert next(parts, None) is None
+    assert [report.name for report in gathering.variants.reports] == ["source", "cleaned", "int8-dynamic"]
+    assert gathering.variants.reports[1].size_bytes == cleaned.stat().st_size
+
+
+def test_what_cannot_be_made_is_left_out_with_its_reason(begin):
+    gathering = begin("lowered", "int8", "planned", of_user=False)
+    assert [names(part) for part in gathering.parts()] == [["source"], []]
+    told = failures(gathering)
+    assert told.keys() == {"lowered", "int8", "planned"}
+    assert "needs data" in told["int8"]
+
+
+def test_a_plan_is_no_use_where_time_is_not_what_counts(begin):
+    gathering = begin("planned")
+    assert [names(part) for part in gathering.parts()] == [["source"], []]
+    assert "a plan saves time" in failures(gathering)["planned"]
+
+
+def test_what_a_plan_holds_to_is_asked_once_the_exact_variants_are_there(begin):
+    asked = []
+
+    def courses():
+        asked.append(names_so_far())
+        raise RuntimeError("enough")
+
+    gathering = begin("cleaned", "planned", plan=PlanTerms(Goal(), None, courses))
+
+    def names_so_far():
+        return [report.name for report in gathering.variants.reports]
+
+    parts = gathering.parts()
+    names(next(parts))
+    with pytest.raises(RuntimeError, match="enough"):
+        names(next(parts))
+    assert asked == [["source", "cleaned"]]
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [({"stopped": True}, "when the search was stopped"), ({"limit_s": 0.0}, "within the time limit")],
+)
+def test_what_is_not_ready_in_time_says_so(begin, how, said):
+    gathering = begin("cleaned", "int8-dynamic", **how)
+    assert [names(part) for part in gathering.parts()] == [["source"], []]
+    assert all(said in reason for reason in failures(gathering).values())
+    assert len(failures(gathering)) == 2

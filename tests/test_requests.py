@@ -1,0 +1,105 @@
+"""The request of each command, and what else speaks of its options."""
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import edgeopt
+from edgeopt.bundle import request as running
+from edgeopt.commands.analyze import request as analyzing
+from edgeopt.commands.backends import request as backends
+from edgeopt.commands.bench import api, request
+from edgeopt.commands.compare import request as comparing
+from edgeopt.commands.cost import request as costing
+from edgeopt.commands.demo import request as demo
+from edgeopt.commands.export import request as exporting
+from edgeopt.commands.ops import request as ops
+from edgeopt.commands.passes import request as passes
+from edgeopt.commands.probe import request as probing
+from edgeopt.commands.quantize import request as quantizing
+from edgeopt.commands.replay import request as replaying
+from edgeopt.commands.report import request as reporting
+from edgeopt.commands.simplify import request as simplify
+from edgeopt.commands.targets import request as targets
+from edgeopt.errors import flag_of
+from edgeopt.fleet import request as fleet
+from edgeopt.options import options_of
+from edgeopt.search import objectives, settings
+from edgeopt.search.cache import request as cache
+
+REQUESTS = (
+    settings.Settings,
+    request.Request,
+    quantizing.Asked,
+    quantizing.AskedCalibrations,
+    simplify.Request,
+    replaying.ReplayRequest,
+    analyzing.AnalyzeRequest,
+    comparing.Request,
+    costing.Request,
+    running.RunRequest,
+    request.WatchRequest,
+    request.CompareRequest,
+    running.VerifyRequest,
+    running.SignRequest,
+    probing.Request,
+    targets.ListRequest,
+    targets.ShowRequest,
+    targets.ValidateRequest,
+    targets.NewRequest,
+    backends.Request,
+    ops.Request,
+    passes.Request,
+    reporting.Request,
+    exporting.Request,
+    replaying.ExportRequest,
+    replaying.ImportRequest,
+    replaying.DiffRequest,
+    cache.ClearRequest,
+    demo.Request,
+    fleet.LookRequest,
+    fleet.DeployRequest,
+    fleet.RollbackRequest,
+    fleet.WatchRequest,
+)
+"""Every one that a command is made of."""
+FUNCTIONS = (
+    (edgeopt.optimize, settings.Settings, settings.Wishes, {"model", "out"}),
+    (edgeopt.quantize, quantizing.Asked, quantizing.Wishes, {"model", "out"}),
+    (api.bench, request.Request, request.AllWishes, {"subject"}),
+)
+"""The functions that take them, the keywords by which type checkers know them, and what is given by place."""
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_every_field_is_an_option_with_a_sentence(kind):
+    for each in options_of(kind):
+        assert each.help[-1:] in {".", "]"}, f"{kind.__name__}.{each.name}: {each.help!r}"
+        if each.flags:
+            assert flag_of(each.name) in {each.flag, f"{each.flag}s"}, "sentences find its flag by its name"
+
+
+@pytest.mark.parametrize(("function", "kind", "wishes", "by_place"), FUNCTIONS)
+def test_python_takes_what_the_command_line_takes(function, kind, wishes, by_place):
+    fields = [each.name for each in options_of(kind)]
+    assert {*wishes.__annotations__} == {*fields} - by_place
+    given = inspect.signature(function).parameters
+    assert [name for name in given if name in fields] == fields
+    for each in options_of(kind):
+        if not each.required:
+            assert given[each.name].default == each.default
+
+
+def test_reading_what_commands_can_be_asked_loads_nothing_slow():
+    """All of it is read for `edgeopt --help`."""
+    homes = sorted({kind.__module__ for kind in REQUESTS})
+    slow = ("numpy", "onnx", "onnxruntime", "rich", "edgeopt.backends.base", "edgeopt.bench.contest")
+    program = f"import sys, {', '.join(homes)}; print([name for name in {slow!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_search_is_for_latency_by_itself():
+    assert options_of(settings.Settings)[7].default == objectives.LATENCY
