@@ -14,6 +14,8 @@ from types import ModuleType
 from PySide6.QtCore import QCoreApplication, QEventLoop
 
 _STEP_S = 0.015
+# pyqtgraph looks at all their classes, and PySide makes a class when it is looked at first: a fifth of a second.
+_COPIED = ("PySide6.QtCore", "PySide6.QtGui", "PySide6.QtWidgets")
 
 
 class _Breath:
@@ -25,17 +27,25 @@ class _Breath:
     def find_spec(
         self, _name: str, _path: Sequence[str] | None, _target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        self.take()
+        return None
+
+    def take(self) -> None:
         if time.perf_counter() - self._last_s > _STEP_S:
             # Not clicks and keys: what they start might need what is only half imported.
             QCoreApplication.processEvents(QEventLoop.ProcessEventsFlag.ExcludeUserInputEvents)
             self._last_s = time.perf_counter()
-        return None
 
 
 def import_in_steps(module: str) -> ModuleType:
     breath = _Breath()
     sys.meta_path.insert(0, breath)
     try:
+        for name in () if "pyqtgraph" in sys.modules else _COPIED:
+            copied = importlib.import_module(name)
+            for each in dir(copied):
+                getattr(copied, each)
+                breath.take()
         return importlib.import_module(module)
     finally:
         sys.meta_path.remove(breath)
