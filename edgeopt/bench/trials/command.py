@@ -25,7 +25,9 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import cycle, islice
 from pathlib import Path
 from statistics import median
 
@@ -42,6 +44,9 @@ _HINT = "See `edgeopt bench --help` for what such a program reads and prints."
 _ECHO = "import os\nwhile data := os.read(0, 99): os.write(1, data)"
 # A way there and back that takes no more of a run's time than this is not worth a word.
 _SMALL_SHARE = 0.02
+_LONG_S = 0.1
+_LOOKED_AT_S = 0.5
+_MOST_LOOKS = 50
 
 
 class Program:
@@ -134,19 +139,24 @@ def write_rotation(folder: Path, rotation: Sequence[dict[str, Array]]) -> Path:
 
 
 def warnings(program: Program, turns: Sequence[bytes]) -> tuple[str, ...]:
-    """Says when much of a run's time is the way to the program and back."""
-    taken: list[float] = []
-    end = time.perf_counter() + 0.5
-    for turn in turns[:5]:
-        begin = time.perf_counter()
-        program.run(turn)
-        taken.append(time.perf_counter() - begin)
-        if time.perf_counter() > end:
-            break
-    run_s = median(taken)
-    if run_s > 0.1:
+    """Says when much of a run's time is the way to the program and back.
+
+    The way is that to a process which answers at once, in turns with runs: what it takes to wake a process is
+    another thing from moment to moment.
+    """
+    first_s = _lap_s(program.run, turns[0])
+    if first_s > _LONG_S:
         return ()
-    way_s = round_trip_s()
+    end = time.perf_counter() + _LOOKED_AT_S
+    runs, ways = [], []
+    with _echo() as way:
+        way()
+        for turn in islice(cycle(turns), _MOST_LOOKS):
+            runs.append(_lap_s(program.run, turn))
+            ways.append(_lap_s(way))
+            if time.perf_counter() > end:
+                break
+    run_s, way_s = median(runs), median(ways)
     if way_s <= _SMALL_SHARE * run_s:
         return ()
     warning = (
@@ -156,22 +166,30 @@ def warnings(program: Program, turns: Sequence[bytes]) -> tuple[str, ...]:
     return (warning,)
 
 
-def round_trip_s(times: int = 200) -> float:
-    """The median time to a process that answers at once, and back."""
+def _lap_s(what: Callable[..., object], *given: object) -> float:
+    begin = time.perf_counter()
+    what(*given)
+    return time.perf_counter() - begin
+
+
+@contextmanager
+def _echo() -> Iterator[Callable[[], object]]:
+    """Goes to a process that answers at once, and back."""
     with subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", _ECHO], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
     ) as echo:
         assert echo.stdin is not None  # noqa: S101 - opened as pipes
         assert echo.stdout is not None  # noqa: S101
         to, back = echo.stdin.fileno(), echo.stdout.fileno()
-        taken = []
-        for _ in range(times):
-            begin = time.perf_counter()
+
+        def way() -> None:
             os.write(to, b"run 0\n")
             os.read(back, _CHUNK_BYTES)
-            taken.append(time.perf_counter() - begin)
-        echo.kill()
-    return median(taken)
+
+        try:
+            yield way
+        finally:
+            echo.kill()
 
 
 def _arguments(command_line: str) -> list[str]:
