@@ -21,9 +21,9 @@ from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.base import Page
 from edgeopt_gui.pages.live import commands
 from edgeopt_gui.pages.live.absent import awaited, nothing_of
-from edgeopt_gui.pages.live.agent import why_no_change
 from edgeopt_gui.pages.live.agent_link import AgentLink
 from edgeopt_gui.pages.live.choices import BUNDLE, MODEL, choices, chosen
+from edgeopt_gui.pages.live.situation import Situation, shown, why_not_start
 from edgeopt_gui.pages.live.stepwise import import_in_steps
 from edgeopt_gui.pages.live.watcher import Watcher
 from edgeopt_gui.subject import Subject
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 AGENT_URL = "agent.url"
 # They bring numpy and pyqtgraph: half a second that the first window does not wait for.
 _SLOW_TO_IMPORT = "edgeopt_gui.pages.live.view"
-_NO_SAMPLES = "There are no samples yet: start watching first."
 
 
 class LivePage(Page):
@@ -79,7 +78,7 @@ class LivePage(Page):
         """The open model or the latest bundle, on this machine, at once."""
         self.url = ""
         self._prefer(BUNDLE if path == self.context.bundle else MODEL)
-        if not self.why_not_start():
+        if not why_not_start(self.situation):
             self.start()
 
     def stop(self) -> None:
@@ -162,45 +161,24 @@ class LivePage(Page):
         if command is not None:
             self._link.change(command, "live.rollback", self.url)
 
-    def why_not_start(self) -> str:
-        if self._watcher.stopping:
-            return "What ran before is being stopped."
-        command = self.command_of_start()
-        if command is None:
-            return "Open a model or a bundle first, or connect to an agent."
-        if self._watcher.running and command == self._watched:
-            return "It is being watched already."
-        return ""
-
-    def why_not_stop(self) -> str:
-        return "" if self._watcher.running and not self._watcher.stopping else "Nothing is being watched."
-
-    def why_not_draw(self) -> str:
-        """For all that needs samples."""
-        return "" if self.session is not None and self.session.history.moments else _NO_SAMPLES
-
-    def why_not_follow(self) -> str:
-        if self.view is not None and self.view.chart.span.follows and not self.why_not_draw():
-            return "The charts follow the newest sample already."
-        return self.why_not_draw()
-
-    def why_not_write(self) -> str:
-        writing = self._exports is not None and self._exports.writing
-        return "Another file is being written." if writing else self.why_not_draw()
-
-    def why_not_leave(self) -> str:
-        return "" if self.url else "No agent is connected."
-
-    def why_not_deploy(self) -> str:
-        if self.context.bundle is None:
-            return "There is no bundle yet: optimize a model, or open a bundle."
-        return self._why_no_change()
-
-    def why_not_roll_back(self) -> str:
-        known = self.session.agent if self.session is not None else None
-        if not self._why_no_change() and known is not None and known.status is not None and not known.can_go_back:
-            return "The agent has no release to go back to."
-        return self._why_no_change()
+    @property
+    def situation(self) -> Situation:
+        session = self.session
+        return Situation(
+            start=self.command_of_start(),
+            watched=self._watched if self._watcher.running else None,
+            stopping=self._watcher.stopping,
+            url=self.url,
+            agent=session.agent if session is not None else None,
+            connected=self._connected,
+            changing=self._link.changing,
+            has_bundle=self.context.bundle is not None,
+            sampled=session is not None and session.sampled,
+            moments=session.history.moments if session is not None else 0,
+            follows=self.view is not None and self.view.chart.span.follows,
+            writing=self._exports is not None and self._exports.writing,
+            failed=self._failure is not None,
+        )
 
     def command(self) -> Command | None:
         return self._watched if self._watcher.running else self.command_of_start()
@@ -348,11 +326,6 @@ class LivePage(Page):
         if self.view is not None:
             self.view.message.show_ending(ending, retry)
 
-    def _why_no_change(self) -> str:
-        known = self.session.agent if self.session is not None else None
-        connected = bool(self.url) and self._connected
-        return why_no_change(known, connected=connected, changing=self._link.changing)
-
     def _show_figures(self) -> None:
         if self.view is None or self.session is None:
             return
@@ -386,13 +359,12 @@ class LivePage(Page):
         if self.url and session.agent is not None:
             view.agent.show_agent(session.agent, watched=self._watcher.running)
         self._show_figures()
-        if self._failure is not None and not self._watcher.running:
+        state = shown(self.situation)
+        if state == "error" and self._failure is not None:
             self.show_error(self._failure, "live.start")
-        elif session.history.moments:
-            self.show_content()
-        elif self._watcher.running and not session.sampled and not self._connected:
+        elif state == "busy":
             self.show_busy(awaited(self.url, session.phase, session.name), "live.stop")
-        elif self._watcher.running:
-            self.show_content()
-        else:
+        elif state == "empty":
             self.show_empty(*nothing_of(self.url, self._subject()))
+        else:
+            self.show_content()

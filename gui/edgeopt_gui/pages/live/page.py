@@ -1,17 +1,27 @@
 """The page Live: what it offers, as a table."""
 
+from collections.abc import Callable
+
 from edgeopt_gui.actions.action import Action
 from edgeopt_gui.pages.base import Entry
+from edgeopt_gui.pages.live import situation
 from edgeopt_gui.pages.live.live_page import LivePage
+from edgeopt_gui.pages.live.situation import Situation
 
 _MENU = "Live"
+
+
+def _when(why_not: Callable[[Situation], str]) -> Callable[[LivePage], str]:
+    return lambda page: why_not(page.situation)
+
+
 ACTIONS = (
     Action(
         "live.start",
         "Start watching",
         _MENU,
         LivePage.start,
-        LivePage.why_not_start,
+        _when(situation.why_not_start),
         shortcut="Ctrl+L",
         icon="play",
         command=LivePage.command_of_start,
@@ -22,7 +32,7 @@ ACTIONS = (
         "Stop watching",
         _MENU,
         LivePage.stop,
-        LivePage.why_not_stop,
+        _when(situation.why_not_stop),
         shortcut="Ctrl+.",
         icon="stop",
     ),
@@ -31,21 +41,26 @@ ACTIONS = (
         "Pause",
         _MENU,
         LivePage.pause,
-        LivePage.why_not_draw,
+        _when(situation.why_not_draw),
         shortcut="Ctrl+P",
         icon="pause",
         face=LivePage.face_of_pause,
     ),
     Action(
-        "live.follow", "Follow the newest sample", _MENU, LivePage.follow, LivePage.why_not_follow, icon="follow"
+        "live.follow",
+        "Follow the newest sample",
+        _MENU,
+        LivePage.follow,
+        _when(situation.why_not_follow),
+        icon="follow",
     ),
-    Action("live.clear", "Clear the curves", _MENU, LivePage.clear, LivePage.why_not_draw, icon="clear"),
+    Action("live.clear", "Clear the curves", _MENU, LivePage.clear, _when(situation.why_not_draw), icon="clear"),
     Action(
         "live.csv",
         "Export all samples as CSV…",
         _MENU,
         LivePage.export_csv,
-        LivePage.why_not_write,
+        _when(situation.why_not_write),
         shortcut="Ctrl+Shift+E",
         icon="export",
     ),
@@ -54,7 +69,7 @@ ACTIONS = (
         "Export a picture of the charts…",
         _MENU,
         LivePage.export_png,
-        LivePage.why_not_write,
+        _when(situation.why_not_write),
         shortcut="Ctrl+Shift+S",
         icon="image",
     ),
@@ -66,7 +81,7 @@ ACTIONS = (
         "Disconnect from the agent",
         _MENU,
         LivePage.leave_agent,
-        LivePage.why_not_leave,
+        _when(situation.why_not_leave),
         icon="disconnect",
     ),
     Action(
@@ -74,7 +89,7 @@ ACTIONS = (
         "Deploy the bundle to the agent",
         _MENU,
         LivePage.deploy,
-        LivePage.why_not_deploy,
+        _when(situation.why_not_deploy),
         shortcut="Ctrl+Shift+D",
         icon="deploy",
         command=LivePage.command_of_deploy,
@@ -84,7 +99,7 @@ ACTIONS = (
         "Roll the agent back",
         _MENU,
         LivePage.roll_back,
-        LivePage.why_not_roll_back,
+        _when(situation.why_not_roll_back),
         shortcut="Ctrl+Shift+R",
         icon="rollback",
         command=LivePage.command_of_roll_back,

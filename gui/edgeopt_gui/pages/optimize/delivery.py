@@ -92,14 +92,3 @@ class Delivery(QObject):
         if bundle is not None:
             self._context.use_bundle(bundle)
             self._context.watch(bundle)
-
-    def why_not_watch(self) -> str:
-        run = self._shown()
-        return "" if run is not None and run.result is not None else "There is no bundle yet."
-
-    def why_not_save(self) -> str:
-        return self.why_not_watch() or ("The bundle is being saved." if self.keeper.busy else "")
-
-    def why_not_hand(self) -> str:
-        busy = "A report or an export is being made; the status bar can cancel it."
-        return self.why_not_watch() or (busy if self.handing.busy else "")

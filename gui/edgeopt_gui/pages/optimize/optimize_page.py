@@ -26,6 +26,7 @@ from edgeopt_gui.pages.optimize.planner import Planner
 from edgeopt_gui.pages.optimize.run import Order, Run
 from edgeopt_gui.pages.optimize.run_view import RunView
 from edgeopt_gui.pages.optimize.settings_panel import SettingsPanel
+from edgeopt_gui.pages.optimize.situation import Search, Situation
 from edgeopt_gui.pages.optimize.welcome import Welcome
 from edgeopt_gui.widgets.command_line import CommandLine
 from edgeopt_gui.widgets.dialogs import DATA, choose_file, choose_folder
@@ -79,22 +80,11 @@ class OptimizePage(Page):
         if self._run is not None and self._run.order is not None:
             self._launch(self._run.order, fresh=True)
 
-    def why_not_measure_again(self) -> str:
-        return "A search is running; cancel it first." if self._searching else self.delivery.why_not_watch()
-
     def pick(self) -> None:
         """Delivers the candidate under the cursor, of the search that is shown."""
         row, run = self.view.candidates.table.current, self._run
         if row is not None and run is not None and run.order is not None:
             self._launch(run.order, pick=row.name)
-
-    def why_not_pick(self) -> str:
-        row = self.view.candidates.table.current
-        if why := self.why_not_measure_again():
-            return why
-        if row is None:
-            return "Choose a candidate in the table first."
-        return "" if row.trade else f"It cannot be delivered instead: {row.outcome}."
 
     def _launch(self, order: Order, *, fresh: bool = False, pick: str = "") -> None:
         model = order.model
@@ -118,15 +108,6 @@ class OptimizePage(Page):
         self._show_run()
         self.context.changed.emit()
 
-    def why_not_start(self) -> str:
-        if self._searching:
-            return "A search is running; cancel it first."
-        if self.context.subject is None:
-            return "Open a model first."
-        if self._model is None:
-            return "A bundle is optimized already: open the model that it was made from."
-        return self.panel.problem
-
     def face_of_start(self) -> Face | None:
         run = self._run
         return Face("Search again") if run is not None and not run.running and not run.cancelled else None
@@ -141,26 +122,12 @@ class OptimizePage(Page):
             self._show_progress()
             self.context.changed.emit()
 
-    def why_not_cancel(self) -> str:
-        if not self._searching:
-            return "No search is running."
-        return "The search is stopping already." if self._run and self._run.job.cancelled else ""
-
     def stop(self) -> None:
         """Ends the search early; what is best so far is still proved, and handed out."""
         if self._run is not None and self._run.running:
             self._run.job.stop()
             self._show_progress()
             self.context.changed.emit()
-
-    def why_not_stop(self) -> str:
-        if why := self.why_not_cancel():
-            return why
-        if not can_stop():
-            return "On this system a search can only be cancelled."
-        if self._run is not None and self._run.picked:
-            return "Nothing is searched: another candidate is delivered."
-        return "The best so far is being proved." if self._run is not None and self._run.job.stopping else ""
 
     def choose_data(self) -> None:
         path = choose_file(self, "Choose data", DATA, "data")
@@ -178,18 +145,9 @@ class OptimizePage(Page):
     def clear_data(self) -> None:
         self.use_data(None)
 
-    def why_not_data(self) -> str:
-        return "A search is running with the present settings." if self._searching else ""
-
-    def why_not_clear(self) -> str:
-        return "No data is chosen." if self.context.data is None else self.why_not_data()
-
     def plan(self) -> None:
         """For a device that is not here."""
         self.planner.choose(self._order)
-
-    def why_not_plan(self) -> str:
-        return self.why_not_start() or self.planner.why_not(self._order)
 
     def offer_forms(self) -> None:
         """A menu of what the bundle can be exported as, below its button."""
@@ -197,6 +155,24 @@ class OptimizePage(Page):
         self.delivery.menu(self).popup(button.mapToGlobal(button.rect().bottomLeft()))
 
     # What the window asks.
+
+    @property
+    def situation(self) -> Situation:
+        subject, run, delivery = self.context.subject, self._run, self.delivery
+        return Situation(
+            opened="" if subject is None else "model" if subject.kind == "model" else "bundle",
+            problem=self.panel.problem,
+            plan_problem=self.planner.why_not(self._order),
+            search=_search_of(run),
+            picking=run is not None and bool(run.picked),
+            can_stop=can_stop(),
+            found=run is not None and run.result is not None,
+            row=self.view.candidates.table.current,
+            has_data=self.context.data is not None,
+            has_today=self.panel.today.path is not None,
+            saving=delivery.keeper.busy,
+            handing=delivery.handing.busy,
+        )
 
     @property
     def state(self) -> str:
@@ -386,6 +362,12 @@ class OptimizePage(Page):
 def _root() -> Path:
     cache = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.GenericCacheLocation)
     return Path(cache) / "edgeopt" / "searches"
+
+
+def _search_of(run: Run | None) -> Search:
+    if run is None or not run.running:
+        return ""
+    return "cancelling" if run.job.cancelled else "stopping" if run.job.stopping else "running"
 
 
 def _why_the_one_before(run: Run) -> str:

@@ -1,17 +1,27 @@
 """The page Optimize: what it offers, as a table."""
 
+from collections.abc import Callable
+
 from edgeopt_gui.actions.action import Action
 from edgeopt_gui.pages.base import Entry
+from edgeopt_gui.pages.optimize import situation
 from edgeopt_gui.pages.optimize.optimize_page import OptimizePage
+from edgeopt_gui.pages.optimize.situation import Situation
 
 _MENU = "Optimize"
+
+
+def _when(why_not: Callable[[Situation], str]) -> Callable[[OptimizePage], str]:
+    return lambda page: why_not(page.situation)
+
+
 ACTIONS = (
     Action(
         "optimize.start",
         "Start the search",
         _MENU,
         OptimizePage.start,
-        OptimizePage.why_not_start,
+        _when(situation.why_not_start),
         shortcut="Ctrl+Return",
         icon="play",
         command=OptimizePage.command_of_start,
@@ -23,7 +33,7 @@ ACTIONS = (
         "Cancel the search",
         _MENU,
         OptimizePage.cancel,
-        OptimizePage.why_not_cancel,
+        _when(situation.why_not_cancel),
         shortcut="Shift+Esc",
         icon="cancel",
     ),
@@ -32,7 +42,7 @@ ACTIONS = (
         "Stop and keep the best so far",
         _MENU,
         OptimizePage.stop,
-        OptimizePage.why_not_stop,
+        _when(situation.why_not_stop),
         icon="stop",
     ),
     Action(
@@ -40,7 +50,7 @@ ACTIONS = (
         "Save the bundle as…",
         _MENU,
         lambda page: page.delivery.save(),
-        lambda page: page.delivery.why_not_save(),
+        _when(situation.why_not_save),
         shortcut="Ctrl+S",
         icon="save",
     ),
@@ -49,7 +59,7 @@ ACTIONS = (
         "Measure again",
         _MENU,
         OptimizePage.measure_again,
-        OptimizePage.why_not_measure_again,
+        _when(situation.why_not_measure_again),
         icon="refresh",
     ),
     Action(
@@ -57,7 +67,7 @@ ACTIONS = (
         "Deliver the chosen candidate",
         _MENU,
         OptimizePage.pick,
-        OptimizePage.why_not_pick,
+        _when(situation.why_not_pick),
         icon="check",
     ),
     Action(
@@ -65,7 +75,7 @@ ACTIONS = (
         "Write a report…",
         _MENU,
         lambda page: page.delivery.report(),
-        lambda page: page.delivery.why_not_hand(),
+        _when(situation.why_not_hand),
         icon="ledger",
     ),
     Action(
@@ -73,7 +83,7 @@ ACTIONS = (
         "Export the bundle…",
         _MENU,
         OptimizePage.offer_forms,
-        lambda page: page.delivery.why_not_hand(),
+        _when(situation.why_not_hand),
         icon="export",
     ),
     Action(
@@ -81,7 +91,7 @@ ACTIONS = (
         "Export deployment.toml…",
         _MENU,
         lambda page: page.delivery.export(),
-        lambda page: page.delivery.why_not_save(),
+        _when(situation.why_not_save),
         shortcut="Ctrl+E",
     ),
     Action(
@@ -89,21 +99,21 @@ ACTIONS = (
         "Rebuild the bundle without searching…",
         _MENU,
         lambda page: page.delivery.replay(),
-        lambda page: page.delivery.why_not_hand(),
+        _when(situation.why_not_hand),
     ),
     Action(
         "optimize.plan",
         "Plan for another device…",
         _MENU,
         OptimizePage.plan,
-        OptimizePage.why_not_plan,
+        _when(situation.why_not_plan),
     ),
     Action(
         "optimize.live",
         "Watch the bundle live",
         _MENU,
         lambda page: page.delivery.watch_live(),
-        lambda page: page.delivery.why_not_watch(),
+        _when(situation.why_not_use),
         icon="live",
     ),
     Action(
@@ -111,7 +121,7 @@ ACTIONS = (
         "Choose data…",
         _MENU,
         OptimizePage.choose_data,
-        OptimizePage.why_not_data,
+        _when(situation.why_not_set),
         shortcut="Ctrl+D",
         icon="data",
     ),
@@ -120,7 +130,7 @@ ACTIONS = (
         "Choose a folder of data…",
         _MENU,
         OptimizePage.choose_data_folder,
-        OptimizePage.why_not_data,
+        _when(situation.why_not_set),
         icon="folder",
     ),
     Action(
@@ -128,7 +138,7 @@ ACTIONS = (
         "Search without data",
         _MENU,
         OptimizePage.clear_data,
-        OptimizePage.why_not_clear,
+        _when(situation.why_not_clear_data),
         icon="clear",
     ),
     Action(
@@ -136,7 +146,7 @@ ACTIONS = (
         "Choose what runs today…",
         _MENU,
         lambda page: page.panel.today.choose(),
-        OptimizePage.why_not_data,
+        _when(situation.why_not_set),
         icon="bundle",
     ),
     Action(
@@ -144,7 +154,7 @@ ACTIONS = (
         "Choose the bundle folder that runs today…",
         _MENU,
         lambda page: page.panel.today.choose_folder(),
-        OptimizePage.why_not_data,
+        _when(situation.why_not_set),
         icon="folder",
     ),
     Action(
@@ -152,7 +162,7 @@ ACTIONS = (
         "Nothing runs today",
         _MENU,
         lambda page: page.panel.today.set(None),
-        lambda page: page.panel.today.why_not_clear() or page.why_not_data(),
+        _when(situation.why_not_clear_today),
         icon="clear",
     ),
 )

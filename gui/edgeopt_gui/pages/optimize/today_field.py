@@ -40,9 +40,6 @@ class TodayField(PathField):
         if path is not None:
             self.set(path)
 
-    def why_not_clear(self) -> str:
-        return "" if self.path is not None else "Nothing is chosen that runs today."
-
     def _told(self, path: Path, found: str | EdgeoptError) -> None:
         if path != self.path:
             return  # another one was chosen meanwhile

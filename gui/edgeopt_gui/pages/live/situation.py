@@ -1,0 +1,94 @@
+"""What is the case on the Live page: why something cannot be done just now, and which of its states it shows."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from edgeopt_gui.jobs.command import Command
+from edgeopt_gui.pages.live.agent import AgentRecord, why_no_change
+
+_NO_SAMPLES = "There are no samples yet: start watching first."
+State = Literal["empty", "busy", "error", "content"]
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """As far as anything depends on it."""
+
+    start: Command | None = None
+    """What starting would run; None where there is nothing to watch."""
+    watched: Command | None = None
+    """What runs."""
+    stopping: bool = False
+    url: str = ""
+    """Of the agent that is watched; "" for this machine."""
+    agent: AgentRecord | None = None
+    connected: bool = False
+    changing: bool = False
+    """A deployment, or a way back, was asked for."""
+    has_bundle: bool = False
+    sampled: bool = False
+    """What runs has told a sample."""
+    moments: int = 0
+    """So many samples there are to draw."""
+    follows: bool = False
+    writing: bool = False
+    failed: bool = False
+    """What ran last broke off before its first sample."""
+
+
+def why_not_start(now: Situation) -> str:
+    if now.stopping:
+        return "What ran before is being stopped."
+    if now.start is None:
+        return "Open a model or a bundle first, or connect to an agent."
+    return "It is being watched already." if now.start == now.watched else ""
+
+
+def why_not_stop(now: Situation) -> str:
+    return "" if now.watched is not None and not now.stopping else "Nothing is being watched."
+
+
+def why_not_draw(now: Situation) -> str:
+    """For all that needs samples."""
+    return "" if now.moments else _NO_SAMPLES
+
+
+def why_not_follow(now: Situation) -> str:
+    follows = now.follows and now.moments
+    return "The charts follow the newest sample already." if follows else why_not_draw(now)
+
+
+def why_not_write(now: Situation) -> str:
+    return "Another file is being written." if now.writing else why_not_draw(now)
+
+
+def why_not_leave(now: Situation) -> str:
+    return "" if now.url else "No agent is connected."
+
+
+def why_not_deploy(now: Situation) -> str:
+    if not now.has_bundle:
+        return "There is no bundle yet: optimize a model, or open a bundle."
+    return _why_no_change(now)
+
+
+def why_not_roll_back(now: Situation) -> str:
+    agent, refused = now.agent, _why_no_change(now)
+    if not refused and agent is not None and agent.status is not None and not agent.can_go_back:
+        return "The agent has no release to go back to."
+    return refused
+
+
+def shown(now: Situation) -> State:
+    """While the charts are there."""
+    if now.failed and now.watched is None:
+        return "error"
+    if now.moments:
+        return "content"
+    if now.watched is None:
+        return "empty"
+    return "content" if now.sampled or now.connected else "busy"
+
+
+def _why_no_change(now: Situation) -> str:
+    return why_no_change(now.agent, connected=bool(now.url) and now.connected, changing=now.changing)
