@@ -101,5 +101,15 @@ def test_reading_what_commands_can_be_asked_loads_nothing_slow():
     assert done.stdout.strip() == "[]"
 
 
+def test_help_loads_no_engine():
+    """All commands are put together for it."""
+    engines = tuple(f"edgeopt.{name}" for name in ("hw", "profiles", "backends", "graph", "bench", "quant"))
+    program = "import sys; from edgeopt.cli import main; main.run(['--help']); "
+    program += f"print([name for name in sys.modules if name.startswith({engines!r})])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "optimize" in done.stdout
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 def test_a_search_is_for_latency_by_itself():
     assert options_of(settings.Settings)[7].default == objectives.LATENCY

@@ -7,7 +7,6 @@ import typer
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
-from edgeopt.cli.targets_show import show_list, show_target, show_validated, show_written
 from edgeopt.commands.targets.request import ListRequest, NewRequest, ShowRequest, ValidateRequest
 
 
@@ -28,6 +27,7 @@ def _targets(request: ListRequest, context: typer.Context, json: JsonFlag = Fals
       edgeopt targets new my-camera --from realtime    a profile of your own
       edgeopt targets validate my-camera.toml
     """
+    from edgeopt.cli.targets_show import show_list
     from edgeopt.commands.targets.targets import list_targets
 
     name = context.invoked_subcommand
@@ -47,6 +47,7 @@ def show(request: ShowRequest, json: JsonFlag = False) -> None:
       edgeopt targets show realtime                 with the target that fits this device filled in
       edgeopt targets show my-camera.toml --json
     """
+    from edgeopt.cli.targets_show import show_target
     from edgeopt.commands.targets.targets import look_up
 
     execute("targets-show", lambda _: look_up(request), show_target, json)
@@ -64,6 +65,7 @@ def validate(request: ValidateRequest, json: JsonFlag = False) -> None:
       edgeopt targets validate my-camera.toml
       edgeopt targets validate my-camera.toml --device device.json --json
     """
+    from edgeopt.cli.targets_show import show_validated
     from edgeopt.commands.targets.targets import check
 
     execute("targets-validate", lambda _: check(request), show_validated, json)
@@ -79,6 +81,7 @@ def new(request: NewRequest, json: JsonFlag = False) -> None:
       edgeopt targets new my-camera --from realtime -o profiles/my-camera.toml
       edgeopt targets new my-fleet --from auto        whatever target fits, on each device
     """
+    from edgeopt.cli.targets_show import show_written
     from edgeopt.commands.targets.targets import begin
 
     execute("targets-new", lambda _: begin(request), show_written, json)
