@@ -102,6 +102,16 @@ def test_wrong_usage_is_a_sentence_with_a_next_step(ops, arguments, said):
     assert said in told.err + told.out
 
 
+def test_a_model_without_any_operator_of_the_cases_is_told_so(ops, tmp_path):
+    port = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Mine", ["x"], ["y"], domain="my.own")], "own", port[:1], port[1:])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("my.own", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), tmp_path / "own.onnx")
+    error = ops(tmp_path / "own.onnx", *HERE, code=3).err
+    assert "There is no case of any operator of 'own.onnx'." in error
+    assert "edgeopt analyze MODEL" in error
+
+
 def test_cancelling_keeps_what_is_done(start, tmp_path):
     cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     command = ("ops", *HERE, "--only", "Relu,Abs", "--json")
