@@ -52,7 +52,7 @@ check: .venv/.dev
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m mypy
-	@$(PYTHON) -m pytest -q tests/test_import_rules.py
+	@$(PYTHON) -m pytest -q tests/structure
 
 gui: .venv/.gui
 	@sh packaging/system-packages.sh desktop

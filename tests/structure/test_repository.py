@@ -11,7 +11,7 @@ from edgeopt import profiles
 from edgeopt.bundle import deployment
 from edgeopt.cli.main import COMMANDS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCUMENTS = (
     "README.md",
     "CHANGELOG.md",

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SOURCES = (ROOT / "edgeopt", ROOT / "agent" / "edgeopt_agent", ROOT / "gui" / "edgeopt_gui")
 SENTENCES = {"failure", "hint", "message", "reason", "summary"}
 READS = {"find", "index", "partition", "rpartition", "split", "rsplit", "startswith", "endswith"}

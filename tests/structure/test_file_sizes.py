@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FOLDERS = ("edgeopt", "agent", "gui", "tests", "benchmarks")
 MOST_LINES = 400
 
