@@ -119,8 +119,7 @@ def kinds_in_sound_cache(folder, to):
     return [entry.kind for entry in entries]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("waves", "at_once"), [(1, 2), pytest.param(4, 5, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize(("waves", "at_once"), [(1, 1), pytest.param(4, 5, marks=pytest.mark.slow)])
 def test_killed_at_some_moments_a_wave(start, conv_model, conv_bundle, waves, at_once, tmp_path, monkeypatch):
     monkeypatch.setenv("EDGEOPT_CACHE_LIMIT", "50MB")
     cache = tmp_path / "cache"
@@ -178,7 +177,6 @@ def test_cancelled_twice_while_it_is_proved_the_older_bundle_stays(start, conv_b
     assert "bundle" not in kinds_in_sound_cache(run.cache, tmp_path / "kept")
 
 
-@pytest.mark.slow
 def test_a_full_disk_is_one_sentence_and_the_older_bundle_stays(start, full_disk, conv_bundle):
     folder, fill = full_disk
     shutil.copytree(conv_bundle, folder / "bundles/out.edgeopt")

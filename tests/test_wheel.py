@@ -14,8 +14,6 @@ from edgeopt.version import __version__
 
 ROOT = Path(__file__).parents[1]
 
-pytestmark = pytest.mark.slow
-
 
 def run(*command, cwd):
     """Runs a command without this checkout on Python's path."""

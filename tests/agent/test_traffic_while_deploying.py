@@ -96,7 +96,6 @@ class Client(threading.Thread):
         self.releases.add(answer.get_response()["model_version"])
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(150)
 def test_no_request_fails_while_releases_come_and_go(start_agent, digits_bundles):
     bundles, feeds, answers = digits_bundles

@@ -43,7 +43,7 @@ def session_of(request, onnx_file):
     return load
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_onnxruntime(session_of):
     path, session, feeds = session_of("onnxruntime-cpu")
     import onnxruntime
@@ -54,7 +54,7 @@ def test_onnxruntime(session_of):
     assert added_us(lambda: session.run(feeds), lambda: own.run(None, feeds)) < BOUND_US
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 @pytest.mark.parametrize("name", ["openvino-cpu", "openvino-auto"])
 def test_openvino(session_of, name):
     _, session, feeds = session_of(name)

@@ -64,6 +64,7 @@ def garbage(tmp_path, monkeypatch):
     return "garbage_trial"
 
 
+@pytest.mark.slow
 def test_a_clear_answer_ends_the_contest_early_in_fresh_processes(side, ends):
     host, told = Counted(), []
     found = contest(host, [side("quick", latency_ms=2), side("slow", latency_ms=6)], Rules(), told.append)
@@ -100,7 +101,7 @@ def test_what_each_side_gave_is_kept(side):
     assert sum(len(s.latencies_ms) for s in slow.slices) == slow.figures.runs
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_of_very_many_runs_a_part_is_kept_and_the_figures_are_of_all(side, monkeypatch):
     monkeypatch.setattr(tally, "KEPT_RUNS", 20)
     (quick,) = contest(LocalHost(), [side("quick")], FEW, events.ignore).sides
@@ -147,7 +148,7 @@ def test_what_a_contest_may_err_is_shared_out_among_its_comparisons(side):
 
 def test_one_side_alone_is_compared_with_nobody(side):
     host = Counted()
-    found = contest(host, [side("alone", latency_ms=1)], Rules(rounds_most=9), events.ignore)
+    found = contest(host, [side("timing", latency_ms=1)], Rules(rounds_most=9), events.ignore)
     assert (found.rounds, found.comparisons, found.warnings) == (9, (), ())
     assert len(found.sides[0].slices) == 9
     assert len(host.pids) == 1
@@ -205,6 +206,7 @@ def test_a_side_that_falls_in_the_middle_keeps_what_it_gave(side):
     assert [c.second for c in found.comparisons] == ["c"]
 
 
+@pytest.mark.slow
 def test_a_comparison_that_was_decided_outlives_its_side(side):
     """The first pair is clear at once; the other two go on, and then the side of the first pair crashes."""
     host, killed = Counted(), []
@@ -237,7 +239,7 @@ class Refusing(Counted):
         return super().start(module)
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_a_device_without_further_processes_ends_the_contest_with_what_is_known(side):
     host = Refusing(5)
     rules = Rules(at_most_percent=0.0, rounds_least=200)

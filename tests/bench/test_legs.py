@@ -79,7 +79,7 @@ def legs_of(seen):
     return len(seen.found.pairs.legs[0])
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_what_is_surely_faster_is_called_so_by_fresh_processes(prove, ends):
     seen = prove(first_ms=1.0, other_ms=4.0)
     assert seen.decision.verdict == "faster"
@@ -93,7 +93,7 @@ def test_what_is_surely_faster_is_called_so_by_fresh_processes(prove, ends):
     assert ends(*seen.pids)
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_what_one_process_is_lucky_in_is_not_called_faster(prove):
     """As the first pair alone would have it, however many rounds it ran."""
     seen = prove(first_ms=1.0, other_ms=lambda leg: 1.5 if leg == 0 else 1.0)
@@ -101,7 +101,7 @@ def test_what_one_process_is_lucky_in_is_not_called_faster(prove):
     assert seen.decision.verdict == "no difference seen"
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_as_many_as_are_evidence_run_even_when_time_is_over_and_not_many_more(prove, monkeypatch):
     monkeypatch.setattr(legs, "LONGEST_S", 0.0)
     seen = prove(first_ms=3.0, other_ms=3.1, left_s=-1.0, starting_s=0.01, patience_s=0.0)
@@ -110,7 +110,7 @@ def test_as_many_as_are_evidence_run_even_when_time_is_over_and_not_many_more(pr
     assert seen.found.processes == legs_of(seen) == SHORT_FEWEST
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_one_that_is_stopped_runs_as_many_as_it_may_then(prove):
     asked = []
 
@@ -123,7 +123,7 @@ def test_one_that_is_stopped_runs_as_many_as_it_may_then(prove):
     assert len(asked) > len(seen.found.states), "before each round, so that it can be told at once"
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_where_starting_takes_too_long_the_same_processes_run_on_and_less_is_called(prove):
     seen = prove(first_ms=3.0, other_ms=3.09, most=4, left_s=-1.0, starting_s=100.0)
     assert len(seen.pids) == 2

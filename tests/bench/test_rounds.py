@@ -85,7 +85,7 @@ def test_a_slice_holds_several_runs_within_bounds(latency_ms, span_ms):
     assert slice_ms(latency_ms) == span_ms
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_equal_contenders_come_out_equal(contender):
     sides = contender("a", latency_ms=3), contender("b", latency_ms=3)
     run_rounds(list(sides), 9, 20)
@@ -94,7 +94,7 @@ def test_equal_contenders_come_out_equal(contender):
     assert interval.high > 0.97
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_twice_the_latency_is_half_the_speed(contender):
     sides = contender("a", latency_ms=3), contender("b", latency_ms=6)
     run_rounds(list(sides), 9, 25)
@@ -104,7 +104,7 @@ def test_twice_the_latency_is_half_the_speed(contender):
     assert verdict(speedup(*reversed(sides))) == "faster"
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_a_contender_keeps_its_slices_its_latencies_and_its_memory(contender):
     one = contender("a", latency_ms=2)
     run_rounds([one], 3, 15)
@@ -143,7 +143,7 @@ def test_a_slice_of_a_model_that_fails_is_a_failure_with_its_reason(start, load_
     assert isinstance(ask(one.child, Time(1)), Timed)
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_a_first_idea_of_the_latency(contender):
     assert 4 < latency_ms(contender("a", latency_ms=4)) < 12
 

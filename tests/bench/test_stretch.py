@@ -39,7 +39,7 @@ def measured(load_null):
     return run
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_where_slices_are_too_short_for_the_meter_a_longer_one_tells(measured):
     (side,) = measured(0.6).sides
     assert max(piece.seconds for piece in side.slices) < 0.6

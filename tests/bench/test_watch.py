@@ -49,7 +49,7 @@ def watching(load_null, tmp_path):
     return Watching(load_null, tmp_path)
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_all_is_told_ten_times_a_second_with_its_time(watching):
     before = time.time()
     report = watching(latency_ms=2, seconds=1.2)
@@ -139,7 +139,7 @@ def test_when_it_is_interrupted_the_trial_is_gone_at_once(watching, ends):
     assert time.monotonic() - begin[0] < 1
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_the_model_runs_on_while_its_answers_are_read(load_null, tmp_path):
     """A reader that is slow at every answer costs no run: the next slice is asked for already."""
     pause = threading.Event()

@@ -157,6 +157,7 @@ def test_what_was_asked_for_and_failed_is_no_success(report, code):
     assert _exit_code(report) == code
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 def test_a_side_that_never_starts_is_told_by_the_exit_code(edgeopt_here, null_model, null_data):
     edgeopt = edgeopt_here

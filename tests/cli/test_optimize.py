@@ -18,8 +18,8 @@ PHASES = (
     "reading the model",
     "making variants",
     "screening",
-    pytest.param("racing", marks=pytest.mark.sweep),
-    pytest.param("tuning", marks=pytest.mark.sweep),
+    pytest.param("racing", marks=pytest.mark.slow),
+    pytest.param("tuning", marks=pytest.mark.slow),
     pytest.param("proving", marks=pytest.mark.slow),
 )
 

@@ -20,8 +20,8 @@ from edgeopt import events
 # Moments of each command; from one to the next, and from command to command, the signal changes, and every third
 # is read late. The sweep is for `make test-slow`.
 SHARE, SWEPT = 1, 200
-# A search takes as long as all other commands together, and `tests/test_kill.py` stops it too.
-SWEPT_ONLY = ("optimize",)
+SENTINEL = "bench"
+"""The command that `make test` stops once; the others are for `make test-slow`."""
 AT_ONCE = 2
 SMALL = ("{model}", "--data", "{samples}")
 COMMANDS = {
@@ -167,11 +167,10 @@ def faults(stopped, done):
 
 
 def moments_of(name):
-    swept = pytest.param(name, SWEPT, marks=[pytest.mark.sweep, pytest.mark.timeout(3600)])
-    return [swept] if name in SWEPT_ONLY else [(name, SHARE), swept]
+    once = (name, SHARE) if name == SENTINEL else pytest.param(name, SHARE, marks=pytest.mark.slow)
+    return [once, pytest.param(name, SWEPT, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "moments"), [row for name in COMMANDS for row in moments_of(name)])
 def test_stopped_at_any_moment_it_tells_whole_records_and_leaves_nothing(stop_at, name, moments):
     whole = stop_at(name, "whole")

@@ -193,7 +193,7 @@ def test_bundles_of_random_graphs_answer_alike_however_they_are_used(tmp_path):
     walk(QUICK, 2, tmp_path)
 
 
-@pytest.mark.sweep
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_more_of_them(shard, tmp_path):

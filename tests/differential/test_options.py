@@ -127,7 +127,7 @@ def test_options_that_are_taken_for_exact_are(backend, tmp_path):
     assert judged(backend, QUICK[backend], 1, tmp_path, AT_A_TIME) == []
 
 
-@pytest.mark.sweep
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("backend", [ORT, OPENVINO])
 @pytest.mark.parametrize("shard", range(SHARDS))

@@ -33,9 +33,10 @@ def fails(case):
     return found if found is not None and found.runtime != "-" else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bug",
-    [pytest.param(bug, marks=[pytest.mark.sweep] * (place >= AT_ONCE)) for place, bug in enumerate(BUGS)],
+    BUGS,
     ids=lambda bug: bug.name,
 )
 @pytest.mark.timeout(900)

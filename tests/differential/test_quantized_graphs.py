@@ -241,7 +241,7 @@ def test_what_is_claimed_of_quantized_random_graphs_holds(tmp_path):
     assert seen.counts["handed out"] >= 2
 
 
-@pytest.mark.sweep
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_more_of_them(shard, tmp_path):

@@ -24,7 +24,14 @@ def matrix():
     del sys.modules["families_matrix"]
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=[family.name for family in FAMILIES])
+# One of each kind of graph; the others are for `make test-slow`.
+USUAL = {"MobileNet v2", "YOLO", "BERT", "GPT-2", "GRU stream", "Trees, classifier"}
+
+
+@pytest.mark.parametrize(
+    "family",
+    [pytest.param(each, marks=[pytest.mark.slow] * (each.name not in USUAL), id=each.name) for each in FAMILIES],
+)
 def test_a_family_is_analyzed_simplified_and_runs_as_before(matrix, tmp_path, family):
     backends = [backend_named(name) for name in ("onnxruntime-cpu", "openvino-cpu")]
     row = matrix.look(family, tmp_path, backends)

@@ -55,7 +55,7 @@ def check(model, folder):
 
 
 @pytest.mark.parametrize(
-    "examples", [EXAMPLES, pytest.param(SWEPT, marks=[pytest.mark.sweep, pytest.mark.timeout(900)])]
+    "examples", [EXAMPLES, pytest.param(SWEPT, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
 )
 def test_random_graphs_keep_their_results(tmp_path, examples):
     kinds = Counter()

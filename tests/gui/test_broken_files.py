@@ -83,7 +83,7 @@ def drop(qtbot, window, path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("stride", [STRIDE, pytest.param(1, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("stride", [STRIDE, pytest.param(1, marks=pytest.mark.slow)])
 def test_each_gets_its_sentence_and_the_app_goes_on(qtbot, window, context, tmp_path, stride):
     unsaid = []
     for name, content in list(FILES.items())[::stride]:

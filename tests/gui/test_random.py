@@ -86,7 +86,7 @@ def step(dice, window):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("steps", [STEPS, pytest.param(SWEPT, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("steps", [STEPS, pytest.param(SWEPT, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("key", [entry.key for entry in PAGES])
 def test_random_clicks_and_keys_break_nothing(qtbot, open_window, context, closer, key, steps):
     dice = random.Random(SEED + len(key))  # noqa: S311 - not for secrets: the same clicks in every run

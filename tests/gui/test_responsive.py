@@ -17,7 +17,7 @@ def told(gaps):
 
 
 @pytest.mark.slow
-@pytest.mark.alone
+@pytest.mark.timing
 def test_every_page_answers_within_50_ms_while_nothing_happens(qtbot, open_window, context):
     window = open_window()
     window.open_sample()
@@ -34,7 +34,7 @@ def test_every_page_answers_within_50_ms_while_nothing_happens(qtbot, open_windo
 
 
 @pytest.mark.slow
-@pytest.mark.alone
+@pytest.mark.timing
 @pytest.mark.timeout(240)
 def test_it_answers_within_150_ms_while_a_search_runs(qtbot, open_window, context):
     window = open_window()

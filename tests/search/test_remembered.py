@@ -35,7 +35,7 @@ def quick(tmp_path, quick_profile):
     return profile
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_the_same_search_again_is_answered_from_the_cache(cache, quick, relu_model, tmp_path):
     first = optimize(relu_model, tmp_path / "first.edgeopt", profile=quick)
     assert first.from_cache == ""

@@ -54,7 +54,7 @@ def slowed(tmp_path, monkeypatch, quick_profile):
     return {"model": path, "out": tmp_path / "out.edgeopt", "profile": profile, "time_limit_s": 60}
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_what_is_best_when_it_is_stopped_is_proved_handed_out_and_not_kept_as_the_end(slowed):
     stop, said = Stop(), []
 

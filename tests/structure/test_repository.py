@@ -175,7 +175,7 @@ def test_make_passes_over_a_python_that_is_too_old(checkout, tmp_path):
 
 
 @needs_make
-@pytest.mark.parametrize(("together", "alone", "code"), [(0, 0, 0), (1, 0, 1), (0, 1, 1), (1, 3, 3), (3, 1, 3)])
+@pytest.mark.parametrize(("together", "timing", "code"), [(0, 0, 0), (1, 0, 1), (0, 1, 1), (1, 3, 3), (3, 1, 3)])
 def test_make_test_runs_what_runs_alone_also_after_a_failure(checkout, together, alone, code):
     (checkout / ".venv/bin").mkdir(parents=True)
     (checkout / ".venv/bin/python").write_text(
@@ -185,7 +185,7 @@ def test_make_test_runs_what_runs_alone_also_after_a_failure(checkout, together,
     for stamp in (".made", ".demo", ".gui", ".dev"):
         (checkout / ".venv" / stamp).touch()
     (checkout / "tests").mkdir()
-    (checkout / "tests/test_times.py").write_text("@pytest.mark.alone\n")
+    (checkout / "tests/test_times.py").write_text("@pytest.mark.timing\n")
     done = make(checkout, "test")
     assert done.returncode == (2 if code else 0)  # what make itself says of any failure
     assert f"Error {code}" in done.stderr or not code

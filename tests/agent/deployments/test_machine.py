@@ -244,7 +244,6 @@ def test_a_release_that_dies_while_it_soaks_is_taken_back_without_a_failed_reque
     assert "failed before" in agent.deploy(new_bundle)["reason"]
 
 
-@pytest.mark.slow
 def test_a_release_that_stops_answering_while_it_soaks_is_taken_back(start_agent, old_bundle, new_bundle):
     agent = start_agent(request_timeout_s=1.0)
     agent.deploy(old_bundle)
@@ -256,7 +255,6 @@ def test_a_release_that_stops_answering_while_it_soaks_is_taken_back(start_agent
     agent.serves(old_bundle)
 
 
-@pytest.mark.slow
 def test_memory_that_grows_while_it_soaks_is_noticed(start_agent, old_bundle, new_bundle):
     agent = start_agent()
     agent.deploy(old_bundle)

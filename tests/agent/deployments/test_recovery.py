@@ -18,7 +18,7 @@ STAYS_OLD = {
 TURNS = {State.ACCEPTED, State.SWITCHING, State.ROLLING_BACK}
 KILLED = [
     # Dead before a write is most often as dead after the write before it.
-    pytest.param(row.state, when, marks=[pytest.mark.sweep] if when == "before" and row.state not in TURNS else [])
+    pytest.param(row.state, when, marks=[pytest.mark.slow] if when == "before" and row.state not in TURNS else [])
     for row in TABLE
     if row.state is not State.DEGRADED
     for when in ("before", "after")
@@ -54,7 +54,6 @@ def die_while(start_agent, folder, state, bundle, when="after", **more):
     die(agent, bundle)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("state", "when"), KILLED)
 def test_killed_at_every_write(start_agent, serving_folder, old_bundle, new_bundle, make_null_bundle, state, when):
     bad = state in {State.ROLLING_BACK, State.ROLLED_BACK}
@@ -128,7 +127,6 @@ def test_what_nobody_refers_to_is_swept(start_agent, serving_folder, old_bundle)
     assert list((serving_folder / "partial").iterdir()) == []
 
 
-@pytest.mark.slow
 def test_a_release_that_was_damaged_on_the_disk_gives_way_to_the_previous_one(
     start_agent, serving_folder, old_bundle, new_bundle
 ):

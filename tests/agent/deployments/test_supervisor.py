@@ -76,7 +76,6 @@ def test_a_slow_start_does_not_hide_that_a_release_keeps_dying(start_agent, old_
     agent.serves(old_bundle)
 
 
-@pytest.mark.slow
 def test_a_deployment_that_is_ready_does_not_wait_for_what_it_replaces(start_agent, make_null_bundle, new_bundle):
     agent = start_agent()
     slow = make_null_bundle(load_ms=4000.0)

@@ -12,7 +12,7 @@ from edgeopt.errors import TrialError, UsageError
 MIB = 2**20
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_the_time_to_the_first_answer_by_phase_and_who_is_first(bench):
     quick = bench.side("quick", latency_ms=1)
     slow = bench.side("slow", load_ms=150, latency_ms=40)

@@ -7,7 +7,7 @@ from edgeopt.bench.duties.records import ConcurrentRules
 from edgeopt.errors import TrialError, UsageError
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_threads_and_processes_against_one_alone(bench):
     # A null model sleeps, so several do run at once, whatever else the cores do.
     side = bench.side("model", latency_ms=10)

@@ -8,7 +8,7 @@ from edgeopt.errors import TrialError, UsageError
 from edgeopt.hw.device import Unavailable
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_two_sides_at_a_rate_in_turns(bench):
     sides = [bench.side("slow", latency_ms=6), bench.side("fast", latency_ms=1.5)]
     found = run_paced(bench.host, sides, PacedRules(60, rounds=3), bench.emit)
@@ -32,7 +32,7 @@ def test_two_sides_at_a_rate_in_turns(bench):
     assert {e.subject for e in bench.metrics("latency_ms")} == {"slow", "fast"}
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_a_rate_that_cannot_be_kept_is_stated(bench):
     found = run_paced(bench.host, [bench.side("slow", latency_ms=25)], PacedRules(100, rounds=2), bench.emit)
     (side,) = found.sides

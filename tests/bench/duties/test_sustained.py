@@ -20,7 +20,7 @@ def interrupting(error):
     return act
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_two_sides_one_after_another_in_windows(bench):
     sides = [bench.side("first", latency_ms=5), bench.side("second", latency_ms=10)]
     found = run_sustained(bench.host, sides, RULES, bench.emit)
@@ -51,6 +51,7 @@ def test_stopped_it_keeps_what_there_is(bench, ends, error, how):
     assert ends(bench.trials[0].pid, within_s=1)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_longer_than_the_whole_time_is_no_silent_success(bench):
     slow = bench.side("slow", latency_ms=1200)
     with pytest.raises(TrialError, match=r"'slow' failed: no run ended in 0.6 s") as raised:
@@ -96,7 +97,7 @@ class Rail:
         return 4.0 * time.monotonic()
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_energy_is_that_of_the_whole_time(bench):
     rules = SustainedRules(0.02, window_s=0.2)
     meter = EnergyMeter((Rail(),), idle_watts=1.0)

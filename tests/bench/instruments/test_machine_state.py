@@ -306,7 +306,7 @@ def test_without_rounds_there_is_nothing_to_say():
     assert sentence([]) == ""
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 @pytest.mark.skipif(sys.platform != "linux", reason="reads this machine's /proc")
 def test_a_look_costs_less_than_a_round_can_bear():
     sampler = StateSampler(list)
@@ -319,7 +319,7 @@ def test_a_look_costs_less_than_a_round_can_bear():
     assert min(taken) < 1e-3
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 @pytest.mark.skipif(sys.platform != "linux", reason="reads this machine's /proc")
 def test_a_busy_process_is_other_load_unless_it_is_a_trial():
     with subprocess.Popen([sys.executable, "-c", SPIN], stdout=subprocess.PIPE) as child:

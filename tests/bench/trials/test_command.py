@@ -60,7 +60,7 @@ def test_it_gets_the_samples_in_rotation(start, program, tmp_path):
     assert all(line.split(" ", 1)[1] == str(rows[int(line[0])]) for line in seen)
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_a_quick_program_is_told_what_the_way_costs(start, program):
     (warning,) = ask(start(), program()).warnings
     assert "are the way there and back over the pipe" in warning

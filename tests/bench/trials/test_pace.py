@@ -57,7 +57,7 @@ def test_a_run_longer_than_the_slice_is_one_run():
     assert len(unpacked(Pace(run, ROTATION).slice(5.0, None))) == 1
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_a_rate_is_kept_by_the_clock_over_slices():
     run, seen = runner()
     pace = Pace(run, ROTATION)

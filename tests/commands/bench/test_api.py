@@ -50,6 +50,7 @@ def test_wrong_wishes_are_said_before_anything_runs(tmp_path):
         edgeopt.bench(tmp_path / "m.null.json", duty="paced")
 
 
+@pytest.mark.slow
 def test_limits_are_judged_and_nothing_is_raised(null_model):
     feeds = [{"x": np.full((1, 8), k, np.float32)} for k in range(3)]
     report = edgeopt.bench(

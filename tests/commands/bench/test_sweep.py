@@ -67,7 +67,7 @@ def test_graph_levels_with_creation_and_totals(swept, conv_model, pictures):
     assert found.best_by_runs[0].from_runs == 1
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_an_option_that_matters(swept, null_model, rows):
     found = swept(null_model("m"), "latency_ms=6,2", "null", rows, rules=Rules(time_limit_s=15))
     slow, fast = found.points
@@ -77,7 +77,7 @@ def test_an_option_that_matters(swept, null_model, rows):
     assert set(fast.totals_ms) == {1, 100, 10_000}
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_batches_by_item(swept, null_model, rows):
     found = swept(null_model("m", latency_ms=3), "batch=1,4", "null", rows)
     one, four = found.points

@@ -45,7 +45,7 @@ def test_what_came_late_to_the_runtime_s_headers_is_asked_for_only_where_it_is_n
         assert wanted in header
 
 
-@pytest.mark.sweep
+@pytest.mark.slow
 def test_it_compiles_and_answers(exported, tmp_path):
     if not (shutil.which("cmake") and shutil.which("c++")):
         pytest.skip("there is no C++ compiler with CMake here")

@@ -40,7 +40,7 @@ def planned(stack_model, stack_data, tmp_path_factory):
     return found, out, told
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_a_plan_is_written_when_it_is_faster(planned):
     found, out, _ = planned
 
@@ -54,7 +54,7 @@ def test_a_plan_is_written_when_it_is_faster(planned):
     onnx.checker.check_model(onnx.load(out))
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_the_proof_is_what_the_file_does_on_samples_set_aside(planned, stack_model, stack_data):
     found, out, _ = planned
     samples = np.load(stack_data)["x"][-found.proof.samples :]
@@ -69,7 +69,7 @@ def test_the_proof_is_what_the_file_does_on_samples_set_aside(planned, stack_mod
     assert found.proof.low_db >= 20
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_the_frontier_goes_from_float_to_all_layers(planned):
     found, _, _ = planned
     frontier = found.plan.frontier
@@ -83,7 +83,7 @@ def test_the_frontier_goes_from_float_to_all_layers(planned):
     assert {each.layer for each in found.plan.sensitivities} == {each.layer for each in found.plan.gains}
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_progress_names_the_phases(planned):
     found, _, told = planned
     phases = list(dict.fromkeys(event.phase for event in told if isinstance(event, Progress)))

@@ -62,6 +62,7 @@ def trials(monkeypatch):
     return pids
 
 
+@pytest.mark.slow
 @pytest.mark.processes
 def test_measured_anew_it_is_about_this_device(chain, tmp_path, trials):
     found = replay(ReplayRequest(chain.bundle, chain.model, tmp_path / "m.edgeopt", chain.data, measure=True))

@@ -75,7 +75,7 @@ def test_very_large_weights_are_left_alone_unless_asked_for(write_model, monkeyp
     assert analyze_onnx(path, Given(large_weights=True)).weights_summary.zeros_share == 0
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_ninety_megabytes_take_a_second():
     tensors = [
         ir.tensor(np.random.default_rng(k).standard_normal((1500, 1500)).astype(np.float32)) for k in range(10)

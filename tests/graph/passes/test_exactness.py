@@ -237,7 +237,7 @@ def test_a_rule_takes_only_the_constants_that_it_means(model_of, results, rule):
     assert not _wrong(rule, model.ir, result.model_ir, results, rule.tolerance is None)
 
 
-@pytest.mark.sweep
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("rule", TOGETHER, ids=lambda rule: f"{rule.pass_name}: {' '.join(rule.nodes.split())}")
 def test_so_do_all_passes_together(model_of, results, rule):

@@ -60,7 +60,6 @@ def test_an_error_arrives_as_a_sentence(qtbot, runner):
     assert "edgeopt verify 'nothing here.edgeopt'" in ending.details
 
 
-@pytest.mark.slow
 def test_cancel_ends_the_command_and_its_trials_and_leaves_nothing_behind(qtbot, runner, tmp_path):
     job, trials = begin_search(qtbot, runner, tmp_path)
     begin = time.monotonic()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.timing
 
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "live_curves.py"
 

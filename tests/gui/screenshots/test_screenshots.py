@@ -9,7 +9,7 @@ from edgeopt_gui.pages import PAGES
 from edgeopt_gui.screenshots.scenes import SCENES
 
 
-@pytest.mark.sweep
+@pytest.mark.slow
 def test_a_sheet_shows_a_page_in_its_states_and_both_themes(tmp_path):
     command = [sys.executable, "-m", "edgeopt_gui.screenshots", str(tmp_path), "model"]
     environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen"}

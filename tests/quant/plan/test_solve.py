@@ -88,6 +88,7 @@ def test_the_cut_is_the_best_of_all_sets():
         assert worth(best_side(list(values), borders)) == pytest.approx(max(map(worth, sets)))
 
 
+@pytest.mark.timing
 def test_hundreds_of_layers_take_little_time(random_problem):
     problem = random_problem(3, count=120, forms=("int8", "a16w8"), outputs=2, borders=30).problem
     begin = time.process_time()

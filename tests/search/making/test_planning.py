@@ -128,7 +128,7 @@ def searched(tmp_path_factory, products, data):
     return outcome, time.monotonic() - begin, folder / "out.edgeopt"
 
 
-@pytest.mark.sweep
+@pytest.mark.slow
 def test_a_search_races_the_plan_and_spares_what_it_covers(searched):
     outcome, seconds, _ = searched
     by_name = {variant.name: variant for variant in outcome.variants}
@@ -140,7 +140,7 @@ def test_a_search_races_the_plan_and_spares_what_it_covers(searched):
     assert seconds < 20 + 10
 
 
-@pytest.mark.sweep
+@pytest.mark.slow
 def test_a_bundle_of_a_plan_says_which_layer_has_which_form(searched, products, tmp_path):
     outcome, _, bundle = searched
     if outcome.winner.variant != "planned":

@@ -87,7 +87,7 @@ def test_counters_that_can_be_read_are_used(machine):
         assert opened(stack).source.startswith("RAPL")
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_a_run_takes_what_is_drawn_while_it_lasts(track):
     quick, slow = track.enter("quick", latency_ms=2.0).contender, track.enter("slow", latency_ms=20.0).contender
     meter_all(EnergyMeter((Rail(),)), [quick, slow], ignore, Turns("two", (2,)))

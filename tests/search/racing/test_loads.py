@@ -47,7 +47,7 @@ def under_load(tmp_path_factory, conv_model, conv_data):
 
 
 @pytest.mark.slow
-@pytest.mark.alone
+@pytest.mark.timing
 def test_the_most_throughput_wins_or_you_keep_what_you_have(under_load):
     outcome = under_load.outcome
     proof, winner = outcome.proof, outcome.winner
@@ -64,7 +64,7 @@ def test_the_most_throughput_wins_or_you_keep_what_you_have(under_load):
 
 
 @pytest.mark.slow
-@pytest.mark.alone
+@pytest.mark.timing
 def test_callers_and_batches_are_tried_and_stand_in_the_record(under_load):
     tried = [each.candidate.calls for each in under_load.outcome.candidates]
     assert {each.batch for each in tried} > {1}
@@ -74,7 +74,7 @@ def test_callers_and_batches_are_tried_and_stand_in_the_record(under_load):
 
 
 @pytest.mark.slow
-@pytest.mark.alone
+@pytest.mark.timing
 def test_the_bundle_says_how_it_was_called_and_cost_reckons_with_that(under_load):
     deployment = read_bundle(under_load.out).deployment
     winner, load = under_load.outcome.winner, deployment.evidence.load
@@ -137,7 +137,7 @@ def test_batches_need_an_open_axis_and_rows_that_do_not_depend_on_each_other(tmp
 
 
 @pytest.mark.slow
-@pytest.mark.alone
+@pytest.mark.timing
 def test_how_a_candidate_is_called_survives_being_written(under_load):
     text = msgspec.json.encode(under_load.outcome)
     assert msgspec.json.decode(text, type=type(under_load.outcome)) == under_load.outcome

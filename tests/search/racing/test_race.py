@@ -22,7 +22,7 @@ def later():
     return time.monotonic() + 120
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_the_fastest_leads_and_the_hopeless_leave_with_a_reason(track):
     fast, middle, slow = (track.enter(n, latency_ms=ms) for n, ms in (("ab", 2), ("abc", 3), ("abcd", 12)))
     order = race(track.baseline, [slow, middle, fast], SHORT, ignore, "racing", later())
@@ -66,7 +66,7 @@ def test_the_deadline_ends_it(track):
     assert 1 <= sum(isinstance(event, Progress) for event in said) < 1000
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_without_time_just_enough_is_measured_to_choose_by(track):
     entry, said = track.enter("ab"), []
     assert race(track.baseline, [entry], of(50), said.append, "racing", time.monotonic()) == [entry]
@@ -99,7 +99,7 @@ def test_it_tells_how_far_it_is(track):
     assert all(event.best.endswith("x") for event in told)
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_it_tells_how_each_candidate_stands_and_who_leaves(track):
     quick, slow = track.enter("ab", latency_ms=2), track.enter("abc", latency_ms=12)
     said = []

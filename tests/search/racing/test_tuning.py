@@ -65,7 +65,7 @@ def test_choices_that_help_are_found_and_combined_without_trying_all(tuned):
     assert not any(entry.contender.slices_ms for entry in alive)
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_no_longer_than_its_share_and_not_after_it_was_told_to_stop(tuned):
     begin = time.monotonic()
     tune(tuned.races, tuned.entrants, tuned.alive, begin + 4.0, tuned.device)

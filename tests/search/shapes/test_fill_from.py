@@ -37,7 +37,7 @@ def test_what_is_left_to_open_shapes_is_said():
     assert "no inputs are filled up" in said_of(SEQ, (1, 8, 9, 32))
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_work_that_grows_with_the_size_is_not_filled_up_to_a_hundredfold(tmp_path):
     pytest.importorskip("openvino")
     nodes = [("MatMul", ["x", "w"], ["m"], {}), ("Relu", ["m"], ["y"], {})]

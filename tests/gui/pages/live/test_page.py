@@ -101,7 +101,7 @@ print(page.state, [gap.stack for gap in monitor.stop()])
 """
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_the_window_answers_while_the_charts_are_imported(tmp_path):
     command = [sys.executable, "-c", FIRST_ENTRY, str(tmp_path / "settings.ini")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)

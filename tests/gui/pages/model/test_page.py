@@ -179,6 +179,7 @@ def long_model(tmp_path):
     return tmp_path / "long.onnx"
 
 
+@pytest.mark.slow
 def test_ten_thousand_nodes_do_not_stop_the_app(read, long_model, request):
     # The time of this thread's own work: what other programs take does not count; nor does what Python's collector
     # takes to look through all that tests before have left.

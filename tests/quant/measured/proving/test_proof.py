@@ -46,6 +46,7 @@ def test_quiet_samples_below_the_floor_refuse_what_loud_ones_carry(one_product, 
     assert b'"weakest":{"output":"y"' in msgspec.json.encode(found)
 
 
+@pytest.mark.slow
 def test_a_form_that_finds_its_ranges_in_each_run_holds_on_both(one_product, tmp_path):
     data = data_of(tmp_path / "levels.npz", (1.0, QUIET))
     found = result(one_product, data, tmp_path / "q.onnx", "int8-dynamic", floor="30dB")
@@ -55,6 +56,7 @@ def test_a_form_that_finds_its_ranges_in_each_run_holds_on_both(one_product, tmp
     assert found.proof.weakest.levels == 2
 
 
+@pytest.mark.slow
 def test_of_one_level_the_ratio_is_that_of_all_samples(one_product, tmp_path):
     data = data_of(tmp_path / "alike.npz", (1.0, 0.8))
     found = result(one_product, data, tmp_path / "q.onnx", "int8", floor="30dB")

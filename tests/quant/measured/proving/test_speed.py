@@ -23,7 +23,7 @@ def runner(null_model):
     return make
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_the_quicker_one_is_called_faster_with_an_interval(runner, samples, tmp_path):
     told = []
     found = compared([runner("quick", 2.0), runner("slow", 6.0)], samples, tmp_path, LIMIT_S, told.append)
@@ -39,14 +39,14 @@ def test_the_quicker_one_is_called_faster_with_an_interval(runner, samples, tmp_
     assert not found.warning
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_the_slower_one_is_called_slower(runner, samples, tmp_path):
     found = compared([runner("slow", 6.0), runner("quick", 2.0)], samples, tmp_path, LIMIT_S)
 
     assert found.speeds["quick"].verdict == "slower"
 
 
-@pytest.mark.alone
+@pytest.mark.timing
 def test_the_quickest_has_the_least_time(runner, samples, tmp_path):
     times = ranked([runner("a", 6.0), runner("b", 2.0), runner("c", 4.0)], samples, tmp_path)
 
@@ -63,6 +63,7 @@ def test_one_that_cannot_load_is_left_out_with_the_reason(runner, samples, tmp_p
     assert not ranked([missing], samples, tmp_path)
 
 
+@pytest.mark.slow
 def test_the_others_are_compared_where_one_cannot_load(runner, samples, tmp_path):
     found = compared(
         [runner("a", 2.0), runner("broken", fail="load"), runner("b", 6.0)], samples, tmp_path, LIMIT_S
