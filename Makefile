@@ -10,15 +10,17 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 # The stamps below share one .venv, and pip cannot install into it twice at once.
 .NOTPARALLEL:
-.PHONY: help demo test test-fast test-slow check gui agent screenshots clean
+.PHONY: help demo test test-fast test-timing test-slow test-all check gui agent screenshots clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo 'make demo       the whole story on the built-in sample model (installs what it needs into .venv first)'
-	@echo 'make test       every test, but sweeps with a share of their inputs'
-	@echo 'make test-fast  the tests that take no longer than a few seconds'
-	@echo 'make test-slow  the sweeps with all of their inputs'
-	@echo 'make check      format, lint, types, import rules'
+	@echo 'make test       the tests: five minutes, nothing in them measures time'
+	@echo 'make test-fast  a part of them that takes a minute'
+	@echo 'make test-timing  what measures time: nothing else may run on the machine'
+	@echo 'make test-slow  whole searches, kill waves, sweeps: more than an hour'
+	@echo 'make test-all   all three'
+	@echo 'make check      format, lint, types, structure of the code'
 	@echo 'make gui        the desktop app (installs Qt)'
 	@echo 'make agent      the agent, serving on this machine only (Ctrl-C stops it)'
 	@echo 'make screenshots  pictures of every page of the app, in build/screenshots'
@@ -27,26 +29,31 @@ help:
 demo: .venv/.demo
 	@$(PYTHON) -m edgeopt demo
 
-# A file at a time on each of four workers, of which two mostly wait; what measures time comes after that, by itself.
-# A worker that dies is a failure at once: started anew, pytest would wait for it for ever.
+# A file at a time on each of four workers, of which two mostly wait. A worker that dies is a failure at once:
+# started anew, pytest would wait for it for ever.
 TOGETHER := -n 4 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 # The files with such tests: only to collect all the others takes ten seconds.
 marked = $$(grep -rl --include='test_*.py' 'mark[.]$(1)' tests | sort)
 
-# Both run whatever the first one says, and the worse of the two is what make says.
 test: .venv/.dev
-	@$(PYTHON) -m pytest $(TOGETHER) -m 'not alone and not sweep'; together=$$?; \
-	$(PYTHON) -m pytest -m 'alone and not sweep' $(call marked,alone); alone=$$?; \
-	exit $$((together > alone ? together : alone))
+	@$(PYTHON) -m pytest $(TOGETHER) -m 'not slow and not timing' --ignore tests/structure
 
 test-fast: .venv/.dev
-	@$(PYTHON) -m pytest $(TOGETHER) -m 'not slow and not alone and not sweep'
+	@$(PYTHON) -m pytest $(TOGETHER) -m 'not slow and not timing and not processes and not cold' \
+	--ignore tests/structure
 
-# Random graphs are judged on two cores; the other sweeps one after another, because some of them measure time.
+# One after another, because what runs beside a measurement changes it.
+test-timing: .venv/.dev
+	@$(PYTHON) -m pytest -m timing $(call marked,timing)
+
 test-slow: .venv/.dev
-	@$(PYTHON) -m pytest -n 2 --dist worksteal --max-worker-restart 0 -m sweep tests/differential
-	@$(PYTHON) -m pytest -m sweep $(call marked,sweep) --deselect tests/differential
+	@$(PYTHON) -m pytest -n 2 --dist worksteal --max-worker-restart 0 -m 'slow and not timing' $(call marked,slow)
+
+# Every part runs, whatever the ones before it say.
+test-all: .venv/.dev
+	@failed=0; for part in test test-timing test-slow; do $(MAKE) --no-print-directory $$part || failed=1; done; \
+	exit $$failed
 
 check: .venv/.dev
 	@$(PYTHON) -m ruff check .

@@ -132,7 +132,7 @@ def near(monkeypatch):
 @pytest.fixture(autouse=True)
 def near_where_it_may(request):
     """In folders whose tests start more processes than they look at; not where they are killed or measured."""
-    kept = any(request.node.get_closest_marker(name) for name in ("processes", "timing", "slow"))
+    kept = any(request.node.get_closest_marker(name) for name in ("processes", "timing"))
     if not kept and not NEAR.isdisjoint(folder.name for folder in request.path.parents):
         request.getfixturevalue("near")
 
@@ -144,7 +144,7 @@ def pytest_configure():
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
     """Processes are forked from one that has imported everything, but for tests of how they start or how fast."""
-    anew = any(item.get_closest_marker(name) for name in ("cold", "timing", "slow"))
+    anew = any(item.get_closest_marker(name) for name in ("cold", "timing"))
     with warm.processes(not anew and not WARM.isdisjoint(folder.name for folder in item.path.parents)):
         return (yield)
 

@@ -147,7 +147,7 @@ needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="make is no
 def test_make_alone_explains_its_targets(checkout):
     done = make(checkout)
     assert done.returncode == 0
-    for target in ("demo", "test", "test-fast", "check", "gui", "clean"):
+    for target in ("demo", "test", "test-fast", "test-timing", "test-slow", "test-all", "check", "gui", "clean"):
         assert f"make {target} " in done.stdout
 
 
@@ -174,24 +174,26 @@ def test_make_passes_over_a_python_that_is_too_old(checkout, tmp_path):
     assert "edgeopt needs Python 3.11 or later" in make(checkout, "demo", path=str(tools)).stderr
 
 
+PARTS = ("not slow and not timing", "timing", "slow and not timing")
+
+
 @needs_make
-@pytest.mark.parametrize(("together", "timing", "code"), [(0, 0, 0), (1, 0, 1), (0, 1, 1), (1, 3, 3), (3, 1, 3)])
-def test_make_test_runs_what_runs_alone_also_after_a_failure(checkout, together, alone, code):
+@pytest.mark.parametrize("failing", [(), *((part,) for part in PARTS), PARTS])
+def test_make_test_all_runs_every_part_also_after_a_failure(checkout, failing):
     (checkout / ".venv/bin").mkdir(parents=True)
-    (checkout / ".venv/bin/python").write_text(
-        f'#!/bin/sh\necho "$@" >> runs\ncase "$*" in *"-n 4"*) exit {together};; esac\nexit {alone}\n'
-    )
+    tests = " ".join(f'*"-m {part} "*) exit 3;;' for part in failing)
+    (checkout / ".venv/bin/python").write_text(f'#!/bin/sh\necho "$@" >> runs\ncase "$* " in {tests or "none) ;;"} esac\n')
     (checkout / ".venv/bin/python").chmod(0o755)
     for stamp in (".made", ".demo", ".gui", ".dev"):
         (checkout / ".venv" / stamp).touch()
     (checkout / "tests").mkdir()
     (checkout / "tests/test_times.py").write_text("@pytest.mark.timing\n")
-    done = make(checkout, "test")
-    assert done.returncode == (2 if code else 0)  # what make itself says of any failure
-    assert f"Error {code}" in done.stderr or not code
+    (checkout / "tests/test_search.py").write_text("@pytest.mark.slow\n")
+    done = make(checkout, "test-all")
+    assert done.returncode == (2 if failing else 0)  # what make itself says of any failure
     runs = (checkout / "runs").read_text().splitlines()
-    assert ["not alone and not sweep" in run for run in runs] == [True, False]
-    assert runs[1].endswith("tests/test_times.py")
+    assert [part for run, part in zip(runs, PARTS, strict=True) if f"-m {part} " in f"{run} "] == [*PARTS]
+    assert [run.rpartition(" ")[2] for run in runs[1:]] == ["tests/test_times.py", "tests/test_search.py"]
 
 
 @needs_make

@@ -90,7 +90,7 @@ def test_nothing_is_left_behind(measure, monkeypatch, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
+@pytest.mark.timing
 def test_the_whole_plan_fits_its_time():
     begin = time.monotonic()
     measured = peaks.measure(DEVICE, lambda _: None)
