@@ -148,7 +148,7 @@ def test_without_limits_nothing_changes():
 
 
 @pytest.mark.parametrize(
-    ("sides", "duty", "slow", "says"),
+    ("sides", "duty", "sweep", "says"),
     [
         (1, "steady", False, "only one side"),
         (1, "steady", True, "a sweep holds no side against another"),
