@@ -21,6 +21,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from edgeopt.backends import backend_named
+from edgeopt.bench import rounds
 from edgeopt.bench.host import LocalHost
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Tensor
@@ -33,7 +34,8 @@ from tests.near import NearHost
 pytest_plugins = ("tests.families.stack",)
 
 NEAR = {"cli", "measured", "exactness", "search", "compare", "predict", "replay", "simplify", "quantize"}
-WARM = {"agent"}
+
+SLICE_MS, SHORT_SLICE_MS = rounds.SHORTEST_SLICE_MS, 8.0
 
 # Nobody's own cache; and of searches nothing is kept but where a test asks for it, or the second would not search.
 _CACHE = "edgeopt-test-cache-"
@@ -143,9 +145,13 @@ def pytest_configure():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
-    """Processes are forked from one that has imported everything, but for tests of how they start or how fast."""
-    anew = any(item.get_closest_marker(name) for name in ("cold", "timing"))
-    with warm.processes(not anew and not WARM.isdisjoint(folder.name for folder in item.path.parents)):
+    """Processes are forked from one that has imported everything, but for tests of how they start or how fast.
+
+    And slices of a contest are as short as a null model allows, but where somebody goes by what they measured.
+    """
+    marks = {mark.name for mark in item.iter_markers()}
+    rounds.SHORTEST_SLICE_MS = SLICE_MS if marks & {"timing", "slow"} else SHORT_SLICE_MS
+    with warm.processes(not marks & {"timing", "cold"}):
         return (yield)
 
 

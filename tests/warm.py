@@ -7,7 +7,7 @@ line, the command line that the system shows, and how much memory lies shared. T
 `tests/test_warm.py` holds both to the same answers.
 """
 
-# ruff: noqa: PTH100, PTH109, S102, T201, BLE001, SIM115 - does what Python itself does at its start and its end
+# ruff: noqa: PTH100, PTH109, PTH208, S102, T201, BLE001, SIM115 - does what Python itself does at its start and its end
 
 import array
 import asyncio
@@ -19,6 +19,7 @@ import importlib.util
 import io
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -29,12 +30,33 @@ import traceback
 import types
 
 # What is started warm, and whether it starts such processes itself.
-MODULES = {"edgeopt_agent.main": True, "edgeopt_agent.workers.child": False, "tests.agent.mortal": True}
+MODULES = {
+    "edgeopt": True,
+    "edgeopt.bench.apart.child": False,
+    "edgeopt.bench.trial": False,
+    "edgeopt.commands.analyze.child": False,
+    "edgeopt.commands.ops.child": True,
+    "edgeopt.search.making.maker": True,
+    "edgeopt_agent.main": True,
+    "edgeopt_agent.workers.child": False,
+    "tests.agent.mortal": True,
+}
 # No runtime: importing those starts threads, which a fork does not have.
 _IMPORTED = (
     "numpy",
+    "onnx_ir.passes.common",
+    "onnxscript.rewriter",
+    "rich.live",
+    "rich.progress",
     "uvicorn",
     "uvloop",
+    "edgeopt.bench.apart.child",
+    "edgeopt.bench.trial",
+    "edgeopt.cli.main",
+    "edgeopt.commands.analyze.child",
+    "edgeopt.commands.bench.bench",
+    "edgeopt.commands.ops.child",
+    "edgeopt.search.optimize",
     "edgeopt_agent.main",
     "edgeopt_agent.service",
     "edgeopt_agent.workers.child",
@@ -267,6 +289,8 @@ def _dress(request, files):
     environment = request["environment"]
     os.environ.clear()
     os.environ.update(environment)
+    importlib.import_module("edgeopt.privacy").keep_runtimes_quiet()  # as importing edgeopt does
+    random.seed()
     tempfile.tempdir = None
     theirs = [os.path.abspath(p) for p in environment.get("PYTHONPATH", "").split(os.pathsep) if p]
     here = [] if "-P" in request["flags"] else [request["cwd"]]
@@ -347,6 +371,8 @@ def main():
     sys.path[:] = json.loads(sys.argv[2])
     for name in _IMPORTED:
         importlib.import_module(name)
+    if len(os.listdir("/proc/self/task")) > 1:
+        raise RuntimeError("What is imported starts threads, which a forked process does not have.")
     gc.collect()
     gc.freeze()
     # Under this name, and not as what was run, whatever is forked finds what it is to use.

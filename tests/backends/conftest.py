@@ -89,7 +89,7 @@ RECIPES = {
         [("x", "float32", ["n"])], [("y", "int64", [1, "found"])], [("NonZero", ["x"], ["y"], {})],
         lambda x: [np.array(np.nonzero(x))],
     ),
-    "timing": Recipe(
+    "alone": Recipe(
         [], [("y", "float32", [2])], [("Identity", ["w"], ["y"], {})],
         lambda: [np.array([1, 2], np.float32)],
         {"w": np.array([1, 2], np.float32)},

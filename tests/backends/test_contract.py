@@ -67,7 +67,7 @@ def test_outputs_whose_size_depends_on_the_values(loaded):
 
 
 def test_a_model_without_inputs(loaded):
-    model = loaded("timing")
+    model = loaded("alone")
     assert model.session.inputs == ()
     for _ in range(2):
         model.run_and_check()["y"][...] = 9

@@ -148,7 +148,7 @@ def test_what_a_contest_may_err_is_shared_out_among_its_comparisons(side):
 
 def test_one_side_alone_is_compared_with_nobody(side):
     host = Counted()
-    found = contest(host, [side("timing", latency_ms=1)], Rules(rounds_most=9), events.ignore)
+    found = contest(host, [side("alone", latency_ms=1)], Rules(rounds_most=9), events.ignore)
     assert (found.rounds, found.comparisons, found.warnings) == (9, (), ())
     assert len(found.sides[0].slices) == 9
     assert len(host.pids) == 1

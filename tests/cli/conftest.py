@@ -43,10 +43,12 @@ def start(tmp_path, rest_of):
     with ExitStack() as stack:
 
         def starter(*arguments, planted="", stdout=subprocess.PIPE, module="edgeopt", **variables):
-            folder = tmp_path / "planted"
-            folder.mkdir(exist_ok=True)
-            (folder / "sitecustomize.py").write_text(planted)
-            paths = [str(folder), *(p for p in sys.path if p)]
+            paths = [p for p in sys.path if p]
+            if planted:
+                folder = tmp_path / "planted"
+                folder.mkdir(exist_ok=True)
+                (folder / "sitecustomize.py").write_text(planted)
+                paths.insert(0, str(folder))
             process = subprocess.Popen(
                 [sys.executable, "-m", module, *map(str, arguments)],
                 stdin=subprocess.DEVNULL,

@@ -37,4 +37,4 @@ def test_it_leaves_no_process_and_no_file(start, tmp_path, arguments, moment, nu
     assert begun
     assert not psutil.wait_procs(begun, timeout=10)[1]
     assert list(run.temporary.iterdir()) == []
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["m.onnx", "planted", "temporary"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["m.onnx", "temporary"]

@@ -13,7 +13,7 @@ import pytest
 
 from edgeopt.data import demo as samples
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.cold]
 
 
 @pytest.fixture
