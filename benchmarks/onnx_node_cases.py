@@ -28,12 +28,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from edgeopt.bench.exactness.proof import SourceCheck
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.model import load, save
 from edgeopt.graph.passes import PASSES, Pass, PassContext
 from edgeopt.graph.passes.base import node_count
 from edgeopt.graph.pipeline import run_pipeline
+from edgeopt.measure.exactness.proof import SourceCheck
 
 if TYPE_CHECKING:
     import onnxruntime

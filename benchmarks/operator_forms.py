@@ -21,15 +21,15 @@ import onnx.parser
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array, Session
-from edgeopt.bench.contender import Side
-from edgeopt.bench.contest import contest
-from edgeopt.bench.host import LocalHost
-from edgeopt.bench.messages import Load
-from edgeopt.bench.sequential import Rules
-from edgeopt.bench.stats import SAME, sign_interval
 from edgeopt.data.read import load_data
 from edgeopt.data.samples import save_samples
 from edgeopt.events import ignore
+from edgeopt.measure.contender import Side
+from edgeopt.measure.contest import contest
+from edgeopt.measure.host import LocalHost
+from edgeopt.measure.messages import Load
+from edgeopt.measure.sequential import Rules
+from edgeopt.measure.stats import SAME, sign_interval
 
 BACKENDS = ("onnxruntime-cpu", "openvino-cpu")
 EXACT: dict[str, dict[str, str]] = {"onnxruntime-cpu": {}, "openvino-cpu": {"precision": "f32"}}

@@ -21,8 +21,8 @@ GROUND = ("edgeopt.errors", "edgeopt.events", "edgeopt.units", "edgeopt.nearest"
 # The rooms of the core from the ground up: each imports those before it only, inside functions too.
 FLOORS = (
     *("errors", "events", "version", "units", "nearest", "privacy", "options", "keywords", "workspace"),
-    *("hw", "graph", "backends", "profiles", "data", "bundle", "fleet", "bench", "quant", "search", "commands"),
-    *("cli", "__main__"),
+    *("hw", "graph", "backends", "profiles", "data", "bundle", "fleet", "measure", "quant", "search"),
+    *("commands", "cli", "__main__"),
 )
 
 # Who takes less than what stands below it: what such a part may import of edgeopt. The first entry that fits a
@@ -255,9 +255,9 @@ def test_a_class_has_a_name_of_its_own_in_its_room():
 
 def test_an_import_of_a_room_above_is_found():
     assert upward("edgeopt.bundle.read", "from edgeopt.search.optimize import optimize")
-    assert upward("edgeopt.bench.rounds", "import edgeopt.commands.bench.bench")
-    assert upward("edgeopt.bench.rounds", "def run():\n    from edgeopt.commands.bench import bench")
-    assert upward("edgeopt.bench.rounds", "if TYPE_CHECKING:\n    from edgeopt.commands.bench import bench")
+    assert upward("edgeopt.measure.rounds", "import edgeopt.commands.bench.bench")
+    assert upward("edgeopt.measure.rounds", "def run():\n    from edgeopt.commands.bench import bench")
+    assert upward("edgeopt.measure.rounds", "if TYPE_CHECKING:\n    from edgeopt.commands.bench import bench")
     assert not upward("edgeopt.backends.null", "from edgeopt.graph.ledger import Change")
 
 
@@ -321,7 +321,7 @@ ALLOWED = (
     ("edgeopt.graph.model", "if TYPE_CHECKING:\n    import onnx_ir as ir"),
     ("edgeopt.backends.null", "import numpy\nfrom edgeopt.backends.base import Backend"),
     ("edgeopt.backends.onnxruntime.cpu", "def load():\n    import onnxruntime"),
-    ("edgeopt.search.racing.race", "from edgeopt.bench.contest import contest\nimport numpy"),
+    ("edgeopt.search.racing.race", "from edgeopt.measure.contest import contest\nimport numpy"),
     ("edgeopt.cli.optimize", "from edgeopt.search.optimize import optimize"),
     ("edgeopt_agent.main", "import edgeopt.bundle.runtime.session, starlette"),
     ("edgeopt_gui.main", "import PySide6, edgeopt.events"),
@@ -358,7 +358,7 @@ REGISTRIES = (
     ("edgeopt/backends/onnxruntime/lowering/__init__.py", "PLACES"),
     ("edgeopt/backends/openvino/lowering/__init__.py", "PLACES"),
     ("edgeopt/backends/__init__.py", "BACKENDS"),
-    ("edgeopt/bench/terms.py", "TABLE"),
+    ("edgeopt/measure/terms.py", "TABLE"),
     ("edgeopt/search/making/recipes.py", "RECIPES"),
     ("edgeopt/commands/ops/cases/__init__.py", "FAMILIES"),
     ("edgeopt/cli/main.py", "COMMANDS"),

@@ -13,11 +13,11 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from edgeopt.bench.limits import Judgement, Limits
-from edgeopt.bench.report import ContestReport, SideReport
-from edgeopt.bench.stats import SAME, Interval
 from edgeopt.commands.bench.compare_limits import judge_runs
 from edgeopt.errors import InputError
+from edgeopt.measure.limits import Judgement, Limits
+from edgeopt.measure.report import ContestReport, SideReport
+from edgeopt.measure.stats import SAME, Interval
 
 _NORMAL_95 = 1.96
 _BLOCKS = 8

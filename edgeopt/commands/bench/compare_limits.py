@@ -3,10 +3,10 @@
 import math
 from typing import TYPE_CHECKING
 
-from edgeopt.bench.limits import Judgement, Limits, judgement
-from edgeopt.bench.report import ContestReport
-from edgeopt.bench.stats import Interval
 from edgeopt.commands.bench.limits import check_of
+from edgeopt.measure.limits import Judgement, Limits, judgement
+from edgeopt.measure.report import ContestReport
+from edgeopt.measure.stats import Interval
 
 if TYPE_CHECKING:
     from edgeopt.commands.bench.compare import RunsCompared

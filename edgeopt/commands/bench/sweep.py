@@ -11,20 +11,20 @@ import msgspec
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import TensorInfo
 from edgeopt.backends.options import Option, described, read_options
-from edgeopt.bench.contender import Side
-from edgeopt.bench.contest import contest
-from edgeopt.bench.figures import RUNS_FOR_P99
-from edgeopt.bench.host import LocalHost, TrialHost
-from edgeopt.bench.instruments.machine_state import StateSampler
-from edgeopt.bench.report import Comparison, ContestReport, SideReport, Verdict
-from edgeopt.bench.sequential import Rules
-from edgeopt.bench.stats import Interval
 from edgeopt.commands.bench import naming
 from edgeopt.commands.bench.sweep_axes import Axis, axes_hint, find_axis, resized
 from edgeopt.commands.bench.sweep_report import SweepPoint, SweepReport, Value, best_by_runs, total_ms
 from edgeopt.commands.bench.threads import chosen_cores
 from edgeopt.errors import EdgeoptError, UsageError
 from edgeopt.events import Emit
+from edgeopt.measure.contender import Side
+from edgeopt.measure.contest import contest
+from edgeopt.measure.figures import RUNS_FOR_P99
+from edgeopt.measure.host import LocalHost, TrialHost
+from edgeopt.measure.instruments.machine_state import StateSampler
+from edgeopt.measure.report import Comparison, ContestReport, SideReport, Verdict
+from edgeopt.measure.sequential import Rules
+from edgeopt.measure.stats import Interval
 from edgeopt.nearest import nearest
 
 BATCHES = (1, 2, 4, 8)

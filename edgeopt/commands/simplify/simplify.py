@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgeopt import events
-from edgeopt.bench.exactness.cases import LeftOut
 from edgeopt.commands.simplify.request import Request, context_of, requested
 from edgeopt.errors import EdgeoptError, UsageError
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.ledger import Ledger
+from edgeopt.measure.exactness.cases import LeftOut
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from edgeopt.bench.exactness.proof import SourceCheck
     from edgeopt.graph.model import Model
     from edgeopt.graph.passes import Pass, PassContext
     from edgeopt.graph.pipeline import PipelineResult
+    from edgeopt.measure.exactness.proof import SourceCheck
 
 
 class Simplified(msgspec.Struct, frozen=True):
@@ -59,9 +59,9 @@ class Simplified(msgspec.Struct, frozen=True):
 
 def simplify(request: Request, emit: events.Emit = events.ignore) -> Simplified:
     """Loads, rewrites, proves, saves."""
-    from edgeopt.bench.exactness.frames import factors_of
     from edgeopt.graph.model import load
     from edgeopt.graph.pipeline import select
+    from edgeopt.measure.exactness.frames import factors_of
 
     context, passes = context_of(request), all_passes(request.rules)
     chosen = select(passes, request.only, request.skip, requested(request))
@@ -117,8 +117,8 @@ def _source_check(
     model: "Model", request: Request, context: "PassContext", chosen: "Sequence[Pass]", emit: events.Emit
 ) -> "tuple[SourceCheck | None, str | None]":
     """What proves the result, or why nothing can; wrong data of the user's is an error, no data is not."""
-    from edgeopt.bench.exactness.proof import SourceCheck
     from edgeopt.graph.passes.cleaning import skip_padding
+    from edgeopt.measure.exactness.proof import SourceCheck
 
     if request.no_verify:
         return None, "--no-verify was given."
@@ -142,10 +142,10 @@ def _rewritten(
     check: "SourceCheck | None",
     emit: events.Emit,
 ) -> "PipelineResult":
-    from edgeopt.bench.exactness.failing_case import keep_case
-    from edgeopt.bench.exactness.frames import taking_frames
-    from edgeopt.bench.exactness.normalizing import NORMALIZATION, normalized
     from edgeopt.graph.pipeline import run_pipeline, select
+    from edgeopt.measure.exactness.failing_case import keep_case
+    from edgeopt.measure.exactness.frames import taking_frames
+    from edgeopt.measure.exactness.normalizing import NORMALIZATION, normalized
 
     cases = request.keep_failing or request.output.absolute().parent
     before: Ledger = ()
@@ -213,7 +213,7 @@ def _save(model_ir: "ir.Model", output: Path, emit: events.Emit) -> None:
 
 
 def _write_ledger(path: Path, found: Simplified) -> None:
-    from edgeopt.bench.files import writing
+    from edgeopt.measure.files import writing
 
     with writing(path) as file:
         file.write(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")

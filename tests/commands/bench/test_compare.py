@@ -2,9 +2,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from edgeopt.bench.report import RoundState
 from edgeopt.commands.bench.compare import compare_runs
 from edgeopt.errors import InputError
+from edgeopt.measure.report import RoundState
 
 
 def compared(before, after):
