@@ -58,7 +58,7 @@ class RunsCompared(msgspec.Struct, frozen=True):
     differences: tuple[str, ...] = ()
     """What differs between the runs, besides the figures."""
     no_verdict: str = ""
-    """Why nothing is said of faster or slower, where that is so."""
+    """Why nothing is said of faster or slower, where that is so, as the start of a sentence."""
     times_unjudged: str = ""
     """Why the sides' own times get no verdict, although ratios may, as the end of a sentence."""
     only_before: tuple[str, ...] = ()
@@ -116,7 +116,7 @@ def _judge_runs(before: ContestReport, after: ContestReport, found: RunsCompared
     if ours != theirs:
         evidence = [("", f"the first sides of the two runs are not the same: '{ours}' and '{theirs}'")]
     elif found.no_verdict:
-        evidence = [("", found.no_verdict.removesuffix(": no verdict"))]
+        evidence = [("", found.no_verdict)]
     else:
         evidence = [
             (f"the ratio to {each.second}", each.change) for each in found.ratios if each.first == ours
@@ -160,17 +160,17 @@ def _differences(before: ContestReport, after: ContestReport) -> tuple[tuple[str
     ]
     if parts:
         said.append(f"Measured on different devices: they differ in {', '.join(parts)}.")
-        forbids = "measured on different devices: no verdict"
+        forbids = "measured on different devices"
     for name in dict.fromkeys([*before.versions, *after.versions]):
         old, new = before.versions.get(name), after.versions.get(name)
         if old != new:
             said.append(f"{name}: {old or 'not there'} before, {new or 'not there'} after.")
     if before.data != after.data:
         said.append(f"Measured on different inputs: {before.data or 'unknown'} and {after.data or 'unknown'}.")
-        forbids = forbids or "measured on different inputs: no verdict"
+        forbids = forbids or "measured on different inputs"
     if before.duty != after.duty:
         said.append(f"Measured under different duties: {before.duty} and {after.duty}.")
-        forbids = forbids or "measured under different duties: no verdict"
+        forbids = forbids or "measured under different duties"
     settings = _settings(before, after)
     return (*said, *settings), forbids
 

@@ -25,7 +25,6 @@ from edgeopt.measure.instruments.machine_state import StateSampler
 from edgeopt.measure.report import Comparison, ContestReport, SideReport, Verdict
 from edgeopt.measure.sequential import Rules
 from edgeopt.measure.stats import Interval
-from edgeopt.nearest import nearest
 
 BATCHES = (1, 2, 4, 8)
 _MOST_VALUES = 32
@@ -159,12 +158,9 @@ def _unknown(side: Side, name: str, inputs: tuple[TensorInfo, ...]) -> UsageErro
             f"{backend} has no graph levels: compiling always rewrites the model as far as it can.",
             f"Sweep one of its options ({nearest_options(options)}), or graph_level with onnxruntime-cpu.",
         )
-    if not options:
-        hint = axes_hint(inputs, name)
-        return UsageError(f"'{name}' is no open axis, and '{side.name}' has no options here.", hint)
     hint = axes_hint(inputs, name, options)
-    if not hint.startswith("Did you"):
-        hint = f"{nearest(name, options)} {hint}"
+    if not options:
+        return UsageError(f"'{name}' is no open axis, and '{side.name}' has no options here.", hint)
     return UsageError(f"'{name}' is no option of {backend} and no open axis of the model.", hint)
 
 

@@ -80,9 +80,10 @@ def _why(early: Sequence[Window], late: Sequence[Window]) -> str:
     if heat and heat[1] - heat[0] >= _WARMER_C:
         told.append(f"the temperature rose from {heat[0]:.0f} to {heat[1]:.0f} °C")
     others = _both(early, late, lambda w: w.others_percent)
-    if others and abs(others[1] - others[0]) >= _OTHERS_PERCENT:
+    others_changed = others is not None and abs(others[1] - others[0]) >= _OTHERS_PERCENT
+    if others is not None and others_changed:
         told.append(f"other processes went from {others[0]:.0f} to {others[1]:.0f} % of the cores")
-    loaded = "" if told and told[-1].startswith("other") else _others([*early, *late])
+    loaded = "" if others_changed else _others([*early, *late])
     if told:
         return f", while {' and '.join(told)}{loaded}"
     if clock is None and heat is None:
