@@ -104,13 +104,14 @@ def simplify(request: Request, emit: events.Emit = events.ignore) -> Simplified:
 
 def all_passes(rules: Sequence[Path] = ()) -> "tuple[Pass, ...]":
     """The user's own rules run behind those that fold and fuse, and before the last cleaning."""
-    from edgeopt.graph.passes import PASSES
+    from edgeopt.graph.passes import standard_passes
     from edgeopt.graph.rules import load_rules
 
     own = tuple(each for path in rules for each in load_rules(path))
-    names = [p.name for p in PASSES]
+    standard = standard_passes()
+    names = [p.name for p in standard]
     place = names.index("identities") if "identities" in names else len(names)
-    return (*PASSES[:place], *own, *PASSES[place:])
+    return (*standard[:place], *own, *standard[place:])
 
 
 def _source_check(

@@ -6,7 +6,7 @@ from pathlib import Path
 from edgeopt.errors import ModelError
 from edgeopt.graph.ledger import Ledger
 from edgeopt.graph.model import load, save
-from edgeopt.graph.passes import PASSES, Pass
+from edgeopt.graph.passes import Pass
 from edgeopt.graph.passes.cleaning import skip_padding
 from edgeopt.graph.pipeline import ROUNDS, run_pipeline
 from edgeopt.measure.exactness.failing_case import keep_case
@@ -32,7 +32,7 @@ def proved(
     source: Path,
     *,
     only: Iterable[str] = (),
-    passes: Sequence[Pass] = PASSES,
+    passes: Sequence[Pass] | None = None,
     rounds: int = ROUNDS,
 ) -> Ledger:
     """What these passes did to a model, held against it; where they changed it, the result is written."""
