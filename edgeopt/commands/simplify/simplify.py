@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,7 +60,6 @@ def simplify(request: Request, emit: events.Emit = events.ignore) -> Simplified:
     """Loads, rewrites, proves, saves."""
     from edgeopt.graph.model import load
     from edgeopt.graph.pipeline import select
-    from edgeopt.measure.exactness.frames import factors_of
 
     context, passes = context_of(request), all_passes(request.rules)
     chosen = select(passes, request.only, request.skip, requested(request))
@@ -76,8 +74,7 @@ def simplify(request: Request, emit: events.Emit = events.ignore) -> Simplified:
     for repair in model.repairs:
         emit(events.Log("info", f"While reading '{request.model.name}': {repair}."))
     _check_shapes(model, request)
-    factors_of(model, context)  # raises where there are none
-    check, reason = _source_check(model, request, context, chosen, emit)
+    check, reason = _source_check(model, request, chosen, emit)
     try:
         result = _rewritten(model, request, context, passes, check, emit)
         done = _proved(result, check, emit)
@@ -115,7 +112,7 @@ def all_passes(rules: Sequence[Path] = ()) -> "tuple[Pass, ...]":
 
 
 def _source_check(
-    model: "Model", request: Request, context: "PassContext", chosen: "Sequence[Pass]", emit: events.Emit
+    model: "Model", request: Request, chosen: "Sequence[Pass]", emit: events.Emit
 ) -> "tuple[SourceCheck | None, str | None]":
     """What proves the result, or why nothing can; wrong data of the user's is an error, no data is not."""
     from edgeopt.graph.passes.cleaning import skip_padding
@@ -126,7 +123,7 @@ def _source_check(
     emit(events.Progress("source", "running the source model"))
     try:
         padded = any(one.name == skip_padding.PASS.name for one in chosen)
-        return SourceCheck.of(model, request.data, context, padded=padded), None
+        return SourceCheck.of(model, request.data, request.shapes, padded=padded), None
     except EdgeoptError as error:
         if request.data is not None:
             raise
@@ -143,26 +140,14 @@ def _rewritten(
     check: "SourceCheck | None",
     emit: events.Emit,
 ) -> "PipelineResult":
-    from edgeopt.graph.pipeline import run_pipeline, select
+    from edgeopt.graph.pipeline import run_pipeline
     from edgeopt.measure.exactness.failing_case import keep_case
-    from edgeopt.measure.exactness.frames import taking_frames
-    from edgeopt.measure.exactness.normalizing import NORMALIZATION, normalized
 
     cases = request.keep_failing or request.output.absolute().parent
-    before: Ledger = ()
-    skip, chosen = request.skip, select(passes, request.only, request.skip, requested(request))
-    if request.normalize:
-        # What normalizes is proved with what resizes: the samples are frames.
-        model, before = normalized(model, chosen, context, None if request.resize else check)
-        skip = (*skip, NORMALIZATION)
-    if request.resize:
-        model, resizing = taking_frames(model, chosen, context, check)
-        before = (*before, *resizing)
-        skip = (*skip, "fix-shapes")  # it knows the shapes of the source alone
-    result = run_pipeline(
+    return run_pipeline(
         model,
         only=request.only,
-        skip=skip,
+        skip=request.skip,
         also=requested(request),
         check=check.why_wrong if check else None,
         measure=check.error if check and request.bisect else None,
@@ -171,7 +156,6 @@ def _rewritten(
         passes=passes,
         context=context,
     )
-    return replace(result, ledger=(*before, *result.ledger))
 
 
 def _proved(result: "PipelineResult", check: "SourceCheck | None", emit: events.Emit) -> Simplified:

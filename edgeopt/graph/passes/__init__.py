@@ -26,8 +26,6 @@ ORDER = (
     "cleaning/fold-constants",
     "cleaning/control-flow",
     "algebra/einsum-into-matmul",
-    "fusion/normalization-into-conv",
-    "fusion/resize-into-conv",
     "fusion/batchnorm-into-conv",
     "fusion/batchnorm-before-conv",
     "fusion/softmax",

@@ -33,7 +33,7 @@ Answer = Mapping[str, Any]
 
 @dataclass(slots=True)
 class Answered:
-    """A case, what the rewritten model gets in it, and what the source answers."""
+    """A case, and what the source answers in it."""
 
     case: Case
     answer: Answer
@@ -80,10 +80,10 @@ def _answers(opened: OpenedModel, feeds: Sequence[Feeds], limit_s: float) -> "li
 
 
 def answered(
-    opened: OpenedModel, cases: Sequence[Case], prepared: Callable[[Feeds], Feeds], limit_s: float = TIME_LIMIT_S
+    opened: OpenedModel, cases: Sequence[Case], limit_s: float = TIME_LIMIT_S
 ) -> tuple[list[Answered], list[LeftOut]]:
     """The cases that the source answers, and why it does not answer in the regimes that are left out."""
-    answers = _answers(opened, [prepared(case.feeds) for case in cases], limit_s)
+    answers = _answers(opened, [case.feeds for case in cases], limit_s)
     found: list[Answered] = []
     left: dict[str, LeftOut] = {}
     for case, answer in zip(cases, answers, strict=True):
@@ -155,7 +155,6 @@ class Ways:
     """It tells what it computes on the way."""
     moved: Callable[[int], Path]
     """Its weights are moved a little, in another way for each number."""
-    prepared: Callable[[Feeds], Feeds]
 
 
 def ask_in_other_ways(ways: Ways, asked: Sequence[Answered], thoroughly: bool) -> None:
@@ -168,7 +167,7 @@ def ask_in_other_ways(ways: Ways, asked: Sequence[Answered], thoroughly: bool) -
     _ask(ways, again, ways.path, plain, None)
     _ask(ways, again, ways.moved(1), {}, 1)
     extreme = [one for one in again if one.case.finite_only]
-    feeds = [ways.prepared(one.case.feeds) for one in extreme]
+    feeds = [one.case.feeds for one in extreme]
     # Where the source cannot be asked, nothing excuses it.
     with contextlib.suppress(EdgeoptError):
         seen = run_each(ways.inside(), feeds, ways.backend, plain) if extreme else []
@@ -178,7 +177,7 @@ def ask_in_other_ways(ways: Ways, asked: Sequence[Answered], thoroughly: bool) -
 
 def _ask(ways: Ways, asked: Sequence[Answered], path: Path, options: Mapping[str, str], seed: int | None) -> None:
     """What cannot be asked, such as a model that no longer loads, excuses nothing."""
-    feeds = [ways.prepared(one.case.feeds) for one in asked]
+    feeds = [one.case.feeds for one in asked]
     if seed is not None:
         feeds = [moved_feeds(sample, seed) for sample in feeds]
     with contextlib.suppress(EdgeoptError):

@@ -2,18 +2,16 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from edgeopt.errors import VerificationError
-from edgeopt.measure.exactness.frames import resized
 from edgeopt.measure.exactness.runtimes import Feeds
 
 if TYPE_CHECKING:
     from edgeopt.backends.base import TensorInfo
     from edgeopt.graph.model import Model
-    from edgeopt.graph.passes import PassContext
 
 SAMPLES = 16
 MADE_UP = 4
@@ -40,24 +38,6 @@ def ordinary_samples(model: "Model", inputs: "tuple[TensorInfo, ...]", data: Pat
         return generate_feeds(inputs, model.ir, MADE_UP, seed=0)
     samples = load_data(data, inputs)
     return [samples.feeds(index) for index in range(min(len(samples), SAMPLES))]
-
-
-def as_source_takes(
-    sample: dict[str, Any], context: "PassContext", factors: tuple[int, int] | None
-) -> dict[str, Any]:
-    """What the source gets where the rewritten model prepares its input itself."""
-    import numpy as np
-
-    if context.resize is not None and factors is not None and context.resize.input_name in sample:
-        sample = resized(sample, context.resize.input_name, factors)
-    wanted = context.normalize
-    if wanted is None or wanted.input_name not in sample:
-        return sample
-    array = np.asarray(sample[wanted.input_name])
-    channels = (-1,) + (1,) * (array.ndim - 2)
-    mean, deviation = (np.asarray(each, np.float64).reshape(channels) for each in (wanted.mean, wanted.deviation))
-    ready = ((array.astype(np.float64) * wanted.scale - mean) / deviation).astype(array.dtype)
-    return {**sample, wanted.input_name: ready}
 
 
 def check_steady(model: "Model") -> None:

@@ -20,8 +20,7 @@ from edgeopt.measure.exactness.cases import (
     first_difference,
     run_each,
 )
-from edgeopt.measure.exactness.frames import factors_of, frame_of
-from edgeopt.measure.exactness.given import as_source_takes, check_steady, ordinary_samples, taken_inputs
+from edgeopt.measure.exactness.given import check_steady, ordinary_samples, taken_inputs
 from edgeopt.measure.exactness.opened import OpenedModel
 from edgeopt.measure.exactness.plain_outputs import has_other_outputs, write_with_tensors
 from edgeopt.measure.exactness.rounding import moved_model
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from edgeopt.backends.base import Backend, TensorInfo
     from edgeopt.graph.accuracy import Accuracy
     from edgeopt.graph.model import Model
-    from edgeopt.graph.passes import PassContext
     from edgeopt.graph.pipeline import Error
     from edgeopt.measure.apart import Apart
 
@@ -52,11 +50,10 @@ LARGE_BYTES = 1_500_000_000
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The source as a file to run, and how samples of the rewritten model become its own."""
+    """The source, and a file of it to run."""
 
     model_ir: "ir.Model"
     path: Path
-    prepared: "Callable[[Mapping[str, Any]], Mapping[str, Any]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +71,7 @@ class SourceCheck:
 
     backend: "Backend"
     feeds: Feeds
-    """What the rewritten model gets, with the dimensions in the source's order."""
+    """The samples, with the dimensions in the source's order."""
     reference: list[dict[str, Any]]
     others: "tuple[Backend, ...]" = ()
     floor_db: float = FLOOR_DB
@@ -104,15 +101,15 @@ class SourceCheck:
         cls,
         model: "Model",
         data: Path | None,
-        context: "PassContext | None" = None,
+        shapes: "Mapping[str, tuple[int, ...]] | None" = None,
         floor_db: float = FLOOR_DB,
         *,
         padded: bool = False,
     ) -> "SourceCheck":
         """Runs the source, on the user's data or on made-up samples; raises where that cannot be.
 
-        `padded`: also on samples that show whether padding matters. In a process apart: a runtime that crashes at
-        a model is a reason, and Ctrl-C need not wait for it.
+        `shapes`: of the inputs that have them fixed. `padded`: also on samples that show whether padding matters.
+        In a process apart: a runtime that crashes at a model is a reason, and Ctrl-C need not wait for it.
         """
         from edgeopt.measure.apart import Apart
 
@@ -121,7 +118,7 @@ class SourceCheck:
             folder = tempfile.TemporaryDirectory(prefix="edgeopt-proof-")
             undone.enter_context(folder)
             apart = undone.enter_context(closing(Apart()))
-            check = cls._of(model, data, context, floor_db, apart, folder, padded=padded)
+            check = cls._of(model, data, shapes or {}, floor_db, apart, folder, padded=padded)
             undone.pop_all()
         return check
 
@@ -130,7 +127,7 @@ class SourceCheck:
         cls,
         model: "Model",
         data: Path | None,
-        context: "PassContext | None",
+        shapes: "Mapping[str, tuple[int, ...]]",
         floor_db: float,
         apart: "Apart",
         folder: "tempfile.TemporaryDirectory[str]",
@@ -143,10 +140,7 @@ class SourceCheck:
             path = Path(folder.name) / "source.onnx"
             write_with_tensors(model.path, path)
         opened = first_opened(path, backends)
-        inputs = taken_inputs(model, opened.inputs, context.shapes if context else {})
-        if context is not None:
-            inputs = tuple(frame_of(info, context.resize) for info in inputs)
-        factors = factors_of(model, context) if context else None
+        inputs = taken_inputs(model, opened.inputs, shapes)
         feeds = ordinary_samples(model, inputs, data)
         extra: Feeds = []
         if padded:
@@ -154,12 +148,9 @@ class SourceCheck:
 
             extra = padded_cases(model.ir, feeds[0])
 
-        def prepared(sample: "Mapping[str, Any]") -> "Mapping[str, Any]":
-            return as_source_takes(dict(sample), context, factors) if context else sample
-
         what = "the samples in --data" if data is not None else "made-up samples"
         try:
-            check = cls.on(Source(model.ir, path, prepared), opened, inputs, feeds, extra, backends, folder)
+            check = cls.on(Source(model.ir, path), opened, inputs, feeds, extra, backends, folder)
         except ModelError as error:
             raise VerificationError(
                 f"The source model does not run on {what}: {error.message}",
@@ -185,9 +176,9 @@ class SourceCheck:
         where no runtime runs the source on the samples.
         """
         samples = [*feeds, *extra]
-        opened, reference = first_answer(opened, [dict(source.prepared(each)) for each in samples], backends)
+        opened, reference = first_answer(opened, samples, backends)
         with closing(opened):
-            known, left = answered(opened, cases(inputs, source.model_ir, feeds[0]), source.prepared)
+            known, left = answered(opened, cases(inputs, source.model_ir, feeds[0]))
         pairs = zip(samples, reference, strict=True)
         return cls(
             opened.backend,
@@ -276,7 +267,7 @@ class SourceCheck:
         def moved(seed: int) -> Path:
             return self._written(f"moved-{seed}", lambda: moved_model(source.model_ir, seed))
 
-        ask_in_other_ways(Ways(self.backend, source.path, inside, moved, source.prepared), asked, thoroughly)
+        ask_in_other_ways(Ways(self.backend, source.path, inside, moved), asked, thoroughly)
 
     def _written(self, name: str, make: "Callable[[], ir.Model]") -> Path:
         """A model like the source, as a file of this proof."""

@@ -43,7 +43,7 @@ def proved(
         opened = first_opened(source)
         inputs = taken_inputs(model, opened.inputs, {})
         # Which runtimes load the result is seen in the race, where each runs it as a candidate of its own.
-        check = SourceCheck.on(Source(model.ir, source, dict), opened, inputs, feeds, extra)
+        check = SourceCheck.on(Source(model.ir, source), opened, inputs, feeds, extra)
     except ModelError as error:
         raise ModelError(
             f"No installed runtime can run the model, so no rewrite can be checked. {error.message}"

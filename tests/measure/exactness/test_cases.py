@@ -30,7 +30,7 @@ def test_a_sample_that_fails_does_not_take_the_others_along(write_model, backend
 def test_what_the_time_does_not_reach_is_left_out(write_model, backend):
     cases = [Case("quiet", {"x": X}), Case("quiet", {"x": 2 * X}), Case("loud", {"x": X})]
     with closing(OpenedModel(write_model(TEXT), backend)) as opened:
-        found, left = answered(opened, cases, dict, limit_s=-1)
+        found, left = answered(opened, cases, limit_s=-1)
     assert (found, [(one.regime, one.kind) for one in left]) == ([], [("quiet", "no-time"), ("loud", "no-time")])
 
 
@@ -38,8 +38,8 @@ def test_of_a_regime_what_the_source_answers_with_numbers_counts(write_model, ba
     path = write_model("g (float[1,4] x) => (float[1,4] y) { y = Exp(x) }")
     cases = [Case("ends", {"x": 1e30 * X}, finite_only=True), Case("ends", {"x": X}, finite_only=True)]
     with closing(OpenedModel(path, backend)) as opened:
-        found, left = answered(opened, cases, dict)
-        nothing, alone = answered(opened, cases[:1], dict)
+        found, left = answered(opened, cases)
+        nothing, alone = answered(opened, cases[:1])
     assert [one.case.feeds["x"][0, 0] for one in found] == [1]
     assert left == []
     assert (nothing, [(one.regime, one.kind) for one in alone]) == ([], [("ends", "not-finite")])
@@ -49,7 +49,7 @@ def test_a_source_that_cannot_be_asked_in_another_way_excuses_nothing(write_mode
     path = write_model(TEXT)
     nothing = tmp_path / "nothing.onnx"
     nothing.write_bytes(b"no model")
-    ways = Ways(backend, path, lambda: nothing, lambda _: nothing, dict)
+    ways = Ways(backend, path, lambda: nothing, lambda _: nothing)
     one = Answered(Case("ends", {"x": X}, finite_only=True), {"y": -X})
 
     def ask(asked, thoroughly):

@@ -40,7 +40,7 @@ def model(tmp_path):
 
 def test_the_guilty_pass_is_found_and_its_case_can_be_run(model, tmp_path):
     context = PassContext(layout=picture_order.LAST)
-    check = SourceCheck.of(model, None, context)
+    check = SourceCheck.of(model, None)
     kept = []
     try:
         result = run_pipeline(

@@ -53,7 +53,7 @@ def test_the_source_is_loaded_once(write_model):
     backends = (replace(judge, load=load_and_note),)
     model, opened = load(path), first_opened(path, backends)
     feeds = ordinary_samples(model, opened.inputs, None)
-    SourceCheck.on(Source(model.ir, path, dict), opened, opened.inputs, feeds, [], backends).close()
+    SourceCheck.on(Source(model.ir, path), opened, opened.inputs, feeds, [], backends).close()
     assert loaded == [path]
 
 
