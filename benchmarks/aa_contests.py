@@ -19,13 +19,13 @@ from pathlib import Path
 import msgspec
 from record_noise import loads
 
-from edgeopt.bench.contender import Side
-from edgeopt.bench.contest import contest
-from edgeopt.bench.host import LocalHost
-from edgeopt.bench.instruments.machine_state import StateSampler
-from edgeopt.bench.messages import Load
-from edgeopt.bench.sequential import Rules
 from edgeopt.events import ignore
+from edgeopt.measure.contender import Side
+from edgeopt.measure.contest import contest
+from edgeopt.measure.host import LocalHost
+from edgeopt.measure.instruments.machine_state import StateSampler
+from edgeopt.measure.messages import Load
+from edgeopt.measure.sequential import Rules
 
 _LONGEST_NAME = 100
 _FILE = "m.onnx"

@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from edgeopt.bench.kernels.op_times import Timing, profile_ops, timeable
 from edgeopt.commands.analyze.inputs import feeds_for, infos
 from edgeopt.commands.quantize.api import quantize
 from edgeopt.data.read import load_data
@@ -23,6 +22,7 @@ from edgeopt.errors import EdgeoptError
 from edgeopt.graph.analysis import OpTimes
 from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.analysis.onnx import analyze_onnx
+from edgeopt.measure.kernels.op_times import Timing, profile_ops, timeable
 
 _WANTED = 0.95
 _CALIBRATED_WITH = 8

@@ -20,10 +20,10 @@ from pathlib import Path
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array
-from edgeopt.bench.memory import peak_bytes, resident_bytes
 from edgeopt.data.read import load_data
 from edgeopt.data.samples import Samples
 from edgeopt.graph.model import load
+from edgeopt.measure.memory import peak_bytes, resident_bytes
 from edgeopt.quant.layers import find_layers
 from edgeopt.quant.ranges import METHODS
 from edgeopt.quant.ranges.histogram import BINS

@@ -18,12 +18,12 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from edgeopt.bench.contest import Plan, plan_legs
-from edgeopt.bench.limits import Limits, lies
-from edgeopt.bench.rounds import slice_ms
-from edgeopt.bench.sequential import Decision, Leg, Rules, decide, leg_of
+from edgeopt.measure.contest import Plan, plan_legs
+from edgeopt.measure.limits import Limits, lies
+from edgeopt.measure.rounds import slice_ms
+from edgeopt.measure.sequential import Decision, Leg, Rules, decide, leg_of
 
-NOISE = Path(__file__).parents[1] / "tests" / "bench" / "noise"
+NOISE = Path(__file__).parents[1] / "tests" / "measure" / "noise"
 PERCENTS = (0.0, 1.0, 2.0, 5.0, 10.0)
 SPLITS = ((2.0, -5.0), (5.0, -2.0), (0.0, 5.0))
 """A side that jumps between two speeds: what its least disturbed slices gain, and what its median round does."""

@@ -16,12 +16,12 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
-from edgeopt.bench.contender import ask
-from edgeopt.bench.host import LocalHost
-from edgeopt.bench.memory import net_bytes, net_peak_bytes
-from edgeopt.bench.messages import Describe, Described, Load, Loaded, Memory, Time, Timed
 from edgeopt.data.read import load_data
 from edgeopt.data.samples import save_samples
+from edgeopt.measure.contender import ask
+from edgeopt.measure.host import LocalHost
+from edgeopt.measure.memory import net_bytes, net_peak_bytes
+from edgeopt.measure.messages import Describe, Described, Load, Loaded, Memory, Time, Timed
 
 MIB = 2**20
 # Differences are of the highest so far, so a step that stays below an earlier one adds nothing.
@@ -29,7 +29,7 @@ STEPS = ("start", "import", "load", "first run")
 START = """
 import sys
 import numpy as np
-import edgeopt.bench.trial
+import edgeopt.measure.trial
 
 model, folder, threads = sys.argv[1:]
 names = [line.split(" ", 1)[1] for line in open(folder + "/names").read().split("\\n")]

@@ -28,12 +28,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from edgeopt.bench.exactness.proof import SourceCheck
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.model import load, save
-from edgeopt.graph.passes import PASSES, Pass, PassContext
+from edgeopt.graph.passes import Pass, PassContext, standard_passes
 from edgeopt.graph.passes.base import node_count
 from edgeopt.graph.pipeline import run_pipeline
+from edgeopt.measure.exactness.proof import SourceCheck
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -93,7 +93,7 @@ def judge(name: str, folder: Path, context: PassContext, openvino: bool = False,
     if reason := why_failing(source, case):
         return Verdict(name, reason)
     start = time.perf_counter()
-    nodes, rolled_back, reason = _simplified(source, folder, PASSES, context)
+    nodes, rolled_back, reason = _simplified(source, folder, standard_passes(), context)
     seconds = time.perf_counter() - start
     reason = reason or why_failing(folder / "simplified.onnx", case)
     verdict = Verdict(name, None, reason, _guilty(source, folder, case, context) if reason else "", rolled_back)
@@ -141,10 +141,11 @@ def _refused(source: Path, simplified: Path) -> str | None:
 
 def _guilty(source: Path, folder: Path, case: "TestCase", context: PassContext) -> str:
     """The last of the fewest passes with which the case fails."""
-    for count in range(len(PASSES) + 1):
-        _, _, reason = _simplified(source, folder, PASSES[:count], context)
+    passes = standard_passes()
+    for count in range(len(passes) + 1):
+        _, _, reason = _simplified(source, folder, passes[:count], context)
         if reason or why_failing(folder / "simplified.onnx", case):
-            return PASSES[count - 1].name if count else "load and save"
+            return passes[count - 1].name if count else "load and save"
     return "no pass alone"
 
 

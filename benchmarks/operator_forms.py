@@ -21,15 +21,15 @@ import onnx.parser
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array, Session
-from edgeopt.bench.contender import Side
-from edgeopt.bench.contest import contest
-from edgeopt.bench.host import LocalHost
-from edgeopt.bench.messages import Load
-from edgeopt.bench.sequential import Rules
-from edgeopt.bench.stats import SAME, sign_interval
 from edgeopt.data.read import load_data
 from edgeopt.data.samples import save_samples
 from edgeopt.events import ignore
+from edgeopt.measure.contender import Side
+from edgeopt.measure.contest import contest
+from edgeopt.measure.host import LocalHost
+from edgeopt.measure.messages import Load
+from edgeopt.measure.sequential import Rules
+from edgeopt.measure.stats import SAME, sign_interval
 
 BACKENDS = ("onnxruntime-cpu", "openvino-cpu")
 EXACT: dict[str, dict[str, str]] = {"onnxruntime-cpu": {}, "openvino-cpu": {"precision": "f32"}}
@@ -125,14 +125,6 @@ def patches() -> dict[str, Array]:
             "cut": whole(1, 3, 14, 16, 14, 16), "rows": whole(1, 196, 768)}  # fmt: skip
 
 
-def scales_by(divisor: int) -> Array:
-    return np.asarray([1, 1, 1 / divisor, 1 / divisor], np.float32)
-
-
-RESIZED = 'r = Resize <mode = "linear"> (x, , s) y = Conv <pads = [1, 1, 1, 1], strides = [2, 2]> (r, w)'
-HALVED = "y = Conv <pads = [2, 2, 0, 0], strides = [4, 4]> (x, v)"
-STEM = array(32, 3, 3, 3)
-HALVING = {"w": STEM, "v": STEM.repeat(2, 2).repeat(2, 3) / 4, "s": scales_by(2)}
 ONE_D = {"two": whole(2)}
 ON_TWO = "a = Unsqueeze(x, two) b = Conv <{}> (a, v) y = Squeeze(b, two)"
 DEPTHWISE, DENSE = array(256, 1, 9), array(64, 64, 9)
@@ -211,11 +203,6 @@ ROWS = (
         "y = Conv <pads = [2, 2, 2, 2], strides = [2, 2]> (x, v)", (1, 3, 416, 416),
         {**sorted_pixels(), "s00": whole(0, 0), "s10": whole(1, 0), "s01": whole(0, 1), "s11": whole(1, 1),
          "far": whole(2**31, 2**31), "ax": whole(2, 3), "st": whole(2, 2)}),
-    Row("half-of-448", RESIZED, HALVED, (1, 3, 448, 448), HALVING),
-    Row("half-of-1280", RESIZED, HALVED, (1, 3, 1280, 1280), HALVING),
-    Row("third-of-672", RESIZED,
-        "y = Conv <pads = [2, 2, 0, 0], strides = [6, 6], dilations = [3, 3]> (x, w)", (1, 3, 672, 672),
-        {"w": STEM, "s": scales_by(3)}),
     Row("side-by-side",
         "a = Conv(x, w) b = Conv(x, v) y = Concat <axis = 1> (a, b)", "y = Conv(x, u)", PICTURE,
         joined("u", 0, w=array(32, 64, 1, 1), v=array(32, 64, 1, 1))),

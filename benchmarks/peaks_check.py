@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import edgeopt
-from edgeopt.bench.peaks.measure import measure
 from edgeopt.hw.device import ComputePeak
+from edgeopt.measure.peaks.measure import measure
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession

@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from edgeopt.backends import backend_named
-from edgeopt.bench.contender import enter
-from edgeopt.bench.host import LocalHost
-from edgeopt.bench.messages import Load
-from edgeopt.bench.rounds import run_rounds, slice_ms
 from edgeopt.data.read import load_data
 from edgeopt.data.samples import save_samples
+from edgeopt.measure.contender import enter
+from edgeopt.measure.host import LocalHost
+from edgeopt.measure.messages import Load
+from edgeopt.measure.rounds import run_rounds, slice_ms
 
 BACKEND = "onnxruntime-cpu"
 

@@ -45,7 +45,6 @@ _HOMES = {
     "probe": "edgeopt.hw.probe",
     "analyze": "edgeopt.commands.analyze.analyze",
     "optimize": "edgeopt.search.optimize",
-    # A folder has this name too and takes the function's place once it is imported; it can be called as well.
     "bench": "edgeopt.commands.bench.api",
     "quantize": "edgeopt.commands.quantize.api",
     "load": "edgeopt.bundle.runtime.session",

@@ -21,12 +21,12 @@ import pytest
 from onnx import helper, numpy_helper
 
 from edgeopt.backends import backend_named
-from edgeopt.bench import rounds
-from edgeopt.bench.host import LocalHost
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Tensor
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
+from edgeopt.measure import rounds
+from edgeopt.measure.host import LocalHost
 from edgeopt.profiles.targets import profile_for
 from tests import warm
 from tests.near import NearHost

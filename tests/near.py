@@ -1,15 +1,15 @@
 """What is asked of processes, answered in this one: for tests of what is asked, not of the processes.
 
 A search starts twenty processes, which import for longer than they work. Here the same modules answer the same
-lines, but whoever crashes or hangs would take the test along. `tests/bench/processes/test_asked.py` holds both to
-the same answers.
+lines, but whoever crashes or hangs would take the test along. `tests/measure/processes/test_asked.py` holds both
+to the same answers.
 """
 
 import importlib
 import os
 from collections import deque
 
-from edgeopt.bench.host import TRIAL_MODULE, LocalHost
+from edgeopt.measure.host import TRIAL_MODULE, LocalHost
 
 
 class NearChild:

@@ -31,6 +31,23 @@ def test_every_public_name_can_be_used(name):
     assert name in dir(edgeopt)
 
 
+def test_bench_is_the_function_before_and_after_the_measuring_modules_are_imported():
+    """A submodule named as a public name would take its place once it is imported."""
+    program = (
+        "import edgeopt, inspect; first = edgeopt.bench; import edgeopt.measure.rounds, edgeopt.commands.bench; "
+        "print(inspect.isfunction(first), edgeopt.bench is first)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "True True"
+
+
+def test_no_submodule_has_a_public_name():
+    files = [*(ROOT / "edgeopt").glob("*.py"), *(ROOT / "edgeopt").glob("*/__init__.py")]
+    names = {path.parent.name if path.stem == "__init__" else path.stem for path in files}
+    assert "measure" in names
+    assert names.isdisjoint(NAMES)
+
+
 def test_another_name_is_refused_by_its_name():
     with pytest.raises(AttributeError, match="no_such_name"):
         edgeopt.no_such_name  # noqa: B018 - reading it is the test

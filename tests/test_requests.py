@@ -95,7 +95,7 @@ def test_python_takes_what_the_command_line_takes(function, kind, wishes, by_pla
 def test_reading_what_commands_can_be_asked_loads_nothing_slow():
     """All of it is read for `edgeopt --help`."""
     homes = sorted({kind.__module__ for kind in REQUESTS})
-    slow = ("numpy", "onnx", "onnxruntime", "rich", "edgeopt.backends.base", "edgeopt.bench.contest")
+    slow = ("numpy", "onnx", "onnxruntime", "rich", "edgeopt.backends.base", "edgeopt.measure.contest")
     program = f"import sys, {', '.join(homes)}; print([name for name in {slow!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -103,7 +103,7 @@ def test_reading_what_commands_can_be_asked_loads_nothing_slow():
 
 def test_help_loads_no_engine():
     """All commands are put together for it."""
-    engines = tuple(f"edgeopt.{name}" for name in ("hw", "profiles", "backends", "graph", "bench", "quant"))
+    engines = tuple(f"edgeopt.{name}" for name in ("hw", "profiles", "backends", "graph", "measure", "quant"))
     program = "import sys; from edgeopt.cli import main; main.run(['--help']); "
     program += f"print([name for name in sys.modules if name.startswith({engines!r})])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

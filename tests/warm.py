@@ -32,8 +32,8 @@ import types
 # What is started warm, and whether it starts such processes itself.
 MODULES = {
     "edgeopt": True,
-    "edgeopt.bench.apart.child": False,
-    "edgeopt.bench.trial": False,
+    "edgeopt.measure.apart.child": False,
+    "edgeopt.measure.trial": False,
     "edgeopt.commands.analyze.child": False,
     "edgeopt.commands.ops.child": True,
     "edgeopt.search.making.maker": True,
@@ -50,8 +50,8 @@ _IMPORTED = (
     "rich.progress",
     "uvicorn",
     "uvloop",
-    "edgeopt.bench.apart.child",
-    "edgeopt.bench.trial",
+    "edgeopt.measure.apart.child",
+    "edgeopt.measure.trial",
     "edgeopt.cli.main",
     "edgeopt.commands.analyze.child",
     "edgeopt.commands.bench.bench",

@@ -78,7 +78,7 @@ def _page(analysis: "Analysis", nodes: bool, weights: bool, looked: bool) -> str
 
 
 def _write(path: Path, analysis: "Analysis", nodes: bool, weights: bool, looked: bool) -> None:
-    from edgeopt.bench.files import writing
+    from edgeopt.measure.files import writing
 
     with writing(path) as file:
         file.write(_page(analysis, nodes, weights, looked).encode())

@@ -16,11 +16,11 @@ from edgeopt.errors import EXIT_BUG, EXIT_CANCELLED, EXIT_TERMINATED, exit_code_
 from edgeopt.events import Log
 
 if TYPE_CHECKING:
-    from edgeopt.bench.limits import Judgement
     from edgeopt.commands.bench.bench import Report
     from edgeopt.commands.bench.suite import SuiteReport
     from edgeopt.commands.documents.blocks import Block
     from edgeopt.events import Emit, Event
+    from edgeopt.measure.limits import Judgement
 
 _MEASURE = "measure"
 
@@ -106,7 +106,7 @@ def _leave(report: "Report | SuiteReport", otherwise: int, json: bool) -> None:
 
 def _exit_code(report: "Report") -> int:
     """Of a command that has a report to show: what was asked for may not have been done all the same."""
-    from edgeopt.bench.duties.records import SustainedReport
+    from edgeopt.measure.duties.records import SustainedReport
 
     if isinstance(report, SustainedReport) and report.stopped_by:
         return EXIT_CANCELLED if report.stopped_by == "interrupt" else EXIT_TERMINATED

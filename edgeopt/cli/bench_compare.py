@@ -113,7 +113,7 @@ def _trust_lines(found: "RunsCompared") -> list[str]:
     from edgeopt.cli.bench_rows import number
 
     if found.no_verdict:
-        return [f"{found.no_verdict[0].upper()}{found.no_verdict[1:]}."]
+        return [f"{found.no_verdict[0].upper()}{found.no_verdict[1:]}: no verdict."]
     if found.times_unjudged:
         said = f"Not measured in turns: no verdict on a side's own time, because {found.times_unjudged}."
         hint = "Measure a baseline in every run (--against): its ratios can be compared."

@@ -8,7 +8,7 @@ from edgeopt.commands.documents.blocks import Block, Drawing, Table, Words, colu
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from edgeopt.bench.duties.records import (
+    from edgeopt.measure.duties.records import (
         ColdReport,
         ConcurrencyReport,
         ConcurrencySide,
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         SustainedSide,
         Window,
     )
-    from edgeopt.bench.report import Comparison
+    from edgeopt.measure.report import Comparison
 
 _MOST_ROWS = 12
 _WIDEST = 100
@@ -137,7 +137,7 @@ def _window(window: "Window") -> tuple[str, ...]:
 
 
 def _curves(side: "SustainedSide", width: int, plain: bool) -> list[str]:
-    from edgeopt.bench.drawing.chart import series
+    from edgeopt.measure.drawing.chart import series
 
     curves: list[tuple[str, str, list[float | None]]] = [
         ("p50", "ms", [w.p50_ms for w in side.windows]),

@@ -9,15 +9,15 @@ from edgeopt.commands.documents.blocks import Block, Table, columns, lines, rows
 from edgeopt.commands.documents.markdown import page
 
 if TYPE_CHECKING:
-    from edgeopt.bench.report import Comparison, ContestReport
     from edgeopt.commands.bench.bench import Report
     from edgeopt.commands.bench.suite import SuiteReport
+    from edgeopt.measure.report import Comparison, ContestReport
 
 
 def written(report: "Report | SuiteReport") -> str:
     """The verdict first, then the figures, then how they were measured and on what."""
-    from edgeopt.bench.report import ContestReport
     from edgeopt.commands.bench.suite import SuiteReport
+    from edgeopt.measure.report import ContestReport
 
     if isinstance(report, ContestReport):
         first, *others = [side.name for side in report.sides]

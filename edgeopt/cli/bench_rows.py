@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
-from edgeopt.bench.figures import RUNS_FOR_P99
-from edgeopt.bench.memory import net_bytes
-from edgeopt.bench.messages import StageTimes
-from edgeopt.bench.report import Comparison, ContestReport, SideReport
 from edgeopt.commands.documents.blocks import Table, columns, filled, rows
+from edgeopt.measure.figures import RUNS_FOR_P99
+from edgeopt.measure.memory import net_bytes
+from edgeopt.measure.messages import StageTimes
+from edgeopt.measure.report import Comparison, ContestReport, SideReport
 
 _MIB = 2**20
 
@@ -170,7 +170,7 @@ _COUNTERS = {
 
 def _counter_lines(report: ContestReport) -> list[str]:
     """The best known ones, and what came from memory; `--json` has all."""
-    from edgeopt.bench.instruments.counters import memory_bytes_estimate
+    from edgeopt.measure.instruments.counters import memory_bytes_estimate
 
     lines = []
     for side in report.sides:

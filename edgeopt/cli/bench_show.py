@@ -6,17 +6,17 @@ from edgeopt.cli.bench_rows import circumstance_lines, fallback_lines, settled_l
 from edgeopt.commands.documents.blocks import Block, Drawing, lines, section
 
 if TYPE_CHECKING:
-    from edgeopt.bench.report import ContestReport
     from edgeopt.commands.bench.bench import Report
     from edgeopt.commands.bench.suite import SuiteReport
+    from edgeopt.measure.report import ContestReport
 
 
 def blocks(report: "Report | SuiteReport") -> list[Block]:
     """Each kind of report in its own words."""
-    from edgeopt.bench.duties.records import ColdReport, ConcurrencyReport, PacedReport, SustainedReport
-    from edgeopt.bench.report import ContestReport
     from edgeopt.cli import bench_duties, bench_suite, bench_sweep
     from edgeopt.commands.bench.suite import SuiteReport
+    from edgeopt.measure.duties.records import ColdReport, ConcurrencyReport, PacedReport, SustainedReport
+    from edgeopt.measure.report import ContestReport
 
     match report:
         case ContestReport():
@@ -52,7 +52,7 @@ def _chart(report: "ContestReport") -> Drawing:
     """How the latencies lie; and the intervals around 1x, where there are several to compare by eye."""
 
     def draw(width: int, plain: bool) -> list[str]:
-        from edgeopt.bench.drawing.chart import histograms, intervals
+        from edgeopt.measure.drawing.chart import histograms, intervals
 
         latencies = [
             (side.name, [value for piece in side.slices for value in piece.latencies_ms]) for side in report.sides

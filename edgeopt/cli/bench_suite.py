@@ -3,13 +3,13 @@
 from typing import TYPE_CHECKING
 
 from edgeopt import units
-from edgeopt.bench.memory import net_bytes
 from edgeopt.cli.bench_rows import load_ms, mebibytes, number, p99
 from edgeopt.commands.documents.blocks import Block, Table, columns, filled, lines, rows
+from edgeopt.measure.memory import net_bytes
 
 if TYPE_CHECKING:
-    from edgeopt.bench.report import Comparison
     from edgeopt.commands.bench.suite import SuiteReport, SuiteRow
+    from edgeopt.measure.report import Comparison
 
 
 def models_table(report: "SuiteReport") -> Table:

@@ -7,8 +7,8 @@ from edgeopt.cli.bench_rows import mebibytes, number
 from edgeopt.commands.documents.blocks import Block, Table, Words, columns, filled, lines, rows
 
 if TYPE_CHECKING:
-    from edgeopt.bench.stats import Interval
     from edgeopt.commands.bench.sweep_report import SweepPoint, SweepReport, Value
+    from edgeopt.measure.stats import Interval
 
 _BEST = "*"
 
@@ -38,7 +38,7 @@ def sentences(report: "SweepReport", ran: "list[SweepPoint]") -> list[str]:
 
 
 def _option_table(report: "SweepReport", ran: "list[SweepPoint]") -> Table:
-    from edgeopt.bench.memory import net_bytes
+    from edgeopt.measure.memory import net_bytes
 
     titles = (
         f"={report.name}",
@@ -106,7 +106,7 @@ def _best_lines(report: "SweepReport", ran: "list[SweepPoint]") -> list[str]:
 
 
 def _axis_table(report: "SweepReport", ran: "list[SweepPoint]") -> Table:
-    from edgeopt.bench.memory import net_bytes
+    from edgeopt.measure.memory import net_bytes
 
     item = "sample" if report.kind == "batch" else "step"
     gain = f">per {item}, against {written(report.points[0].value)}"

@@ -7,7 +7,7 @@ from edgeopt.cli.console import fail
 from edgeopt.commands.documents.blocks import Block, Table, Words, columns, lines, rows, section
 
 if TYPE_CHECKING:
-    from edgeopt.bench.limits import Check, Judgement
+    from edgeopt.measure.limits import Check, Judgement
 
 # So many sentences are read; of a suite's hundred only those that tell of trouble.
 _FEW = 8

@@ -42,8 +42,7 @@ def simplify(request: Request, json: JsonFlag = False) -> None:
       edgeopt simplify model.onnx -o small.onnx
       edgeopt simplify model.onnx -o small.onnx --data samples.npz --skip raise-opset
       edgeopt simplify model.onnx -o fixed.onnx --shape image=1x3x224x224
-      edgeopt simplify model.onnx -o raw.onnx --normalize image=1/255:0.5,0.5,0.5:0.5,0.5,0.5
-      edgeopt simplify model.onnx -o camera.onnx --resize image=640x480 --layout channels-last
+      edgeopt simplify model.onnx -o camera.onnx --layout channels-last
       edgeopt simplify model.onnx -o small.onnx --rules mine.py
       edgeopt simplify model.onnx -o small.onnx --bisect       accuracy after each pass
     """

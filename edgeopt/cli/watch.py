@@ -10,8 +10,8 @@ from edgeopt.commands.bench.request import WatchRequest
 from edgeopt.commands.documents.blocks import Block, lines
 
 if TYPE_CHECKING:
-    from edgeopt.bench.watch import WatchReport
     from edgeopt.events import Emit
+    from edgeopt.measure.watch import WatchReport
 
 
 @asks(WatchRequest)

@@ -13,7 +13,7 @@ from edgeopt.graph.copies import Copies
 from edgeopt.graph.ledger import Ledger, LedgerEntry, Refusal
 from edgeopt.graph.model import Model
 from edgeopt.graph.nodes import node_count, quiet, rare_collections
-from edgeopt.graph.passes import PASSES, Pass, PassContext
+from edgeopt.graph.passes import Pass, PassContext, standard_passes
 from edgeopt.graph.shapes import forget_claims
 from edgeopt.graph.structure import Signature, fault, infer_shapes, keep_declared_shapes, signature
 from edgeopt.nearest import near
@@ -67,18 +67,18 @@ def run_pipeline(  # noqa: PLR0913 - all but the model is optional and given by 
     measure: "Callable[[ir.Model], Error] | None" = None,
     keep: Callable[[Failure], str] | None = None,
     emit: events.Emit = events.ignore,
-    passes: Sequence[Pass] = PASSES,
+    passes: Sequence[Pass] | None = None,
     context: PassContext | None = None,
     rounds: int = ROUNDS,
 ) -> PipelineResult:
-    """Applies the passes to a model that stays as it is.
+    """Applies the passes, unless told the standard ones, to a model that stays as it is.
 
     Structure is checked after every pass. `check` judges the numbers once, at the end; where they are
     wrong, the guilty passes are found by bisection, rolled back, and the ledger says so; `keep` puts such a
     case away and says where. `measure` is asked about every pass that changed something.
     """
     context = context or PassContext()
-    chosen = select(passes, only, skip, also)
+    chosen = select(standard_passes() if passes is None else passes, only, skip, also)
     source = model.ir.clone()
     forget_claims(source)
     with quiet():

@@ -4,8 +4,8 @@ from typing import Final
 
 import msgspec
 
-from edgeopt.bench.messages import Memory
 from edgeopt.errors import Named, UsageError
+from edgeopt.measure.messages import Memory
 
 _MIB = 2**20
 OVER: Final = "over a limit"

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgeopt.bench.contender import Contender
 from edgeopt.errors import UsageError
+from edgeopt.measure.contender import Contender
 from edgeopt.nearest import nearest
 
 _MIB = 2**20

@@ -5,14 +5,14 @@ from typing import Literal
 import msgspec
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.bench.calls import ONE, Calls
-from edgeopt.bench.messages import Memory
-from edgeopt.bench.stats import Interval
-from edgeopt.bench.taken import Taken
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.graph.levels import LevelAccuracy
 from edgeopt.hw.device import Device
+from edgeopt.measure.calls import ONE, Calls
+from edgeopt.measure.messages import Memory
+from edgeopt.measure.stats import Interval
+from edgeopt.measure.taken import Taken
 from edgeopt.search.shapes.by_size import SizeTimes
 
 SCHEMA = 1

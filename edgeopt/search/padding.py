@@ -6,7 +6,7 @@ from edgeopt.backends.base import TensorInfo
 from edgeopt.data.samples import Samples
 from edgeopt.graph.ledger import Ledger
 from edgeopt.graph.masks import is_mask
-from edgeopt.graph.passes import PASSES
+from edgeopt.graph.passes import standard_passes
 from edgeopt.graph.passes.cleaning.skip_padding import PASS
 from edgeopt.graph.passes.knowledge.masks import kept_share
 from edgeopt.graph.pipeline import select
@@ -19,8 +19,9 @@ _WORTH_IT = 0.75
 def graph_passes(profile: TargetProfile, kept: float) -> tuple[str, ...]:
     """The exact rewrites that the profile lists, and the one that skips padding where so much would be kept."""
     listed = profile.graph.passes
+    only = () if isinstance(listed, str) else listed
     also = (PASS.name,) if kept <= _WORTH_IT else ()
-    return tuple(one.name for one in select(PASSES, () if isinstance(listed, str) else listed, also=also))
+    return tuple(one.name for one in select(standard_passes(), only, also=also))
 
 
 def kept_by(inputs: Sequence[TensorInfo], samples: Samples) -> float:

@@ -4,10 +4,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgeopt.bench.host import LocalHost
 from edgeopt.events import Emit
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
+from edgeopt.measure.host import LocalHost
 from edgeopt.search.making.variants import Maker
 from edgeopt.search.notes import Notes
 from edgeopt.search.racing.ground import Ground

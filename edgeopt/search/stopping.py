@@ -6,11 +6,11 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
-from edgeopt.bench.contender import Contender
-from edgeopt.bench.legs import SHORT_FEWEST, leg_rounds
-from edgeopt.bench.rounds import slice_ms
 from edgeopt.errors import StoppedError
 from edgeopt.events import Emit, Log, Progress
+from edgeopt.measure.contender import Contender
+from edgeopt.measure.legs import SHORT_FEWEST, leg_rounds
+from edgeopt.measure.rounds import slice_ms
 from edgeopt.search.clock import Clock
 
 STOPPING: Final = "stopping"

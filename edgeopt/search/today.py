@@ -5,15 +5,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.bench.contender import ask, load_patience_s, reason
-from edgeopt.bench.host import TrialHost
-from edgeopt.bench.messages import Describe, Described, Load
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Run, Source
 from edgeopt.bundle.facts import tensor_of
 from edgeopt.bundle.manifest import file_digest
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.errors import ModelError, TrialError, UsageError
+from edgeopt.measure.contender import ask, load_patience_s, reason
+from edgeopt.measure.host import TrialHost
+from edgeopt.measure.messages import Describe, Described, Load
 from edgeopt.search.making.messages import Inspected
 from edgeopt.search.making.variants import Maker, inspect
 from edgeopt.search.racing.ground import Ground

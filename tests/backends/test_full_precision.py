@@ -9,9 +9,9 @@ from onnx import numpy_helper
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.full_precision import full_precision, in_full_precision
-from edgeopt.bench.exactness.runtimes import first_answer, first_opened
 from edgeopt.events import ignore
 from edgeopt.graph.accuracy import compare_outputs
+from edgeopt.measure.exactness.runtimes import first_answer, first_opened
 from edgeopt.quant.measured.runs import Runs
 from edgeopt.search.place import placed
 from edgeopt.search.prepare import prepare

@@ -8,14 +8,14 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from edgeopt.bench.duties import records as r
-from edgeopt.bench.report import Comparison, Energy
-from edgeopt.bench.stats import Interval
 from edgeopt.cli import bench_duties as duties
 from edgeopt.cli.bench import _exit_code
 from edgeopt.cli.bench_sweep import duration, sweep
 from edgeopt.commands.bench.sweep_report import Stretch, SweepPoint, SweepReport
 from edgeopt.commands.documents.terminal import write
+from edgeopt.measure.duties import records as r
+from edgeopt.measure.report import Comparison, Energy
+from edgeopt.measure.stats import Interval
 
 FASTER = Comparison("a.onnx", "b.onnx", Interval(1.5, 1.4, 1.6, 9, 0.98), "faster")
 

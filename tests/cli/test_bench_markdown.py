@@ -1,12 +1,12 @@
 import msgspec
 import pytest
 
-from edgeopt.bench.limits import Limits
-from edgeopt.bench.report import Comparison, ContestReport, Figures, SideReport
-from edgeopt.bench.stats import Interval
 from edgeopt.cli.bench_markdown import written
 from edgeopt.commands.bench.limits import judge
 from edgeopt.commands.bench.suite import SuiteReport, SuiteRow
+from edgeopt.measure.limits import Limits
+from edgeopt.measure.report import Comparison, ContestReport, Figures, SideReport
+from edgeopt.measure.stats import Interval
 
 
 def side(name):

@@ -4,12 +4,12 @@ import pytest
 from rich.console import Console
 
 from edgeopt.backends.base import Placement
-from edgeopt.bench.messages import Memory
-from edgeopt.bench.report import Comparison, ContestReport, Energy, Figures, SideReport, Slice
-from edgeopt.bench.stats import Interval
 from edgeopt.cli.bench_rows import number, said
 from edgeopt.cli.bench_show import contest
 from edgeopt.commands.documents.terminal import write
+from edgeopt.measure.messages import Memory
+from edgeopt.measure.report import Comparison, ContestReport, Energy, Figures, SideReport, Slice
+from edgeopt.measure.stats import Interval
 
 MIB = 2**20
 

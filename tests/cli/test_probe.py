@@ -120,7 +120,7 @@ def counted(monkeypatch, tmp_path):
         measured_at = f"2026-05-04T10:00:0{len(calls)}+00:00"
         return Measured(Peaks(measured_at, 8.5, overheads=(RunOverhead("onnxruntime", 4.0),)), {"peaks.x": "gone"})
 
-    monkeypatch.setattr("edgeopt.bench.peaks.measure.measure", measure)
+    monkeypatch.setattr("edgeopt.measure.peaks.measure.measure", measure)
     return calls
 
 

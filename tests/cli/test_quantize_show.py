@@ -6,11 +6,11 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from edgeopt.bench.stats import Interval
 from edgeopt.cli.quantize_show import show
 from edgeopt.commands.documents.terminal import write
 from edgeopt.data.judging.goals import Goal, goal_from
 from edgeopt.data.judging.judged import Judged
+from edgeopt.measure.stats import Interval
 from edgeopt.quant.measured.records import (
     CalibrationTried,
     File,

@@ -195,9 +195,6 @@ def test_a_model_whose_results_are_random_is_written_and_said_to_be_unproved(com
 WRONG = (
     (("model.onnx", "-o", "out.onnx", "--shape", "x=3xtwo"), 2, "is no shape"),
     (("model.onnx", "-o", "out.onnx", "--opset", "99"), 2, "There is no opset 99"),
-    (("model.onnx", "-o", "out.onnx", "--normalize", "x=1:2"), 2, "is no normalization"),
-    (("model.onnx", "-o", "out.onnx", "--normalize", "x=1:0,a:1,1"), 2, "no number"),
-    (("model.onnx", "-o", "out.onnx", "--resize", "x=640"), 2, "is no size of frames"),
     (("model.onnx", "-o", "out.onnx", "--rules", "mine.py"), 3, "cannot be read"),
     (("model.onnx", "-o", "out.onnx", "--also", "dead-node"), 2, "did you mean 'dead-nodes'"),
     (("model.onnx", "-o", "out.onnx", "--ledger", "missing/ledger.json"), 2, "does not exist"),

@@ -75,13 +75,13 @@ def _other_default(patch: Patch) -> None:
 
 
 def _pads_mirrored(patch: Patch) -> None:
-    found = pad_into_pool.spatial_pads
+    found = pad_into_pool._spatial_pads
 
     def mirrored(pad):
         pads = found(pad)
         return pads if isinstance(pads, str) else [*pads[len(pads) // 2 :], *pads[: len(pads) // 2]]
 
-    patch.setattr(pad_into_pool, "spatial_pads", mirrored)
+    patch.setattr(pad_into_pool, "_spatial_pads", mirrored)
 
 
 def _no_bias(patch: Patch) -> None:

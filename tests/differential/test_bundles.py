@@ -22,7 +22,7 @@ from edgeopt.commands.replay.request import ReplayRequest
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import ignore
 from edgeopt.graph.model import load, save
-from edgeopt.graph.passes import PASSES
+from edgeopt.graph.passes import standard_passes
 from edgeopt.graph.pipeline import run_pipeline, select
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
@@ -55,7 +55,7 @@ def bundled(model, samples, folder, *, single_file=False):
         golden = range(min(GOLDEN, len(samples)))
         for name, runs in (("inputs", samples), ("outputs", answers), ("reference", answers)):
             write.write_golden(draft, name, [runs[k] for k in golden])
-        kept = tuple(one.name for one in select(PASSES))
+        kept = tuple(one.name for one in select(standard_passes()))
         deployment = Deployment(
             name="random",
             created="2026-01-01T00:00:00+00:00",

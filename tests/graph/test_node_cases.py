@@ -58,7 +58,8 @@ def _added_up(model, context):
 
 def test_a_faulty_pass_is_found_and_named(harness, tmp_path, monkeypatch):
     faulty = Pass("add-up", "makes an Add of every Sub", _added_up)
-    monkeypatch.setattr(harness, "PASSES", (*harness.PASSES[:3], faulty, *harness.PASSES[3:]))
+    passes = harness.standard_passes()
+    monkeypatch.setattr(harness, "standard_passes", lambda: (*passes[:3], faulty, *passes[3:]))
     verdict = harness.judge("test_sub", tmp_path, PassContext())
     assert verdict.guilty == "add-up"
     assert "Not equal" in verdict.simplified

@@ -8,10 +8,11 @@ import pytest
 from edgeopt import events
 from edgeopt.errors import UsageError, VerificationError
 from edgeopt.graph.ledger import Change, Refusal
-from edgeopt.graph.passes import PASSES
+from edgeopt.graph.passes import standard_passes
 from edgeopt.graph.passes.base import Pass, PassResult
 from edgeopt.graph.pipeline import Error, run_pipeline, select
 
+PASSES = standard_passes()
 DEFAULT = [p.name for p in PASSES if not p.on_request]
 X = np.float32([[1, -2], [3, -4]])
 TEXT = """g (float[2,2] x) => (float[2,2] y) {

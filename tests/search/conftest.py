@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.bench.host import LocalHost
 from edgeopt.bundle.manifest import file_digest
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.regimes.levels import Levels
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.data.split import split
 from edgeopt.hw.probe import probe
+from edgeopt.measure.host import LocalHost
 from edgeopt.search.aim import Aim
 from edgeopt.search.clock import Clock
 from edgeopt.search.delivering.delivery import Delivery

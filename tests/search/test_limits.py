@@ -1,7 +1,7 @@
 import pytest
 
-from edgeopt.bench.messages import Memory
 from edgeopt.errors import UsageError
+from edgeopt.measure.messages import Memory
 from edgeopt.search.limits import Limits, excess, limits_from
 
 MIB = 2**20

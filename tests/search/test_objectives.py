@@ -2,8 +2,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from edgeopt.bench.messages import Memory
 from edgeopt.errors import UsageError
+from edgeopt.measure.messages import Memory
 from edgeopt.search.objectives import OBJECTIVES, objective_named
 
 RAN = SimpleNamespace(

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from edgeopt.bench.host import LocalHost
 from edgeopt.bundle.manifest import FILE, file_digest
 from edgeopt.bundle.read import read_bundle
 from edgeopt.events import Log, Standing, ignore
+from edgeopt.measure.host import LocalHost
 from edgeopt.search.cache.user import listing
 from edgeopt.search.making.messages import Made
 from edgeopt.search.making.plans import Planned, Plans

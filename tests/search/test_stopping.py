@@ -3,10 +3,10 @@ import time
 import numpy as np
 import pytest
 
-from edgeopt.bench.terms import Turns
 from edgeopt.bundle.read import read_bundle
 from edgeopt.errors import StoppedError
 from edgeopt.events import Log, Progress, ignore
+from edgeopt.measure.terms import Turns
 from edgeopt.search.optimize import optimize
 from edgeopt.search.racing.race import race
 from edgeopt.search.stopping import Stop

@@ -2,8 +2,8 @@ from contextlib import closing
 
 import pytest
 
-from edgeopt.bench.host import LocalHost
 from edgeopt.errors import EdgeoptError
+from edgeopt.measure.host import LocalHost
 from edgeopt.search.making.variants import Maker, inspect
 from edgeopt.search.racing.ground import Ground
 from edgeopt.search.today import running_today

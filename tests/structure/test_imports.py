@@ -1,19 +1,13 @@
-"""The rules for imports, as a checker over syntax trees: tried on the code, and on planted faults."""
+"""The rules for imports, tried on the code and on planted faults."""
 
 import ast
-import functools
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from graphlib import TopologicalSorter
-from pathlib import Path
+from graphlib import CycleError, TopologicalSorter
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-SOURCES = (("edgeopt", ROOT), ("edgeopt_agent", ROOT / "agent"), ("edgeopt_gui", ROOT / "gui"))
+from tests.structure.imports import ROOT, SOURCES, imports, modules, parsed
 
 # What any part may use.
 GROUND = ("edgeopt.errors", "edgeopt.events", "edgeopt.units", "edgeopt.nearest")
@@ -21,8 +15,8 @@ GROUND = ("edgeopt.errors", "edgeopt.events", "edgeopt.units", "edgeopt.nearest"
 # The rooms of the core from the ground up: each imports those before it only, inside functions too.
 FLOORS = (
     *("errors", "events", "version", "units", "nearest", "privacy", "options", "keywords", "workspace"),
-    *("hw", "graph", "backends", "profiles", "data", "bundle", "fleet", "bench", "quant", "search", "commands"),
-    *("cli", "__main__"),
+    *("hw", "graph", "backends", "profiles", "data", "bundle", "fleet", "measure", "quant", "search"),
+    *("commands", "cli", "__main__"),
 )
 
 # Who takes less than what stands below it: what such a part may import of edgeopt. The first entry that fits a
@@ -107,14 +101,6 @@ INSIDE_FUNCTIONS = (
 )
 
 
-@dataclass(frozen=True)
-class Import:
-    name: str
-    line: int
-    in_function: bool
-    for_types_only: bool
-
-
 def violations(module: str, source: str, is_package: bool = False) -> list[str]:
     """Every broken rule in one module, as sentences."""
     found = []
@@ -136,74 +122,17 @@ def violations(module: str, source: str, is_package: bool = False) -> list[str]:
 
 def upward(module: str, source: str, is_package: bool = False) -> list[str]:
     """Every import that goes up in the house, as sentences."""
-    own = _floor(module)
-    found = []
-    for item in imports(module, source, is_package):
-        if not item.name.startswith("edgeopt."):
-            continue
-        floor = _floor(item.name)
-        if floor is not None and own is not None and floor > own:
-            found.append(f"{module}:{item.line} imports {item.name}, which stands above it")
-    return found
+    return [
+        f"{module}:{item.line} imports {item.name}, which stands above it"
+        for item in imports(module, source, is_package)
+        if _inside(item.name, ("edgeopt",)) and _floor(item.name) > _floor(module)
+    ]
 
 
-def _floor(module: str) -> int | None:
-    room = module.split(".")[1]
-    return FLOORS.index(room) if room in FLOORS else None
-
-
-_STATEMENTS = (ast.stmt, ast.excepthandler, ast.match_case)
-
-
-@functools.cache
-def imports(module: str, source: str, is_package: bool = False) -> tuple[Import, ...]:
-    """Every import in a module, those by `importlib.import_module("...")` too."""
-    found: list[Import] = []
-    # Statements hold all imports but those by a call, for which few modules have to be looked through whole.
-    kinds = (ast.AST,) if "import_module" in source or "__import__" in source else _STATEMENTS
-    names = partial(_names, module=module, is_package=is_package)
-    _walk(_parsed(source), kinds, found.append, names, in_function=False, for_types_only=False)
-    return tuple(found)
-
-
-@functools.cache
-def _parsed(source: str) -> ast.Module:
-    return ast.parse(source)
-
-
-def _walk(
-    node: ast.AST,
-    kinds: tuple[type[ast.AST], ...],
-    tell: Callable[[Import], None],
-    names: Callable[[ast.AST], list[str]],
-    in_function: bool,
-    for_types_only: bool,
-) -> None:
-    for name in names(node):
-        tell(Import(name, getattr(node, "lineno", 0), in_function, for_types_only))
-    in_function = in_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-    types = node.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test) else ()
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, kinds):
-            _walk(child, kinds, tell, names, in_function, for_types_only or child in types)
-
-
-def _names(node: ast.AST, module: str, is_package: bool) -> list[str]:
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    if isinstance(node, ast.ImportFrom):
-        home = node.module or ""
-        if node.level:
-            parents = module.split(".")
-            kept = len(parents) - node.level + is_package
-            home = ".".join([*parents[:kept], *([home] if home else [])])
-        return [f"{home}.{alias.name}" for alias in node.names]
-    if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-        name = node.args[0].value
-        called = getattr(node.func, "attr", getattr(node.func, "id", ""))
-        if called in {"__import__", "import_module"} and isinstance(name, str):
-            return [name]
-    return []
+def _floor(name: str) -> int:
+    """What is in no room is the front door or one of its public names, above all rooms: it leads into each."""
+    room = name.split(".")[1] if "." in name else ""
+    return FLOORS.index(room) if room in FLOORS else len(FLOORS)
 
 
 def _of(table: tuple[tuple[str, tuple[str, ...]], ...], module: str) -> tuple[str, ...] | None:
@@ -212,15 +141,6 @@ def _of(table: tuple[tuple[str, tuple[str, ...]], ...], module: str) -> tuple[st
 
 def _inside(name: str, parts: tuple[str, ...]) -> bool:
     return any(name == part or name.startswith(f"{part}.") for part in parts)
-
-
-def modules() -> list[tuple[str, Path]]:
-    found = []
-    for package, folder in SOURCES:
-        for path in sorted((folder / package).rglob("*.py")):
-            parts = path.relative_to(folder).with_suffix("").parts
-            found.append((".".join(parts[:-1] if parts[-1] == "__init__" else parts), path))
-    return found
 
 
 def test_every_module_keeps_the_rules():
@@ -247,7 +167,7 @@ def test_a_class_has_a_name_of_its_own_in_its_room():
         if parts[0] != "edgeopt" or len(parts) < 3:
             continue
         room = ".".join(parts[:3] if parts[1] == "commands" else parts[:2])
-        for node in ast.walk(_parsed(path.read_text())):
+        for node in ast.walk(parsed(path.read_text())):
             if isinstance(node, ast.ClassDef):
                 homes.setdefault((room, node.name), []).append(name)
     assert {key: found for key, found in homes.items() if len(found) > 1} == {}
@@ -255,26 +175,81 @@ def test_a_class_has_a_name_of_its_own_in_its_room():
 
 def test_an_import_of_a_room_above_is_found():
     assert upward("edgeopt.bundle.read", "from edgeopt.search.optimize import optimize")
-    assert upward("edgeopt.bench.rounds", "import edgeopt.commands.bench.bench")
-    assert upward("edgeopt.bench.rounds", "def run():\n    from edgeopt.commands.bench import bench")
-    assert upward("edgeopt.bench.rounds", "if TYPE_CHECKING:\n    from edgeopt.commands.bench import bench")
+    assert upward("edgeopt.cli.main", "import edgeopt.__main__")
     assert not upward("edgeopt.backends.null", "from edgeopt.graph.ledger import Change")
+    assert not upward("edgeopt.cli.main", "from edgeopt.version import __version__")
+
+
+# Each way in which a file can import another; `{}` is its name.
+WAYS = (
+    "import {}",
+    "import {} as other",
+    "from {} import something",
+    "if TYPE_CHECKING:\n    from {} import Something",
+    "def run():\n    from {} import something",
+    "def run():\n    if TYPE_CHECKING:\n        import {}",
+    "class Something:\n    async def run(self):\n        import {}",
+    "try:\n    import {}\nexcept ImportError:\n    pass",
+    'import importlib\n\ndef run():\n    importlib.import_module("{}")',
+)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("above", ["edgeopt", "edgeopt.commands.bench.bench"])
+def test_every_way_to_import_what_stands_above_is_found(way, above):
+    assert len(upward("edgeopt.measure.rounds", way.format(above))) == 1
+    assert not upward("edgeopt.measure.rounds", way.format("edgeopt.hw.device"))
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["from edgeopt import probe", "from .. import __version__", "def run():\n    import edgeopt, json"],
+)
+def test_nobody_inside_comes_in_by_the_front_door(source):
+    assert len(upward("edgeopt.measure.rounds", source)) == 1
+    assert len(upward("edgeopt.cli.bench", source.replace("..", "edgeopt"))) == 1
 
 
 def test_no_files_import_each_other_in_a_circle():
-    known = {name for name, _ in modules()}
-    wanted = {name: _files(name, path, known) for name, path in modules()}
-    TopologicalSorter(wanted).prepare()  # raises with the circle
+    read = [(name, path.read_text(), path.stem == "__init__") for name, path in modules()]
+    assert circle(read) == []
 
 
-def _files(module: str, path: Path, known: set[str]) -> set[str]:
-    """The files that importing and running a module may load; what is there for types only is not."""
-    found = set()
-    for item in imports(module, path.read_text(), path.stem == "__init__"):
-        home = item.name if item.name in known else item.name.rpartition(".")[0]
-        if home in known and home != module and not item.for_types_only:
-            found.add(home)
-    return found
+def circle(read: list[tuple[str, str, bool]]) -> list[str]:
+    """The modules of a circle of imports, those for types and those inside functions too."""
+    known = {module for module, _, _ in read}
+    try:
+        TopologicalSorter({module: _files(module, *more, known) for module, *more in read}).prepare()
+    except CycleError as error:
+        found: list[str] = error.args[1]
+        return found
+    return []
+
+
+def _files(module: str, source: str, is_package: bool, known: set[str]) -> set[str]:
+    homes = {
+        item.name if item.name in known else item.name.rpartition(".")[0]
+        for item in imports(module, source, is_package)
+    }
+    return homes & known - {module}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_circle_is_found_however_its_files_import_each_other(way):
+    first, second, third = (f"edgeopt.measure.{name}" for name in ("rounds", "pairs", "terms"))
+    straight = [
+        (first, way.format(second), False),
+        (second, way.format(third), False),
+        (third, "import os", False),
+    ]
+    assert circle(straight) == []
+    assert set(circle([*straight[:2], (third, way.format(first), False)])) == {first, second, third}
+
+
+def test_a_circle_through_a_package_is_found():
+    package, inside = "edgeopt.measure", "edgeopt.measure.rounds"
+    assert circle([(package, "from .rounds import loop", True), (inside, "from . import loop", False)])
+    assert not circle([(package, "from .rounds import loop", True), (inside, "from .pairs import pair", False)])
 
 
 PLANTED = (
@@ -321,7 +296,7 @@ ALLOWED = (
     ("edgeopt.graph.model", "if TYPE_CHECKING:\n    import onnx_ir as ir"),
     ("edgeopt.backends.null", "import numpy\nfrom edgeopt.backends.base import Backend"),
     ("edgeopt.backends.onnxruntime.cpu", "def load():\n    import onnxruntime"),
-    ("edgeopt.search.racing.race", "from edgeopt.bench.contest import contest\nimport numpy"),
+    ("edgeopt.search.racing.race", "from edgeopt.measure.contest import contest\nimport numpy"),
     ("edgeopt.cli.optimize", "from edgeopt.search.optimize import optimize"),
     ("edgeopt_agent.main", "import edgeopt.bundle.runtime.session, starlette"),
     ("edgeopt_gui.main", "import PySide6, edgeopt.events"),
@@ -358,7 +333,7 @@ REGISTRIES = (
     ("edgeopt/backends/onnxruntime/lowering/__init__.py", "PLACES"),
     ("edgeopt/backends/openvino/lowering/__init__.py", "PLACES"),
     ("edgeopt/backends/__init__.py", "BACKENDS"),
-    ("edgeopt/bench/terms.py", "TABLE"),
+    ("edgeopt/measure/terms.py", "TABLE"),
     ("edgeopt/search/making/recipes.py", "RECIPES"),
     ("edgeopt/commands/ops/cases/__init__.py", "FAMILIES"),
     ("edgeopt/cli/main.py", "COMMANDS"),

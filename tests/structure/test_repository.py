@@ -10,6 +10,7 @@ import pytest
 from edgeopt import profiles
 from edgeopt.bundle import deployment
 from edgeopt.cli.main import COMMANDS
+from tests.structure.imports import imports, modules
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = (
@@ -61,6 +62,31 @@ def test_everything_that_make_installs_is_constrained():
     ]
     names = {plain(re.split(r"[><=;\[ ]", line)[0]) for line in wanted} - {"edgeopt"}
     assert names - {plain(line.partition("==")[0]) for line in constraints()} == set()
+
+
+# The name by which a dependency is imported, where that is another one.
+MODULES = {
+    "nvidia-ml-py": "pynvml",
+    "onnxruntime-directml": "onnxruntime",
+    "onnxruntime-gpu": "onnxruntime",
+    "pillow": "PIL",
+    "pyside6-essentials": "PySide6",
+}
+# The probes import it by `host.call`; uvicorn takes the others by itself where they are installed.
+WITHOUT_IMPORT = {"py-cpuinfo", "httptools", "uvloop"}
+
+
+def test_every_dependency_is_imported_somewhere():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = [
+        *project["dependencies"],
+        *(line for extra in project["optional-dependencies"].values() for line in extra),
+    ]
+    wanted = {plain(re.split(r"[><=;\[ ]", line)[0]) for line in lines} - {"edgeopt"} - WITHOUT_IMPORT
+    imported = {
+        item.name.partition(".")[0] for name, path in modules() for item in imports(name, path.read_text())
+    }
+    assert {name for name in wanted if MODULES.get(name, name.replace("-", "_")) not in imported} == set()
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -181,8 +207,9 @@ PARTS = ("not slow and not timing", "timing", "slow and not timing")
 @pytest.mark.parametrize("failing", [(), *((part,) for part in PARTS), PARTS])
 def test_make_test_all_runs_every_part_also_after_a_failure(checkout, failing):
     (checkout / ".venv/bin").mkdir(parents=True)
-    tests = " ".join(f'*"-m {part} "*) exit 3;;' for part in failing)
-    (checkout / ".venv/bin/python").write_text(f'#!/bin/sh\necho "$@" >> runs\ncase "$* " in {tests or "none) ;;"} esac\n')
+    cases = " ".join(f'*"-m {part} "*) exit 3;;' for part in failing) or "none) ;;"
+    program = f'#!/bin/sh\necho "$@" >> runs\ncase "$* " in {cases} esac\n'
+    (checkout / ".venv/bin/python").write_text(program)
     (checkout / ".venv/bin/python").chmod(0o755)
     for stamp in (".made", ".demo", ".gui", ".dev"):
         (checkout / ".venv" / stamp).touch()

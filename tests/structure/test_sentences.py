@@ -7,15 +7,24 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = (ROOT / "edgeopt", ROOT / "agent" / "edgeopt_agent", ROOT / "gui" / "edgeopt_gui")
-SENTENCES = {"failure", "hint", "message", "reason", "summary"}
+SENTENCES = {"failure", "hint", "message", "no_verdict", "reason", "reasons", "sentence", "summary", "unknown"}
 READS = {"find", "index", "partition", "rpartition", "split", "rsplit", "startswith", "endswith"}
 CUTS = {"removeprefix", "removesuffix"}
-# What a runtime says of a model that it refuses stands nowhere but in its sentence.
-OF_A_LIBRARY = {("edgeopt/backends/onnxruntime/coverage.py", "refusal.message")}
+# What a library says stands nowhere but in its sentence: a runtime of a model that it refuses, Qt of a platform.
+OF_A_LIBRARY = {
+    ("edgeopt/backends/onnxruntime/coverage.py", "refusal.message"),
+    ("gui/edgeopt_gui/screenshots/__main__.py", "message"),
+}
+# Reasons by what they are of: to look whether there is one reads no words.
+BY_KEY = {"facts.unknown"}
 
 
 def is_sentence(node: ast.expr) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr in SENTENCES
+    """By its name: a field, a variable, or one of several."""
+    if isinstance(node, ast.Subscript):
+        return is_sentence(node.value)
+    name = getattr(node, "attr", getattr(node, "id", ""))
+    return isinstance(node, ast.Attribute | ast.Name) and name in SENTENCES
 
 
 def readings(tree: ast.AST) -> list[str]:
@@ -23,7 +32,7 @@ def readings(tree: ast.AST) -> list[str]:
     found = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare) and any(isinstance(op, ast.In | ast.NotIn) for op in node.ops):
-            found += [each for each in node.comparators if is_sentence(each)]
+            found += [each for each in node.comparators if is_sentence(each) and ast.unparse(each) not in BY_KEY]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             if node.func.attr in READS | CUTS and is_sentence(node.func.value):
                 found.append(node.func.value)
@@ -50,6 +59,12 @@ def test_no_code_reads_the_words_of_a_sentence(source):
         "result.summary.partition(': ')",
         "error.message.startswith('failed')",
         "re.search('x', report.reason)",
+        "row.cost.unknown.startswith(WITHIN)",
+        "reasons[0].startswith(WITHIN)",
+        "entry.reasons[-1].endswith('domain ')",
+        "reason.partition(chr(39))",
+        "'domain' in reason",
+        "hint.startswith('Did you')",
     ],
 )
 def test_a_reading_is_found(line):
@@ -58,3 +73,7 @@ def test_a_reading_is_found(line):
 
 def test_to_print_one_is_no_reading():
     assert readings(ast.parse("f'{error.message.rstrip(chr(46))}.' if error.message else one.reason[:160]")) == []
+
+
+def test_to_look_for_a_reason_by_what_it_is_of_is_no_reading():
+    assert readings(ast.parse("'device' in facts.unknown and name in reasons_by_name")) == []

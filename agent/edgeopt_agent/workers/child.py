@@ -6,8 +6,8 @@ import sys
 import traceback
 from pathlib import Path
 
-from edgeopt.bench.processes import lifeline
-from edgeopt.bench.processes.lean import leave_out_the_converter
+from edgeopt.measure.processes import lifeline
+from edgeopt.measure.processes.lean import leave_out_the_converter
 from edgeopt_agent.workers.child_io import Frames
 from edgeopt_agent.workers.frames import Load
 from edgeopt_agent.workers.served import Served, load_served

@@ -7,7 +7,7 @@ import struct
 
 import msgspec
 
-from edgeopt.bench.processes.failed import Failed
+from edgeopt.measure.processes.failed import Failed
 
 PREFIX = struct.Struct("<IIQ")
 MOST_HEADER_BYTES = 1 << 20

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgeopt.bench.processes.environment import child_environment
+from edgeopt.measure.processes.environment import child_environment
 from edgeopt_agent.workers.channel import Channel
 from edgeopt_agent.workers.log import WorkerLog
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.bench.processes.failed import Failed
 from edgeopt.errors import EdgeoptError, signal_name
+from edgeopt.measure.processes.failed import Failed
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.workers.channel import Body, Channel, ChannelClosedError, Received
 from edgeopt_agent.workers.frames import Answered, Golden, Infer, Load, Loaded, TryGolden

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.bench.memory import resident_bytes
-from edgeopt.bench.processes.failed import Failed, failure_of
 from edgeopt.bundle.read import Bundle
 from edgeopt.bundle.runtime.golden import answer_golden
 from edgeopt.bundle.runtime.session import Session, load
 from edgeopt.errors import DataError, EdgeoptError
+from edgeopt.measure.memory import resident_bytes
+from edgeopt.measure.processes.failed import Failed, failure_of
 from edgeopt_agent.v2.answer import write_answer, write_error
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.inflate import inflate

@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 
 from edgeopt import units
-from edgeopt.bench.processes.failed import Failed
 from edgeopt.bundle.deployment import SUFFIX
 from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.commands.analyze.coverage import CoverageCheck, installed
@@ -27,6 +26,7 @@ from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.files.sniff import check_file
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
+from edgeopt.measure.processes.failed import Failed
 
 # What is asked of a model must not take longer than people wait: larger ones are left out, and a note says so.
 _REWRITES_MOST_BYTES = 300_000_000
@@ -235,7 +235,7 @@ def _with_real_shapes(path: Path, given: Given, wishes: Wishes, passes: Lane, no
 
 
 def _profiled(path: Path, analysis: Analysis, given: Given, wishes: Wishes, emit: Emit) -> Analysis:
-    from edgeopt.bench.kernels.op_times import Timing, profile_ops, timeable
+    from edgeopt.measure.kernels.op_times import Timing, profile_ops, timeable
 
     names = wishes.profile_ops
     if names is True:

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from edgeopt.bench.processes.serve import Answering, serve
 from edgeopt.commands.analyze.messages import (
     Answer,
     Away,
@@ -14,6 +13,7 @@ from edgeopt.commands.analyze.messages import (
     Seen,
     decode_request,
 )
+from edgeopt.measure.processes.serve import Answering, serve
 
 
 def _answer(request: Request) -> Answer:

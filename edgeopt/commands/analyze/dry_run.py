@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from edgeopt.commands.analyze.messages import Leak, Node, Rewrite, Rewritten
 from edgeopt.graph.model import load
 from edgeopt.graph.nodes import nodes_of, quiet, rare_collections
-from edgeopt.graph.passes import PASSES
+from edgeopt.graph.passes import standard_passes
 from edgeopt.graph.passes.base import Pass, PassContext
 from edgeopt.graph.structure import infer_shapes
 
@@ -35,7 +35,7 @@ def dry_run(path: Path, limit_s: float) -> Rewritten:
     not_asked: list[str] = []
     with quiet(), rare_collections():
         infer_shapes(model_ir)
-        for one in PASSES:
+        for one in standard_passes():
             if one.on_request or one.name in _TOLD_ELSEWHERE:
                 continue
             if time.process_time() - begin > limit_s:

@@ -3,10 +3,10 @@
 import tempfile
 from pathlib import Path
 
-from edgeopt.bench.host import LocalHost
-from edgeopt.bench.processes.asked import Asked
-from edgeopt.bench.processes.failed import Failed
 from edgeopt.commands.analyze.messages import Answer, Request, decode_answer
+from edgeopt.measure.host import LocalHost
+from edgeopt.measure.processes.asked import Asked
+from edgeopt.measure.processes.failed import Failed
 
 CHILD_MODULE = "edgeopt.commands.analyze.child"
 

@@ -4,8 +4,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, Unpack, cast, overload
 
-from edgeopt.bench.duties.records import ColdReport, ConcurrencyReport, PacedReport, SustainedReport
-from edgeopt.bench.report import ContestReport
 from edgeopt.commands.bench.bench import Report, bench_suite
 from edgeopt.commands.bench.bench import bench as measure
 from edgeopt.commands.bench.naming import as_texts
@@ -15,6 +13,8 @@ from edgeopt.commands.bench.sweep_report import SweepReport
 from edgeopt.data.given import as_file
 from edgeopt.events import Emit, ignore
 from edgeopt.keywords import read, takes
+from edgeopt.measure.duties.records import ColdReport, ConcurrencyReport, PacedReport, SustainedReport
+from edgeopt.measure.report import ContestReport
 from edgeopt.workspace import WORK, workspace
 
 Subject = str | Path | None

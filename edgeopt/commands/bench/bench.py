@@ -10,29 +10,6 @@ import msgspec
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Available
-from edgeopt.bench.contender import Side
-from edgeopt.bench.contest import contest
-from edgeopt.bench.drawing.trace import write_trace
-from edgeopt.bench.duties.cold import run_cold
-from edgeopt.bench.duties.concurrent import run_concurrent
-from edgeopt.bench.duties.paced import run_paced
-from edgeopt.bench.duties.records import (
-    ColdReport,
-    ColdRules,
-    ConcurrencyReport,
-    ConcurrentRules,
-    PacedReport,
-    PacedRules,
-    SustainedReport,
-    SustainedRules,
-)
-from edgeopt.bench.duties.sustained import run_sustained
-from edgeopt.bench.host import LocalHost
-from edgeopt.bench.instruments.energy import EnergyMeter
-from edgeopt.bench.instruments.machine_state import StateSampler
-from edgeopt.bench.report import ContestReport
-from edgeopt.bench.sequential import Rules
-from edgeopt.bench.sides.stages import with_stages
 from edgeopt.bundle.facts import machine_of
 from edgeopt.commands.bench.counting import not_counted
 from edgeopt.commands.bench.limits import Judged, judge, refuse_without_verdict
@@ -48,6 +25,29 @@ from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Event, Log, Progress
 from edgeopt.hw.device import Unavailable, fingerprint
 from edgeopt.hw.probe import probe
+from edgeopt.measure.contender import Side
+from edgeopt.measure.contest import contest
+from edgeopt.measure.drawing.trace import write_trace
+from edgeopt.measure.duties.cold import run_cold
+from edgeopt.measure.duties.concurrent import run_concurrent
+from edgeopt.measure.duties.paced import run_paced
+from edgeopt.measure.duties.records import (
+    ColdReport,
+    ColdRules,
+    ConcurrencyReport,
+    ConcurrentRules,
+    PacedReport,
+    PacedRules,
+    SustainedReport,
+    SustainedRules,
+)
+from edgeopt.measure.duties.sustained import run_sustained
+from edgeopt.measure.host import LocalHost
+from edgeopt.measure.instruments.energy import EnergyMeter
+from edgeopt.measure.instruments.machine_state import StateSampler
+from edgeopt.measure.report import ContestReport
+from edgeopt.measure.sequential import Rules
+from edgeopt.measure.sides.stages import with_stages
 from edgeopt.version import __version__
 from edgeopt.workspace import workspace
 

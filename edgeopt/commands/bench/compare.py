@@ -13,11 +13,11 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from edgeopt.bench.limits import Judgement, Limits
-from edgeopt.bench.report import ContestReport, SideReport
-from edgeopt.bench.stats import SAME, Interval
-from edgeopt.commands.bench.compare_limits import judge_runs
+from edgeopt.commands.bench.limits import check_of
 from edgeopt.errors import InputError
+from edgeopt.measure.limits import Judgement, Limits, judgement
+from edgeopt.measure.report import ContestReport, SideReport
+from edgeopt.measure.stats import SAME, Interval
 
 _NORMAL_95 = 1.96
 _BLOCKS = 8
@@ -58,7 +58,7 @@ class RunsCompared(msgspec.Struct, frozen=True):
     differences: tuple[str, ...] = ()
     """What differs between the runs, besides the figures."""
     no_verdict: str = ""
-    """Why nothing is said of faster or slower, where that is so."""
+    """Why nothing is said of faster or slower, where that is so, as the start of a sentence."""
     times_unjudged: str = ""
     """Why the sides' own times get no verdict, although ratios may, as the end of a sentence."""
     only_before: tuple[str, ...] = ()
@@ -103,7 +103,50 @@ def compare_runs(
     )
     if limits is None or not limits.least:
         return found
-    return msgspec.structs.replace(found, judgement=judge_runs(before, after, found, limits))
+    return msgspec.structs.replace(found, judgement=_judge_runs(before, after, found, limits))
+
+
+def _judge_runs(before: ContestReport, after: ContestReport, found: RunsCompared, limits: Limits) -> Judgement:
+    """The later run's first side against the earlier run's.
+
+    By the ratios to sides that both runs took in turns with it, the better evidence; else by its own time.
+    """
+    ours, theirs = before.sides[0].name, after.sides[0].name
+    evidence: list[tuple[str, Interval | str]]
+    if ours != theirs:
+        evidence = [("", f"the first sides of the two runs are not the same: '{ours}' and '{theirs}'")]
+    elif found.no_verdict:
+        evidence = [("", found.no_verdict)]
+    else:
+        evidence = [
+            (f"the ratio to {each.second}", each.change) for each in found.ratios if each.first == ours
+        ] or _own_time(found, ours)
+    pair = f"{theirs} in {found.after}", f"{ours} in {found.before}"
+    return judgement(
+        limits,
+        tuple(
+            check_of(limits, name, least, pair, said, measured, _advice(said))
+            for measured, said in evidence
+            for name, least in limits.least
+        ),
+    )
+
+
+def _advice(found: Interval | str) -> str:
+    """More rounds would not make it narrower."""
+    if isinstance(found, str):
+        return ""
+    reach_percent = 100 * (math.sqrt(found.high / found.low) - 1)
+    return f"these two runs show differences above {reach_percent:.1f} % only, so measure the two in turns"
+
+
+def _own_time(found: RunsCompared, name: str) -> list[tuple[str, Interval | str]]:
+    side = next((each for each in found.sides if each.name == name), None)
+    if side is None:
+        return [("", f"'{name}' was not measured in both runs")]
+    if found.times_unjudged:
+        return [("", f"{found.times_unjudged}, and no other side is in both runs (--against)")]
+    return [("", side.speedup)]
 
 
 def _differences(before: ContestReport, after: ContestReport) -> tuple[tuple[str, ...], str]:
@@ -117,17 +160,17 @@ def _differences(before: ContestReport, after: ContestReport) -> tuple[tuple[str
     ]
     if parts:
         said.append(f"Measured on different devices: they differ in {', '.join(parts)}.")
-        forbids = "measured on different devices: no verdict"
+        forbids = "measured on different devices"
     for name in dict.fromkeys([*before.versions, *after.versions]):
         old, new = before.versions.get(name), after.versions.get(name)
         if old != new:
             said.append(f"{name}: {old or 'not there'} before, {new or 'not there'} after.")
     if before.data != after.data:
         said.append(f"Measured on different inputs: {before.data or 'unknown'} and {after.data or 'unknown'}.")
-        forbids = forbids or "measured on different inputs: no verdict"
+        forbids = forbids or "measured on different inputs"
     if before.duty != after.duty:
         said.append(f"Measured under different duties: {before.duty} and {after.duty}.")
-        forbids = forbids or "measured under different duties: no verdict"
+        forbids = forbids or "measured under different duties"
     settings = _settings(before, after)
     return (*said, *settings), forbids
 

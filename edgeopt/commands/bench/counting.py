@@ -1,8 +1,8 @@
 """What `--counters` could not count here, and why."""
 
-from edgeopt.bench.instruments.counters import open_counters
-from edgeopt.bench.report import SideReport
 from edgeopt.hw.device import Unavailable
+from edgeopt.measure.instruments.counters import open_counters
+from edgeopt.measure.report import SideReport
 
 
 def not_counted(sides: tuple[SideReport, ...]) -> tuple[str, ...]:

@@ -10,11 +10,11 @@ import msgspec
 
 from edgeopt.backends import BACKENDS
 from edgeopt.backends.base import Available, TensorInfo
-from edgeopt.bench.contender import ask, load_patience_s, reason
-from edgeopt.bench.host import LocalHost
-from edgeopt.bench.messages import Answer, Describe, Described, Load
-from edgeopt.bench.processes.failed import Failed
 from edgeopt.errors import EdgeoptError, MissingError, ModelError, TrialError, UsageError
+from edgeopt.measure.contender import ask, load_patience_s, reason
+from edgeopt.measure.host import LocalHost
+from edgeopt.measure.messages import Answer, Describe, Described, Load
+from edgeopt.measure.processes.failed import Failed
 
 _ERRORS: dict[str, type[EdgeoptError]] = {each.code: each for each in (UsageError, MissingError)}
 # Compiling for these may take minutes, and says nothing of the inputs that a processor's session does not say.

@@ -8,7 +8,6 @@ from pathlib import Path
 from zipfile import BadZipFile
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.bench.host import LocalHost
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.session import Place
 from edgeopt.commands.bench.naming import Named
@@ -16,6 +15,7 @@ from edgeopt.data.read import load_data
 from edgeopt.data.samples import Samples, check_samples, from_feeds, save_samples
 from edgeopt.errors import DataError, EdgeoptError
 from edgeopt.graph.feeds import generate_feeds
+from edgeopt.measure.host import LocalHost
 
 GENERATED_SAMPLES = 16
 _MOST_BYTES = 256 << 20

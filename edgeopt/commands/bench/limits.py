@@ -4,11 +4,11 @@ import math
 import re
 from collections.abc import Sequence
 
-from edgeopt.bench.duties.records import ColdReport, ConcurrencyReport, PacedReport
-from edgeopt.bench.limits import Check, Judgement, LimitName, Limits, State, judgement, known, lies
-from edgeopt.bench.report import Comparison, ContestReport
-from edgeopt.bench.stats import Interval
 from edgeopt.errors import EXIT_CANCELLED, ConstraintError, UsageError
+from edgeopt.measure.duties.records import ColdReport, ConcurrencyReport, PacedReport
+from edgeopt.measure.limits import Check, Judgement, LimitName, Limits, State, judgement, known, lies
+from edgeopt.measure.report import Comparison, ContestReport
+from edgeopt.measure.stats import Interval
 
 Judged = ContestReport | ColdReport | PacedReport | ConcurrencyReport
 """The reports that hold sides against the first one."""

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.bench.contender import Side, ask, load_patience_s
-from edgeopt.bench.host import LocalHost
-from edgeopt.bench.messages import Placed, Places
-from edgeopt.bench.report import SideReport
 from edgeopt.errors import TrialError
 from edgeopt.events import Emit, Progress
+from edgeopt.measure.contender import Side, ask, load_patience_s
+from edgeopt.measure.host import LocalHost
+from edgeopt.measure.messages import Placed, Places
+from edgeopt.measure.report import SideReport
 
 
 def with_times(

@@ -12,10 +12,10 @@ from edgeopt.options import argument, option
 
 if TYPE_CHECKING:
     from edgeopt.backends.base import Options
-    from edgeopt.bench.limits import Limits
     from edgeopt.commands.bench.naming import Named
     from edgeopt.commands.bench.sides import Settings
     from edgeopt.data.given import Data
+    from edgeopt.measure.limits import Limits
 
 Duty = Literal["steady", "cold", "paced", "sustained"]
 DUTIES: tuple[Duty, ...] = get_args(Duty)

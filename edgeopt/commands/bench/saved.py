@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from edgeopt.bench.files import writing
-from edgeopt.bench.report import SCHEMA, ContestReport
 from edgeopt.errors import InputError, UsageError
+from edgeopt.measure.files import writing
+from edgeopt.measure.report import SCHEMA, ContestReport
 
 _HINT = "Save one with: edgeopt bench MODEL --save FILE"
 

@@ -6,8 +6,6 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.backends.options import read_options
-from edgeopt.bench.contender import Side
-from edgeopt.bench.messages import Load
 from edgeopt.bundle.runtime.session import Place, locate
 from edgeopt.commands.bench.describing import describe_all, narrowest
 from edgeopt.commands.bench.inputs import Inputs, named_arrays, write_inputs
@@ -15,6 +13,8 @@ from edgeopt.commands.bench.naming import Named, side_names
 from edgeopt.commands.bench.threads import chosen_cores
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit, Log, Progress
+from edgeopt.measure.contender import Side
+from edgeopt.measure.messages import Load
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.backends.strictness import fallback
-from edgeopt.bench.contender import Side, ask, load_patience_s
-from edgeopt.bench.host import LocalHost
-from edgeopt.bench.messages import Loaded
 from edgeopt.errors import ConstraintError, TrialError
 from edgeopt.events import Emit, Progress
+from edgeopt.measure.contender import Side, ask, load_patience_s
+from edgeopt.measure.host import LocalHost
+from edgeopt.measure.messages import Loaded
 
 
 def refuse_fallback(sides: list[Side], folder: Path, emit: Emit, timeout_s: float | None = None) -> None:

@@ -7,9 +7,6 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.backends import BACKENDS
-from edgeopt.bench.limits import Check, Judgement, judgement
-from edgeopt.bench.report import Comparison, ContestReport
-from edgeopt.bench.stats import Interval
 from edgeopt.bundle.read import is_bundle
 from edgeopt.commands.bench.limits import check_of, exit_code
 from edgeopt.commands.bench.request import Request
@@ -24,6 +21,9 @@ from edgeopt.errors import (
     said_by,
 )
 from edgeopt.events import Emit, Progress
+from edgeopt.measure.limits import Check, Judgement, judgement
+from edgeopt.measure.report import Comparison, ContestReport
+from edgeopt.measure.stats import Interval
 
 Measure = Callable[[Request, Emit], ContestReport]
 

@@ -11,21 +11,20 @@ import msgspec
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import TensorInfo
 from edgeopt.backends.options import Option, described, read_options
-from edgeopt.bench.contender import Side
-from edgeopt.bench.contest import contest
-from edgeopt.bench.figures import RUNS_FOR_P99
-from edgeopt.bench.host import LocalHost, TrialHost
-from edgeopt.bench.instruments.machine_state import StateSampler
-from edgeopt.bench.report import Comparison, ContestReport, SideReport, Verdict
-from edgeopt.bench.sequential import Rules
-from edgeopt.bench.stats import Interval
 from edgeopt.commands.bench import naming
 from edgeopt.commands.bench.sweep_axes import Axis, axes_hint, find_axis, resized
 from edgeopt.commands.bench.sweep_report import SweepPoint, SweepReport, Value, best_by_runs, total_ms
 from edgeopt.commands.bench.threads import chosen_cores
 from edgeopt.errors import EdgeoptError, UsageError
 from edgeopt.events import Emit
-from edgeopt.nearest import nearest
+from edgeopt.measure.contender import Side
+from edgeopt.measure.contest import contest
+from edgeopt.measure.figures import RUNS_FOR_P99
+from edgeopt.measure.host import LocalHost, TrialHost
+from edgeopt.measure.instruments.machine_state import StateSampler
+from edgeopt.measure.report import Comparison, ContestReport, SideReport, Verdict
+from edgeopt.measure.sequential import Rules
+from edgeopt.measure.stats import Interval
 
 BATCHES = (1, 2, 4, 8)
 _MOST_VALUES = 32
@@ -159,12 +158,9 @@ def _unknown(side: Side, name: str, inputs: tuple[TensorInfo, ...]) -> UsageErro
             f"{backend} has no graph levels: compiling always rewrites the model as far as it can.",
             f"Sweep one of its options ({nearest_options(options)}), or graph_level with onnxruntime-cpu.",
         )
-    if not options:
-        hint = axes_hint(inputs, name)
-        return UsageError(f"'{name}' is no open axis, and '{side.name}' has no options here.", hint)
     hint = axes_hint(inputs, name, options)
-    if not hint.startswith("Did you"):
-        hint = f"{nearest(name, options)} {hint}"
+    if not options:
+        return UsageError(f"'{name}' is no open axis, and '{side.name}' has no options here.", hint)
     return UsageError(f"'{name}' is no option of {backend} and no open axis of the model.", hint)
 
 

@@ -51,12 +51,15 @@ def find_axis(name: str, inputs: Sequence[TensorInfo]) -> Axis | None:
     return None
 
 
-def axes_hint(inputs: Sequence[TensorInfo], name: str = "", others: Sequence[str] = ()) -> str:
-    """What can be swept."""
+def axes_hint(inputs: Sequence[TensorInfo], name: str = "", options: Sequence[str] = ()) -> str:
+    """What can be swept: what `name` may stand for, else all open axes, after the options if there are some."""
     names = [*dict.fromkeys(d for t in inputs for d in t.shape if isinstance(d, str))]
     names += [f"{t.name}.{k}" for t in inputs for k, d in enumerate(t.shape) if d is None]
     listed = f"Its open axes are: {', '.join(names)}." if names else "All axes of its inputs are fixed."
-    return nearest(name, [*names, *others, _BATCH], listed) if name else listed
+    if not name:
+        return listed
+    others = f"There are: {', '.join(options)}. " if options else ""
+    return nearest(name, [*names, *options, _BATCH], f"{others}{listed}")
 
 
 def _batch(inputs: Sequence[TensorInfo]) -> Axis:

@@ -5,9 +5,9 @@ from typing import Literal
 
 import msgspec
 
-from edgeopt.bench.messages import Memory
-from edgeopt.bench.report import Verdict
-from edgeopt.bench.stats import Interval
+from edgeopt.measure.messages import Memory
+from edgeopt.measure.report import Verdict
+from edgeopt.measure.stats import Interval
 
 SCHEMA = 1
 TOTALS = (1, 100, 10_000)

@@ -1,14 +1,14 @@
 """`edgeopt watch`: one side, run over and over until it is stopped."""
 
-from edgeopt.bench.host import LocalHost
-from edgeopt.bench.watch import WatchReport
-from edgeopt.bench.watch import watch as watch_side
 from edgeopt.commands.bench.naming import first_side, read_options
 from edgeopt.commands.bench.request import WatchRequest
 from edgeopt.commands.bench.sides import Settings, prepare
 from edgeopt.commands.bench.strict import refuse_fallback
 from edgeopt.errors import UsageError
 from edgeopt.events import Emit
+from edgeopt.measure.host import LocalHost
+from edgeopt.measure.watch import WatchReport
+from edgeopt.measure.watch import watch as watch_side
 from edgeopt.workspace import workspace
 
 

@@ -9,7 +9,6 @@ import msgspec
 
 from edgeopt import events
 from edgeopt.backends.base import Backend, TensorInfo
-from edgeopt.bench.apart import Apart
 from edgeopt.commands.compare.layers import Runner, first_difference
 from edgeopt.commands.compare.records import Comparison, Layers
 from edgeopt.commands.compare.request import Request
@@ -17,6 +16,7 @@ from edgeopt.commands.compare.sides import Named, backends_for, described, named
 from edgeopt.errors import EdgeoptError, MissingError, ModelError
 from edgeopt.graph.accuracy import SILENT_POWER, Accuracy
 from edgeopt.graph.diff import Matching, diff, match
+from edgeopt.measure.apart import Apart
 
 SAMPLES = 8
 Feeds = list[dict[str, Any]]

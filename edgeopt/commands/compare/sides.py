@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Backend, Options, TensorInfo
-from edgeopt.bench.apart import Apart
 from edgeopt.bundle.deployment import SUFFIX
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
 from edgeopt.commands.compare.records import Side
 from edgeopt.errors import EdgeoptError, InputError, MissingError, UsageError
 from edgeopt.hw.device import Unavailable
+from edgeopt.measure.apart import Apart
 
 if TYPE_CHECKING:
     from edgeopt.graph.model import Model

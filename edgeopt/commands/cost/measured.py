@@ -5,15 +5,15 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.bench.calls import Calls
-from edgeopt.bench.duties.records import ConcurrencyReport, ConcurrencySide, Level, SustainedReport
-from edgeopt.bench.report import Comparison, ContestReport, SideReport
 from edgeopt.bundle.deployment import Evidence as Proof
 from edgeopt.bundle.read import read_bundle
 from edgeopt.commands.bench.bench import Report
 from edgeopt.commands.bench.saved import read_result
 from edgeopt.commands.cost.records import Evidence, Measured, Span
 from edgeopt.errors import BundleError, InputError
+from edgeopt.measure.calls import Calls
+from edgeopt.measure.duties.records import ConcurrencyReport, ConcurrencySide, Level, SustainedReport
+from edgeopt.measure.report import Comparison, ContestReport, SideReport
 
 _ALONE = "one request at a time"
 _AGAIN = "Measure both in turns: edgeopt bench MODEL --against OTHER --save FILE"

@@ -53,11 +53,10 @@ def converted(order: Order, form: str) -> "Model":
     except MissingError:
         raise
     except ModelError as error:
-        reason = error.message.rstrip(".")
         raise refuse(
             order,
             form,
-            reason[:1].lower() + reason[1:] if not reason.startswith("OpenVINO") else reason,
+            error.message.rstrip("."),
             "It may hold operators that only ONNX Runtime knows: use --to onnx or --to runner.",
         ) from error
 

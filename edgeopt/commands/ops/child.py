@@ -6,11 +6,11 @@ from pathlib import Path
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array, Session
-from edgeopt.bench.processes.failed import Failed
-from edgeopt.bench.processes.serve import Answering, serve
 from edgeopt.commands.ops import arrays
 from edgeopt.commands.ops.messages import Answer, Open, Opened, Refused, Time, Timed, decode_request
 from edgeopt.errors import ModelError
+from edgeopt.measure.processes.failed import Failed
+from edgeopt.measure.processes.serve import Answering, serve
 
 _WARM_UP_BELOW_US = 20_000.0
 _MOST_RUNS = 10_000

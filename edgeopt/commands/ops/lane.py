@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from edgeopt.bench.host import TrialHost
-from edgeopt.bench.processes.asked import Asked
-from edgeopt.bench.processes.failed import Failed, refuse_not_started
 from edgeopt.commands.ops.messages import Answer, Open, Time, decode_answer
+from edgeopt.measure.host import TrialHost
+from edgeopt.measure.processes.asked import Asked
+from edgeopt.measure.processes.failed import Failed, refuse_not_started
 
 CHILD_MODULE = "edgeopt.commands.ops.child"
 _MOST_STARTS = 25

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from edgeopt.bench.processes.failed import Failed
+from edgeopt.measure.processes.failed import Failed
 
 
 class Open(msgspec.Struct, frozen=True, tag="open"):

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from edgeopt.bench.peaks import onnx
 from edgeopt.commands.ops import cost
 from edgeopt.commands.ops.case import Case, Port
 from edgeopt.commands.ops.references import compute
 from edgeopt.commands.ops.references.formula import Array, Inputs
 from edgeopt.commands.ops.references.quantized import dequantize, quantize
+from edgeopt.measure.peaks import onnx
 
 _DTYPES = {"fp32": "float32", "fp16": "float16", "int8": "float32"}
 _ZERO_POINT = np.array(128, np.uint8)

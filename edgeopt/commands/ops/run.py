@@ -11,10 +11,6 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.backends import backend_named
-from edgeopt.bench.host import LocalHost
-from edgeopt.bench.processes.failed import Failed
-from edgeopt.bench.rounds import take_turns
-from edgeopt.bench.terms import OPERATORS
 from edgeopt.commands.ops import arrays
 from edgeopt.commands.ops.case import SIZES, Case, Precision
 from edgeopt.commands.ops.compare import compare
@@ -24,6 +20,10 @@ from edgeopt.commands.ops.prepare import Prepared, prepare
 from edgeopt.commands.ops.result import Measured, Status
 from edgeopt.events import Emit, Progress
 from edgeopt.hw.device import Device
+from edgeopt.measure.host import LocalHost
+from edgeopt.measure.processes.failed import Failed
+from edgeopt.measure.rounds import take_turns
+from edgeopt.measure.terms import OPERATORS
 
 SLICE_MS = 4.0
 _WEIGHTS = {"small": 1.0, "medium": 1.3, "large": 3.0}

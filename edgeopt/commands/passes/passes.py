@@ -29,7 +29,7 @@ def _lowerings() -> list[tuple[Pass, str]]:
             module = importlib.import_module(f"edgeopt.backends.{runtime}.lowering")
         except ModuleNotFoundError:
             continue
-        found += [(each, title) for each in module.LOWERINGS]
+        found += [(each, title) for each in module.lowerings()]
     return found
 
 

@@ -59,9 +59,9 @@ def _measured(device: Device, again: bool, emit: Emit) -> Device:
     """The device with its peaks: those of an earlier time, unless there are none or they are wanted anew."""
     if device.peaks is not None and not again:
         return device
-    from edgeopt.bench.peaks.measure import measure
     from edgeopt.hw.cache_folder import user_cache_folder
     from edgeopt.hw.peaks_kept import store, with_peaks
+    from edgeopt.measure.peaks.measure import measure
 
     if device.state and not device.state.worth_measuring:
         emit(Log("warning", "This device is not in a state worth measuring; peaks measured now may be too low."))

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgeopt.bench.host import LocalHost
-from edgeopt.bench.sides.timed import fill_timed
 from edgeopt.bundle import manifest, write
 from edgeopt.bundle.deployment import SCHEMA, Deployment, Evidence, Replayed
 from edgeopt.bundle.facts import machine_of
@@ -28,6 +26,8 @@ from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.ledger import Ledger
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
+from edgeopt.measure.host import LocalHost
+from edgeopt.measure.sides.timed import fill_timed
 from edgeopt.quant.measured.runs import Runs
 from edgeopt.version import __version__
 from edgeopt.workspace import WORK, workspace

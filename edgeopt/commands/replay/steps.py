@@ -13,7 +13,7 @@ from edgeopt.commands.replay.profile import Profile, model_place
 from edgeopt.errors import BundleError, UsageError
 from edgeopt.events import Emit, Progress
 from edgeopt.graph.ledger import Ledger
-from edgeopt.graph.passes import PASSES, Pass, PassContext
+from edgeopt.graph.passes import Pass, PassContext, standard_passes
 from edgeopt.graph.passes.base import plural
 from edgeopt.graph.pipeline import ROUNDS, run_pipeline, select
 from edgeopt.quant.forms import form_named
@@ -73,7 +73,7 @@ def check_steps(profile: Profile) -> None:
         maker = _maker_of(step)
         try:
             if maker is _cleaned:
-                select(PASSES, only=_listed(step, "passes"))
+                select(standard_passes(), only=_listed(step, "passes"))
             for form in step.forms:
                 form_named(form)
         except UsageError as error:
@@ -117,7 +117,7 @@ def _cleaned(bench: _Bench) -> Ledger:
     from edgeopt.commands.simplify.request import read_shapes
 
     context = PassContext(shapes=read_shapes(bench.names("shapes")))
-    return _passed(bench, bench.names("passes"), PASSES, context)
+    return _passed(bench, bench.names("passes"), standard_passes(), context)
 
 
 def _lowered(bench: _Bench) -> Ledger:

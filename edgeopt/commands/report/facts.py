@@ -4,15 +4,15 @@ from typing import Literal
 
 import msgspec
 
-from edgeopt.bench.messages import Memory
-from edgeopt.bench.stats import Interval
-from edgeopt.bench.taken import Taken
 from edgeopt.bundle.deployment import Deployment
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.analysis import OpTimes
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.graph.levels import LevelAccuracy
 from edgeopt.hw.device import Device
+from edgeopt.measure.messages import Memory
+from edgeopt.measure.stats import Interval
+from edgeopt.measure.taken import Taken
 from edgeopt.search.shapes.by_size import SizeTimes
 
 SCHEMA = 1

@@ -6,8 +6,6 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.backends.base import Array
-from edgeopt.bench.calls import Calls
-from edgeopt.bench.stats import Interval
 from edgeopt.bundle.read import Bundle, read_bundle
 from edgeopt.commands.predict.records import Ahead
 from edgeopt.commands.report import ahead, model, planned, race
@@ -19,6 +17,8 @@ from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.analysis import Analysis, OpTimes
 from edgeopt.hw.device import Device, fingerprint
 from edgeopt.hw.probe import probe
+from edgeopt.measure.calls import Calls
+from edgeopt.measure.stats import Interval
 from edgeopt.quant.measured.proving.speed import RESULT, SOURCE
 from edgeopt.quant.measured.records import Quantized
 from edgeopt.search.objectives import THROUGHPUT, objective_named

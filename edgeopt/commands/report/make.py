@@ -2,7 +2,6 @@
 
 import msgspec
 
-from edgeopt.bench.files import writing
 from edgeopt.commands.documents import html, markdown
 from edgeopt.commands.documents.blocks import Mood, Words
 from edgeopt.commands.report.facts import Facts, Reports
@@ -12,6 +11,7 @@ from edgeopt.commands.report.sections import sections_of
 from edgeopt.commands.report.sections.verdict import good_enough
 from edgeopt.commands.report.words import moment
 from edgeopt.events import Emit, Progress, ignore
+from edgeopt.measure.files import writing
 
 _MOODS: dict[str, Mood] = {"faster": "good", "slower": "bad"}
 

@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from edgeopt import units
-from edgeopt.bench.stats import Interval
 from edgeopt.graph.accuracy import EQUAL_DB
+from edgeopt.measure.stats import Interval
 
 UNKNOWN = "-"
 """What is not known, in a table."""

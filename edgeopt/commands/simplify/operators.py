@@ -65,7 +65,7 @@ class OperatorOptimizer:
 
     def save_optimization_metadata(self, path: str | Path) -> None:
         """Writes the target, the ledger and the proof of what was applied last, as JSON."""
-        from edgeopt.bench.files import writing
+        from edgeopt.measure.files import writing
 
         if self._result is None:
             raise UsageError("Nothing has been optimized yet.", "Call apply_optimizations first.")

@@ -1,6 +1,5 @@
 """What `edgeopt simplify` is asked, and how it is written."""
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,7 @@ from edgeopt.errors import UsageError
 from edgeopt.options import argument, option
 
 if TYPE_CHECKING:
-    from edgeopt.graph.passes.base import Normalization, PassContext, Resizing
+    from edgeopt.graph.passes.base import PassContext
 
 OPSET = 17
 """What older models are raised to: newer ones bring little that runtimes run faster, and some do not load them."""
@@ -30,20 +29,6 @@ class Request(msgspec.Struct, frozen=True):
         tuple[str, ...], option("Fix the shape of an input (repeatable).", metavar="NAME=1x3x224x224")
     ] = ()
     opset: Annotated[int, option("Raise older models to this opset.", metavar="N")] = OPSET
-    normalize: Annotated[
-        str,
-        option(
-            "Let the model do (input * scale - mean) / deviation by channel itself.",
-            metavar="NAME=SCALE:MEANS:DEVIATIONS",
-        ),
-    ] = ""
-    resize: Annotated[
-        str,
-        option(
-            "Take frames of this width and height, whole multiples of the input's, and resize them itself.",
-            metavar="NAME=640x480",
-        ),
-    ] = ""
     layout: Annotated[
         str,
         option(
@@ -83,47 +68,6 @@ def read_shapes(texts: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def read_normalization(text: str) -> "Normalization":
-    """`NAME=SCALE:MEAN,MEAN,MEAN:DEVIATION,DEVIATION,DEVIATION`."""
-    from edgeopt.graph.passes.base import Normalization
-
-    how = "Write it as NAME=SCALE:MEANS:DEVIATIONS, such as image=1/255:0.485,0.456,0.406:0.229,0.224,0.225"
-    name, equals, rest = text.rpartition("=")
-    fields = rest.split(":")
-    if not equals or not name or len(fields) != 3:
-        raise UsageError(f"'{text}' is no normalization.", how)
-    try:
-        (scale,), mean, deviation = ([_number(part) for part in field.split(",")] for field in fields)
-    except (ValueError, ZeroDivisionError):
-        raise UsageError(f"'{text}' holds what is no number.", how) from None
-    if len(mean) != len(deviation) or 0 in {scale, *deviation}:
-        raise UsageError(
-            f"'{text}' must have as many means as deviations, and a scale and deviations that are not 0.", how
-        )
-    return Normalization(name, scale, tuple(mean), tuple(deviation))
-
-
-def read_resizing(text: str) -> "Resizing":
-    """`NAME=WIDTHxHEIGHT`."""
-    from edgeopt.graph.passes.base import Resizing
-
-    name, equals, sides = text.rpartition("=")
-    width, cross, height = sides.lower().partition("x")
-    if not (equals and name and cross and width.isdecimal() and height.isdecimal() and int(width) * int(height)):
-        raise UsageError(
-            f"'{text}' is no size of frames.", "Write an input's name, width and height: --resize image=640x480"
-        )
-    return Resizing(name, int(width), int(height))
-
-
-def _number(text: str) -> float:
-    above, slash, below = text.partition("/")
-    value = float(above) / float(below) if slash else float(above)
-    if not math.isfinite(value):
-        raise ValueError(text)
-    return value
-
-
 def context_of(request: Request) -> "PassContext":
     import onnx
 
@@ -133,25 +77,15 @@ def context_of(request: Request) -> "PassContext":
     newest = onnx.defs.onnx_opset_version()
     if not 7 <= request.opset <= newest:
         raise UsageError(f"There is no opset {request.opset} here; the newest is {newest}.", "Give one from 7 on.")
-    normalize = read_normalization(request.normalize) if request.normalize else None
-    resize = read_resizing(request.resize) if request.resize else None
     if request.layout and request.layout not in LAYOUTS:
         raise UsageError(f"There is no layout '{request.layout}'.", f"Give {' or '.join(LAYOUTS)}.")
-    return PassContext(
-        target_opset=request.opset,
-        shapes=request.shapes,
-        normalize=normalize,
-        resize=resize,
-        layout=request.layout,
-    )
+    return PassContext(target_opset=request.opset, shapes=request.shapes, layout=request.layout)
 
 
 def requested(request: Request) -> tuple[str, ...]:
     """The passes on request that the options ask for."""
     implied = (
         ("fix-shapes", bool(request.shape)),
-        ("normalization-into-conv", bool(request.normalize)),
-        ("resize-into-conv", bool(request.resize)),
         ("picture-order", bool(request.layout)),
     )
     return (*request.also, *(name for name, wanted in implied if wanted))

@@ -2,26 +2,25 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from edgeopt import events
-from edgeopt.bench.exactness.cases import LeftOut
 from edgeopt.commands.simplify.request import Request, context_of, requested
 from edgeopt.errors import EdgeoptError, UsageError
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.ledger import Ledger
+from edgeopt.measure.exactness.cases import LeftOut
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from edgeopt.bench.exactness.proof import SourceCheck
     from edgeopt.graph.model import Model
     from edgeopt.graph.passes import Pass, PassContext
     from edgeopt.graph.pipeline import PipelineResult
+    from edgeopt.measure.exactness.proof import SourceCheck
 
 
 class Simplified(msgspec.Struct, frozen=True):
@@ -59,7 +58,6 @@ class Simplified(msgspec.Struct, frozen=True):
 
 def simplify(request: Request, emit: events.Emit = events.ignore) -> Simplified:
     """Loads, rewrites, proves, saves."""
-    from edgeopt.bench.exactness.frames import factors_of
     from edgeopt.graph.model import load
     from edgeopt.graph.pipeline import select
 
@@ -76,8 +74,7 @@ def simplify(request: Request, emit: events.Emit = events.ignore) -> Simplified:
     for repair in model.repairs:
         emit(events.Log("info", f"While reading '{request.model.name}': {repair}."))
     _check_shapes(model, request)
-    factors_of(model, context)  # raises where there are none
-    check, reason = _source_check(model, request, context, chosen, emit)
+    check, reason = _source_check(model, request, chosen, emit)
     try:
         result = _rewritten(model, request, context, passes, check, emit)
         done = _proved(result, check, emit)
@@ -104,28 +101,29 @@ def simplify(request: Request, emit: events.Emit = events.ignore) -> Simplified:
 
 def all_passes(rules: Sequence[Path] = ()) -> "tuple[Pass, ...]":
     """The user's own rules run behind those that fold and fuse, and before the last cleaning."""
-    from edgeopt.graph.passes import PASSES
+    from edgeopt.graph.passes import standard_passes
     from edgeopt.graph.rules import load_rules
 
     own = tuple(each for path in rules for each in load_rules(path))
-    names = [p.name for p in PASSES]
+    standard = standard_passes()
+    names = [p.name for p in standard]
     place = names.index("identities") if "identities" in names else len(names)
-    return (*PASSES[:place], *own, *PASSES[place:])
+    return (*standard[:place], *own, *standard[place:])
 
 
 def _source_check(
-    model: "Model", request: Request, context: "PassContext", chosen: "Sequence[Pass]", emit: events.Emit
+    model: "Model", request: Request, chosen: "Sequence[Pass]", emit: events.Emit
 ) -> "tuple[SourceCheck | None, str | None]":
     """What proves the result, or why nothing can; wrong data of the user's is an error, no data is not."""
-    from edgeopt.bench.exactness.proof import SourceCheck
     from edgeopt.graph.passes.cleaning import skip_padding
+    from edgeopt.measure.exactness.proof import SourceCheck
 
     if request.no_verify:
         return None, "--no-verify was given."
     emit(events.Progress("source", "running the source model"))
     try:
         padded = any(one.name == skip_padding.PASS.name for one in chosen)
-        return SourceCheck.of(model, request.data, context, padded=padded), None
+        return SourceCheck.of(model, request.data, request.shapes, padded=padded), None
     except EdgeoptError as error:
         if request.data is not None:
             raise
@@ -142,26 +140,14 @@ def _rewritten(
     check: "SourceCheck | None",
     emit: events.Emit,
 ) -> "PipelineResult":
-    from edgeopt.bench.exactness.failing_case import keep_case
-    from edgeopt.bench.exactness.frames import taking_frames
-    from edgeopt.bench.exactness.normalizing import NORMALIZATION, normalized
-    from edgeopt.graph.pipeline import run_pipeline, select
+    from edgeopt.graph.pipeline import run_pipeline
+    from edgeopt.measure.exactness.failing_case import keep_case
 
     cases = request.keep_failing or request.output.absolute().parent
-    before: Ledger = ()
-    skip, chosen = request.skip, select(passes, request.only, request.skip, requested(request))
-    if request.normalize:
-        # What normalizes is proved with what resizes: the samples are frames.
-        model, before = normalized(model, chosen, context, None if request.resize else check)
-        skip = (*skip, NORMALIZATION)
-    if request.resize:
-        model, resizing = taking_frames(model, chosen, context, check)
-        before = (*before, *resizing)
-        skip = (*skip, "fix-shapes")  # it knows the shapes of the source alone
-    result = run_pipeline(
+    return run_pipeline(
         model,
         only=request.only,
-        skip=skip,
+        skip=request.skip,
         also=requested(request),
         check=check.why_wrong if check else None,
         measure=check.error if check and request.bisect else None,
@@ -170,7 +156,6 @@ def _rewritten(
         passes=passes,
         context=context,
     )
-    return replace(result, ledger=(*before, *result.ledger))
 
 
 def _proved(result: "PipelineResult", check: "SourceCheck | None", emit: events.Emit) -> Simplified:
@@ -213,7 +198,7 @@ def _save(model_ir: "ir.Model", output: Path, emit: events.Emit) -> None:
 
 
 def _write_ledger(path: Path, found: Simplified) -> None:
-    from edgeopt.bench.files import writing
+    from edgeopt.measure.files import writing
 
     with writing(path) as file:
         file.write(msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")

@@ -29,6 +29,10 @@ class Cost(msgspec.Struct, frozen=True):
     read_bytes: int | None = None
     written_bytes: int | None = None
     unknown: str = ""
+    unknown_kind: str = ""
+    """The same for all tensors, where `unknown` names one: nodes with the same reason are told together."""
+    unknown_within: bool = False
+    """Whether it is the cost of a node that this one holds which is not known."""
 
 
 class NodeRow(msgspec.Struct, frozen=True):

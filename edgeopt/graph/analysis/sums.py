@@ -10,8 +10,6 @@ from edgeopt.graph.analysis.records import CategoryRow, Cost, NodeRow, OperatorR
 
 Key = TypeVar("Key", bound=Hashable)
 HOLDERS = ("If", "Loop", "Scan", "SequenceMap", "TensorIterator")
-WITHIN = "within: "
-"""How the reason of a node begins that holds the one whose cost is not known."""
 _MOST_REASONS = 20
 
 
@@ -37,7 +35,7 @@ class Total:
             return
         if cost.unknown:
             self.unknown += 1
-            self.reasons[cost.unknown if row.operator in HOLDERS else kind_of(cost.unknown)].append(row)
+            self.reasons[cost.unknown_kind or cost.unknown].append(row)
             return
         self.macs += (cost.macs or 0) * row.runs
         self.operations += (cost.operations or 0) * row.runs
@@ -51,15 +49,9 @@ def own(row: NodeRow) -> Cost:
     """What a node costs without those that it holds."""
     if row.operator not in HOLDERS:
         return row.cost
-    return Cost(0, 0, 0, 0, "" if row.cost.unknown.startswith(WITHIN) else row.cost.unknown)
-
-
-def kind_of(reason: str) -> str:
-    """The same sentence for all tensors: `the shape of 'a' is …` without the name."""
-    before, quote, rest = reason.partition("'")
-    name, closed, after = rest.partition("'")
-    named = quote and closed and name and not before.endswith("domain ")
-    return f"{before}a tensor{after}" if named else reason
+    if row.cost.unknown_within:
+        return Cost(0, 0, 0, 0)
+    return Cost(0, 0, 0, 0, row.cost.unknown, row.cost.unknown_kind)
 
 
 def _sums(rows: Iterable[NodeRow], key: Callable[[NodeRow], Key]) -> dict[Key, Total]:

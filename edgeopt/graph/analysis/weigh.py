@@ -11,7 +11,6 @@ from edgeopt.graph.analysis.cost import Call, Unknown, cost_of
 from edgeopt.graph.analysis.functions import called
 from edgeopt.graph.analysis.operands import Operands
 from edgeopt.graph.analysis.records import Cost
-from edgeopt.graph.analysis.sums import WITHIN
 from edgeopt.graph.nodes import subgraphs
 
 if TYPE_CHECKING:
@@ -59,7 +58,9 @@ class Weigher:
             often = times if isinstance(times, int) else 1
             body = total(self.graph(graph, runs * often) for _, graph in held)
             cost = scaled(body, often)
-            return cost if isinstance(times, int) else msgspec.structs.replace(cost, unknown=times)
+            if isinstance(times, int):
+                return cost
+            return msgspec.structs.replace(cost, unknown=times, unknown_kind="", unknown_within=False)
         # What they do to each number is part of the operator; that is told with it.
         return total([cost_of(call), *(self.graph(graph, 0) for _, graph in held)])
 
@@ -149,21 +150,27 @@ def _goes_on(node: "ir.Node", operands: Operands) -> bool:
 def total(costs: Iterable[Cost]) -> Cost:
     """What is known of them, with the reason of the first of which something is not."""
     macs = operations = read = written = 0
-    unknown: list[str] = []
+    first = Cost()
     for cost in costs:
         macs += cost.macs or 0
         operations += cost.operations or 0
         read += cost.read_bytes or 0
         written += cost.written_bytes or 0
-        if cost.unknown:
-            unknown.append(cost.unknown)
-    return Cost(macs, operations, read, written, _within(unknown))
+        if cost.unknown and not first.unknown:
+            first = cost
+    known = Cost(macs, operations, read, written)
+    if not first.unknown:
+        return known
+    return msgspec.structs.replace(
+        known,
+        unknown=_within(first, first.unknown),
+        unknown_kind=_within(first, first.unknown_kind),
+        unknown_within=True,
+    )
 
 
-def _within(reasons: list[str]) -> str:
-    if not reasons or reasons[0].startswith(WITHIN):
-        return reasons[0] if reasons else ""
-    return f"{WITHIN}{reasons[0]}"
+def _within(cost: Cost, reason: str) -> str:
+    return f"within: {reason}" if reason and not cost.unknown_within else reason
 
 
 def scaled(cost: Cost, times: int) -> Cost:
@@ -172,7 +179,7 @@ def scaled(cost: Cost, times: int) -> Cost:
         (cost.operations or 0) * times,
         (cost.read_bytes or 0) * times,
         (cost.written_bytes or 0) * times,
-        cost.unknown if times else "",
+        *((cost.unknown, cost.unknown_kind, cost.unknown_within) if times else ()),
     )
 
 

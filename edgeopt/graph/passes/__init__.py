@@ -10,10 +10,10 @@
 What several of them know of operators stands in `knowledge/`.
 """
 
-from typing import TYPE_CHECKING
+from functools import cache
 
 from edgeopt.graph.passes.base import Pass, PassContext, PassResult
-from edgeopt.graph.passes.places import imported_later
+from edgeopt.graph.passes.places import passes_at
 
 # The folder of each, and its name, which is that of its file.
 ORDER = (
@@ -26,8 +26,6 @@ ORDER = (
     "cleaning/fold-constants",
     "cleaning/control-flow",
     "algebra/einsum-into-matmul",
-    "fusion/normalization-into-conv",
-    "fusion/resize-into-conv",
     "fusion/batchnorm-into-conv",
     "fusion/batchnorm-before-conv",
     "fusion/softmax",
@@ -62,11 +60,11 @@ ORDER = (
 )
 NAMES = tuple(place.rpartition("/")[2] for place in ORDER)
 
-if TYPE_CHECKING:
-    PASSES: tuple[Pass, ...]
 
-__getattr__ = imported_later(
-    __name__, "PASSES", (f"{place.replace('/', '.').replace('-', '_')}.PASS" for place in ORDER)
-)
+@cache
+def standard_passes() -> tuple[Pass, ...]:
+    """All of them, imported with the first call."""
+    return passes_at(__name__, (f"{place.replace('/', '.').replace('-', '_')}.PASS" for place in ORDER))
 
-__all__ = ["NAMES", "PASSES", "Pass", "PassContext", "PassResult"]
+
+__all__ = ["NAMES", "Pass", "PassContext", "PassResult", "standard_passes"]

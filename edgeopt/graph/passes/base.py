@@ -22,12 +22,10 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "Normalization",
     "Notes",
     "Pass",
     "PassContext",
     "PassResult",
-    "Resizing",
     "adopt_orphans",
     "constant",
     "inner_graphs",
@@ -43,25 +41,6 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Normalization:
-    """(x * scale - mean) / deviation, by channel, of one input: what is usually done before the model."""
-
-    input_name: str
-    scale: float
-    mean: tuple[float, ...]
-    deviation: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Resizing:
-    """Frames of this size for one input that takes smaller ones."""
-
-    input_name: str
-    width: int
-    height: int
-
-
 def _clone(model: "ir.Model") -> "ir.Model":
     return model.clone()
 
@@ -75,10 +54,6 @@ class PassContext:
     """A folded constant may add this much to the model; more only where it takes as much away."""
     shapes: "Mapping[str, tuple[int, ...]]" = field(default_factory=dict)
     """The shapes of inputs that the user fixes."""
-    normalize: "Normalization | None" = None
-    """What the user wants done to the input within the model, where he wants that."""
-    resize: "Resizing | None" = None
-    """What frames the model is to take, where the user wants it to resize them itself."""
     layout: str = ""
     """The order of dimensions in which the user wants to give and get pictures, where he wants another."""
     copy: "Callable[[ir.Model], ir.Model]" = field(default=_clone, compare=False, repr=False)

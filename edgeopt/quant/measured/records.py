@@ -6,9 +6,6 @@ from typing import Literal
 import msgspec
 
 from edgeopt.backends.options import Value
-from edgeopt.bench.messages import Memory
-from edgeopt.bench.stats import Interval
-from edgeopt.bench.taken import Taken
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.judging.judged import Judged
 from edgeopt.graph.accuracy import OutputAccuracy
@@ -16,6 +13,9 @@ from edgeopt.graph.ledger import Change
 from edgeopt.graph.levels import LevelAccuracy
 from edgeopt.graph.weak_samples import WeakSamples
 from edgeopt.hw.device import Device
+from edgeopt.measure.messages import Memory
+from edgeopt.measure.stats import Interval
+from edgeopt.measure.taken import Taken
 from edgeopt.quant.records import Plan
 
 PLAN = "plan"

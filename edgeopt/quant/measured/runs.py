@@ -8,9 +8,9 @@ from typing import Self
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Array, Available, Backend, Options, TensorInfo
 from edgeopt.backends.full_precision import full_precision
-from edgeopt.bench.apart import Apart
 from edgeopt.errors import EdgeoptError, MissingExtraError, ModelError, VerificationError
 from edgeopt.graph.accuracy import compare_outputs
+from edgeopt.measure.apart import Apart
 
 JUDGES = ("onnxruntime-cpu", "openvino-cpu")
 """The first that runs the source says what is right; an accelerator may compute in fewer bits by itself."""

@@ -181,10 +181,10 @@ def prepared(model: "Model", request: QuantizeRequest) -> "ir.Model":
 
 def passes_of(request: QuantizeRequest) -> tuple[str, ...]:
     """Those that prepare the model, by name."""
-    from edgeopt.graph.passes import PASSES
+    from edgeopt.graph.passes import standard_passes
     from edgeopt.graph.pipeline import select
 
-    return tuple(one.name for one in select(PASSES, also=("fix-shapes",) if request.shapes else ()))
+    return tuple(one.name for one in select(standard_passes(), also=("fix-shapes",) if request.shapes else ()))
 
 
 def _settings(profile: TargetProfile, request: QuantizeRequest) -> QuantSettings:

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from edgeopt.bench.stats import FASTER, verdict
 from edgeopt.bundle.read import Bundle
 from edgeopt.errors import ConstraintError
+from edgeopt.measure.stats import FASTER, verdict
 from edgeopt.search.aim import Aim
 from edgeopt.search.limits import OVER, Limits, excess
 from edgeopt.search.objectives import ENERGY

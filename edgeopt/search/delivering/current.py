@@ -5,7 +5,6 @@ import shutil
 
 import msgspec
 
-from edgeopt.bench.legs import SHORT_FEWEST
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment
 from edgeopt.bundle.facts import machine_of
@@ -13,6 +12,7 @@ from edgeopt.bundle.processing.attach import Attached
 from edgeopt.bundle.read import Bundle
 from edgeopt.events import Progress
 from edgeopt.hw.device import fingerprint
+from edgeopt.measure.legs import SHORT_FEWEST
 from edgeopt.search.delivering.delivery import Delivery, Raced, outcome_for
 from edgeopt.search.delivering.proving import Written, measured
 from edgeopt.search.delivering.report import Case, evidence_of

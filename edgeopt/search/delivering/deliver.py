@@ -3,9 +3,9 @@
 import time
 from collections.abc import Iterator, Sequence
 
-from edgeopt.bench.legs import SHORT_FEWEST
-from edgeopt.bench.terms import PROOF
 from edgeopt.errors import TrialError, VerificationError
+from edgeopt.measure.legs import SHORT_FEWEST
+from edgeopt.measure.terms import PROOF
 from edgeopt.search.delivering.conditions import check_limits, told, wins
 from edgeopt.search.delivering.current import keep_current
 from edgeopt.search.delivering.delivery import Delivery, Raced, outcome_for, prove

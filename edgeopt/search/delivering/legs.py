@@ -1,7 +1,7 @@
 """How many legs of fresh processes a candidate may take to prove itself, and what may be called faster then."""
 
-from edgeopt.bench.legs import LONGEST_S, Terms
-from edgeopt.bench.terms import PROOF
+from edgeopt.measure.legs import LONGEST_S, Terms
+from edgeopt.measure.terms import PROOF
 from edgeopt.search import stopping
 from edgeopt.search.objectives import Objective
 from edgeopt.search.stopping import Ending

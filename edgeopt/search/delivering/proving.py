@@ -9,23 +9,23 @@ from typing import NamedTuple
 import numpy as np
 
 from edgeopt.backends.strictness import fallback
-from edgeopt.bench.calls import ONE, Calls
-from edgeopt.bench.contender import Contender, Side
-from edgeopt.bench.instruments.energy import EnergyMeter
-from edgeopt.bench.instruments.machine_state import sentence
-from edgeopt.bench.legs import Found, Pack, Starter, Terms, run_legs
-from edgeopt.bench.messages import Load
-from edgeopt.bench.rounds import run_rounds, slice_ms
-from edgeopt.bench.sequential import Decision
-from edgeopt.bench.stats import FASTER, Interval, paired_ratios, sign_interval
-from edgeopt.bench.taken import taken_by
-from edgeopt.bench.terms import METERED_PROOF
-from edgeopt.bench.trial import rotated
 from edgeopt.bundle.read import Bundle
 from edgeopt.data.judging.judged import Judged
 from edgeopt.data.samples import Samples
 from edgeopt.graph.accuracy import Accuracy, compare_outputs
 from edgeopt.graph.weak_samples import weak_samples
+from edgeopt.measure.calls import ONE, Calls
+from edgeopt.measure.contender import Contender, Side
+from edgeopt.measure.instruments.energy import EnergyMeter
+from edgeopt.measure.instruments.machine_state import sentence
+from edgeopt.measure.legs import Found, Pack, Starter, Terms, run_legs
+from edgeopt.measure.messages import Load
+from edgeopt.measure.rounds import run_rounds, slice_ms
+from edgeopt.measure.sequential import Decision
+from edgeopt.measure.stats import FASTER, Interval, paired_ratios, sign_interval
+from edgeopt.measure.taken import taken_by
+from edgeopt.measure.terms import METERED_PROOF
+from edgeopt.measure.trial import rotated
 from edgeopt.search.delivering.legs import terms_of
 from edgeopt.search.notes import Notes
 from edgeopt.search.objectives import Objective

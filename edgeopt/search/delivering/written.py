@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from edgeopt.bench.sides.timed import fill_timed
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment
 from edgeopt.events import Progress
+from edgeopt.measure.sides.timed import fill_timed
 from edgeopt.search.delivering.delivery import Delivery, Raced
 from edgeopt.search.delivering.proving import Means, Written
 from edgeopt.search.delivering.report import deployment_of, evidence_of

@@ -3,17 +3,17 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from edgeopt.bench.exactness.failing_case import keep_case
-from edgeopt.bench.exactness.given import taken_inputs
-from edgeopt.bench.exactness.padded_cases import padded_cases
-from edgeopt.bench.exactness.proof import Source, SourceCheck
-from edgeopt.bench.exactness.runtimes import first_opened
 from edgeopt.errors import ModelError
 from edgeopt.graph.ledger import Ledger
 from edgeopt.graph.model import load, save
-from edgeopt.graph.passes import PASSES, Pass
+from edgeopt.graph.passes import Pass
 from edgeopt.graph.passes.cleaning import skip_padding
 from edgeopt.graph.pipeline import ROUNDS, run_pipeline
+from edgeopt.measure.exactness.failing_case import keep_case
+from edgeopt.measure.exactness.given import taken_inputs
+from edgeopt.measure.exactness.padded_cases import padded_cases
+from edgeopt.measure.exactness.proof import Source, SourceCheck
+from edgeopt.measure.exactness.runtimes import first_opened
 from edgeopt.search.making.task import Task
 
 _MOST_CHECKED = 4
@@ -32,7 +32,7 @@ def proved(
     source: Path,
     *,
     only: Iterable[str] = (),
-    passes: Sequence[Pass] = PASSES,
+    passes: Sequence[Pass] | None = None,
     rounds: int = ROUNDS,
 ) -> Ledger:
     """What these passes did to a model, held against it; where they changed it, the result is written."""
@@ -43,7 +43,7 @@ def proved(
         opened = first_opened(source)
         inputs = taken_inputs(model, opened.inputs, {})
         # Which runtimes load the result is seen in the race, where each runs it as a candidate of its own.
-        check = SourceCheck.on(Source(model.ir, source, dict), opened, inputs, feeds, extra)
+        check = SourceCheck.on(Source(model.ir, source), opened, inputs, feeds, extra)
     except ModelError as error:
         raise ModelError(
             f"No installed runtime can run the model, so no rewrite can be checked. {error.message}"

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from edgeopt.bench.processes.failed import Failed
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.judging.metric import Labels
+from edgeopt.measure.processes.failed import Failed
 from edgeopt.quant.measured.timing.courses import Course
 from edgeopt.search.making.ladder import Material, backends_of, job, jobs, title_of, why_not
 from edgeopt.search.making.made import Variants

@@ -40,8 +40,8 @@ def lowerings_of(backend: str) -> tuple[Pass, ...]:
     from edgeopt.backends.openvino import lowering as openvino
 
     if backend.startswith("openvino-"):
-        return openvino.LOWERINGS
-    return onnxruntime.LOWERINGS if backend.startswith("onnxruntime-") else ()
+        return openvino.lowerings()
+    return onnxruntime.lowerings() if backend.startswith("onnxruntime-") else ()
 
 
 def lower(task: Task) -> Ledger:

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.bench.processes.serve import Answering, serve
 from edgeopt.data.samples import Samples, check_samples, from_feeds, open_samples, save_samples
+from edgeopt.measure.processes.serve import Answering, serve
 from edgeopt.search.making.messages import Answer, Inspect, Inspected, Made, Make, Request, decode_request
 from edgeopt.search.making.plans import Plans
 from edgeopt.search.making.recipes import recipe_named

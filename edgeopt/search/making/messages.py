@@ -3,8 +3,8 @@
 import msgspec
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.bench.processes.failed import Failed
 from edgeopt.graph.ledger import LedgerEntry
+from edgeopt.measure.processes.failed import Failed
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.search.making.plans import Planning, Plans
 

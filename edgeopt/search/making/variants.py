@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Protocol
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.bench.host import TrialHost
-from edgeopt.bench.processes.asked import Asked
-from edgeopt.bench.processes.failed import FAILED, NO_MEMORY, NO_PACKAGE, Failed, refuse_not_started
 from edgeopt.errors import EdgeoptError, MissingExtraError, ModelError
+from edgeopt.measure.host import TrialHost
+from edgeopt.measure.processes.asked import Asked
+from edgeopt.measure.processes.failed import FAILED, NO_MEMORY, NO_PACKAGE, Failed, refuse_not_started
 from edgeopt.search.making.messages import Inspect, Inspected, Made, Make, decode_answer
 
 MAKER_MODULE = "edgeopt.search.making.maker"

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from edgeopt.bench.contender import Contender
-from edgeopt.bench.instruments.energy import EnergyMeter
-from edgeopt.bench.rounds import speedup
-from edgeopt.bench.terms import FIGURES
 from edgeopt.events import Emit
+from edgeopt.measure.contender import Contender
+from edgeopt.measure.instruments.energy import EnergyMeter
+from edgeopt.measure.rounds import speedup
+from edgeopt.measure.terms import FIGURES
 from edgeopt.search.aim import Aim
 from edgeopt.search.racing import race
 from edgeopt.search.racing.energy import meter_field

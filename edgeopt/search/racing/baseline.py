@@ -8,8 +8,8 @@ from pathlib import Path
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Available
 from edgeopt.backends.full_precision import full_precision
-from edgeopt.bench.contender import Contender
 from edgeopt.errors import MissingExtraError, ModelError, TrialError
+from edgeopt.measure.contender import Contender
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.racing.ground import Ground
 

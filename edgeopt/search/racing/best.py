@@ -2,10 +2,10 @@
 
 import time
 
-from edgeopt.bench.contender import Contender
-from edgeopt.bench.terms import FINAL, OPENING
 from edgeopt.events import Progress
 from edgeopt.hw.device import Device
+from edgeopt.measure.contender import Contender
+from edgeopt.measure.terms import FINAL, OPENING
 from edgeopt.search import stopping
 from edgeopt.search.aim import Aim
 from edgeopt.search.making.gathering import Gathering

@@ -7,13 +7,13 @@ from contextlib import ExitStack
 
 import numpy as np
 
-from edgeopt.bench.contender import Contender, take_slice
-from edgeopt.bench.instruments.energy import EnergyMeter, energy
-from edgeopt.bench.rounds import DeviceWatch, slice_ms, take_turns
-from edgeopt.bench.terms import METERED, METERED_FINAL, Turns
 from edgeopt.errors import MissingError
 from edgeopt.events import Emit, Progress
 from edgeopt.hw.device import Unavailable
+from edgeopt.measure.contender import Contender, take_slice
+from edgeopt.measure.instruments.energy import EnergyMeter, energy
+from edgeopt.measure.rounds import DeviceWatch, slice_ms, take_turns
+from edgeopt.measure.terms import METERED, METERED_FINAL, Turns
 from edgeopt.search.objectives import ENERGY, Objective
 
 # Longer than this nobody would wait for each of many candidates; a battery's gauge needs a minute.

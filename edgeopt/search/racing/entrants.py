@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from edgeopt.bench.rounds import latency_ms
 from edgeopt.errors import TrialError
 from edgeopt.events import Progress
+from edgeopt.measure.rounds import latency_ms
 from edgeopt.search.limits import OVER, Limits, excess
 from edgeopt.search.making.gathering import Ready
 from edgeopt.search.making.made import Variants

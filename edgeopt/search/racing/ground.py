@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgeopt.bench.calls import ONE, Calls
-from edgeopt.bench.contender import Contender, enter, save_outputs
-from edgeopt.bench.host import TrialHost
-from edgeopt.bench.messages import Load
-from edgeopt.bench.trial import read_outputs
+from edgeopt.measure.calls import ONE, Calls
+from edgeopt.measure.contender import Contender, enter, save_outputs
+from edgeopt.measure.host import TrialHost
+from edgeopt.measure.messages import Load
+from edgeopt.measure.trial import read_outputs
 from edgeopt.search.outcome import RuntimeOptions
 from edgeopt.search.racing.standard import Answers
 

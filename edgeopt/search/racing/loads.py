@@ -10,14 +10,14 @@ import msgspec
 import numpy as np
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.bench.calls import ONE, Calls
-from edgeopt.bench.contender import Contender
-from edgeopt.bench.rounds import latency_ms, run_rounds, slice_ms
-from edgeopt.bench.terms import FINAL, LOADS, OPENING, TUNING, Turns
 from edgeopt.data.samples import Samples
 from edgeopt.errors import TrialError
 from edgeopt.events import Log, Progress
 from edgeopt.graph.accuracy import compare_outputs
+from edgeopt.measure.calls import ONE, Calls
+from edgeopt.measure.contender import Contender
+from edgeopt.measure.rounds import latency_ms, run_rounds, slice_ms
+from edgeopt.measure.terms import FINAL, LOADS, OPENING, TUNING, Turns
 from edgeopt.search.clock import Clock
 from edgeopt.search.limits import OVER, Limits, excess
 from edgeopt.search.outcome import Candidate

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from edgeopt.bench.contender import Contender
-from edgeopt.bench.rounds import run_slices, slice_ms, speedup
-from edgeopt.bench.terms import Turns
 from edgeopt.errors import TrialError
 from edgeopt.events import Emit, Progress
+from edgeopt.measure.contender import Contender
+from edgeopt.measure.rounds import run_slices, slice_ms, speedup
+from edgeopt.measure.terms import Turns
 from edgeopt.search.making.recipes import place_of
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.racing.screen import Entry

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from edgeopt.bench.contender import Contender
-from edgeopt.bench.messages import Loaded, Memory
-from edgeopt.bench.rounds import speedup
-from edgeopt.bench.stats import Interval
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.judging.judged import Judged
 from edgeopt.errors import TrialError
+from edgeopt.measure.contender import Contender
+from edgeopt.measure.messages import Loaded, Memory
+from edgeopt.measure.rounds import speedup
+from edgeopt.measure.stats import Interval
 from edgeopt.search.outcome import Candidate, Status
 from edgeopt.search.racing.ground import Ground
 from edgeopt.search.racing.standard import Answers, Standard

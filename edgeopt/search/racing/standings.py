@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from edgeopt.bench.contender import Contender
-from edgeopt.bench.rounds import speedup
 from edgeopt.events import Emit, Standing
+from edgeopt.measure.contender import Contender
+from edgeopt.measure.rounds import speedup
 from edgeopt.search.outcome import CandidateReport
 from edgeopt.search.racing.screen import Entry
 

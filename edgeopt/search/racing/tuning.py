@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from edgeopt.bench.rounds import run_slices, slice_ms
-from edgeopt.bench.terms import OPTIONS
 from edgeopt.events import Log, Progress
 from edgeopt.hw.device import Device
+from edgeopt.measure.rounds import run_slices, slice_ms
+from edgeopt.measure.terms import OPTIONS
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.racing import race
 from edgeopt.search.racing.aims import Races

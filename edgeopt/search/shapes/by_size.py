@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 
-from edgeopt.bench.contender import Contender
+from edgeopt.measure.contender import Contender
 from edgeopt.search.shapes.sized import Shaped
 
 _FEWEST_RUNS = 8

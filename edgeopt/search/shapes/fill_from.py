@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from edgeopt.bench.contender import Contender
-from edgeopt.bench.rounds import LONGEST_SLICE_MS, run_rounds, slice_ms
-from edgeopt.bench.terms import GAPS
-from edgeopt.bench.trial import ROTATION
 from edgeopt.data.samples import save_samples
 from edgeopt.errors import TrialError
+from edgeopt.measure.contender import Contender
+from edgeopt.measure.rounds import LONGEST_SLICE_MS, run_rounds, slice_ms
+from edgeopt.measure.terms import GAPS
+from edgeopt.measure.trial import ROTATION
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.racing.ground import Ground
 from edgeopt.search.shapes.by_size import by_turn

@@ -9,8 +9,8 @@ import sys
 import threading
 import time
 
-from edgeopt.bench.processes import lifeline
 from edgeopt.cli.main import main
+from edgeopt.measure.processes import lifeline
 
 _PATIENCE_S = 3.0
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgeopt.bench.report import ContestReport, Figures, RoundState, SideReport, Slice
+from edgeopt.measure.report import ContestReport, Figures, RoundState, SideReport, Slice
 
 
 def made_side(name, latency_ms, rounds=30, noise=0.01, seed=0, **more):

@@ -1,15 +1,13 @@
-import inspect
 import json
 
 import numpy as np
 import pytest
 
 import edgeopt
-import edgeopt.bench.stats
-from edgeopt.bench.limits import Limits
 from edgeopt.commands.bench.api import bench
 from edgeopt.commands.bench.saved import read_saved
 from edgeopt.errors import UsageError
+from edgeopt.measure.limits import Limits
 
 
 def test_two_models_in_turns_from_python(null_model, tmp_path):
@@ -35,9 +33,7 @@ def test_what_is_asked_is_what_the_command_line_would_read(monkeypatch):
     assert request.options == ("threads=2", "spin=off")
 
 
-def test_the_folder_of_the_same_name_can_be_called_and_imported():
-    assert inspect.ismodule(edgeopt.bench)
-    assert edgeopt.bench.stats.SAME == 1.02
+def test_unknown_and_missing_arguments_are_refused():
     with pytest.raises(UsageError, match="Missing argument"):
         edgeopt.bench()
     with pytest.raises(TypeError, match="nonsense"):

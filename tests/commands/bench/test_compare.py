@@ -2,9 +2,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from edgeopt.bench.report import RoundState
 from edgeopt.commands.bench.compare import compare_runs
 from edgeopt.errors import InputError
+from edgeopt.measure.report import RoundState
 
 
 def compared(before, after):
@@ -60,7 +60,7 @@ def test_the_ratio_within_each_run_is_compared_where_both_have_two_sides(report)
 @pytest.mark.parametrize(
     ("more", "says", "forbids"),
     [
-        ({"device": {"cpu": "2"}}, "different devices: they differ in cpu", "different devices: no verdict"),
+        ({"device": {"cpu": "2"}}, "different devices: they differ in cpu", "measured on different devices"),
         ({"data": "other.npz"}, "different inputs: data.npz and other.npz", "different inputs"),
         ({"duty": "paced"}, "different duties: steady and paced", "different duties"),
         ({"versions": {"edgeopt": "2"}}, "edgeopt: 1 before, 2 after", ""),

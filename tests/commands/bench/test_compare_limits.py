@@ -1,9 +1,9 @@
 import msgspec
 import pytest
 
-from edgeopt.bench.limits import Limits
-from edgeopt.bench.report import RoundState
 from edgeopt.commands.bench.compare import compare_runs
+from edgeopt.measure.limits import Limits
+from edgeopt.measure.report import RoundState
 
 TELLS_NO_CLOCK = (RoundState(0, 0.0, 1.0, others_percent=1.0),)
 

@@ -4,7 +4,6 @@ import pytest
 from onnx import TensorProto, helper
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.bench.messages import Load
 from edgeopt.commands.bench import inputs
 from edgeopt.commands.bench.bench import bench
 from edgeopt.commands.bench.describing import describe_all, narrowest
@@ -15,6 +14,7 @@ from edgeopt.commands.bench.sides import Settings, prepare
 from edgeopt.data.samples import open_samples
 from edgeopt.errors import DataError, ModelError, UsageError
 from edgeopt.events import ignore
+from edgeopt.measure.messages import Load
 
 
 def test_a_side_with_fixed_sizes_gets_samples_that_fit(conv_model, tmp_path):

@@ -3,12 +3,12 @@ import math
 import msgspec
 import pytest
 
-from edgeopt.bench.duties.records import ColdReport, ColdSide
-from edgeopt.bench.limits import Limits
-from edgeopt.bench.report import Comparison
-from edgeopt.bench.stats import Interval
 from edgeopt.commands.bench.limits import broken, exit_code, judge, read_limits, refuse_without_verdict
 from edgeopt.errors import UsageError
+from edgeopt.measure.duties.records import ColdReport, ColdSide
+from edgeopt.measure.limits import Limits
+from edgeopt.measure.report import Comparison
+from edgeopt.measure.stats import Interval
 
 
 def compared(second, low, high, **more):

@@ -3,11 +3,11 @@ import math
 import msgspec
 import pytest
 
-from edgeopt.bench.report import Comparison
-from edgeopt.bench.stats import Interval
 from edgeopt.commands.bench.saved import check_place, read_saved, save
 from edgeopt.errors import InputError, UsageError
 from edgeopt.events import Result, encode
+from edgeopt.measure.report import Comparison
+from edgeopt.measure.stats import Interval
 
 
 def test_what_is_saved_is_read_back(report, tmp_path):

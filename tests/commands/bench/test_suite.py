@@ -3,14 +3,14 @@ import io
 import pytest
 from rich.console import Console
 
-from edgeopt.bench.report import Comparison
-from edgeopt.bench.stats import Interval
 from edgeopt.cli import bench_suite
 from edgeopt.commands.bench.request import Request
 from edgeopt.commands.bench.suite import data_beside, models_in, suite
 from edgeopt.commands.documents.terminal import write
 from edgeopt.errors import InputError, ModelError, Terminated, UsageError
 from edgeopt.events import ignore
+from edgeopt.measure.report import Comparison
+from edgeopt.measure.stats import Interval
 
 
 @pytest.fixture

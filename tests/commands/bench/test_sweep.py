@@ -8,16 +8,16 @@ from onnx import helper, numpy_helper
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import TensorInfo
-from edgeopt.bench.contender import Side
-from edgeopt.bench.host import LocalHost
-from edgeopt.bench.messages import Load
-from edgeopt.bench.sequential import Rules
 from edgeopt.commands.bench.sweep import Sweep, sweep
 from edgeopt.commands.bench.sweep_axes import find_axis, resized
 from edgeopt.commands.bench.sweep_report import SweepPoint, best_by_runs
 from edgeopt.data.samples import check_samples, from_feeds, open_samples, save_samples
 from edgeopt.errors import ModelError, UsageError
 from edgeopt.events import ignore
+from edgeopt.measure.contender import Side
+from edgeopt.measure.host import LocalHost
+from edgeopt.measure.messages import Load
+from edgeopt.measure.sequential import Rules
 
 TEXT = (TensorInfo("ids", "int64", ("batch", "seq")), TensorInfo("mask", "int64", ("batch", "seq")))
 FIXED = (TensorInfo("x", "float32", (1, 3, 8, 8)),)

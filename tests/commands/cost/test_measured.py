@@ -3,7 +3,12 @@ import math
 import msgspec
 import pytest
 
-from edgeopt.bench.duties.records import (
+from edgeopt.bundle.deployment import Evidence
+from edgeopt.commands.bench.saved import save
+from edgeopt.commands.cost.measured import of_bundle, of_saved_run
+from edgeopt.commands.cost.records import Span
+from edgeopt.errors import BundleError, InputError
+from edgeopt.measure.duties.records import (
     ConcurrencyReport,
     ConcurrencySide,
     Level,
@@ -11,13 +16,8 @@ from edgeopt.bench.duties.records import (
     SustainedReport,
     SustainedSide,
 )
-from edgeopt.bench.report import Comparison, ContestReport, Figures, SideReport
-from edgeopt.bench.stats import Interval
-from edgeopt.bundle.deployment import Evidence
-from edgeopt.commands.bench.saved import save
-from edgeopt.commands.cost.measured import of_bundle, of_saved_run
-from edgeopt.commands.cost.records import Span
-from edgeopt.errors import BundleError, InputError
+from edgeopt.measure.report import Comparison, ContestReport, Figures, SideReport
+from edgeopt.measure.stats import Interval
 
 
 def side(name, per_s, **more):

@@ -1,15 +1,15 @@
 import pytest
 
-from edgeopt.bench.host import LocalHost
-from edgeopt.bench.processes.failed import Failed
 from edgeopt.commands.ops import lane as ops_lane
 from edgeopt.commands.ops.lane import Lane
 from edgeopt.commands.ops.messages import Opened, Refused, Timed
+from edgeopt.measure.host import LocalHost
+from edgeopt.measure.processes.failed import Failed
 
 CHILD = """
 import os, signal, threading
 import msgspec
-from edgeopt.bench.processes.serve import serve
+from edgeopt.measure.processes.serve import serve
 from edgeopt.commands.ops.messages import Opened, Open, Refused, Timed, decode_request
 
 def answer(line):

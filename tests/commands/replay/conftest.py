@@ -15,7 +15,7 @@ from edgeopt.commands.replay.exported import export
 from edgeopt.data.regimes.levels import Levels
 from edgeopt.data.samples import Samples
 from edgeopt.graph.model import load, save
-from edgeopt.graph.passes import PASSES
+from edgeopt.graph.passes import standard_passes
 from edgeopt.graph.pipeline import run_pipeline, select
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
@@ -94,7 +94,7 @@ def chain(chain_model, tmp_path_factory):
             inputs=[Tensor("x", "float32", [1, 3, 8, 8])],
             outputs=[Tensor("y", "float32", [1, 8])],
             steps=[
-                Step("cleaned", {"passes": [one.name for one in select(PASSES)]}),
+                Step("cleaned", {"passes": [one.name for one in select(standard_passes())]}),
                 Step("int8", msgspec.structs.asdict(SETTINGS), {"int8": list(choices)}),
             ],
             device=fingerprint(device),

@@ -5,7 +5,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from edgeopt.bench.host import TRIAL_MODULE, LocalHost
 from edgeopt.bundle.deployment import Source
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import check
@@ -16,6 +15,7 @@ from edgeopt.errors import BundleError, ModelError, UsageError, VerificationErro
 from edgeopt.events import ignore
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.graph.model import load
+from edgeopt.measure.host import TRIAL_MODULE, LocalHost
 
 
 @pytest.fixture(scope="module")

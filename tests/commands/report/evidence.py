@@ -4,9 +4,6 @@ import msgspec
 import numpy as np
 
 from edgeopt.backends.base import TensorInfo
-from edgeopt.bench.messages import Memory
-from edgeopt.bench.stats import Interval, paired_ratios, sign_interval
-from edgeopt.bench.taken import Taken
 from edgeopt.bundle.deployment import FILE, read_deployment, to_toml
 from edgeopt.bundle.manifest import write_manifest
 from edgeopt.commands.predict.latency import Latency
@@ -15,6 +12,9 @@ from edgeopt.data.judging.goals import Goal
 from edgeopt.graph.ledger import Change, LedgerEntry, Refusal
 from edgeopt.hw.device import device_for_evidence
 from edgeopt.hw.probe import probe
+from edgeopt.measure.messages import Memory
+from edgeopt.measure.stats import Interval, paired_ratios, sign_interval
+from edgeopt.measure.taken import Taken
 from edgeopt.quant.measured.records import Proof as PlanProof
 from edgeopt.quant.measured.records import Quantized
 from edgeopt.quant.records import Plan, Point, Verdict

@@ -68,6 +68,20 @@ def test_a_loop_of_unknown_length_counts_once_and_says_so(write_model, inputs, s
     assert found.work.unknown_reasons[0].startswith("Loop 'y': how often its body runs")
 
 
+@pytest.mark.parametrize("operator", ["own.twice", "Sin"])
+def test_what_holds_a_node_of_unknown_cost_says_that_it_is_within(write_model, operator):
+    """However deep it lies, that is said once."""
+    functions = """<domain: "own", opset_import: ["" : 17]> twice (x) => (y) { a = Sin(x)  y = Cos(a) }"""
+    text = f"""g (bool c, float[n] x, int64[1] s) => (float[m] y) {{ p = Expand(x, s)  y = If (c) <
+        then_branch = t () => (float[k] a) {{ a = {operator}(p) }},
+        else_branch = e () => (float[j] b) {{ b = {operator}(p) }} > }}"""
+    analysis = analyze_onnx(write_model(text, functions=functions))
+    holder = next(node for node in analysis.nodes if node.operator == "If")
+    assert holder.cost.unknown_within
+    assert holder.cost.unknown.startswith("within: the shape of '")
+    assert holder.cost.unknown_kind == "within: the shape of a tensor is not known before the model runs"
+
+
 def test_a_scan_counts_its_body_for_each_step(write_model):
     text = """g (float[3] s, float[n, 3] x) => (float[3] f, float[n, 3] y) {
         f, y = Scan <num_scan_inputs = 1, body = step (float[3] a, float[3] b) => (float[3] c, float[3] d) {

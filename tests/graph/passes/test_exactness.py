@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from edgeopt.backends.onnxruntime.lowering import LOWERINGS as ORT_LOWERINGS
-from edgeopt.backends.openvino.lowering import LOWERINGS as OPENVINO_LOWERINGS
-from edgeopt.graph.passes import PASSES
+from edgeopt.backends.onnxruntime.lowering import lowerings as onnxruntime_lowerings
+from edgeopt.backends.openvino.lowering import lowerings as openvino_lowerings
+from edgeopt.graph.passes import standard_passes
 from edgeopt.graph.pipeline import run_pipeline
 
-EVERY = (*PASSES, *ORT_LOWERINGS, *OPENVINO_LOWERINGS)
+EVERY = (*standard_passes(), *onnxruntime_lowerings(), *openvino_lowerings())
 NUMBERS = (
     *(0.0, -0.0, 1e-3, -1e-3, 1e-7, 1e-10, -1e-10, 1e-30, 1e-40, 1e-45),
     *(1.0, 1 - 1e-6, 1 + 1e-6, 1 + 1.2e-7, -1.0, 0.5, 2.0, 1e4, 1e30, 3e38),

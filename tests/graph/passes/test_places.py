@@ -1,19 +1,38 @@
+import subprocess
+import sys
+
 import pytest
 
 from edgeopt.graph import passes
-from edgeopt.graph.passes.places import imported_later
+from edgeopt.graph.passes.places import passes_at
 
 
-def test_an_entry_that_is_not_there_is_named():
-    later = imported_later(passes.__name__, "PLANTED", ["cleaning.identities.NOBODY"])
-    with pytest.raises(ImportError, match=r"names cleaning\.identities\.NOBODY, and there is none"):
-        later("PLANTED")
-    with pytest.raises(AttributeError, match="has no attribute 'OTHER'"):
-        later("OTHER")
+def test_passes_come_in_the_order_of_their_places():
+    found = passes_at(passes.__name__, ["cleaning.identities.PASS", "cleaning.dead_nodes.PASS"])
+    assert [each.name for each in found] == ["identities", "dead-nodes"]
 
 
-def test_what_was_asked_for_once_is_there(monkeypatch):
-    monkeypatch.setattr(passes, "PLANTED", None, raising=False)  # taken away again afterwards
-    found = imported_later(passes.__name__, "PLANTED", ["cleaning.identities.PASS"])("PLANTED")
-    assert [each.name for each in found] == ["identities"]
-    assert found is passes.PLANTED
+@pytest.mark.parametrize(
+    ("place", "error", "says"),
+    [
+        ("cleaning.identities.NOBODY", AttributeError, r"cleaning\.identities' has no attribute 'NOBODY'"),
+        ("cleaning.nowhere.PASS", ModuleNotFoundError, r"cleaning\.nowhere"),
+    ],
+)
+def test_a_place_without_a_pass_is_named(place, error, says):
+    with pytest.raises(error, match=says):
+        passes_at(passes.__name__, [place])
+
+
+def test_names_load_no_pass_and_the_first_call_loads_all():
+    code = """
+import sys
+from edgeopt.backends import NAMES, lowering_names
+from edgeopt.graph import passes
+assert passes.NAMES and all(lowering_names(name) is not None for name in NAMES)
+loaded = lambda: "edgeopt.graph.passes.cleaning.identities" in sys.modules
+print(loaded(), len(passes.standard_passes()) == len(passes.NAMES), loaded())
+print(passes.standard_passes() is passes.standard_passes())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "True", "True"]

@@ -34,7 +34,12 @@ def slow(_stage):
 
 @pytest.mark.parametrize("pace", [quick, pytest.param(slow, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    "scene", [scenes.device, scenes.device_without_a_command_line, pytest.param(scenes.model, marks=pytest.mark.slow)]
+    "scene",
+    [
+        scenes.device,
+        scenes.device_without_a_command_line,
+        pytest.param(scenes.model, marks=pytest.mark.slow),
+    ],
 )
 def test_each_state_is_there_when_its_picture_is_taken(stage, scene, pace):
     pace(stage)

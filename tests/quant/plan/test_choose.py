@@ -29,7 +29,7 @@ def always(value):
     return lambda _: (value, value)
 
 
-@pytest.mark.parametrize("factor", [pytest.param(0.4, marks=pytest.mark.slow), pytest.param(1.0, marks=pytest.mark.slow), 2.5])
+@pytest.mark.parametrize("factor", [*(pytest.param(each, marks=pytest.mark.slow) for each in (0.4, 1.0)), 2.5])
 def test_the_plan_is_as_fast_as_the_floor_allows(random_problem, factor):
     for seed in range(2):
         made = random_problem(seed, count=40, forms=("int8", "a16w8"), outputs=2, borders=8)

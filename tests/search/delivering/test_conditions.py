@@ -2,7 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from edgeopt.bench.stats import Interval
+from edgeopt.measure.stats import Interval
 from edgeopt.search.aim import Aim
 from edgeopt.search.delivering.conditions import told, wins
 from edgeopt.search.limits import Limits

@@ -3,11 +3,11 @@ import time
 
 import pytest
 
-from edgeopt.bench.stats import Interval
-from edgeopt.bench.terms import PROOF
 from edgeopt.bundle.read import read_bundle
 from edgeopt.events import ignore
 from edgeopt.hw.probe import probe
+from edgeopt.measure.stats import Interval
+from edgeopt.measure.terms import PROOF
 from edgeopt.profiles.targets import profile_for
 from edgeopt.search.clock import Clock
 from edgeopt.search.delivering.deliver import deliver, in_turn

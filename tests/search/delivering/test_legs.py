@@ -4,10 +4,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from edgeopt.bench.legs import LONGEST_S, SHORT_FEWEST, is_settled
-from edgeopt.bench.pairs import Pairs
-from edgeopt.bench.sequential import leg_of, rules_of
-from edgeopt.bench.terms import PROOF
+from edgeopt.measure.legs import LONGEST_S, SHORT_FEWEST, is_settled
+from edgeopt.measure.pairs import Pairs
+from edgeopt.measure.sequential import leg_of, rules_of
+from edgeopt.measure.terms import PROOF
 from edgeopt.search import stopping
 from edgeopt.search.clock import Clock
 from edgeopt.search.delivering.legs import terms_of

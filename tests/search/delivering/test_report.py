@@ -1,4 +1,4 @@
-from edgeopt.bench.stats import Interval
+from edgeopt.measure.stats import Interval
 from edgeopt.search.delivering.report import warnings_of
 from edgeopt.search.outcome import Proof
 

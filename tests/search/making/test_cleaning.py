@@ -2,11 +2,11 @@ import numpy as np
 import onnx
 import pytest
 
-from edgeopt.bench.exactness.proof import FLOOR_DB
 from edgeopt.bundle.runtime.session import load
 from edgeopt.data.samples import Samples
 from edgeopt.errors import ModelError
 from edgeopt.graph.accuracy import compare_outputs
+from edgeopt.measure.exactness.proof import FLOOR_DB
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.search.making.cleaning import clean
 from edgeopt.search.making.recipes import Task

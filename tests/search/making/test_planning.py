@@ -5,13 +5,13 @@ import numpy as np
 import onnx
 import pytest
 
-from edgeopt.bench.host import LocalHost
 from edgeopt.bundle.read import read_bundle
 from edgeopt.commands.replay.replay import replay
 from edgeopt.commands.replay.request import ReplayRequest
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.hw.probe import probe
+from edgeopt.measure.host import LocalHost
 from edgeopt.profiles.targets import profile_for
 from edgeopt.quant.forms import FORMS
 from edgeopt.quant.measured.timing.courses import Course

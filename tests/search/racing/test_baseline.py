@@ -1,8 +1,8 @@
 import pytest
 
-from edgeopt.bench.host import LocalHost
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.errors import MissingExtraError, ModelError
+from edgeopt.measure.host import LocalHost
 from edgeopt.search.racing.baseline import baseline_order, first_running, judge_for, plain
 from edgeopt.search.racing.ground import Ground
 from tests.conftest import seeded

@@ -5,12 +5,12 @@ from contextlib import ExitStack
 
 import pytest
 
-from edgeopt.bench.instruments.energy import EnergyMeter
-from edgeopt.bench.stats import sign_interval
-from edgeopt.bench.terms import Turns
 from edgeopt.errors import MissingError
 from edgeopt.events import ignore
 from edgeopt.hw.host import RecordedHost
+from edgeopt.measure.instruments.energy import EnergyMeter
+from edgeopt.measure.stats import sign_interval
+from edgeopt.measure.terms import Turns
 from edgeopt.search.aim import Aim
 from edgeopt.search.delivering.conditions import wins
 from edgeopt.search.limits import Limits

@@ -6,11 +6,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from edgeopt.bench.calls import Calls
-from edgeopt.bench.contender import enter
-from edgeopt.bench.host import LocalHost
-from edgeopt.bench.messages import Load
-from edgeopt.bench.rounds import run_rounds, speedup
 from edgeopt.bundle.read import read_bundle
 from edgeopt.commands.cost.measured import of_bundle
 from edgeopt.commands.report.gather import gather
@@ -18,6 +13,11 @@ from edgeopt.data.judging.goals import Goal
 from edgeopt.data.regimes.levels import Levels
 from edgeopt.data.samples import Samples, save_samples
 from edgeopt.data.split import split
+from edgeopt.measure.calls import Calls
+from edgeopt.measure.contender import enter
+from edgeopt.measure.host import LocalHost
+from edgeopt.measure.messages import Load
+from edgeopt.measure.rounds import run_rounds, speedup
 from edgeopt.search.racing.ground import Ground
 from edgeopt.search.racing.loads import Plain, no_batches
 from edgeopt.search.racing.standard import Standard

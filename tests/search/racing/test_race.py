@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from edgeopt.bench.terms import Turns
 from edgeopt.errors import TrialError
 from edgeopt.events import Progress, Standing, ignore
+from edgeopt.measure.terms import Turns
 from edgeopt.search.racing.race import race, ranked
 
 

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from edgeopt.bench.terms import Turns
 from edgeopt.events import Log, Progress
 from edgeopt.hw.probe import probe
+from edgeopt.measure.terms import Turns
 from edgeopt.search.clock import Clock
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.racing.aims import Races

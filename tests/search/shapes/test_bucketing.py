@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import edgeopt
-from edgeopt.bench.stats import Interval
 from edgeopt.bundle.read import read_bundle
 from edgeopt.bundle.runtime.check import check
 from edgeopt.commands.export.export import export
 from edgeopt.errors import ModelError, UsageError
 from edgeopt.events import ignore
+from edgeopt.measure.stats import Interval
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.shapes.bucketing import with_buckets
 from edgeopt.search.shapes.by_size import SizeTimes, slower_sizes, times_by_size

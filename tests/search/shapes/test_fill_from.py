@@ -3,8 +3,8 @@ import math
 
 import pytest
 
-from edgeopt.bench.host import LocalHost
 from edgeopt.data.samples import Samples
+from edgeopt.measure.host import LocalHost
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.racing.ground import Ground
 from edgeopt.search.shapes.fill_from import gaps_of, least_filled, may_be_settled, said_of, settle_filling

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from edgeopt.backends import backend_named
-from edgeopt.bench.host import LocalHost
 from edgeopt.data.samples import Samples
+from edgeopt.measure.host import LocalHost
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.racing.ground import Ground
 from edgeopt.search.shapes.filling import prove_filling

@@ -1,13 +1,12 @@
 """Forms of a graph that only ONNX Runtime understands, each a pass; run them on a model that is clean already."""
 
+from functools import cache
 from typing import TYPE_CHECKING
 
-from edgeopt.graph.passes.places import imported_later
+from edgeopt.graph.passes.places import passes_at
 
 if TYPE_CHECKING:
     from edgeopt.graph.passes.base import Pass
-
-    LOWERINGS: "tuple[Pass, ...]"
 
 # In the order in which they run: the name of each, and where it stands in the files beside this one.
 PLACES = (
@@ -21,6 +20,8 @@ PLACES = (
 )
 NAMES = tuple(name for name, _ in PLACES)
 
-__getattr__ = imported_later(__name__, "LOWERINGS", (place for _, place in PLACES))
 
-__all__ = ["LOWERINGS", "NAMES"]
+@cache
+def lowerings() -> "tuple[Pass, ...]":
+    """All of them, imported with the first call."""
+    return passes_at(__name__, (place for _, place in PLACES))

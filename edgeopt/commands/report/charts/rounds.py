@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from edgeopt.bench.stats import Interval
 from edgeopt.commands.documents.blocks import Picture
 from edgeopt.commands.documents.markup import joined, tag
 from edgeopt.commands.report.charts.axes import bar, label, left_axis, line, scale_for
+from edgeopt.measure.stats import Interval
 
 _TOP, _FOOT, _LEFT, _HEIGHT = 10.0, 34.0, 44.0, 170.0
 

@@ -1,11 +1,11 @@
 """The memory of the process, phase by phase."""
 
-from edgeopt.bench.messages import Memory
 from edgeopt.commands.documents.blocks import Chart, Picture, Row, Section, Table, Words, columns
 from edgeopt.commands.report import words
 from edgeopt.commands.report.charts import bars
 from edgeopt.commands.report.charts.bars import Bar, Group
 from edgeopt.commands.report.facts import Facts
+from edgeopt.measure.messages import Memory
 
 _PHASES = (
     ("before the runtime", "start_bytes"),

@@ -1,11 +1,11 @@
 """How fast the result is against the baseline, with all that the proof saw."""
 
-from edgeopt.bench.stats import paired_ratios
 from edgeopt.commands.documents.blocks import Block, Chart, Folded, Picture, Row, Section, Table, Words, columns
 from edgeopt.commands.report import words
 from edgeopt.commands.report.charts import latencies, rounds
 from edgeopt.commands.report.charts.latencies import Hill
 from edgeopt.commands.report.facts import Facts, Side, Speed
+from edgeopt.measure.stats import paired_ratios
 
 _PERCENTILES = (50, 90, 95, 99)
 _FEWEST_FOR_P99 = 100

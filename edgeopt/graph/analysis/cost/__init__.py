@@ -65,24 +65,25 @@ def arithmetic(call: Call) -> Arithmetic:
 
 def cost_of(call: Call) -> Cost:
     """All that can be told, and why the rest cannot."""
-    reasons: list[str] = []
+    reasons: list[Unknown] = []
 
     def told(figure: Callable[[], int]) -> int | None:
         try:
             return figure()
         except Unknown as reason:
-            reasons.append(str(reason))
+            reasons.append(reason)
             return None
 
     operations: Arithmetic | None = None
     try:
         operations = arithmetic(call)
     except Unknown as reason:
-        reasons.append(str(reason))
+        reasons.append(reason)
     return Cost(
         None if operations is None else operations.macs,
         None if operations is None else operations.operations,
         told(lambda: traffic.read_bytes(call)),
         told(lambda: traffic.written_bytes(call)),
-        reasons[0] if reasons else "",
+        str(reasons[0]) if reasons else "",
+        reasons[0].kind if reasons else "",
     )

@@ -11,7 +11,14 @@ Shape = tuple[int, ...]
 
 
 class Unknown(Exception):  # noqa: N818 - no error: the reason why a figure cannot be told
-    """Raised by a rule where the cost cannot be told; its text is a sentence's end."""
+    """Raised by a rule where the cost cannot be told; its text is a sentence's end.
+
+    `kind` is the same for all tensors, where the text names one.
+    """
+
+    def __init__(self, text: str, kind: str = "") -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 class Arithmetic(NamedTuple):
@@ -37,11 +44,11 @@ class Operand:
     values: tuple[Number, ...] | None = None
     """What a small constant holds."""
     reason: str = ""
-    """Why the size cannot be told, where it is not the shape that is missing."""
+    """Why the size cannot be told, where it is not the shape that is missing; `{}` is where the name goes."""
 
     def known_shape(self) -> Shape:
         if self.shape is None:
-            raise Unknown(self.reason or f"the shape of '{self.name}' is not known before the model runs")
+            raise self._unknown("the shape of {} is not known before the model runs")
         return self.shape
 
     def count(self) -> int:
@@ -49,8 +56,12 @@ class Operand:
 
     def size_bytes(self) -> int:
         if self.bits is None:
-            raise Unknown(self.reason or f"the type of '{self.name}' has no fixed size")
+            raise self._unknown("the type of {} has no fixed size")
         return -(-self.count() * self.bits // 8)
+
+    def _unknown(self, otherwise: str) -> Unknown:
+        reason = self.reason or otherwise
+        return Unknown(reason.format(f"'{self.name}'"), reason.format("a tensor"))
 
 
 @dataclass(frozen=True, slots=True)

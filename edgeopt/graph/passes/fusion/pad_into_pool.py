@@ -13,7 +13,6 @@ import numpy as np
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label
 from edgeopt.graph.passes.knowledge.linear import integer, pads
-from edgeopt.graph.passes.knowledge.padding import spatial_pads
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -30,7 +29,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
             pad = pool.inputs[0].producer() if is_op(pool, "AveragePool", "MaxPool") and pool.inputs[0] else None
             if pad is None or not is_op(pad, "Pad"):
                 continue
-            begin_end = spatial_pads(pad)
+            begin_end = _spatial_pads(pad)
             reason = begin_end if isinstance(begin_end, str) else _why_not(pad, pool, begin_end)
             if reason or isinstance(begin_end, str):
                 notes.refuse(reason or "", label(pad))
@@ -43,6 +42,26 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
             part.remove(pad, safe=True)
             notes.did("let the pool pad", label(pad))
     return notes.result(model)
+
+
+def _spatial_pads(pad: "ir.Node") -> list[int] | str:
+    """Begins and ends of the spatial axes, or why it pads more than those."""
+    given = constant(pad.inputs[1]) if len(pad.inputs) > 1 else None
+    if given is None and "pads" not in pad.attributes:
+        return "how much it pads is known only when the model runs"
+    amounts = (given if given is not None else np.asarray(pad.attributes["pads"].as_ints())).astype(np.int64)
+    if len(pad.inputs) > 3 and pad.inputs[3] is not None:
+        axes, shape = constant(pad.inputs[3]), pad.inputs[0].shape if pad.inputs[0] is not None else None
+        if axes is None or shape is None:
+            return "which axes it pads is known only when the model runs"
+        named = amounts.reshape(2, -1)
+        amounts = np.zeros((2, len(shape)), np.int64)
+        amounts[:, axes.astype(np.int64)] = named
+        amounts = amounts.reshape(-1)
+    half = len(amounts) // 2
+    if (amounts < 0).any() or amounts[:2].any() or amounts[half : half + 2].any():
+        return "it pads other axes than those of a picture, or cuts"
+    return [int(n) for n in (*amounts[2:half], *amounts[half + 2 :])]
 
 
 def _why_not(pad: "ir.Node", pool: "ir.Node", begin_end: list[int]) -> str | None:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgeopt.bench.report import Verdict
 from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Budget, Deployment, Evidence, Run, Source, Step
 from edgeopt.bundle.facts import four_digits, machine_of, tensor_of
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.hw.device import device_for_evidence, fingerprint
+from edgeopt.measure.report import Verdict
 from edgeopt.quant.measured.planning.entry import Entry
 from edgeopt.quant.measured.proving.speed import RESULT, SOURCE, Measured
 from edgeopt.quant.measured.records import File, Quantized

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from edgeopt.bench.stats import Interval
 from edgeopt.graph.accuracy import decibels
+from edgeopt.measure.stats import Interval
 from edgeopt.quant.measured.planning.entry import Entry, share_of
 from edgeopt.quant.measured.proving.bundled import write_bundle
 from edgeopt.quant.measured.proving.speed import (

@@ -9,17 +9,17 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from edgeopt.bench.contender import Contender, Side, enter
-from edgeopt.bench.host import LocalHost
-from edgeopt.bench.legs import FallenError, Starter, Terms, run_legs
-from edgeopt.bench.messages import Load, Memory
-from edgeopt.bench.report import Verdict
-from edgeopt.bench.rounds import run_rounds, slice_ms
-from edgeopt.bench.stats import Interval
-from edgeopt.bench.taken import Taken, taken_by
-from edgeopt.bench.terms import PLANS, QUANTIZED
 from edgeopt.errors import TrialError
 from edgeopt.events import Emit, Progress, ignore
+from edgeopt.measure.contender import Contender, Side, enter
+from edgeopt.measure.host import LocalHost
+from edgeopt.measure.legs import FallenError, Starter, Terms, run_legs
+from edgeopt.measure.messages import Load, Memory
+from edgeopt.measure.report import Verdict
+from edgeopt.measure.rounds import run_rounds, slice_ms
+from edgeopt.measure.stats import Interval
+from edgeopt.measure.taken import Taken, taken_by
+from edgeopt.measure.terms import PLANS, QUANTIZED
 from edgeopt.quant.measured.timing.courses import OptionValue
 
 PHASE = "measuring the speed"

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from edgeopt.backends import backend_named
 from edgeopt.backends.base import Feeds
-from edgeopt.bench.kernels.op_times_child import OptionValue
-from edgeopt.bench.rounds import take_turns
-from edgeopt.bench.terms import LAYERS
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis import Analysis, OpTimeRow
 from edgeopt.graph.analysis.roofline import Least, least
 from edgeopt.hw.device import Device
+from edgeopt.measure.kernels.op_times_child import OptionValue
+from edgeopt.measure.rounds import take_turns
+from edgeopt.measure.terms import LAYERS
 from edgeopt.quant.measured.timing.clock import Clock, Lap, Sources
 from edgeopt.quant.measured.timing.territory import CONVERSIONS, Territory, label_of, territory_of
 from edgeopt.quant.plan.problem import Border

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from edgeopt.bench.files import writing
+from edgeopt.measure.files import writing
 from edgeopt_gui.pages.live.history import Snapshot, utc
 
 _ROWS_AT_ONCE = 2000

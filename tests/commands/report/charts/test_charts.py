@@ -5,12 +5,12 @@ import re
 
 import pytest
 
-from edgeopt.bench.stats import Interval
 from edgeopt.commands.report.charts import bars, latencies, rounds, scatter
 from edgeopt.commands.report.charts.axes import scale_for
 from edgeopt.commands.report.charts.bars import Bar, Group
 from edgeopt.commands.report.charts.latencies import Hill
 from edgeopt.commands.report.charts.scatter import Axes, Dot
+from edgeopt.measure.stats import Interval
 
 
 def numbers(picture, name):

@@ -5,8 +5,8 @@ import csv
 import numpy as np
 import pytest
 
-from edgeopt.bench import files
 from edgeopt.events import Metric
+from edgeopt.measure import files
 from edgeopt_gui.pages.live.files import replace_with, write_csv
 from edgeopt_gui.pages.live.history import History, Snapshot
 from edgeopt_gui.plots.spec import Marker

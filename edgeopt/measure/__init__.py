@@ -1,0 +1,1 @@
+"""Measuring: trials as processes, contests in turns, statistics."""

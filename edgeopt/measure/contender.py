@@ -1,0 +1,215 @@
+"""Who takes part in a contest: a side, as it is asked for, and a contender, which is a loaded trial."""
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from glob import escape
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from edgeopt.errors import BundleError, TrialError
+from edgeopt.measure.host import Child, TrialHost
+from edgeopt.measure.messages import (
+    Answer,
+    Load,
+    Loaded,
+    Memory,
+    Outputs,
+    Request,
+    Saved,
+    Time,
+    Timed,
+    decode_answer,
+)
+from edgeopt.measure.processes.asked import answered
+from edgeopt.measure.processes.failed import Failed
+
+SLOWEST_ANSWER_S = 60.0
+ACCELERATOR_LOAD_S = 900.0
+"""An engine for an accelerator may take minutes to build."""
+_ACCELERATORS = ("cuda", "tensorrt", "gpu", "npu", "qnn", "coreml", "directml")
+# Compilers for CPUs read, rewrite and pack weights: slow devices do some MiB a second.
+_LOAD_S_A_BYTE = 0.15 / 2**20
+# Percentiles of the last runs need no more.
+_KEPT_RUNS = 20_000
+_KEPT_SLICES = 200
+
+
+class Side(msgspec.Struct, frozen=True):
+    """What is to take part: a name to show and what a trial is to load."""
+
+    name: str
+    load: Load
+    subject: str = ""
+    """The model, bundle, program or address; empty: the name."""
+    kind: Literal["model", "bundle", "command", "url"] = "model"
+    concurrency: int = 1
+    """So many threads call the session at once."""
+
+
+@dataclass(slots=True)
+class Contender:
+    """A loaded trial that takes part, and what each of its slices comes down to: the median latency, mostly."""
+
+    name: str
+    child: Child
+    loaded: Loaded
+    slices_ms: list[float] = field(default_factory=list)
+    latencies_ms: list[float] = field(default_factory=list)
+    """The single latencies of the last slices, for percentiles."""
+    memory: Memory | None = None
+    failure: str | None = None
+    error: TrialError | None = None
+    """The failure with its hint and code."""
+    concurrency: int = 1
+    batch: int = 1
+    by_sample: bool = False
+    """A slice comes down to the time by sample, the inverse of its throughput, and not to that of a run."""
+    laps: list[tuple[int, tuple[float, ...]]] = field(default_factory=list)
+    """The latencies of each slice, with the place in the rotation of samples at which they begin."""
+    run_ms: float = 0.0
+    """The median latency of a run in the latest slice."""
+    joules: list[float] = field(default_factory=list)
+    """What a run took of the device's energy, in each stretch that was metered."""
+
+    def patience_s(self, runs: int) -> float:
+        """How long so many runs may take before the trial counts as hung."""
+        return max(SLOWEST_ANSWER_S, 4 * runs * self.loaded.first_run_ms / 1e3)
+
+    def turn(self, span_ms: float) -> float | None:
+        """One time slice, and what it comes down to; None where it failed."""
+        answer = take_slice(self, span_ms)
+        return None if answer is None else figure_ms(self, answer)
+
+    def keep(self, _number: int, figure: float) -> None:
+        self.slices_ms.append(figure)
+
+    def close(self) -> None:
+        self.child.close()
+
+
+def load_patience_s(load: Load) -> float:
+    """How long loading may take before the trial counts as hung, by what loads it and how large it is."""
+    path = Path(load.model_path)
+    backend = load.backend
+    if backend == "bundle":
+        from edgeopt.bundle.deployment import FILE, read_deployment
+
+        # The trial says what is wrong with it.
+        with suppress(BundleError):
+            backend = read_deployment(path / FILE).run.backend
+    if any(word in backend for word in _ACCELERATORS):
+        return ACCELERATOR_LOAD_S
+    return max(SLOWEST_ANSWER_S, min(ACCELERATOR_LOAD_S, _LOAD_S_A_BYTE * _size_bytes(path)))
+
+
+def _size_bytes(path: Path) -> int:
+    """Of a bundle, or of a model with the files that begin with its name and hold its weights; 0: no file here."""
+    try:
+        if path.is_dir():
+            return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+        return sum(f.stat().st_size for f in path.parent.glob(f"{escape(path.stem)}*")) if path.is_file() else 0
+    except OSError:
+        return 0
+
+
+def enter(
+    host: TrialHost, name: str, load: Load, timeout_s: float | None = None, concurrency: int = 1
+) -> Contender:
+    """Starts a trial and loads its model; raises TrialError with the reason when it cannot.
+
+    Without `timeout_s` it may load for as long as `load_patience_s` gives it.
+    """
+    child = host.start()
+    try:
+        child.send(msgspec.json.encode(load))
+        return entered(child, name, load, load_patience_s(load) if timeout_s is None else timeout_s, concurrency)
+    except BaseException:
+        child.close()
+        raise
+
+
+def entered(child: Child, name: str, load: Load, timeout_s: float, concurrency: int) -> Contender:
+    """One that was sent what to load, once it has; TrialError with the reason when it cannot."""
+    answer = read_answer(child, timeout_s)
+    if not isinstance(answer, Loaded):
+        raise failed(answer)
+    return Contender(name, child, answer, memory=answer.memory, concurrency=concurrency, batch=load.batch)
+
+
+def enter_side(host: TrialHost, side: Side, timeout_s: float | None = None) -> Contender:
+    """Starts and loads one side; raises TrialError with a sentence when it cannot run."""
+    try:
+        return enter(host, side.name, side.load, timeout_s, side.concurrency)
+    except TrialError as error:
+        raise TrialError(
+            f"'{side.name}' {error.message.rstrip('.')}.",
+            error.hint or "Check the file with `edgeopt verify` or its runtime.",
+            error.code,
+            error.ending,
+        ) from None
+
+
+def ask(child: Child, request: Request, timeout_s: float = SLOWEST_ANSWER_S) -> Answer:
+    """One request and its answer; raises TrialError when there is none that can be read, and the trial is gone."""
+    child.send(msgspec.json.encode(request))
+    return read_answer(child, timeout_s)
+
+
+def read_answer(child: Child, timeout_s: float) -> Answer:
+    """The answer to what was sent before."""
+    answer: Answer = answered(child, decode_answer, timeout_s)
+    return answer
+
+
+def take_slice(contender: Contender, span_ms: float) -> Timed | None:
+    """One time slice; None when the contender crashed, hung or failed: then it is marked with its failure."""
+    try:
+        answer = ask(contender.child, Time(span_ms, contender.concurrency), contender.patience_s(2))
+    except TrialError as error:
+        contender.failure, contender.error = error.message, error
+        return None
+    return accept(contender, answer)
+
+
+def accept(contender: Contender, answer: Answer) -> Timed | None:
+    """Notes what a slice gave; None and a failure when it gave nothing."""
+    if not isinstance(answer, Timed) or not answer.latencies_ms:
+        contender.error = failed(answer)
+        contender.failure = contender.error.message
+        return None
+    contender.latencies_ms = [*contender.latencies_ms, *answer.latencies_ms][-_KEPT_RUNS:]
+    contender.laps = [*contender.laps, (answer.first, answer.latencies_ms)][-_KEPT_SLICES:]
+    contender.memory = answer.memory
+    contender.run_ms = float(np.median(answer.latencies_ms))
+    return answer
+
+
+def figure_ms(contender: Contender, answer: Timed) -> float:
+    """What a slice comes down to; less is better."""
+    if not contender.by_sample:
+        return contender.run_ms
+    return 1e3 * answer.seconds / (len(answer.latencies_ms) * contender.batch)
+
+
+def save_outputs(
+    contender: Contender, first: int, count: int, out_path: str, timeout_s: float, batch: int = 1
+) -> None:
+    """Has a contender run samples and save their outputs; raises TrialError with the reason when it cannot."""
+    answer = ask(contender.child, Outputs(first, count, out_path, batch), timeout_s)
+    if not isinstance(answer, Saved):
+        raise failed(answer)
+
+
+def failed(answer: Answer) -> TrialError:
+    """The error for an answer that is not the one asked for, with the code and hint that the trial gave."""
+    hint, code = (answer.hint, answer.code) if isinstance(answer, Failed) else ("", "")
+    return TrialError(f"failed: {reason(answer)}", hint, code)
+
+
+def reason(answer: Answer) -> str:
+    if isinstance(answer, Timed):
+        return "it answered with no run at all"
+    return answer.message if isinstance(answer, Failed) else f"unexpected answer {type(answer).__name__}"

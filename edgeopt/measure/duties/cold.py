@@ -1,0 +1,170 @@
+"""Cold: how long from nothing to the first answer, by phase, in a fresh process each time."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from edgeopt.backends import BACKENDS
+from edgeopt.errors import UsageError
+from edgeopt.events import Emit, Log, Metric, Progress
+from edgeopt.measure.contender import Side, failed
+from edgeopt.measure.duties.compare import against_first, require_one, sampler_for, warnings_of
+from edgeopt.measure.duties.page_cache import drop, library_files, model_files
+from edgeopt.measure.duties.records import ColdReport, ColdRules, ColdSide, ColdStart, Spread
+from edgeopt.measure.host import TrialHost
+from edgeopt.measure.instruments.gauges import Gauges
+from edgeopt.measure.messages import Loaded
+from edgeopt.measure.rounds import DeviceWatch, take_turns
+from edgeopt.measure.terms import COLD
+
+_PATIENCE_S = 120.0
+# Less than this left in memory is the first pages that the kernel itself keeps.
+_KEPT_SHARE = 0.05
+
+
+@dataclass(slots=True)
+class _Starting:
+    side: Side
+    model: tuple[Path, ...]
+    libraries: tuple[Path, ...]
+    starts: dict[int, ColdStart] = field(default_factory=dict)
+    """By repetition."""
+    kept: list[float | None] = field(default_factory=list)
+    """The share of its files that stayed in memory, by start."""
+    libraries_kept: list[float | None] = field(default_factory=list)
+    failure: str | None = None
+
+
+def run_cold(host: TrialHost, sides: Sequence[Side], rules: ColdRules, emit: Emit) -> ColdReport:
+    """Starts the sides in turns, each time anew; raises TrialError when none can start."""
+    if rules.repetitions < 1:
+        raise UsageError("A cold start must be repeated at least once.", "Give --rounds 9 or so.")
+    begin = time.monotonic()
+    gauges = Gauges(emit)
+    members = [
+        _Starting(
+            side,
+            model_files(side.load) if rules.drop_files else (),
+            library_files(_package(side)) if rules.drop_libraries else (),
+        )
+        for side in sides
+    ]
+    watch = DeviceWatch(sampler_for(sides))
+
+    def start(member: _Starting) -> ColdStart:
+        emit(Progress("starting", member.side.name, len(member.starts), rules.repetitions))
+        return _start(host, member, gauges)
+
+    for each in take_turns(members, COLD, start, watch, rules.repetitions):
+        for member, found in each.taken:
+            member.starts[each.number] = found
+        require_one({m.side.name: m.failure for m in members})
+    names = [m.side.name for m in members]
+    shared = [r for r in members[0].starts if all(r in m.starts for m in members if m.starts)]
+    totals, loads = (
+        [[getattr(m.starts[r], phase) for r in shared if r in m.starts] for m in members]
+        for phase in ("total_ms", "load_ms")
+    )
+    warnings = warnings_of({m.side.name: m.failure for m in members})
+    for warning in warnings:
+        emit(Log("warning", warning))
+    return ColdReport(
+        sides=tuple(_side(m) for m in members),
+        comparisons=against_first(names, totals, COLD),
+        load_comparisons=against_first(names, loads, COLD),
+        cache=_cache_sentence(members, rules),
+        measured_while=watch.sentence,
+        seconds=time.monotonic() - begin,
+        warnings=warnings,
+    )
+
+
+def _start(host: TrialHost, member: _Starting, gauges: Gauges) -> ColdStart:
+    """One start in a process of its own, which is gone afterwards."""
+    for files, kept in ((member.model, member.kept), (member.libraries, member.libraries_kept)):
+        if files:
+            found = drop(files)
+            kept.append(None if found.after_bytes is None else found.after_bytes / max(1, found.size_bytes))
+    begin_s = time.monotonic()
+    child = host.start()
+    try:
+        answer = gauges.ask(child, member.side.load, _PATIENCE_S, member.side.name)
+        if not isinstance(answer, Loaded):
+            raise failed(answer)
+        gauges.sample([child], member.side.name)
+    finally:
+        child.close()
+    import_ms = answer.import_ms or 0.0
+    start_ms = 0.0 if answer.begin_s is None else max(0.0, answer.begin_s - begin_s) * 1e3
+    total_ms = start_ms + import_ms + answer.load_ms + answer.first_run_ms
+    gauges.emit(Metric("first_answer_ms", total_ms, member.side.name))
+    return ColdStart(start_ms, import_ms, answer.load_ms, answer.first_run_ms, total_ms)
+
+
+def _package(side: Side) -> str | None:
+    """The runtime's Python package; that of a bundle's own backend is not known before it is read."""
+    if side.load.backend == "bundle":
+        from edgeopt.bundle.read import read_bundle
+
+        name = read_bundle(Path(side.load.model_path)).deployment.run.backend
+    else:
+        name = side.load.backend
+    return next((b.package for b in BACKENDS if b.name == name), None)
+
+
+def _side(member: _Starting) -> ColdSide:
+    starts = tuple(member.starts.values())
+    if not starts:
+        return ColdSide(member.side.name, failure=member.failure)
+    known = [k for k in member.kept if k is not None]
+    return ColdSide(
+        name=member.side.name,
+        starts=starts,
+        start_ms=_spread([s.start_ms for s in starts]),
+        import_ms=_spread([s.import_ms for s in starts]),
+        load_ms=_spread([s.load_ms for s in starts]),
+        first_run_ms=_spread([s.first_run_ms for s in starts]),
+        total_ms=_spread([s.total_ms for s in starts]),
+        kept_percent=100 * float(np.median(known)) if known else None,
+        failure=member.failure,
+    )
+
+
+def _spread(values: Sequence[float]) -> Spread:
+    low, median, high = (float(v) for v in np.percentile(values, [25, 50, 75]))
+    return Spread(median, low, high)
+
+
+def _cache_sentence(members: list[_Starting], rules: ColdRules) -> str:
+    if not rules.drop_files and not rules.drop_libraries:
+        return "The files were in memory where the system kept them: these are starts with a warm page cache."
+    if not any(m.model or m.libraries for m in members):
+        return "Nothing was taken out of the page cache: no side is a file here."
+    parts = []
+    for what, kept, asked in (
+        ("model files", [k for m in members for k in m.kept], rules.drop_files),
+        ("runtime's libraries", [k for m in members for k in m.libraries_kept], rules.drop_libraries),
+    ):
+        if asked and kept:
+            parts.append(_kept_words(what, kept))
+    if not rules.drop_libraries:
+        parts.append("Python and the runtime's libraries came from memory.")
+    return " ".join(parts)
+
+
+def _kept_words(what: str, kept: Sequence[float | None]) -> str:
+    known = [k for k in kept if k is not None]
+    if not known:
+        return f"The {what} were advised out of the page cache; this system does not tell whether it did so."
+    share = float(np.median(known))
+    if share <= _KEPT_SHARE:
+        return f"The {what} were read from the disk at each start."
+    if share >= 1 - _KEPT_SHARE:
+        return (
+            f"The {what} stayed in memory although the kernel was advised to drop them (a memory file system, "
+            "or other processes use them): these are starts with a warm page cache."
+        )
+    return f"{100 * share:.0f} % of the {what} stayed in memory: other processes use them; the rest was read anew."

@@ -1,0 +1,219 @@
+"""Several at once: threads that call one session, and sessions in processes of their own, against one alone.
+
+All levels stay loaded and run in turns, so that throughputs of the same round can be compared.
+"""
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from edgeopt.errors import TrialError, UsageError
+from edgeopt.events import Emit, Log, Progress
+from edgeopt.measure.contender import Contender, Side, accept, enter
+from edgeopt.measure.duties.compare import compared, require_one, sampler_for
+from edgeopt.measure.duties.records import ConcurrencyReport, ConcurrencySide, ConcurrentRules, Level
+from edgeopt.measure.host import TrialHost
+from edgeopt.measure.instruments.gauges import Gauges
+from edgeopt.measure.messages import Time, Timed
+from edgeopt.measure.report import Comparison
+from edgeopt.measure.rounds import DeviceWatch, take_turns
+from edgeopt.measure.stats import paired_ratios, sign_interval
+from edgeopt.measure.terms import CONCURRENT
+
+_SHORTEST_SLICE_MS, _LONGEST_SLICE_MS = 200.0, 2000.0
+_RUNS_A_SLICE = 20
+_MOST = 256
+# Linux shares the cores out by session (sched_autogroup): measured here, two threads that do 1.9 times as much on
+# their own do 1.0 times as much beside busy processes, and two processes 1.6 to 1.8 times.
+_BUSY = (
+    "The device was not quiet: threads of one process then share what the system gives to one process, "
+    "and gain less than they would alone."
+)
+
+
+@dataclass(slots=True)
+class _Running:
+    """One level while it is measured: the trials that run at once in it."""
+
+    side: str
+    kind: Literal["threads", "processes"]
+    count: int
+    trials: list[Contender] = field(default_factory=list)
+    throughputs: dict[int, float] = field(default_factory=dict)
+    """By round."""
+    latencies_ms: list[float] = field(default_factory=list)
+    memory_bytes: int | None = None
+    failure: str | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.side} · {self.count} {self.kind if self.count > 1 else 'alone'}"
+
+
+def run_concurrent(
+    host: TrialHost, sides: Sequence[Side], rules: ConcurrentRules, emit: Emit
+) -> ConcurrencyReport:
+    """Measures every level of every side in turns; raises TrialError when none can run."""
+    _check(rules)
+    begin = time.monotonic()
+    gauges = Gauges(emit)
+    with ExitStack() as stack:
+        levels = [level for side in sides for level in _enter(host, side, rules, stack, emit)]
+        _require_one(levels)
+        slice_ms = _slice_ms(levels, gauges)
+
+        def tell(number: int, count: int) -> None:
+            left_s = (rules.rounds - number) * count * slice_ms / 1e3
+            emit(Progress("measuring", f"{count} levels in turns", number, rules.rounds, time_left_s=left_s))
+
+        watch = DeviceWatch(sampler_for(sides), before=tell)
+        turns = take_turns(levels, CONCURRENT, lambda lv: _slice(lv, slice_ms, gauges), watch, rules.rounds)
+        for each in turns:
+            for level, throughput in each.taken:
+                level.throughputs[each.number] = throughput
+            _require_one(levels)
+    warnings = tuple(
+        f"{lv.name}: {lv.failure.rstrip('.')}; it was left out from then on." for lv in levels if lv.failure
+    )
+    if any(each.bad for each in watch.states):
+        warnings += (_BUSY,)
+    for warning in warnings:
+        emit(Log("warning", warning))
+    found = tuple(_side(side.name, [lv for lv in levels if lv.side == side.name]) for side in sides)
+    return ConcurrencyReport(
+        sides=found,
+        comparisons=_comparisons([side.name for side in sides], levels),
+        rounds=rules.rounds,
+        slice_ms=slice_ms,
+        measured_while=watch.sentence,
+        seconds=time.monotonic() - begin,
+        warnings=warnings,
+    )
+
+
+def _check(rules: ConcurrentRules) -> None:
+    bad = next((n for n in (*rules.threads, *rules.processes) if not 1 <= n <= _MOST), None)
+    if bad is not None:
+        raise UsageError(f"{bad} at once cannot be measured.", f"Give numbers from 1 to {_MOST}: 1,2,4")
+
+
+def _enter(host: TrialHost, side: Side, rules: ConcurrentRules, stack: ExitStack, emit: Emit) -> list[_Running]:
+    """One trial for each number of threads, so that memory is its own; processes share theirs between levels."""
+    alone = _Running(side.name, "threads", 1)
+    threads = [_Running(side.name, "threads", n) for n in sorted({*rules.threads} - {1})]
+    processes = [_Running(side.name, "processes", n) for n in sorted({*rules.processes} - {1})]
+    pool: list[Contender] = []
+    for level in (alone, *threads, *processes):
+        emit(Progress("loading", level.name))
+        try:
+            if level.kind == "threads":
+                level.trials = [enter(host, side.name, side.load, concurrency=level.count)]
+                stack.callback(level.trials[0].close)
+            else:
+                pool = pool or [*alone.trials]
+                while len(pool) < level.count:
+                    pool.append(enter(host, side.name, side.load))
+                    stack.callback(pool[-1].close)
+                level.trials = pool[: level.count]
+        except TrialError as error:
+            level.failure = error.message
+    return [alone, *threads, *processes]
+
+
+def _slice_ms(levels: list[_Running], gauges: Gauges) -> float:
+    """Long enough for the slowest level, after a first slice of each that warms it up and is not kept."""
+    slowest_ms = 0.0
+    for level in levels:
+        if level.failure is None and _slice(level, _SHORTEST_SLICE_MS, gauges) is not None:
+            slowest_ms = max(slowest_ms, float(np.median(level.latencies_ms)))
+            level.latencies_ms.clear()
+    _require_one(levels)
+    return float(np.clip(_RUNS_A_SLICE * slowest_ms, _SHORTEST_SLICE_MS, _LONGEST_SLICE_MS))
+
+
+def _slice(level: _Running, slice_ms: float, gauges: Gauges) -> float | None:
+    """Runs a second of all its trials together; None and a failure when one of them gave nothing."""
+    level.failure = next((trial.failure for trial in level.trials if trial.failure), None)
+    if level.failure:
+        return None
+    # All are asked before any is heard, so that they run at the same time; and all are heard, or an answer that
+    # was left would be taken for that to the next question.
+    for trial in level.trials:
+        trial.child.send(msgspec.json.encode(Time(slice_ms, trial.concurrency)))
+    found = [_hear(trial, level, gauges) for trial in level.trials]
+    level.failure = next((trial.failure for trial in level.trials if trial.failure), None)
+    if level.failure:
+        return None
+    timed = [each for each in found if each is not None]
+    latencies_ms = [latency for each in timed for latency in each.latencies_ms]
+    level.latencies_ms += latencies_ms
+    sizes = [each.memory.steady_bytes or each.memory.first_run_bytes for each in timed]
+    level.memory_bytes = sum(size or 0 for size in sizes) or None
+    throughput = sum(len(each.latencies_ms) / each.seconds for each in timed if each.seconds)
+    gauges.tell("latency_ms", float(np.median(latencies_ms)), level.name)
+    gauges.tell("throughput_per_s", throughput, level.name)
+    return throughput
+
+
+def _hear(trial: Contender, level: _Running, gauges: Gauges) -> Timed | None:
+    patience_s = trial.patience_s(2 * level.count)
+    try:
+        return accept(trial, gauges.receive(trial.child, patience_s, level.name))
+    except TrialError as error:
+        trial.failure = error.message
+        return None
+
+
+def _require_one(levels: list[_Running]) -> None:
+    require_one({level.side: level.failure for level in reversed(levels) if level.count == 1})
+
+
+def _side(name: str, levels: list[_Running]) -> ConcurrencySide:
+    alone = next(level for level in levels if level.count == 1)
+    return ConcurrencySide(name, tuple(_level(level, alone) for level in levels))
+
+
+def _comparisons(names: Sequence[str], levels: Sequence[_Running]) -> tuple[Comparison, ...]:
+    """What the first side can do at most against each other one, paired within the rounds that both ran in."""
+    most = {name: _most([level for level in levels if level.side == name]) for name in names}
+    made = (_compared(most[names[0]], most[name]) for name in names[1:])
+    return tuple(each for each in made if each is not None)
+
+
+def _most(levels: Sequence[_Running]) -> _Running | None:
+    ran = [level for level in levels if level.throughputs]
+    return max(ran, key=lambda level: float(np.median([*level.throughputs.values()])), default=None)
+
+
+def _compared(first: _Running | None, other: _Running | None) -> Comparison | None:
+    if first is None or other is None:
+        return None
+    shared = sorted(first.throughputs.keys() & other.throughputs.keys())
+    mine, theirs = ([1e3 / max(level.throughputs[r], 1e-9) for r in shared] for level in (first, other))
+    return compared(first.side, other.side, mine, theirs, CONCURRENT)
+
+
+def _level(level: _Running, alone: _Running) -> Level:
+    shared = sorted(level.throughputs.keys() & alone.throughputs.keys())
+    if not shared:
+        return Level(level.kind, level.count, failure=level.failure or "no round was completed")
+    mine, one = ([each.throughputs[r] for r in shared] for each in (level, alone))
+    gain = sign_interval(paired_ratios(mine, one), 1 - CONCURRENT.error)
+    p50, p99 = (float(v) for v in np.percentile(level.latencies_ms, [50, 99]))
+    return Level(
+        kind=level.kind,
+        count=level.count,
+        runs=len(level.latencies_ms),
+        throughput_per_s=float(np.median(mine)),
+        p50_ms=p50,
+        p99_ms=p99,
+        gain=None if level is alone else gain,
+        efficiency_percent=None if level is alone else 100 * gain.median / level.count,
+        memory_bytes=level.memory_bytes,
+        failure=level.failure,
+    )

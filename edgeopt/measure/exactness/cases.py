@@ -1,0 +1,186 @@
+"""What a source answers in each regime, and whether a rewritten model answers the same."""
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from edgeopt.data.regimes import Case
+from edgeopt.errors import EdgeoptError
+from edgeopt.graph.accuracy import flat
+from edgeopt.measure.exactness.opened import OpenedModel
+from edgeopt.measure.exactness.rounding import difference, excess, moved_feeds
+
+if TYPE_CHECKING:
+    from edgeopt.backends.base import Backend
+
+TIME_LIMIT_S = 10.0
+"""For the source's answers in all regimes: with a large model those that come first must do."""
+MOST_ORDINARY = 4
+"""Ordinary samples for which the source is asked what rounding does; they are of one kind."""
+PLAIN: Mapping[str, Mapping[str, str]] = {"onnxruntime-cpu": {"graph_level": "none"}}
+"""The options with which a backend leaves a graph as it is."""
+
+_ALL_WAYS = 3
+
+Feeds = Mapping[str, Any]
+Answer = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Answered:
+    """A case, and what the source answers in it."""
+
+    case: Case
+    answer: Answer
+    others: list[Answer] = field(default_factory=list)
+    """What rounding makes of the answer; asked for where it matters."""
+    overflows: bool = False
+    """Inside the source something does, so that only finite numbers are owed, not which; asked for likewise."""
+
+
+class LeftOut(msgspec.Struct, frozen=True):
+    """A regime that proves nothing of a model."""
+
+    regime: str
+    kind: Literal["fails", "not-finite", "no-time"]
+    """The source does not run there; answers with NaN or infinity where numbers are asked for; was not asked."""
+    said: str = ""
+    """By the runtime, where the source does not run."""
+
+
+def run_each(
+    path: Path,
+    feeds: Sequence[Feeds],
+    backend: "Backend",
+    options: Mapping[str, str] | None = None,
+) -> "list[Answer | EdgeoptError | None]":
+    """A model's answer to each sample, or what it said instead.
+
+    Raises where the model does not load.
+    """
+    with contextlib.closing(OpenedModel(path, backend, options)) as opened:
+        return _answers(opened, feeds, float("inf"))
+
+
+def _answers(opened: OpenedModel, feeds: Sequence[Feeds], limit_s: float) -> "list[Answer | EdgeoptError | None]":
+    """None to those that the time did not reach."""
+    found = list[Any]()
+    end = time.monotonic() + limit_s
+    for sample in feeds:
+        try:
+            found.append(opened.run(sample) if time.monotonic() <= end else None)
+        except EdgeoptError as error:
+            found.append(error)
+    return found
+
+
+def answered(
+    opened: OpenedModel, cases: Sequence[Case], limit_s: float = TIME_LIMIT_S
+) -> tuple[list[Answered], list[LeftOut]]:
+    """The cases that the source answers, and why it does not answer in the regimes that are left out."""
+    answers = _answers(opened, [case.feeds for case in cases], limit_s)
+    found: list[Answered] = []
+    left: dict[str, LeftOut] = {}
+    for case, answer in zip(cases, answers, strict=True):
+        if answer is None:
+            left[case.regime] = LeftOut(case.regime, "no-time")
+        elif isinstance(answer, EdgeoptError):
+            left[case.regime] = LeftOut(case.regime, "fails", answer.message)
+        elif case.finite_only and not all_finite(answer):
+            left[case.regime] = LeftOut(case.regime, "not-finite")
+        else:
+            found.append(Answered(case, answer))
+    regimes = {one.case.regime for one in found}
+    return found, [one for name, one in left.items() if name not in regimes]
+
+
+def all_finite(answer: Answer) -> bool:
+    import numpy as np
+
+    return all(
+        bool(np.isfinite(np.asarray(array).astype(np.float64)).all())
+        for array in flat(answer).values()
+        if np.asarray(array).dtype.kind not in "OUSbiu"
+    )
+
+
+def first_difference(
+    known: Sequence[Answered],
+    answers: "Sequence[Answer | EdgeoptError | None]",
+    ask_others: Callable[[Sequence[Answered], bool], None],
+) -> tuple[Answered, str] | None:
+    """The first case in which a model answers otherwise, and how.
+
+    `ask_others` finds what rounding does to the source in some cases: in one way, then in all.
+    """
+    doubtful = []
+    for one, answer in zip(known, answers, strict=True):
+        if isinstance(answer, EdgeoptError) or answer is None:
+            return one, answer.message.rstrip(".") if answer else "it gives no answer"
+        if difference(one.answer, answer, one.others) is not None:
+            doubtful.append((one, answer))
+    doubtful = _farthest(doubtful)
+    for thoroughly in (False, True):
+        if doubtful:
+            ask_others([one for one, _ in doubtful], thoroughly)
+        doubtful = [(one, answer) for one, answer in doubtful if _still_differs(one, answer) is not None]
+    return next(((one, str(_still_differs(one, answer))) for one, answer in doubtful), None)
+
+
+def _farthest(doubtful: "list[tuple[Answered, Answer]]") -> "list[tuple[Answered, Answer]]":
+    """All regimes, and of ordinary samples those that differ most: what explains them explains the others."""
+    ordinary = [pair for pair in doubtful if not pair[0].case.regime]
+    if len(ordinary) <= MOST_ORDINARY:
+        return doubtful
+    ordinary.sort(key=lambda pair: -excess(pair[0].answer, pair[1]))
+    return [*ordinary[:MOST_ORDINARY], *(pair for pair in doubtful if pair[0].case.regime)]
+
+
+def _still_differs(one: Answered, answer: Answer) -> str | None:
+    return None if one.overflows and all_finite(answer) else difference(one.answer, answer, one.others)
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """The source, and files that are it in other ways, written where they are asked for."""
+
+    backend: "Backend"
+    path: Path
+    inside: Callable[[], Path]
+    """It tells what it computes on the way."""
+    moved: Callable[[int], Path]
+    """Its weights are moved a little, in another way for each number."""
+
+
+def ask_in_other_ways(ways: Ways, asked: Sequence[Answered], thoroughly: bool) -> None:
+    """Runs the source again without the runtime's optimizer, and with inputs and weights moved a little."""
+    plain = PLAIN.get(ways.backend.name, {})
+    if not thoroughly:
+        _ask(ways, [one for one in asked if not one.others], ways.moved(0), plain, 0)
+        return
+    again = [one for one in asked if len(one.others) < _ALL_WAYS]
+    _ask(ways, again, ways.path, plain, None)
+    _ask(ways, again, ways.moved(1), {}, 1)
+    extreme = [one for one in again if one.case.finite_only]
+    feeds = [one.case.feeds for one in extreme]
+    # Where the source cannot be asked, nothing excuses it.
+    with contextlib.suppress(EdgeoptError):
+        seen = run_each(ways.inside(), feeds, ways.backend, plain) if extreme else []
+        for one, values in zip(extreme, seen, strict=True):
+            one.overflows = isinstance(values, Mapping) and not all_finite(values)
+
+
+def _ask(ways: Ways, asked: Sequence[Answered], path: Path, options: Mapping[str, str], seed: int | None) -> None:
+    """What cannot be asked, such as a model that no longer loads, excuses nothing."""
+    feeds = [one.case.feeds for one in asked]
+    if seed is not None:
+        feeds = [moved_feeds(sample, seed) for sample in feeds]
+    with contextlib.suppress(EdgeoptError):
+        for one, answer in zip(asked, run_each(path, feeds, ways.backend, options) if feeds else (), strict=True):
+            if answer is not None and not isinstance(answer, EdgeoptError):
+                one.others.append(answer)

@@ -1,0 +1,301 @@
+"""Holds a rewritten model against its source: equal numbers in one runtime, and it loads wherever that does."""
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgeopt.backends.full_precision import in_full_precision
+from edgeopt.data.regimes import Case, cases
+from edgeopt.errors import EdgeoptError, ModelError, VerificationError
+from edgeopt.graph.watching import with_float_outputs
+from edgeopt.measure.exactness.cases import (
+    Answered,
+    LeftOut,
+    Ways,
+    answered,
+    ask_in_other_ways,
+    first_difference,
+    run_each,
+)
+from edgeopt.measure.exactness.given import check_steady, ordinary_samples, taken_inputs
+from edgeopt.measure.exactness.opened import OpenedModel
+from edgeopt.measure.exactness.plain_outputs import has_other_outputs, write_with_tensors
+from edgeopt.measure.exactness.rounding import moved_model
+from edgeopt.measure.exactness.runtimes import (
+    Feeds,
+    also_loading,
+    first_answer,
+    first_opened,
+    proof_backends,
+    why_not_loading,
+)
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from edgeopt.backends.base import Backend, TensorInfo
+    from edgeopt.graph.accuracy import Accuracy
+    from edgeopt.graph.model import Model
+    from edgeopt.graph.pipeline import Error
+    from edgeopt.measure.apart import Apart
+
+FLOOR_DB = 80.0
+"""Exact rewrites only round differently: 100 to 140 dB in float32. Below this floor one of them is wrong."""
+LARGE_BYTES = 1_500_000_000
+"""Above this only the judge loads a model: OpenVINO takes 2.4 times a model's size, ONNX Runtime 1.05 times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The source, and a file of it to run."""
+
+    model_ir: "ir.Model"
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a rewritten model answers: to the samples, then in the regimes."""
+
+    model_ir: "ir.Model"
+    accuracy: "Accuracy"
+    answers: "Sequence[Mapping[str, Any] | EdgeoptError | None]"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCheck:
+    """The source's outputs on some samples, and a folder to run other models from."""
+
+    backend: "Backend"
+    feeds: Feeds
+    """The samples, with the dimensions in the source's order."""
+    reference: list[dict[str, Any]]
+    others: "tuple[Backend, ...]" = ()
+    floor_db: float = FLOOR_DB
+    apart: "Apart | None" = None
+    """Where the runtimes run; None: in this process."""
+    plain: bool = False
+    """Whether sequences and maps come out as tensors."""
+    ordinary: tuple[Answered, ...] = ()
+    """The samples with what the source answers, and in time what rounding makes of that."""
+    regimes: tuple[Answered, ...] = ()
+    """What the source answers where inputs are not ordinary."""
+    left_out: tuple[LeftOut, ...] = ()
+    padded_count: int = 0
+    """How many of the samples were made to show whether padding matters."""
+    source: "Source | None" = None
+    """What rounding does to the source is asked of it; None: answers that are not close are wrong."""
+    seen: "list[Seen]" = field(default_factory=list)
+    """The model that was asked about last."""
+    failing: "list[Mapping[str, Any]]" = field(default_factory=list)
+    """The sample that showed last that a model is wrong."""
+    folder: "tempfile.TemporaryDirectory[str]" = field(
+        default_factory=lambda: tempfile.TemporaryDirectory(prefix="edgeopt-proof-")
+    )
+
+    @classmethod
+    def of(
+        cls,
+        model: "Model",
+        data: Path | None,
+        shapes: "Mapping[str, tuple[int, ...]] | None" = None,
+        floor_db: float = FLOOR_DB,
+        *,
+        padded: bool = False,
+    ) -> "SourceCheck":
+        """Runs the source, on the user's data or on made-up samples; raises where that cannot be.
+
+        `shapes`: of the inputs that have them fixed. `padded`: also on samples that show whether padding matters.
+        In a process apart: a runtime that crashes at a model is a reason, and Ctrl-C need not wait for it.
+        """
+        from edgeopt.measure.apart import Apart
+
+        check_steady(model)
+        with ExitStack() as undone:
+            folder = tempfile.TemporaryDirectory(prefix="edgeopt-proof-")
+            undone.enter_context(folder)
+            apart = undone.enter_context(closing(Apart()))
+            check = cls._of(model, data, shapes or {}, floor_db, apart, folder, padded=padded)
+            undone.pop_all()
+        return check
+
+    @classmethod
+    def _of(
+        cls,
+        model: "Model",
+        data: Path | None,
+        shapes: "Mapping[str, tuple[int, ...]]",
+        floor_db: float,
+        apart: "Apart",
+        folder: "tempfile.TemporaryDirectory[str]",
+        *,
+        padded: bool,
+    ) -> "SourceCheck":
+        backends = tuple(in_full_precision(apart.of(backend)) for backend in proof_backends())
+        path = model.path
+        if plain := _bytes(model) <= LARGE_BYTES and has_other_outputs(path):
+            path = Path(folder.name) / "source.onnx"
+            write_with_tensors(model.path, path)
+        opened = first_opened(path, backends)
+        inputs = taken_inputs(model, opened.inputs, shapes)
+        feeds = ordinary_samples(model, inputs, data)
+        extra: Feeds = []
+        if padded:
+            from edgeopt.measure.exactness.padded_cases import padded_cases
+
+            extra = padded_cases(model.ir, feeds[0])
+
+        what = "the samples in --data" if data is not None else "made-up samples"
+        try:
+            check = cls.on(Source(model.ir, path), opened, inputs, feeds, extra, backends, folder)
+        except ModelError as error:
+            raise VerificationError(
+                f"The source model does not run on {what}: {error.message}",
+                "Give samples that fit with --data.",
+            ) from error
+        others = () if _bytes(model) > LARGE_BYTES else also_loading(path, check.backend, apart)
+        return replace(check, others=others, floor_db=floor_db, apart=apart, plain=plain)
+
+    @classmethod
+    def on(
+        cls,
+        source: Source,
+        opened: OpenedModel,
+        inputs: "tuple[TensorInfo, ...]",
+        feeds: Feeds,
+        extra: Feeds,
+        backends: "tuple[Backend, ...]" = (),
+        folder: "tempfile.TemporaryDirectory[str] | None" = None,
+    ) -> "SourceCheck":
+        """On these ordinary samples, those that are made to show something, and regimes made from the first.
+
+        `opened`: the source in the first of the runtimes that loads it; it is closed here. Raises ModelError
+        where no runtime runs the source on the samples.
+        """
+        samples = [*feeds, *extra]
+        opened, reference = first_answer(opened, samples, backends)
+        with closing(opened):
+            known, left = answered(opened, cases(inputs, source.model_ir, feeds[0]))
+        pairs = zip(samples, reference, strict=True)
+        return cls(
+            opened.backend,
+            samples,
+            reference,
+            ordinary=tuple(Answered(Case("", feeds), answer) for feeds, answer in pairs),
+            regimes=tuple(known),
+            left_out=tuple(left),
+            padded_count=len(extra),
+            source=source,
+            folder=folder or tempfile.TemporaryDirectory(prefix="edgeopt-proof-"),
+        )
+
+    @property
+    def sample_count(self) -> int:
+        return len(self.feeds) - self.padded_count
+
+    def accuracy(self, model_ir: "ir.Model") -> "Accuracy":
+        """How far the ordinary results are from the source's."""
+        return self._seen(model_ir).accuracy
+
+    def _seen(self, model_ir: "ir.Model") -> Seen:
+        """Saves the model, runs it, compares; asked again about the model that it saw last, it remembers."""
+        from edgeopt.graph.accuracy import compare_outputs
+        from edgeopt.graph.turned import as_model_takes, as_source_gives
+
+        if not self.seen or self.seen[0].model_ir is not model_ir:
+            asked = [as_model_takes(sample, model_ir) for sample in self._samples()]
+            found = run_each(self._saved(model_ir), asked, self.backend)
+            answers = [
+                one if one is None or isinstance(one, EdgeoptError) else as_source_gives([one], model_ir)[0]
+                for one in found
+            ]
+            ordinary = answers[: len(self.feeds)]
+            failed = next((one for one in ordinary if isinstance(one, EdgeoptError)), None)
+            if failed is not None:
+                raise failed
+            accuracy = compare_outputs(self.reference, [one for one in ordinary if isinstance(one, dict)])
+            self.seen[:] = [Seen(model_ir, accuracy, answers)]
+        return self.seen[0]
+
+    def _samples(self) -> "list[Mapping[str, Any]]":
+        return [*self.feeds, *(one.case.feeds for one in self.regimes)]
+
+    def error(self, model_ir: "ir.Model") -> "Error":
+        from edgeopt.graph.pipeline import Error
+
+        accuracy = self.accuracy(model_ir)
+        return Error(accuracy.snr_db, max((output.max_abs for output in accuracy.outputs), default=0.0))
+
+    def why_wrong(self, model_ir: "ir.Model") -> str | None:
+        """Why a model is not the source any more, or None."""
+        self.failing.clear()
+        try:
+            accuracy = self.accuracy(model_ir)
+        except EdgeoptError as error:
+            return error.message.rstrip(".")
+        if accuracy.problem:
+            return accuracy.problem.rstrip(".")
+        if accuracy.snr_db < self.floor_db:
+            return f"{accuracy.snr_db:.1f} dB against the source, and exact rewrites keep {self.floor_db:.0f}"
+        if (said := self._beyond_rounding(model_ir)) is not None:
+            return said
+        path = Path(self.folder.name) / "candidate.onnx"
+        return next((reason for other in self.others if (reason := why_not_loading(path, other))), None)
+
+    def _beyond_rounding(self, model_ir: "ir.Model") -> str | None:
+        """In which of the samples and regimes a value is not what rounding could make of the source's."""
+        known = (*self.ordinary, *self.regimes)
+        found = first_difference(known, self._seen(model_ir).answers, self._ask_others)
+        if found is None:
+            return None
+        one, said = found
+        self.failing[:] = [one.case.feeds]
+        where = f"in the regime '{one.case.regime}'" if one.case.regime else "on ordinary samples"
+        return f"{where} {said}"
+
+    def _ask_others(self, asked: Sequence[Answered], thoroughly: bool) -> None:
+        source = self.source
+        if source is None:
+            return
+
+        def inside() -> Path:
+            return self._written("inside", lambda: with_float_outputs(source.model_ir))
+
+        def moved(seed: int) -> Path:
+            return self._written(f"moved-{seed}", lambda: moved_model(source.model_ir, seed))
+
+        ask_in_other_ways(Ways(self.backend, source.path, inside, moved), asked, thoroughly)
+
+    def _written(self, name: str, make: "Callable[[], ir.Model]") -> Path:
+        """A model like the source, as a file of this proof."""
+        from edgeopt.graph.model import save
+
+        path = Path(self.folder.name) / f"{name}.onnx"
+        if not path.exists():
+            save(make(), path)
+            if self.plain:
+                write_with_tensors(path, path)
+        return path
+
+    def _saved(self, model_ir: "ir.Model") -> Path:
+        from edgeopt.graph.model import save
+
+        path = Path(self.folder.name) / "candidate.onnx"
+        for old in path.parent.glob(f"{path.name}*"):
+            old.unlink()  # weights that stand in files of their own have another name each time
+        save(model_ir, path)
+        if self.plain:
+            write_with_tensors(path, path)
+        return path
+
+    def close(self) -> None:
+        if self.apart is not None:
+            self.apart.close()
+        self.folder.cleanup()
+
+
+def _bytes(model: "Model") -> int:
+    return sum(file.stat().st_size for file in (model.path, *model.external))

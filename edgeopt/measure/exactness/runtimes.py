@@ -1,0 +1,96 @@
+"""The runtimes of a proof: one judges the numbers, in the others a model must load where its source does."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from edgeopt.backends.full_precision import in_full_precision
+from edgeopt.errors import EdgeoptError, MissingError, ModelError
+from edgeopt.hw.device import Unavailable
+from edgeopt.measure.exactness.opened import OpenedModel
+
+if TYPE_CHECKING:
+    from edgeopt.backends.base import Backend
+    from edgeopt.measure.apart import Apart
+
+BACKENDS = ("onnxruntime-cpu", "openvino-cpu")
+"""The first that runs the source judges the numbers; in the others a model must load where its source does."""
+OTHERS_LIMIT_S = 30.0
+"""OpenVINO takes minutes over a chain of 10,000 nodes."""
+
+Feeds = list[dict[str, Any]]
+Found = TypeVar("Found")
+
+
+def first_opened(path: Path, backends: "tuple[Backend, ...]" = ()) -> OpenedModel:
+    """A model in the first runtime that loads it; raises ModelError where none does."""
+    return _first_that(lambda backend: OpenedModel(path, backend), backends or judges())
+
+
+def first_answer(
+    opened: OpenedModel, feeds: Feeds, backends: "tuple[Backend, ...]" = ()
+) -> "tuple[OpenedModel, list[dict[str, Any]]]":
+    """The model in the first runtime that also runs it, and what it answers; raises ModelError where none does.
+
+    One that loads it without being able to run it is left for the next.
+    """
+
+    def ask(backend: "Backend") -> "tuple[OpenedModel, list[dict[str, Any]]]":
+        one = opened if backend.name == opened.backend.name else OpenedModel(opened.path, backend)
+        try:
+            return one, [one.run(sample) for sample in feeds]
+        except EdgeoptError:
+            one.close()
+            raise
+
+    every = backends or judges()
+    names = [backend.name for backend in every]
+    return _first_that(ask, every[names.index(opened.backend.name) :])
+
+
+def _first_that(ask: "Callable[[Backend], Found]", backends: "tuple[Backend, ...]") -> Found:
+    reasons, missing = [], []
+    for backend in backends:
+        found = backend.available()
+        if isinstance(found, Unavailable):
+            missing.append(f"{backend.title} is not here: {found.reason}")
+            continue
+        try:
+            return ask(backend)
+        except EdgeoptError as error:
+            reasons.append(error.message)
+    if not reasons:
+        raise MissingError("; ".join(missing), "pip install 'edgeopt[cpu]'")
+    raise ModelError(" ".join(f"{reason.rstrip('.')}." for reason in reasons))
+
+
+def proof_backends() -> "tuple[Backend, ...]":
+    from edgeopt.backends import backend_named
+
+    return tuple(backend_named(name) for name in BACKENDS)
+
+
+def judges() -> "tuple[Backend, ...]":
+    return tuple(in_full_precision(backend) for backend in proof_backends())
+
+
+def also_loading(path: Path, judge: "Backend", apart: "Apart") -> "tuple[Backend, ...]":
+    """The other runtimes that load the source.
+
+    One that takes long over it would take as long over the result, and is not asked.
+    """
+    return tuple(
+        apart.of(backend)
+        for backend in proof_backends()
+        if backend.name != judge.name
+        and not isinstance(backend.available(), Unavailable)
+        and why_not_loading(path, apart.of(backend, OTHERS_LIMIT_S)) is None
+    )
+
+
+def why_not_loading(path: Path, backend: "Backend") -> str | None:
+    try:
+        backend.load(path, {}).close()
+    except EdgeoptError as error:
+        return f"{backend.title} loads the source, but not the result: {error.message.rstrip('.')}"
+    return None

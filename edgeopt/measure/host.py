@@ -1,0 +1,249 @@
+"""Where trials run. Here the local machine; a device over the network is a second file with the same two seams."""
+
+import contextlib
+import math
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Protocol
+
+from edgeopt import units
+from edgeopt.errors import Ending, TrialError, signal_name
+from edgeopt.measure.processes.environment import child_environment
+from edgeopt.measure.processes.guard import Guard, kills_for_memory, usual_limit_bytes
+from edgeopt.measure.processes.last_words import append_only, last_words
+from edgeopt.measure.processes.padding import UNPADDED, Padding, chance, draw
+
+TRIAL_MODULE = "edgeopt.measure.trial"
+NOT_STARTED = "not-started"
+"""The code of the error when the system gave no process: that is the device's fault, not the model's."""
+LONGEST_LINE_BYTES = 256 << 20
+_CHUNK_BYTES = 1 << 16
+
+
+class Child(Protocol):
+    """A process that answers one line for each line that it is sent."""
+
+    def send(self, line: bytes) -> None: ...
+    def receive(self, timeout_s: float) -> bytes:
+        """The next answer; raises TrialError when there is none, with how it ended, and it is gone then."""
+        ...
+
+    def ready(self, timeout_s: float) -> bool:
+        """Waits until an answer, or the end, is there; False when the time was up first."""
+        ...
+
+    def fileno(self) -> int:
+        """For `select` or `poll`: readable when an answer, or the end, is there."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class TrialHost(Protocol):
+    def put(self, path: Path) -> str:
+        """Makes a file or folder available where trials run; returns its path there.
+
+        A remote host copies it there under the digest of its content, once; the local host has it already.
+        """
+        ...
+
+    def start(self, module: str = TRIAL_MODULE) -> Child:
+        """Raises TrialError with the code `NOT_STARTED` where the system gives no process."""
+        ...
+
+
+class LocalHost:
+    """Trials as child processes of this one, each padded by chance; the same `seed` draws the same paddings."""
+
+    def __init__(
+        self, log_folder: Path | None = None, memory_limit_bytes: int | None = None, seed: int | None = None
+    ) -> None:
+        self._log_folder = log_folder
+        self._memory_limit_bytes = memory_limit_bytes
+        self._random = chance(seed)
+
+    def put(self, path: Path) -> str:
+        return str(path.absolute())  # a link stays one: what lies beside it may belong to it
+
+    def start(self, module: str = TRIAL_MODULE) -> Child:
+        return LocalChild(module, self._log_folder, self._memory_limit_bytes, draw(self._random))
+
+
+class LocalChild:
+    """One child process in a process group of its own; its stderr goes to a file.
+
+    A file, not a pipe: runtimes can write more warnings than a pipe holds, and then both sides wait for ever.
+    While an answer is waited for, the group's memory is watched: beyond its limit (unless told, most of what is
+    available now) it is killed, before the system has to choose whom to kill.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        log_folder: Path | None = None,
+        memory_limit_bytes: int | None = None,
+        padding: Padding = UNPADDED,
+    ) -> None:
+        self._killed_before = kills_for_memory()
+        try:
+            limit = usual_limit_bytes() if memory_limit_bytes is None else memory_limit_bytes
+            self._start(module, log_folder, padding)
+        except OSError as error:
+            raise TrialError(
+                f"could not be started: {error.strerror or error}",
+                "The system gives no more processes, files or space: see `ulimit -n`, `ulimit -u`, and how much "
+                "is free in the folder for temporary files.",
+                NOT_STARTED,
+                "not-started",
+            ) from None
+        self._guard = Guard(self._process.pid, limit, self._log.fileno())
+        # Not `select.select`, which knows no file number above 1023.
+        self._poll = select.poll()
+        self._poll.register(self.fileno(), select.POLLIN)
+        self._pending = bytearray()
+        self._searched = 0
+        self._end_was: tuple[Ending, str] | None = None
+        """How it was closed, and that in words."""
+
+    def _start(self, module: str, log_folder: Path | None, padding: Padding) -> None:
+        with contextlib.ExitStack() as undone:
+            # Both are open for as long as the child lives; `close` closes them.
+            self._log = undone.enter_context(tempfile.TemporaryFile(dir=log_folder, buffering=0))
+            append_only(self._log.fileno())
+            # Nothing is ever written to it: that its end closes with this process is the message (see `lifeline`).
+            theirs, self._lifeline = os.pipe()
+            undone.callback(os.close, self._lifeline)
+            try:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-P", "-u", "-m", module, str(theirs), *padding.arguments()],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=self._log,
+                    start_new_session=True,
+                    pass_fds=(theirs,),
+                    env=child_environment(log_folder, module != TRIAL_MODULE, padding),
+                )
+            finally:
+                os.close(theirs)
+            undone.pop_all()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def outside_peak_bytes(self) -> int | None:
+        """The most that it and what it started held together, as seen from here while answers were waited for."""
+        return self._guard.peak_bytes
+
+    def fileno(self) -> int:
+        """For `select` or `poll`: readable when an answer, or the end, is there."""
+        assert self._process.stdout is not None  # noqa: S101 - it was opened as a pipe
+        return self._process.stdout.fileno()
+
+    def send(self, line: bytes) -> None:
+        assert self._process.stdin is not None  # noqa: S101 - it was opened as a pipe
+        if self._end_was is not None:
+            return
+        # A child that has died is told by the next `receive`, together with how it died.
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(line.rstrip(b"\n") + b"\n")
+            self._process.stdin.flush()
+
+    def ready(self, timeout_s: float) -> bool:
+        """Waits until an answer, or the end, is there; False when the time was up first."""
+        if self._end_was is not None or b"\n" in self._pending[self._searched :]:
+            return True
+        deadline = time.monotonic() + timeout_s
+        while True:
+            if self._guard.due_in_s() <= 0 and self._guard.look():
+                self._end("memory", f"used more than {units.size(self._guard.limit_bytes or 0)}; it was killed")
+                return True
+            left = max(0.0, deadline - time.monotonic())
+            # Rounded up, or it would be asked over and over for the last part of a millisecond.
+            if self._poll.poll(math.ceil(1e3 * min(left, self._guard.due_in_s()))):
+                return True
+            # What it started may still hold the pipe when it has ended itself.
+            if self._process.poll() is not None or left <= 0:
+                return self._process.poll() is not None
+
+    def receive(self, timeout_s: float) -> bytes:
+        deadline = time.monotonic() + timeout_s
+        while (line := self._take_line()) is None:
+            if not self.ready(deadline - time.monotonic()):
+                self._end(*self._how_it_hangs(timeout_s))
+            elif self._end_was is None:
+                chunk = self._read()
+                self._pending += chunk
+                if not chunk:
+                    self._end(*self._how_it_ended())
+                elif len(self._pending) > LONGEST_LINE_BYTES:
+                    self._end("nonsense", f"{self._no_answer()}, a line without an end; it was killed")
+            if self._end_was is not None:
+                ending, words = self._end_was
+                raise TrialError(words, ending=ending)
+        return line
+
+    def close(self) -> None:
+        """Ends the process and everything that it started; safe to call twice."""
+        self._end("closed", "was ended")
+
+    def _end(self, ending: Ending, words: str) -> None:
+        if self._end_was is not None:
+            return
+        # By the second call the process is reaped, and its number may be another group's.
+        self._end_was = ending, words
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        os.close(self._lifeline)
+        for stream in (self._process.stdin, self._process.stdout, self._log):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
+
+    def _take_line(self) -> bytes | None:
+        end = self._pending.find(b"\n", self._searched)
+        if end < 0:
+            self._searched = len(self._pending)
+            return None
+        line = bytes(self._pending[:end])
+        del self._pending[: end + 1]
+        self._searched = 0
+        return line
+
+    def _read(self) -> bytes:
+        """What is in the pipe; empty when nothing will come any more."""
+        if not self._poll.poll(0):
+            return b""
+        return os.read(self.fileno(), _CHUNK_BYTES)
+
+    def _how_it_hangs(self, timeout_s: float) -> tuple[Ending, str]:
+        if self._pending:
+            return "nonsense", f"{self._no_answer()} and no end of it within {timeout_s:.0f} s; it was killed"
+        return "hung", f"hung: no answer within {timeout_s:.0f} s; it was killed"
+
+    def _no_answer(self) -> str:
+        return f"answered something that is no answer: {self._pending[:60].decode(errors='replace')!r}"
+
+    def _how_it_ended(self) -> tuple[Ending, str]:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(5)
+        code = self._process.poll()
+        said = last_words(self._log.fileno())
+        tail = f" ({said})" if said else ""
+        if code == -signal.SIGKILL:
+            held = self._guard.resident_bytes
+            killed = kills_for_memory()
+            sure = killed is not None and self._killed_before is not None and killed > self._killed_before
+            why = "which had no memory left" if sure else "perhaps for memory"
+            return "killed", f"was killed by the system, {why}{f' (it held {units.size(held)})' if held else ''}"
+        if code is not None and code < 0:
+            return "crashed", f"crashed: {signal_name(-code)}{tail}"
+        return "exited", f"ended with exit code {code}{tail}"

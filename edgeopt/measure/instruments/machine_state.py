@@ -1,0 +1,308 @@
+"""The state of the device during each round of a contest: clock, temperature, load of others, steal, throttling.
+
+What a device does not tell is None, with its reason in `StateSampler.unavailable`; docs/measuring.md has the
+thresholds above which a round counts as taken in a bad state.
+"""
+
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple
+
+from edgeopt.hw import cgroup, processes, sensors, thermal
+from edgeopt.hw.host import Host, LocalHost
+from edgeopt.measure.report import RoundState
+
+OTHERS_PERCENT = 15.0
+STEAL_PERCENT = 5.0
+CLOCK_FALL_PERCENT = 10.0
+# The kernel counts in ticks of 10 ms, rounded down by process and by field: so much may be rounding.
+_ROUNDING_TICKS = 3
+_FEWEST_TICKS = 5
+# Of shorter rounds, those just before are judged with the one that ended: over 45 ms, rounding alone would hide
+# all but others that take half of the cores.
+_WINDOW_S = 0.5
+_FEWEST_CLOCKS = 3
+_TICKS_A_SECOND = 100  # USER_HZ of the kernel's interfaces; for systems that count in seconds
+
+
+class _Cores(NamedTuple):
+    """What the cores did since the boot, in ticks."""
+
+    total: float
+    busy: float
+    """Without what the hypervisor took."""
+    stolen: float | None
+    own: float | None
+    """Of `busy`, what edgeopt and its trials took."""
+
+
+class _Counted(NamedTuple):
+    """Between two looks, in ticks."""
+
+    total: float
+    others: float | None
+    """What neither edgeopt nor its trials took; below zero where what they took was told later."""
+    stolen: float | None
+
+    def others_percent(self, rounding: int = 0) -> float | None:
+        return self._percent(self.others, rounding)
+
+    def steal_percent(self, rounding: int = 0) -> float | None:
+        return self._percent(self.stolen, rounding)
+
+    def _percent(self, ticks: float | None, rounding: int) -> float | None:
+        if ticks is None or self.total < _FEWEST_TICKS:
+            return None
+        return min(100.0, max(0.0, 100 * (ticks - rounding) / self.total))
+
+
+class _Before(NamedTuple):
+    begin_s: float
+    cores: _Cores | None
+    throttles: dict[str, int]
+    held_up_us: int | None
+
+
+def _counted(before: _Cores, now: _Cores) -> _Counted:
+    known = before.own is not None and now.own is not None
+    return _Counted(
+        now.total - before.total,
+        (now.busy - before.busy) - max(0.0, (now.own or 0.0) - (before.own or 0.0)) if known else None,
+        max(0.0, now.stolen - before.stolen) if before.stolen is not None and now.stolen is not None else None,
+    )
+
+
+def _share(
+    name: Literal["others_percent", "steal_percent"], this: _Counted, window: _Counted, rounding: int, most: float
+) -> tuple[float | None, bool]:
+    """What they took, and whether it was more than `most` whatever the kernel rounded.
+
+    The window may be bad for the rounds before: then this one must look bad as well.
+    """
+    seen, around = getattr(this, name), getattr(window, name)
+    if (sure := seen(rounding)) is not None and sure > most:
+        return seen(), True
+    of_this, of_window = seen(), around(rounding)
+    bad = of_window is not None and of_window > most and (of_this is None or of_this > most)
+    return around(), bad
+
+
+def _sum(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+class StateSampler:
+    """Looks at the device when a round begins and when it ends. Where things lie is looked up once.
+
+    `own_pids` are the processes that the contest started; they, this process, and all that descend from them are
+    not "others". `judge_others=False`: what others do is told, and makes no round bad; for served models, whose
+    server is one of them.
+    """
+
+    def __init__(
+        self, own_pids: Callable[[], Sequence[int]], host: Host | None = None, *, judge_others: bool = True
+    ) -> None:
+        self.unavailable: dict[str, str] = {}
+        """The fields of `RoundState` that this device does not tell, each with its reason; after a first round."""
+        self._own_pids, self.judge_others = own_pids, judge_others
+        self._host = host or LocalHost(cache_folder=None)
+        self._clock_files = sensors.clock_files(self._host)
+        self._sensors = sensors.temperature_files(self._host)
+        self._limits = thermal.limits(self._host)
+        self._cooling = thermal.cooling_files(self._host)
+        self._quota_files = cgroup.held_up_files(self._host)
+        self._clocks_hz: list[float] = []
+        self._number = 0
+        self._before = _Before(0.0, None, {}, None)
+        self._window: deque[tuple[float, _Counted]] = deque()
+        """Of the latest rounds, how long each took and what was counted in it."""
+
+    def begin_round(self, number: int) -> None:
+        self._number = number
+        cores, throttles = self._cores(), thermal.x86_counts(self._host)
+        held_up_us = cgroup.held_up_us(self._host, self._quota_files)
+        self._before = _Before(time.monotonic(), cores, throttles, held_up_us)
+
+    def end_round(self) -> RoundState:
+        before, end_s = self._before, time.monotonic()
+        others, steal, busy_words = self._shares(before.cores, self._cores(), end_s - before.begin_s)
+        clock = sensors.mean_clock_hz(self._host, self._clock_files)
+        degrees = [read for path in self._sensors if (read := sensors.temperature_c(self._host, path)) is not None]
+        held_up_us = cgroup.held_up_us(self._host, self._quota_files)
+        state = RoundState(
+            round=self._number,
+            begin_s=before.begin_s,
+            seconds=end_s - before.begin_s,
+            clock_hz=clock,
+            temperature_c=max(degrees, default=None),
+            others_percent=others,
+            steal_percent=steal,
+            held_up_ms=None
+            if held_up_us is None or before.held_up_us is None
+            else max(0, held_up_us - before.held_up_us) / 1e3,
+            bad=(*busy_words, *self._clock_words(clock), *self._heat_words(before.throttles)),
+        )
+        self._explain(state)
+        return state
+
+    def _cores(self) -> _Cores | None:
+        this = self._host.call("os", "getpid")
+        pids = dict.fromkeys([*([this] if isinstance(this, int) else []), *self._own_pids()])
+        ticks = sensors.cpu_ticks(self._host)
+        if ticks is not None:
+            own = processes.family_ticks(self._host, pids)
+            return _Cores(ticks.total, ticks.total - ticks.idle - ticks.stolen, ticks.stolen, own)
+        answer = self._host.call("psutil", "cpu_times")
+        if not isinstance(answer, dict) or not isinstance(answer.get("idle"), int | float):
+            return None
+        total_s = sum(v for k, v in answer.items() if isinstance(v, int | float) and not k.startswith("guest"))
+        own_s = self._host.call("edgeopt.hw.processes", "family_seconds", *pids)
+        return _Cores(
+            total_s * _TICKS_A_SECOND,
+            (total_s - answer["idle"]) * _TICKS_A_SECOND,
+            None,
+            own_s * _TICKS_A_SECOND if isinstance(own_s, int | float) else None,
+        )
+
+    def _shares(
+        self, before: _Cores | None, now: _Cores | None, seconds: float
+    ) -> tuple[float | None, float | None, tuple[str, ...]]:
+        """The percentages of others and of the hypervisor, and what is bad about them."""
+        if before is None or now is None:
+            return None, None, ()
+        this = _counted(before, now)
+        window = self._look_back(seconds, this)
+        others, others_bad = _share("others_percent", this, window, _ROUNDING_TICKS, OTHERS_PERCENT)
+        steal, steal_bad = _share("steal_percent", this, window, 1, STEAL_PERCENT)
+        words = []
+        if others_bad and self.judge_others:
+            words.append(f"Other processes took {others:.0f} % of the cores.")
+        if steal_bad:
+            words.append(f"The hypervisor took {steal:.0f} % of the cores' time for other machines.")
+        return others, steal, tuple(words)
+
+    def _look_back(self, seconds: float, this: _Counted) -> _Counted:
+        """What was counted in this round, with as many of those before as make up the window."""
+        self._window.append((seconds, this))
+        while sum(took for took, _ in list(self._window)[1:]) >= _WINDOW_S:
+            self._window.popleft()
+        counted = [each for _, each in self._window]
+        return _Counted(
+            sum(each.total for each in counted),
+            _sum([each.others for each in counted]),
+            _sum([each.stolen for each in counted]),
+        )
+
+    def _clock_words(self, clock_hz: float | None) -> tuple[str, ...]:
+        if clock_hz is None:
+            return ()
+        usual = statistics.median(self._clocks_hz) if len(self._clocks_hz) >= _FEWEST_CLOCKS else clock_hz
+        self._clocks_hz.append(clock_hz)
+        fall = 100 * (1 - clock_hz / usual)
+        if fall <= CLOCK_FALL_PERCENT:
+            return ()
+        return (
+            f"The clock fell to {clock_hz / 1e9:.2f} GHz, {fall:.0f} % below the median of the rounds before.",
+        )
+
+    def _heat_words(self, throttles_before: dict[str, int]) -> tuple[str, ...]:
+        found = thermal.throttling(self._host, self._cooling)
+        words = [f"It was slowed down: {each}." for each in found.now] if found else []
+        for part, count in thermal.x86_counts(self._host).items():
+            if count > throttles_before.get(part, count):
+                words.append(f"It was slowed down: the {part} was throttled for its temperature.")
+        words += [
+            f"{zone.zone} had {zone.temperature_c:.0f} °C; from {zone.limit_c:.0f} °C on it is slowed down."
+            for zone in thermal.hot(self._host, self._limits)
+        ]
+        return tuple(words)
+
+    def _explain(self, state: RoundState) -> None:
+        cores = self._before.cores
+        reasons = {
+            "clock_hz": "the kernel's cpufreq files could not be read"
+            if self._clock_files
+            else "the kernel shows no cpufreq, as in most virtual machines",
+            "temperature_c": "no sensor of the CPU or the chip gives a plausible number"
+            if self._sensors
+            else "the kernel shows no sensor of the CPU or the chip",
+            "others_percent": "neither /proc/stat nor psutil tells how busy the cores were"
+            if cores is None
+            else "the system does not tell what this process took of the cores"
+            if cores.own is None
+            else "the round was shorter than the kernel's clock can tell",
+            "steal_percent": "this system does not tell what a hypervisor takes"
+            if cores is None or cores.stolen is None
+            else "the round was shorter than the kernel's clock can tell",
+            "held_up_ms": "no quota of CPU time holds here",
+        }
+        self.unavailable = {name: reason for name, reason in reasons.items() if getattr(state, name) is None}
+
+
+# How each kind of reason in `RoundState.bad` begins, and how it reads in a summary.
+_KINDS = (
+    ("Other processes", "other processes were busy"),
+    ("The hypervisor", "the hypervisor took time"),
+    ("The clock fell", "the clock had fallen"),
+    ("It was slowed", "the device was slowed down"),
+    ("", "the device was near its temperature limit"),
+)
+
+
+def sentence(states: Sequence[RoundState], judge_others: bool = True) -> str:
+    """`Measured while the device was quiet (...)`, or what was wrong in how many rounds."""
+    if not states:
+        return ""
+    bad = [state for state in states if state.bad]
+    known = _ranges([state for state in states if not state.repeated] or states)
+    details = f" ({', '.join(known)})" if known else ""
+    judged = any(each is not None for state in states for each in (state.others_percent, state.clock_hz))
+    if not bad:
+        if not judged:
+            return "Measured without knowing what else the device did: it does not tell."
+        if not judge_others:
+            return f"Measured without holding against the device what others did{details}: a server is among them."
+        busiest = max((state.others_percent or 0.0 for state in states if not state.repeated), default=0.0)
+        if busiest > OTHERS_PERCENT:
+            return f"Measured while other processes may have been busy, in rounds too short to tell{details}."
+        return f"Measured while the device was quiet{details}."
+    kinds = dict.fromkeys(_kind(words) for state in bad for words in state.bad)
+    repeated = sum(state.repeated for state in bad)
+    if repeated == len(bad):
+        fate = "repeated, and they do not count" if repeated > 1 else "repeated, and it does not count"
+    elif repeated:
+        fate = f"{repeated} repeated and left out, {len(bad) - repeated} counted"
+    else:
+        fate = "they count" if len(bad) > 1 else "it counts"
+    return (
+        f"Measured while {' and '.join(kinds)} in {len(bad)} of {len(states)} rounds ({fate}); "
+        f"the rounds that count: {', '.join(known) or 'nothing is told of them'}."
+    )
+
+
+def _kind(words: str) -> str:
+    return next(summary for begin, summary in _KINDS if words.startswith(begin))
+
+
+def _ranges(states: Sequence[RoundState]) -> list[str]:
+    """What is known of these rounds: lowest to highest."""
+    found = []
+    if others := [s.others_percent for s in states if s.others_percent is not None]:
+        found.append(f"others took {_span(others)} % of the cores")
+    if (steal := [s.steal_percent for s in states if s.steal_percent is not None]) and max(steal) >= 0.5:
+        found.append(f"the hypervisor {_span(steal)} %")
+    if clocks := [s.clock_hz / 1e9 for s in states if s.clock_hz is not None]:
+        found.append(f"clock {_span(clocks, 2)} GHz")
+    if degrees := [s.temperature_c for s in states if s.temperature_c is not None]:
+        found.append(f"{_span(degrees)} °C")
+    if (held := sum(s.held_up_ms or 0 for s in states)) >= 1:
+        found.append(f"the quota of CPU time held it up for {held / 1e3:.2g} s")
+    return found
+
+
+def _span(values: Sequence[float], digits: int = 0) -> str:
+    low, high = (f"{value:.{digits}f}" for value in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"

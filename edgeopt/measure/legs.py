@@ -1,0 +1,254 @@
+"""Proofs of speed: some sides in legs of fresh processes, and when these are enough.
+
+They are judged as `edgeopt bench` judges its own, by the same loop (`pairs`). A proof knows what it wants to show,
+and ends when that is shown, or too little to wait for.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import msgspec
+
+from edgeopt.errors import TrialError
+from edgeopt.measure.contender import Contender, Side, entered, load_patience_s
+from edgeopt.measure.host import Child, TrialHost
+from edgeopt.measure.instruments.machine_state import StateSampler
+from edgeopt.measure.pairs import Pairs, leg_after_leg
+from edgeopt.measure.report import RoundState
+from edgeopt.measure.rounds import DeviceWatch, run_rounds, run_slices
+from edgeopt.measure.sequential import Decision, rules_of
+from edgeopt.measure.stats import FASTER, NO_DIFFERENCE
+from edgeopt.measure.terms import LUCK_PERCENT, PROOF, Turns
+
+FEWEST, SHORT_FEWEST = PROOF.fewest, 4
+"""Fewer legs would be no evidence, however long they run; of short runs, which differ more from one process to the
+next.
+
+Where each process of a model has one of two speeds, four legs of equal sides all favour the same one in at most 4
+of 1,000 proofs, three in 16.
+"""
+SHORT_MS = 2.0
+LONGEST_S = 8.0
+"""A proof may take so long whatever time is left."""
+# Fresh processes also so many times as long as their rounds.
+_OF_ONE = 4
+# Such models are loaded side by side, which is sooner; larger ones might need more memory than there is.
+_QUICK_LOAD_MS = 1000.0
+
+
+class FallenError(TrialError):
+    """One of the sides cannot load, or fell while it ran."""
+
+    def __init__(self, name: str, error: TrialError) -> None:
+        super().__init__(error.message, error.hint, error.code)
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """Processes that run in turns: the first is held against each of the others."""
+
+    first: Contender
+    others: tuple[Contender, ...]
+
+    @property
+    def every(self) -> tuple[Contender, ...]:
+        return (*self.others, self.first)
+
+    def forget(self) -> None:
+        """What was measured so far does not count."""
+        for each in self.every:
+            each.slices_ms.clear()
+            each.latencies_ms.clear()
+            each.laps.clear()
+
+    def take(self, fresh: "Pack") -> None:
+        """What other processes of the same sides measured counts as theirs."""
+        for mine, its in zip(self.every, fresh.every, strict=True):
+            mine.slices_ms += its.slices_ms
+            mine.latencies_ms += its.latencies_ms
+            mine.laps += its.laps
+
+
+class Starter:
+    """Starts processes of the same sides again and again; the stack ends those that run."""
+
+    def __init__(self, host: TrialHost, sides: Sequence[Side], stack: ExitStack, by_sample: bool = False) -> None:
+        self._host, self._sides, self._stack, self._by_sample = host, sides, stack, by_sample
+        self._together = False
+        self.seconds = 0.0
+        """What it took to start the first."""
+
+    def first(self) -> Pack:
+        """One after the other, so that each says how long it takes to load."""
+        begin_s = time.monotonic()
+        pack = self._start()
+        self.seconds = time.monotonic() - begin_s
+        self._together = max(each.loaded.load_ms for each in pack.every) < _QUICK_LOAD_MS
+        return pack
+
+    def again(self, span_ms: float) -> Pack:
+        """Ends those that run; the new ones are warm."""
+        self._stack.close()
+        pack = self._start()
+        run_rounds(list(pack.every), 1, span_ms)
+        pack.forget()
+        return pack
+
+    def _start(self) -> Pack:
+        """Side by side, each may take as much longer as there are others."""
+        begun, found = [], []
+        for side in self._sides:
+            child = self._host.start()
+            self._stack.callback(child.close)
+            child.send(msgspec.json.encode(side.load))
+            begun.append((child, side))
+            if not self._together:
+                found.append(self._entered(child, side, 1))
+        if self._together:
+            found = [self._entered(child, side, len(begun)) for child, side in begun]
+        return Pack(found[0], tuple(found[1:]))
+
+    def _entered(self, child: Child, side: Side, beside: int) -> Contender:
+        try:
+            contender = entered(child, side.name, side.load, beside * load_patience_s(side.load), side.concurrency)
+        except TrialError as error:
+            raise FallenError(side.name, error) from None
+        contender.by_sample = self._by_sample
+        return contender
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a proof is to show, and what it may cost."""
+
+    turns: Turns
+    most: int
+    """So many legs."""
+    until_s: float
+    """Then it ends, once it has run for some seconds and there are as many legs as are evidence."""
+    wanted: Sequence[int]
+    """The places, among the others, of those that the first must be faster than."""
+    is_stopped: Callable[[], bool] = lambda: False
+    """Asked before each round, so that it can tell at once."""
+    most_stopped: int = SHORT_FEWEST
+    """So many legs then."""
+    patience_s: float = LONGEST_S
+    """It may take so long when there is less time left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the legs said of the first against each other side, in their order."""
+
+    pairs: Pairs
+    states: Sequence[RoundState]
+    processes: int
+    """Of each side."""
+    warning: str
+    """What is not known, as there was no time for fresh processes; empty where there was."""
+
+    @property
+    def decisions(self) -> list[Decision | None]:
+        return self.pairs.decisions
+
+
+def run_legs(pack: Pack, starter: Starter, terms: Terms, span_ms: float) -> Found:
+    """The first processes, warm, run the first leg, and fresh ones each further leg.
+
+    What is measured is added to what is known of the first. FallenError where one falls.
+    """
+    proof = _Proof(pack, starter, terms, span_ms)
+    leg_after_leg(proof, proof.pairs)
+    return Found(proof.pairs, proof.watch.states, proof.legs if proof.is_fresh else 1, proof.warning)
+
+
+class _Proof:
+    """A match that ends when one falls."""
+
+    def __init__(self, pack: Pack, starter: Starter, terms: Terms, span_ms: float) -> None:
+        self.players = (pack.first, *pack.others)
+        self._pack = self._now = pack
+        self._starter, self._terms, self._span_ms = starter, terms, span_ms
+        short = min(each.run_ms for each in pack.every) < SHORT_MS
+        self._fewest = SHORT_FEWEST if short else FEWEST
+        self.pairs = Pairs.of(len(pack.others), rules_of(terms.turns), self._fewest)
+        self.watch = DeviceWatch(StateSampler(lambda: ()), before=lambda _number, _count: terms.is_stopped())
+        round_s = sum(max(span_ms, each.run_ms) for each in pack.every) / 1e3
+        self._rounds = leg_rounds(starter.seconds, round_s, terms.turns)
+        self._until_s = max(terms.until_s, time.monotonic() + terms.patience_s)
+        self.is_fresh = True
+        self.legs = 0
+
+    def renew(self) -> bool:
+        self._now = self._starter.again(self._span_ms)
+        return True
+
+    def run_leg(self) -> int:
+        """It is not cut short, as there must be some in any case."""
+        begin_s, now, ran = time.monotonic(), self._now, 0
+        for each in run_slices(now.every, self._terms.turns, lambda: self._span_ms, self.watch, self._rounds):
+            ran = each.done
+        for side in (now.first, *now.others):
+            if side.failure is not None:
+                raise FallenError(side.name, side.error or TrialError(side.failure))
+        if now is not self._pack:
+            self._pack.take(now)
+        if not self.legs:
+            running_s = time.monotonic() - begin_s
+            self.is_fresh = affords(self._terms.until_s, self._starter.seconds, running_s)
+        self.legs += 1
+        return ran
+
+    def is_open(self, _place: int) -> bool:
+        return True
+
+    def is_last(self) -> bool:
+        terms = self._terms
+        most = terms.most_stopped if terms.is_stopped() else terms.most
+        # One leg more than is evidence, which needs half of the difference to be clear.
+        enough = min(most, SHORT_FEWEST) if time.monotonic() >= self._until_s else most
+        return self.legs >= max(self._fewest, enough)
+
+    def is_over(self) -> bool:
+        return is_settled(self.pairs.decisions, self._terms.wanted, self.legs, self._terms.turns)
+
+    @property
+    def warning(self) -> str:
+        if self.is_fresh:
+            return ""
+        return (
+            f"Starting the processes takes {self._starter.seconds:.0f} s, too long to prove the speed in fresh "
+            f"ones: differences below {LUCK_PERCENT:g} % may be the luck of one process for its whole life, and "
+            "are not called."
+        )
+
+
+def leg_rounds(starting_s: float, round_s: float, turns: Turns = PROOF) -> int:
+    """How many rounds a leg has: further ones say little more, so they take no longer than half of its start."""
+    least, most = turns.leg_rounds
+    return max(least, min(most, round(starting_s / 2 / round_s)))
+
+
+def affords(until_s: float, starting_s: float, running_s: float) -> bool:
+    """Whether there is time for as many fresh processes as are evidence.
+
+    There is, where that takes no longer than what is left, or not much longer than the same processes would.
+    """
+    left_s = until_s - time.monotonic()
+    return (FEWEST - 1) * (starting_s + running_s) <= max(LONGEST_S, left_s, _OF_ONE * running_s)
+
+
+def is_settled(
+    decisions: Sequence[Decision | None], wanted: Sequence[int], legs: int, turns: Turns = PROOF
+) -> bool:
+    """Whether every answer is clear by now, or the least that is wanted is too little to go on for."""
+    known = [each for each in decisions if each is not None]
+    if len(known) < len(decisions):
+        return False
+    if all(each.verdict != NO_DIFFERENCE for each in known):
+        return True
+    least = 1 + turns.same_percent / 100 if legs >= turns.patient else 1.0
+    return any(known[k].speedup.median < least for k in wanted if known[k].verdict != FASTER)

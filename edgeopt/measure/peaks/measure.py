@@ -1,0 +1,136 @@
+"""The measured peaks of this device: what its runtimes and its memory reach (`edgeopt probe --deep`).
+
+Each runtime, and memory, has a process of its own. All tasks take turns in short slices until the time is up, so
+that a slow moment hits all and none for long; of each task the best slice counts.
+"""
+
+import time
+from contextlib import ExitStack
+from datetime import UTC, datetime
+
+from edgeopt.backends import backend_named
+from edgeopt.events import Emit, Progress
+from edgeopt.hw.device import Device, Peaks, Unavailable
+from edgeopt.hw.peaks_kept import Measured
+from edgeopt.measure.host import LocalHost
+from edgeopt.measure.peaks.lane import Lane
+from edgeopt.measure.peaks.plan import RUNTIMES, alone, plan
+from edgeopt.measure.peaks.result import Slices, best, compute_peaks, memory_peaks, run_overheads
+from edgeopt.measure.peaks.tasks import Stream, Task
+from edgeopt.workspace import PEAKS, workspace
+
+LIMIT_S = 8.5
+_OPENING_SHARE = 0.45
+_SLICE_MS = 10.0
+_ROUNDS_FOR_ALL = 5
+_SCALES = 0.95
+_SLOWEST_SLICE_S = 2.0
+_LOOK_S = 0.005
+_MEMORY = "memory"
+
+
+def measure(device: Device, emit: Emit, limit_s: float = LIMIT_S) -> Measured:
+    """Measures for that long; what could not be measured is left out, with the reason."""
+    begin = time.monotonic()
+    unavailable = {
+        f"peaks.{runtime}": found.reason
+        for backend, runtime in RUNTIMES.items()
+        if isinstance(found := backend_named(backend).available(), Unavailable)
+    }
+    backends = tuple(backend for backend, runtime in RUNTIMES.items() if f"peaks.{runtime}" not in unavailable)
+    tasks, absent = plan(device, backends)
+    with workspace(PEAKS) as folder, ExitStack() as stack:
+        host = LocalHost(folder)
+        lanes = [
+            Lane(name, host, own)
+            for name in (*backends, _MEMORY)
+            if (own := [task for task in tasks if _lane_of(task) == name])
+        ]
+        for lane in lanes:
+            stack.callback(lane.close)
+        emit(Progress("loading", f"{len(tasks)} small models and pieces of memory", time_left_s=limit_s))
+        _open(lanes, begin + _OPENING_SHARE * limit_s)
+        _take_turns(lanes, begin + limit_s, emit)
+    slices: Slices = {task: rates for lane in lanes for task, rates in lane.slices.items()}
+    for lane in lanes:
+        unavailable |= _missing(lane)
+    state = device.state
+    peaks = Peaks(
+        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        took_s=round(time.monotonic() - begin, 2),
+        compute=tuple(compute_peaks(slices)),
+        memory=tuple(memory_peaks(slices)),
+        overheads=tuple(run_overheads(slices)),
+        disturbed_by=() if state is None or state.worth_measuring else state.reasons,
+    )
+    return Measured(peaks, absent | unavailable)
+
+
+def _lane_of(task: Task) -> str:
+    return _MEMORY if isinstance(task, Stream) else task.backend
+
+
+def _open(lanes: list[Lane], deadline: float) -> None:
+    """Loads all tasks, the processes side by side; what is not ready by then is left out."""
+    waiting = {lane.name: list(lane.tasks) for lane in lanes}
+    while (now := time.monotonic()) < deadline and any(lane.is_busy or waiting[lane.name] for lane in lanes):
+        for lane in lanes:
+            if lane.is_busy and lane.is_ready(min(_LOOK_S, deadline - now)):
+                lane.answer(deadline, keep=False)
+            if not lane.is_busy and waiting[lane.name]:
+                lane.ask(waiting[lane.name].pop(0), 0.0)
+    for lane in lanes:
+        lane.answer(deadline, keep=False)
+        for task in waiting[lane.name]:
+            lane.failures[task] = "the device was too slow to load it in time"
+
+
+def _take_turns(lanes: list[Lane], deadline: float, emit: Emit) -> None:
+    number = 0
+    while time.monotonic() < deadline:
+        emit(Progress("measuring", "all in turns", time_left_s=max(0.0, deadline - time.monotonic())))
+        turns = [(lane, task) for lane in lanes for task in lane.tasks if _is_wanted(task, lane, number)]
+        if not turns:
+            return
+        # Another begin each time: nobody always follows the same neighbour, or is the one that the end cuts off.
+        shift = number * 7 % len(turns)
+        for lane, task in turns[shift:] + turns[:shift]:
+            if time.monotonic() >= deadline:
+                return
+            lane.ask(task, _SLICE_MS)
+            lane.answer(min(time.monotonic() + _SLOWEST_SLICE_S, deadline + 0.5))
+        number += 1
+
+
+def _is_wanted(task: Task, lane: Lane, number: int) -> bool:
+    """Whether another slice may tell something new.
+
+    One core's rates are the same from slice to slice. All cores together are rarely undisturbed: they go on for as
+    long as there is time, unless they have reached what so many times one core gives.
+    """
+    if number < _ROUNDS_FOR_ALL:
+        return True
+    threads = getattr(task, "threads", 1)
+    one = alone(task, lane.slices)
+    if threads == 1 or one is None:
+        return threads > 1
+    rate, reached = best(lane.slices[one]), best(lane.slices[task])
+    return rate is None or reached is None or reached < _SCALES * threads * rate
+
+
+def _missing(lane: Lane) -> dict[str, str]:
+    """Why there is nothing of a whole group of tasks."""
+    found: dict[str, str] = {}
+    measured = {_title(task) for task, slices in lane.slices.items() if slices}
+    for task, failure in lane.failures.items():
+        if _title(task) not in measured:
+            found.setdefault(_title(task), failure)
+    return found
+
+
+def _title(task: Task) -> str:
+    """As in `Device.unavailable`: `peaks.openvino.bf16`."""
+    if isinstance(task, Stream):
+        return f"peaks.{_MEMORY}.{task.level}"
+    runtime = RUNTIMES[task.backend]
+    return f"peaks.{runtime}.{getattr(task, 'precision', 'overhead')}"

@@ -1,0 +1,49 @@
+"""What the processes of edgeopt see of the environment, and what a program of the user's sees of it within one."""
+
+import os
+import sys
+from pathlib import Path
+
+from edgeopt.measure.processes.padding import VARIABLE, Padding
+
+_OUTER = "EDGEOPT_OUTER_"
+"""Before the name of a variable that a child got its own of: what it was before."""
+BLAS_THREADS = "OPENBLAS_NUM_THREADS"
+_OURS = ("PYTHONPATH", BLAS_THREADS)
+
+
+def child_environment(
+    folder: Path | None, calculates: bool = True, padding: Padding | None = None
+) -> dict[str, str]:
+    """What a child sees; what libraries write for a while goes to the folder too, and goes with it.
+
+    One that calculates nothing with numpy keeps its BLAS to one thread: else one for each core spins for a tenth
+    of a second as the child starts, beside what is to be measured.
+    """
+    own = dict(os.environ)
+    for name in _OURS:
+        own.setdefault(_OUTER + name, own.get(name, ""))
+    # Not the working directory, which `python -m` puts first: a numpy.py of the user's must not be imported.
+    here, package = str(Path.cwd()), str(Path(__file__).resolve().parents[3])
+    own["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([package, *(p for p in sys.path if p and p != here)]))
+    if not calculates:
+        own.setdefault(BLAS_THREADS, "1")
+    if folder:
+        own["TMPDIR"] = str(folder.resolve())
+    # That of the process above is its own.
+    own.pop(VARIABLE, None)
+    if padding is not None:
+        own |= padding.environment()
+    return own
+
+
+def outer_environment() -> dict[str, str]:
+    """The user's, not that of this child: a Python of another version would import edgeopt's packages."""
+    environment = dict(os.environ)
+    for name in _OURS:
+        outer = environment.pop(_OUTER + name, None)
+        if outer is not None:
+            environment.pop(name, None)
+            if outer:
+                environment[name] = outer
+    return environment

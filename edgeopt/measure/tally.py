@@ -1,0 +1,192 @@
+"""What one side of a contest has given so far, and the report of it."""
+
+import time
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from edgeopt.errors import TrialError
+from edgeopt.hw.device import Unavailable
+from edgeopt.measure.contender import SLOWEST_ANSWER_S, Contender, Side, enter, failed
+from edgeopt.measure.figures import figures, stable
+from edgeopt.measure.host import LocalChild, TrialHost
+from edgeopt.measure.instruments.energy import EnergyMeter, energy
+from edgeopt.measure.instruments.gauges import SAMPLE_S, Gauges
+from edgeopt.measure.messages import Loaded, Memory, Time, Timed
+from edgeopt.measure.report import Energy, SideReport, Slice
+
+Meter = EnergyMeter | Unavailable | None
+KEPT_RUNS = 2000
+"""Of one slice; figures are of all."""
+
+
+class Turn(NamedTuple):
+    """One slice, before it is known whether its round counts."""
+
+    answer: Timed
+    seconds: float
+    wall_s: float
+    energy_j: float | None
+
+
+@dataclass(slots=True)
+class Tally:
+    side: Side
+    gauges: Gauges
+    meter: Meter = None
+    patience_s: float = SLOWEST_ANSWER_S
+    contender: Contender | None = None
+    loaded: Loaded | None = None
+    """What the first of its processes said."""
+    loads: list[Loaded] = field(default_factory=list)
+    """What each of them said."""
+    failure: str | None = None
+    error: TrialError | None = None
+    """The failure with its hint and code."""
+    warm_ms: float = 0.0
+    """What a run took when its processes were warmed up last."""
+    slices_ms: list[float] = field(default_factory=list)
+    """The medians of its slices."""
+    slices: list[Slice] = field(default_factory=list)
+    memory: Memory | None = None
+    outside_peak_bytes: int | None = None
+    _latencies: list[NDArray[np.float64]] = field(default_factory=list)
+    _seconds: list[float] = field(default_factory=list)
+    _walls: list[float] = field(default_factory=list)
+
+    @property
+    def stable(self) -> bool | None:
+        return stable(self._latencies, self._seconds)
+
+    def renew(self, host: TrialHost, patience_s: float | None) -> None:
+        """Fresh processes, with the model loaded; it has failed where that cannot be."""
+        self.close()
+        try:
+            self.contender = enter(host, self.side.name, self.side.load, patience_s, self.side.concurrency)
+        except TrialError as error:
+            self.error = error
+            told_when = error.ending in {"", "not-started"}
+            self.failure = error.message if told_when else f"{error.message} (while loading)"
+            return
+        self.loaded = self.loaded or self.contender.loaded
+        self.loads.append(self.contender.loaded)
+        self.memory = self.memory or self.contender.memory
+
+    def turn(self, span_ms: float) -> Turn | None:
+        """One slice; it counts when `keep` follows. None where it failed."""
+        contender = self.contender
+        assert contender is not None  # noqa: S101 - who has not failed is loaded
+        known = self.meter if isinstance(self.meter, EnergyMeter) else None
+        before, begin_s = known.joules() if known else None, time.monotonic()
+        limit_s = max(self.patience_s, 8 * contender.loaded.first_run_ms / 1e3)
+        try:
+            wanted = Time(span_ms, contender.concurrency)
+            answer = self.gauges.ask(contender.child, wanted, limit_s, self.side.name)
+            if not isinstance(answer, Timed) or not answer.latencies_ms:
+                raise failed(answer)
+        except TrialError as error:
+            self.error, self.failure = error, error.message
+            self._see_memory(contender)
+            contender.close()
+            return None
+        self._see_memory(contender)
+        wall_s = time.monotonic() - begin_s
+        after = known.joules() if known else None
+        drawn = after - before if before is not None and after is not None else None
+        seconds = answer.seconds or sum(answer.latencies_ms) / 1e3 / contender.concurrency
+        self._tell(answer, seconds)
+        return Turn(answer, seconds, wall_s, drawn)
+
+    def warm_up(self, span_ms: float) -> None:
+        """A slice that does not count."""
+        turn = self.turn(span_ms)
+        if turn is not None:
+            self.warm_ms = float(np.median(turn.answer.latencies_ms))
+
+    def keep(self, number: int, turn: Turn) -> None:
+        """The round of this turn counts."""
+        runs = np.asarray(turn.answer.latencies_ms, dtype=np.float64)
+        self.slices_ms.append(float(np.median(runs)))
+        self._latencies.append(runs)
+        self._seconds.append(turn.seconds)
+        self._walls.append(turn.wall_s)
+        self.memory = turn.answer.memory
+        begin_s = turn.answer.begin_s or time.monotonic() - turn.seconds
+        self.slices.append(
+            Slice(
+                number,
+                begin_s,
+                turn.seconds,
+                _thinned(turn.answer.latencies_ms),
+                _thinned(turn.answer.starts_ms),
+                turn.answer.memory.steady_bytes,
+                turn.energy_j,
+                turn.answer.counters,
+                len(turn.answer.latencies_ms),
+            )
+        )
+
+    def close(self) -> None:
+        if self.contender is not None:
+            self.contender.close()
+
+    def report(self) -> SideReport:
+        found = figures(self._latencies, self._seconds)
+        counted: dict[str, int] = {}
+        for each in self.slices:
+            for name, value in each.counters.items():
+                counted[name] = counted.get(name, 0) + value
+        load = self.side.load
+        return SideReport(
+            name=self.side.name,
+            subject=self.side.subject or self.side.name,
+            kind=self.side.kind,
+            backend=load.backend,
+            options=load.options,
+            figures=found,
+            load_ms=self.loaded.load_ms if self.loaded else None,
+            first_run_ms=self.loaded.first_run_ms if self.loaded else None,
+            loads_ms=tuple(each.load_ms for each in self.loads),
+            first_runs_ms=tuple(each.first_run_ms for each in self.loads),
+            memory=self.memory,
+            outside_peak_bytes=self.outside_peak_bytes,
+            placement=self.loaded.placement if self.loaded else None,
+            energy=self._energy(),
+            counters_per_run={name: total / found.runs for name, total in counted.items()} if found else {},
+            slices=tuple(self.slices),
+            failure=self.failure,
+            failure_code=self.error.code if self.error else "",
+            failure_hint=self.error.hint if self.error else "",
+        )
+
+    def _energy(self) -> Energy | None:
+        found = figures(self._latencies, self._seconds)
+        if self.meter is None or found is None:
+            return None
+        drawn = [each.energy_j for each in self.slices]
+        known = [each for each in drawn if each is not None]
+        total = sum(known) if len(known) == len(drawn) else None
+        return energy(self.meter, total, sum(self._walls), found.throughput_per_s, min(self._walls))
+
+    def _see_memory(self, contender: Contender) -> None:
+        if isinstance(contender.child, LocalChild):
+            seen = contender.child.outside_peak_bytes
+            self.outside_peak_bytes = max(seen or 0, self.outside_peak_bytes or 0) or None
+
+    def _tell(self, answer: Timed, seconds: float) -> None:
+        """The latency at ten moments a second or more, however long the slice was."""
+        runs = np.asarray(answer.latencies_ms)
+        end_s = answer.begin_s + seconds if answer.begin_s else time.monotonic()
+        parts = min(len(runs), max(1, int(np.ceil(seconds / SAMPLE_S))))
+        for place, part in enumerate(np.array_split(runs, parts), 1):
+            at_s = end_s - seconds * (1 - place / parts)
+            self.gauges.tell("latency_ms", float(np.median(part)), self.side.name, at_s)
+
+
+def _thinned(values: tuple[float, ...]) -> tuple[float, ...]:
+    if len(values) <= KEPT_RUNS:
+        return values
+    places = np.linspace(0, len(values) - 1, KEPT_RUNS).astype(int)
+    return tuple(values[k] for k in places)

@@ -1,0 +1,211 @@
+"""A program of the user's own as a contender, over a pipe: its time counts by the same rules as that of a model.
+
+The program is started with the environment variable EDGEOPT_DATA: the path of an .npz file with one array for each
+input, samples along the first axis. When it is ready to run it prints the line `ready`; what it prints before is
+ignored. Then it gets lines on its stdin: for each `run N` it runs its model on sample N, whatever that means to
+it, and prints the line `done`. It ends when its stdin closes. In Python:
+
+    import os, sys, numpy as np
+    data = dict(np.load(os.environ["EDGEOPT_DATA"]))
+    model = load_my_model()
+    print("ready", flush=True)
+    for line in sys.stdin:
+        model(data["x"][int(line.split()[1])])
+        print("done", flush=True)
+
+(`dict`, because an open .npz reads an array from the disk again whenever it is asked for.)
+
+The time is taken from writing `run N` to reading `done`, the way there and back (some 30 µs) included. The program
+must wait for its results before it says `done`; nobody checks what it computes.
+"""
+
+import os
+import select
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import cycle, islice
+from pathlib import Path
+from statistics import median
+
+from edgeopt.backends.base import Array, TensorInfo
+from edgeopt.data.samples import from_feeds, write_archive
+from edgeopt.errors import TrialError, UsageError, signal_name
+from edgeopt.measure.processes.environment import outer_environment
+from edgeopt.measure.processes.last_words import last_words
+
+DATA = "EDGEOPT_DATA"
+_STDERR = 2
+_CHUNK_BYTES = 4096
+_HINT = "See `edgeopt bench --help` for what such a program reads and prints."
+_ECHO = "import os\nwhile data := os.read(0, 99): os.write(1, data)"
+# A way there and back that takes no more of a run's time than this is not worth a word.
+_SMALL_SHARE = 0.02
+_LONG_S = 0.1
+_LOOKED_AT_S = 0.5
+_MOST_LOOKS = 50
+
+
+class Program:
+    """A running program; `run` is given the line to send."""
+
+    inputs: tuple[TensorInfo, ...] = ()
+    outputs: tuple[TensorInfo, ...] = ()
+
+    def __init__(self, command_line: str, data: Path | None, patience_s: float) -> None:
+        """Waits until it is ready; raises a sentence when it cannot be started, ends, or never says so."""
+        arguments = _arguments(command_line)
+        try:
+            self._process = subprocess.Popen(
+                arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=_environment(data)
+            )
+        except OSError as error:
+            raise UsageError(
+                f"The program '{arguments[0]}' cannot be started: {error.strerror}.",
+                "Check the command; give the path of a program that is not on the PATH.",
+            ) from None
+        assert self._process.stdin is not None  # noqa: S101 - opened as pipes
+        assert self._process.stdout is not None  # noqa: S101
+        self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
+        self._pending = b""
+        self._wait_for(b"ready", time.monotonic() + patience_s, patience_s)
+
+    def run(self, line: bytes) -> None:
+        try:
+            os.write(self._to, line)
+        except BrokenPipeError:
+            raise self._ended(b"done") from None
+        answer = os.read(self._from, _CHUNK_BYTES)
+        if answer != b"done\n":
+            self._pending += answer
+            if not answer:
+                raise self._ended(b"done")
+            self._wait_for(b"done")
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def _wait_for(self, word: bytes, deadline: float | None = None, patience_s: float = 0.0) -> None:
+        """Whatever else the program prints goes where its error output goes."""
+        while True:
+            line, found, rest = self._pending.partition(b"\n")
+            if found:
+                self._pending = rest
+                if line.strip() == word:
+                    return
+                os.write(_STDERR, line + b"\n")
+                continue
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if not select.select([self._from], [], [], left)[0]:
+                self.close()
+                raise TrialError(f"The program did not print 'ready' within {patience_s:.0f} s.", _HINT)
+            chunk = os.read(self._from, _CHUNK_BYTES)
+            if not chunk:
+                raise self._ended(word)
+            self._pending = (self._pending + chunk)[-(1 << 20) :]
+
+    def _ended(self, word: bytes) -> TrialError:
+        try:
+            code = self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            how = "closed its output"
+        else:
+            how = f"ended with exit code {code}" if code >= 0 else f"crashed ({signal_name(-code)})"
+        said = last_words(_STDERR)
+        return TrialError(
+            f"The program {how} before it printed '{word.decode()}'{f': {said}' if said else '.'}", _HINT
+        )
+
+
+def lines(count: int) -> list[bytes]:
+    """What a program is sent in rotation."""
+    return [b"run %d\n" % number for number in range(count)]
+
+
+def write_rotation(folder: Path, rotation: Sequence[dict[str, Array]]) -> Path:
+    """The samples as programs get them, beside those of the trial, where several trials may write the same."""
+    path = folder / "samples.npz"
+    draft = folder / f"samples-{os.getpid()}.npz"
+    write_archive(draft, from_feeds(rotation))
+    draft.replace(path)
+    return path
+
+
+def warnings(program: Program, turns: Sequence[bytes]) -> tuple[str, ...]:
+    """Says when much of a run's time is the way to the program and back.
+
+    The way is that to a process which answers at once, in turns with runs: what it takes to wake a process is
+    another thing from moment to moment.
+    """
+    first_s = _lap_s(program.run, turns[0])
+    if first_s > _LONG_S:
+        return ()
+    end = time.perf_counter() + _LOOKED_AT_S
+    runs, ways = [], []
+    with _echo() as way:
+        way()
+        for turn in islice(cycle(turns), _MOST_LOOKS):
+            runs.append(_lap_s(program.run, turn))
+            ways.append(_lap_s(way))
+            if time.perf_counter() > end:
+                break
+    run_s, way_s = median(runs), median(ways)
+    if way_s <= _SMALL_SHARE * run_s:
+        return ()
+    warning = (
+        f"Of the {run_s * 1e3:.2g} ms that a run of the program takes, about {way_s * 1e6:.0f} µs "
+        f"({way_s / run_s:.0%}) are the way there and back over the pipe."
+    )
+    return (warning,)
+
+
+def _lap_s(what: Callable[..., object], *given: object) -> float:
+    begin = time.perf_counter()
+    what(*given)
+    return time.perf_counter() - begin
+
+
+@contextmanager
+def _echo() -> Iterator[Callable[[], object]]:
+    """Goes to a process that answers at once, and back."""
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _ECHO], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+    ) as echo:
+        assert echo.stdin is not None  # noqa: S101 - opened as pipes
+        assert echo.stdout is not None  # noqa: S101
+        to, back = echo.stdin.fileno(), echo.stdout.fileno()
+
+        def way() -> None:
+            os.write(to, b"run 0\n")
+            os.read(back, _CHUNK_BYTES)
+
+        try:
+            yield way
+        finally:
+            echo.kill()
+
+
+def _arguments(command_line: str) -> list[str]:
+    try:
+        arguments = shlex.split(command_line)
+    except ValueError as error:
+        raise UsageError(
+            f"The command {command_line!r} cannot be read: {error}.", "Quote it as for a shell."
+        ) from None
+    if not arguments:
+        raise UsageError("The command is empty.", 'Give a program and its arguments: "python mine.py".')
+    return arguments
+
+
+def _environment(data: Path | None) -> dict[str, str]:
+    environment = outer_environment()
+    if data is not None:
+        environment[DATA] = str(data)
+    return environment

@@ -1,0 +1,156 @@
+"""What a trial can run: a model by a backend, a bundle, a program of the user's, a served model."""
+
+import importlib
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from edgeopt.backends.base import Array, TensorInfo
+from edgeopt.data.samples import open_samples
+from edgeopt.errors import UsageError
+from edgeopt.measure.memory import Sizes, exact_sizes, sizes_of_others
+from edgeopt.measure.messages import Describe, Load
+
+COMMAND, URL, BUNDLE = "command", "url", "bundle"
+
+
+class Loads(Protocol):
+    """What was loaded; it may also have a `placement`."""
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]: ...
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]: ...
+    @property
+    def run(self) -> Callable[..., Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Opener:
+    """Loads when it is called; the runtime is imported by then, so that loading is timed net of that."""
+
+    open: Callable[[], Loads]
+    backend: str
+    """The one that runs it in the end; of a bundle, the bundle's own."""
+    turns: Sequence[Any]
+    """What `run` is given in rotation: feeds, or the lines that a program is sent."""
+    sizes: Callable[[], Sizes] = exact_sizes
+    """The memory that counts for it."""
+    warnings: Callable[[Loads], tuple[str, ...]] = lambda _: ()
+    """What there is to say of it once it has run."""
+    no_outputs: str = ""
+    """Why its outputs cannot be had."""
+    no_threads: str = ""
+    """Why it cannot run several at once."""
+    held: object = None
+    """What must stay until it is loaded: the bundle that was unpacked from a file."""
+
+
+def opener(request: Load, rotation: Sequence[dict[str, Array]]) -> Opener:
+    """Raises UsageError for what such a contender does not take."""
+    if request.backend == COMMAND:
+        return _command(request, rotation)
+    if request.backend == URL:
+        from edgeopt.measure.trials.served import Served
+
+        _refuse_settings(request, "A served model")
+        # The model lies in the server's memory: that of its client here says nothing.
+        return Opener(lambda: Served(request.model_path), URL, rotation, lambda: Sizes(None, None))
+    if request.backend == BUNDLE:
+        return _bundle(request, rotation)
+    from edgeopt.backends import backend_named
+
+    backend = backend_named(request.backend)
+    if backend.package is not None:
+        importlib.import_module(backend.package)
+    return Opener(
+        lambda: backend.load(
+            Path(request.model_path), request.options, strict=request.strict, custom_ops=request.custom_ops
+        ),
+        backend.name,
+        rotation,
+    )
+
+
+def describe(request: Describe) -> Loads:
+    """Loads it without running it; a program is not even started, because it tells nothing of itself."""
+    if request.backend == COMMAND:
+        return _Nothing()
+    return opener(
+        Load(request.backend, request.model_path, request.options, "", custom_ops=request.custom_ops), ()
+    ).open()
+
+
+def times_by_place(request: Load) -> dict[str, float]:
+    """Milliseconds of one run by provider or device; it loads anew, because counting costs time."""
+    from edgeopt.backends import backend_named
+    from edgeopt.bundle.runtime.session import locate
+
+    if request.backend == BUNDLE:
+        place = locate(Path(request.model_path))
+        backend, path, options = place.backend, place.model, place.options
+    else:
+        backend, path, options = backend_named(request.backend), Path(request.model_path), request.options
+    if backend.times is None:
+        return {}
+    feeds = open_samples(Path(request.samples_path)).feeds(0)
+    return backend.times(path, options, feeds, request.custom_ops)
+
+
+class _Nothing:
+    inputs: tuple[TensorInfo, ...] = ()
+    outputs: tuple[TensorInfo, ...] = ()
+    run: Callable[..., Any] = dict
+
+
+def _bundle(request: Load, rotation: Sequence[dict[str, Array]]) -> Opener:
+    from edgeopt.bundle.runtime.session import load, locate
+
+    if request.options:
+        raise UsageError(
+            "A bundle runs with the backend and options that it was proved with.",
+            "Load the model file inside it to try others.",
+        )
+    path = Path(request.model_path)
+    place = locate(path)
+    backend = place.backend
+    if backend.package is not None:
+        importlib.import_module(backend.package)
+    return Opener(
+        lambda: load(path, strict=request.strict, custom_ops=request.custom_ops),
+        backend.name,
+        rotation,
+        held=place.bundle,
+    )
+
+
+def _command(request: Load, rotation: Sequence[dict[str, Array]]) -> Opener:
+    from edgeopt.measure.trials import command
+
+    _refuse_settings(request, "A program")
+    data = command.write_rotation(Path(request.samples_path), rotation) if rotation else None
+    turns = command.lines(len(rotation))
+    group = os.getpgrp()
+
+    def warn(program: Loads) -> tuple[str, ...]:
+        return command.warnings(program, turns) if isinstance(program, command.Program) else ()
+
+    return Opener(
+        lambda: command.Program(request.model_path, data, request.patience_s),
+        COMMAND,
+        turns,
+        lambda: sizes_of_others(group),
+        warn,
+        no_outputs="A program only says that it has run; its outputs cannot be compared.",
+        no_threads="A program runs one sample at a time; start it several times instead, as processes.",
+    )
+
+
+def _refuse_settings(request: Load, what: str) -> None:
+    if request.options or request.custom_ops or request.strict:
+        raise UsageError(
+            f"{what} takes no options of a backend, no custom operators, and knows no strictness.",
+            "Leave them out; its own settings are its own.",
+        )

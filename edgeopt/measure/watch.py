@@ -1,0 +1,196 @@
+"""One model or bundle, run over and over in a process of its own, with what it costs told ten times a second."""
+
+import time
+from collections import deque
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+
+from edgeopt.errors import TrialError
+from edgeopt.events import Emit, Log, Progress
+from edgeopt.measure.contender import Contender, Side, enter_side, failed, read_answer
+from edgeopt.measure.host import LocalChild, LocalHost
+from edgeopt.measure.instruments.gauges import Gauges
+from edgeopt.measure.latencies import Latencies
+from edgeopt.measure.memory import status_bytes
+from edgeopt.measure.messages import Watch, Watched
+
+# An answer every 80 ms and a look at the device every 100: curves that move, at a cost that nobody measures.
+SLICE_MS = 80.0
+# So many slices are asked for in advance, so that the model runs on while its last answer is read.
+_AHEAD = 2
+# Throughput is told of this long, or longer until so many runs are in it.
+_THROUGHPUT_S, _THROUGHPUT_RUNS, _THROUGHPUT_LONGEST_S = 1.0, 10, 10.0
+_FEWEST_MISSED, _MISSED_SHARE = 10, 0.1
+
+
+class WatchReport(msgspec.Struct, frozen=True):
+    """All of a watch in a few numbers; a latency is None where no run ended."""
+
+    subject: str
+    runs: int
+    seconds: float
+    throughput_per_s: float
+    p50_ms: float | None
+    p90_ms: float | None
+    p99_ms: float | None
+    load_ms: float
+    first_run_ms: float
+    peak_memory_bytes: int | None
+    """Of the process that ran it, runtime included."""
+    missed_runs: int = 0
+    """Runs that came due, at the rate asked for, while another was still running."""
+
+
+def watch(
+    host: LocalHost,
+    side: Side,
+    rate_per_s: float | None,
+    seconds: float | None,
+    emit: Emit,
+    patience_s: float | None = None,
+) -> WatchReport:
+    """Runs it until the time is up (None: until an exception); raises TrialError when it crashes or hangs."""
+    emit(Progress("loading", side.name))
+    contender = enter_side(host, side)
+    try:
+        return _watched(contender, rate_per_s, seconds, emit, patience_s or contender.patience_s(2))
+    except TrialError as error:
+        raise TrialError(
+            f"'{side.name}' {error.message.rstrip('.')}, while it was watched.", "Its own runtime may say more."
+        ) from None
+    finally:
+        contender.close()
+
+
+def _watched(
+    contender: Contender, rate_per_s: float | None, seconds: float | None, emit: Emit, patience_s: float
+) -> WatchReport:
+    gauges = RunGauges(contender.name, rate_per_s, emit)
+    emit(Progress("running", contender.name, time_left_s=seconds))
+    begin = time.monotonic()
+    interval_ms = None if rate_per_s is None else 1e3 / rate_per_s
+    for answer in follow(contender, interval_ms, seconds, gauges.device, patience_s):
+        gauges.tell_runs(answer, time.monotonic())
+    child = contender.child
+    assert isinstance(child, LocalChild)  # noqa: S101 - a local host starts local children
+    return _report(contender, gauges, time.monotonic() - begin, status_bytes("VmHWM", str(child.pid)))
+
+
+def follow(
+    contender: Contender,
+    interval_ms: float | None,
+    seconds: float | None,
+    gauges: Gauges,
+    patience_s: float,
+    to_the_end: bool = False,
+) -> Iterator[Watched]:
+    """Keeps a trial running until the time is up (None: for ever), and gives what it answers ten times a second.
+
+    `to_the_end`: what was asked for in advance is waited for, so that the trial is at rest afterwards.
+    """
+    child = contender.child
+    gauges.look_at_gpus(contender.memory)
+    request = msgspec.json.encode(Watch(SLICE_MS, interval_ms))
+    for _ in range(_AHEAD):
+        child.send(request)
+    begin = answered = time.monotonic()
+    end = float("inf") if seconds is None else begin + seconds
+    while (now := time.monotonic()) < end:
+        if gauges.wait([child], min(end - now, SLICE_MS / 1e3), contender.name):
+            answer = _watched_answer(contender, patience_s)
+            child.send(request)
+            answered = time.monotonic()
+            yield answer
+        elif now - answered > patience_s:
+            raise TrialError(f"hung: no run has ended for {patience_s:.0f} s; it was killed", ending="hung")
+        gauges.sample_if_due([child], contender.name)
+    for _ in range(_AHEAD if to_the_end else 0):
+        gauges.wait([child], patience_s, contender.name)
+        yield _watched_answer(contender, patience_s)
+
+
+def _watched_answer(contender: Contender, patience_s: float) -> Watched:
+    answer = read_answer(contender.child, patience_s)
+    if not isinstance(answer, Watched):
+        raise failed(answer)
+    return answer
+
+
+class RunGauges:
+    """Turns what comes from the trial into metrics, beside those of the device."""
+
+    def __init__(self, subject: str, rate_per_s: float | None, emit: Emit) -> None:
+        self.subject = subject
+        self.latencies = Latencies()
+        self.missed = self._runs = 0
+        self.seconds = 0.0
+        """How long the runs that have been told of took together, waits between them included."""
+        self.device = Gauges(emit)
+        self._rate_per_s, self._emit = rate_per_s, emit
+        self._lately: deque[tuple[int, float]] = deque()
+
+    def tell_runs(self, answer: Watched, now: float) -> None:
+        taken = np.frombuffer(answer.latencies_ms, "<f4")
+        self.latencies.add(now, taken)
+        self._runs += len(taken)
+        self.seconds += answer.seconds
+        if len(taken):
+            self._tell("latency_ms", float(np.median(taken)), now)
+        recent = self.latencies.recent()
+        if recent is not None:
+            self._tell("latency_p50_ms", recent.p50_ms, now)
+            self._tell("latency_p90_ms", recent.p90_ms, now)
+            self._tell("latency_p99_ms", recent.p99_ms, now)
+        self._tell("runs", self._runs, now)
+        self._tell("throughput_per_s", self._throughput(len(taken), answer.seconds), now)
+        self._count_missed(answer.missed)
+
+    def _throughput(self, runs: int, seconds: float) -> float:
+        """Runs a second lately: of a second when there are many, of up to ten when there are few."""
+        self._lately.append((runs, seconds))
+        total, length = (sum(values) for values in zip(*self._lately, strict=True))
+        while len(self._lately) > 1:
+            first_runs, first_s = self._lately[0]
+            enough = length - first_s >= _THROUGHPUT_S and total - first_runs >= _THROUGHPUT_RUNS
+            if not enough and length - first_s < _THROUGHPUT_LONGEST_S:
+                break
+            self._lately.popleft()
+            total, length = total - first_runs, length - first_s
+        return float(total / max(length, 1e-9))
+
+    def _count_missed(self, missed: int) -> None:
+        many_before = self._many_missed()
+        self.missed += missed
+        if self._many_missed() and not many_before:
+            self._emit(
+                Log(
+                    "warning",
+                    f"The model does not keep up with {self._rate_per_s:g} runs a second; some are left out.",
+                )
+            )
+
+    def _many_missed(self) -> bool:
+        return self.missed >= _FEWEST_MISSED and self.missed > _MISSED_SHARE * (self.missed + self._runs)
+
+    def _tell(self, name: str, value: float, now: float) -> None:
+        self.device.tell(name, value, self.subject, now)
+
+
+def _report(contender: Contender, gauges: RunGauges, seconds: float, peak_bytes: int | None) -> WatchReport:
+    found = gauges.latencies.all()
+    runs = found.runs if found else 0
+    return WatchReport(
+        subject=contender.name,
+        runs=runs,
+        seconds=seconds,
+        throughput_per_s=runs / gauges.seconds if gauges.seconds else 0.0,
+        p50_ms=found.p50_ms if found else None,
+        p90_ms=found.p90_ms if found else None,
+        p99_ms=found.p99_ms if found else None,
+        load_ms=contender.loaded.load_ms,
+        first_run_ms=contender.loaded.first_run_ms,
+        peak_memory_bytes=peak_bytes if peak_bytes is not None else gauges.device.peak_bytes,
+        missed_runs=gauges.missed,
+    )

@@ -1,0 +1,107 @@
+"""Null models with samples, trials that are closed at the end, and a way to wait until a process is gone."""
+
+import os
+import select
+import subprocess
+import sys
+from contextlib import ExitStack
+
+import msgspec
+import numpy as np
+import pytest
+
+from edgeopt.backends.base import TensorInfo
+from edgeopt.data.samples import check_samples, save_samples
+from edgeopt.measure.contender import enter
+from edgeopt.measure.host import LocalHost
+from edgeopt.measure.messages import Load
+
+INPUTS = (TensorInfo("x", "float32", ("batch", 3)),)
+OUTPUTS = (TensorInfo("y", "float32", ("batch", 2)),)
+
+
+@pytest.fixture
+def samples(tmp_path):
+    """A folder with six samples."""
+    folder = tmp_path / "samples"
+    save_samples(check_samples({"x": np.arange(18, dtype=np.float32).reshape(6, 3)}, INPUTS), folder)
+    return folder
+
+
+@pytest.fixture
+def load_null(tmp_path, samples):
+    """The request to load a null model that behaves as told."""
+
+    def request(name="model", **behaviour):
+        path = tmp_path / f"{name}.null.json"
+        model = {"inputs": INPUTS, "outputs": OUTPUTS, "behaviour": "mix", **behaviour}
+        path.write_bytes(msgspec.json.encode(model))
+        return Load("null", str(path), {}, str(samples))
+
+    return request
+
+
+@pytest.fixture
+def start():
+    """Starts a trial, or another module that serves."""
+    with ExitStack() as stack:
+
+        def starter(*module):
+            child = LocalHost().start(*module)
+            stack.callback(child.close)
+            return child
+
+        yield starter
+
+
+@pytest.fixture
+def contender(load_null):
+    """A null model that takes part in a contest."""
+    with ExitStack() as stack:
+
+        def entered(name, **behaviour):
+            one = enter(LocalHost(), name, load_null(name, **behaviour))
+            stack.callback(one.close)
+            return one
+
+        yield entered
+
+
+@pytest.fixture
+def middle_process():
+    """Runs a Python program between the test and its trials; gives what it printed first, and itself."""
+    with ExitStack() as stack:
+
+        def run(program, *arguments):
+            process = subprocess.Popen(
+                [sys.executable, "-c", program, *map(str, arguments)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+            )
+            stack.enter_context(process)
+            stack.callback(process.kill)
+            return process.stdout.readline(), process
+
+        yield run
+
+
+@pytest.fixture
+def ends():
+    """Whether all of these processes end within the limit; asks the kernel, which also knows those of others."""
+
+    def wait(*pids, within_s=20):
+        for pid in pids:
+            try:
+                handle = os.pidfd_open(pid)
+            except ProcessLookupError:
+                continue
+            try:
+                if not select.select([handle], [], [], within_s)[0]:
+                    return False
+            finally:
+                os.close(handle)
+        return True
+
+    return wait

@@ -1,0 +1,141 @@
+"""Rewrites that ordinary samples do not see through: a source, and what somebody might take for the same."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from edgeopt.errors import VerificationError
+from edgeopt.graph.model import load
+from edgeopt.measure.exactness.given import ordinary_samples
+from edgeopt.measure.exactness.proof import Source, SourceCheck
+from edgeopt.measure.exactness.runtimes import first_opened, judges
+
+pytest.importorskip("onnxruntime", reason="proofs run models in ONNX Runtime")
+
+LOGARITHM = "g (float[1,64] x) => (float[1,64] y) { s = Mul(x, x)  a = Add(s, w)  l = Log(a)  y = Mul(l, k) }"
+WITHOUT_EPSILON = "g (float[1,64] x) => (float[1,64] y) { s = Mul(x, x)  l = Log(s)  y = Mul(l, k) }"
+WEIGHTS = {"w": np.float32(1e-10), "k": np.float32(10)}
+
+
+@pytest.fixture
+def prove(write_model):
+    """The proof of a source, why another graph is not the same, and how near it is on ordinary samples."""
+    checks = []
+
+    def compare(source, other, data=None, **weights):
+        check = SourceCheck.of(load(write_model(source, **weights)), data)
+        checks.append(check)
+        needed = {name: array for name, array in weights.items() if f"{name})" in other or f"{name}," in other}
+        rewritten = load(write_model(other, name="other.onnx", **needed)).ir
+        return check, check.why_wrong(rewritten), check.accuracy(rewritten).snr_db
+
+    yield compare
+    for check in checks:
+        check.close()
+
+
+def test_an_epsilon_that_only_quiet_inputs_reach_is_missed(prove):
+    check, wrong, ordinary_db = prove(LOGARITHM, WITHOUT_EPSILON, **WEIGHTS)
+    assert "in the regime 'silence' the output 'y' has -inf where the source has -230" in wrong
+    assert ordinary_db > check.floor_db  # the samples alone would have let it pass
+    assert not check.failing[0]["x"].any()
+
+
+def test_the_source_is_loaded_once(write_model):
+    path, loaded = write_model(LOGARITHM, **WEIGHTS), []
+    judge = judges()[0]
+
+    def load_and_note(path, options, **more):
+        loaded.append(path)
+        return judge.load(path, options, **more)
+
+    backends = (replace(judge, load=load_and_note),)
+    model, opened = load(path), first_opened(path, backends)
+    feeds = ordinary_samples(model, opened.inputs, None)
+    SourceCheck.on(Source(model.ir, path), opened, opened.inputs, feeds, [], backends).close()
+    assert loaded == [path]
+
+
+def test_the_regimes_are_tried_beside_the_users_data(prove, tmp_path):
+    np.savez(tmp_path / "loud.npz", x=np.random.default_rng(0).normal(size=(6, 64)).astype(np.float32) + 20)
+    check, wrong, _ = prove(LOGARITHM, WITHOUT_EPSILON, tmp_path / "loud.npz", **WEIGHTS)
+    assert "in the regime 'silence'" in wrong
+    assert check.sample_count == 6
+
+
+def test_the_source_is_itself_in_every_regime(prove):
+    check, wrong, _ = prove(LOGARITHM, LOGARITHM, **WEIGHTS)
+    assert wrong is None
+    assert len({one.case.regime for one in check.regimes}) >= 11
+
+
+def test_where_the_source_answers_nan_the_result_must(prove):
+    source = "g (float[1,8] x) => (float[1,8] y) { q = Div(x, x)  y = Mul(q, x) }"
+    _, wrong, _ = prove(source, "g (float[1,8] x) => (float[1,8] y) { y = Identity(x) }")
+    assert "in the regime 'silence' the output 'y' has 0 where the source has nan" in wrong
+
+
+def test_one_wrong_value_among_many_is_seen(prove):
+    weight = np.zeros((1, 100000), np.float32)
+    weight[0, 777] = 5e-3
+    source = "g (float[1,100000] x) => (float[1,100000] y) { y = Add(x, w) }"
+    other = "g (float[1,100000] x) => (float[1,100000] y) { y = Identity(x) }"
+    check, wrong, ordinary_db = prove(source, other, w=weight)
+    assert "in 1 of 100,000 values" in wrong
+    assert ordinary_db > check.floor_db
+
+
+def test_another_order_of_adding_is_rounding_in_every_regime(prove):
+    source = """g (float[1,64] x) => (float[1,64] y) {
+        m = ReduceMean<axes = [1], keepdims = 1>(x)  d = Sub(x, m)  q = Mul(d, d)
+        v = ReduceMean<axes = [1], keepdims = 1>(q)  e = Add(v, w)  s = Sqrt(e)  y = Div(d, s) }"""
+    ones, zeros = np.ones(64, np.float32), np.zeros(64, np.float32)
+    other = "g (float[1,64] x) => (float[1,64] y) { y = LayerNormalization<epsilon = 1e-5>(x, ones, zeros) }"
+    _, wrong, _ = prove(source, other, w=np.float32(1e-5), ones=ones, zeros=zeros)
+    assert wrong is None
+
+
+def test_another_epsilon_is_none(prove):
+    source = "g (float[1,64] x) => (float[1,64] y) { y = LayerNormalization<epsilon = 1e-12>(x, ones, zeros) }"
+    ones, zeros = np.ones(64, np.float32), np.zeros(64, np.float32)
+    _, wrong, _ = prove(source, source.replace("1e-12", "1e-5"), ones=ones, zeros=zeros)
+    assert wrong is not None
+    assert "quiet" in wrong
+
+
+def test_what_overflows_inside_the_source_owes_finite_numbers_and_not_which(prove):
+    # At 1.8e19 the source is 1e9, because its first product overflows; without the detour it is 18.
+    source = "g (float[1,8] x) => (float[1,8] y) { a = Mul(x, up)  b = Mul(a, down)  y = Clip(b, low, high) }"
+    other = "g (float[1,8] x) => (float[1,8] y) { b = Mul(x, once)  y = Clip(b, low, high) }"
+    weights = {"up": 1e20, "down": 1e-38, "once": 1e-18, "low": 0, "high": 1e9}
+    _, wrong, _ = prove(source, other, **{name: np.float32(each) for name, each in weights.items()})
+    assert wrong is None
+    _, wrong, _ = prove(source, other, **{name: np.float32(each) for name, each in {**weights, "once": 1}.items()})
+    assert wrong is not None
+
+
+def test_a_regime_that_the_source_does_not_bear_is_left_out_with_its_reason(prove):
+    source = """g (float[1,T] x) => (float[1,M,4] y) {
+        shape = Constant<value_ints = [1, -1, 4]>()  y = Reshape(x, shape) }"""
+    check, wrong, _ = prove(source, source)
+    assert wrong is None
+    assert [(left.regime, left.kind) for left in check.left_out] == [("shortest", "fails")]
+    assert "Reshape" in check.left_out[0].said
+    assert "shortest" not in {one.case.regime for one in check.regimes}
+
+
+def test_what_is_right_for_one_row_alone_shows_where_there_are_several(prove):
+    source = "g (float[N,4] x) => (float[N,4] y) { y = Softmax<axis = 1>(x) }"
+    other = """g (float[N,4] x) => (float[N,4] y) {
+        row = Constant<value_ints = [1, -1]>()  back = Constant<value_ints = [-1, 4]>()
+        flat = Reshape(x, row)  s = Softmax<axis = 1>(flat)  y = Reshape(s, back) }"""
+    _, wrong, ordinary_db = prove(source, other)
+    assert "in the regime 'several rows'" in wrong
+    assert ordinary_db > 100
+
+
+def test_random_sources_prove_nothing(write_model):
+    model = load(write_model("g (float[2] x) => (float[2] y) { r = RandomNormalLike(x)  y = Add(x, r) }"))
+    with pytest.raises(VerificationError, match="draws random numbers"):
+        SourceCheck.of(model, None)

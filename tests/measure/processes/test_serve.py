@@ -1,0 +1,33 @@
+import os
+import signal
+
+import psutil
+import pytest
+
+LENGTH = 1 << 20
+
+CHILD = f"""
+from edgeopt.measure.processes.serve import serve
+
+serve(lambda _: b"x" * {LENGTH} + b"end")
+"""
+
+
+@pytest.fixture
+def child(tmp_path, monkeypatch, start):
+    (tmp_path / "planted_child.py").write_text(CHILD)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return start("planted_child")
+
+
+def test_a_long_answer_is_whole_after_a_stop_in_its_middle(child):
+    child.send(b"go")
+    assert child.ready(20)  # it is in the middle: nobody takes what is longer than a pipe
+    process = psutil.Process(child.pid)
+    os.kill(child.pid, signal.SIGSTOP)
+    while process.status() != psutil.STATUS_STOPPED:
+        os.sched_yield()
+    os.kill(child.pid, signal.SIGCONT)
+    assert len(child.receive(20)) == LENGTH + 3
+    child.send(b"go")
+    assert child.receive(20).endswith(b"xend")

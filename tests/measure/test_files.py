@@ -1,0 +1,60 @@
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from edgeopt.measure.files import writing
+
+
+def put(path, content=b"new"):
+    with writing(path) as file:
+        file.write(content)
+
+
+def test_a_link_stays_one_and_what_it_leads_to_is_written(tmp_path):
+    (tmp_path / "kept").mkdir()
+    target = tmp_path / "kept" / "run.json"
+    target.write_bytes(b"old")
+    link = tmp_path / "link.json"
+    link.symlink_to(target)
+    put(link)
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+    dangling = tmp_path / "dangling.json"
+    dangling.symlink_to(tmp_path / "kept" / "later.json")
+    put(dangling)
+    assert (tmp_path / "kept" / "later.json").read_bytes() == b"new"
+    assert sorted(p.name for p in (tmp_path / "kept").iterdir()) == ["later.json", "run.json"]
+
+
+def test_a_pipe_is_written_to_and_stays(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
+    reader.start()
+    put(pipe)
+    reader.join(20)
+    assert read == [b"new"]
+    assert pipe.is_fifo()
+
+
+def test_a_device_is_written_to_and_stays():
+    null = Path(os.devnull)
+    put(null)
+    assert null.is_char_device()
+
+
+def test_what_fails_half_way_leaves_the_older_file(tmp_path):
+    put(tmp_path / "run.json", b"old")
+
+    def half():
+        with writing(tmp_path / "run.json") as file:
+            file.write(b"ne")
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        half()
+    assert (tmp_path / "run.json").read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["run.json"]

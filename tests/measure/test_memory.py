@@ -1,0 +1,71 @@
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from edgeopt.measure import memory
+from edgeopt.measure.messages import Memory
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system has no /proc")
+
+
+def test_memory_that_is_used_is_counted():
+    before = memory.resident_bytes()
+    block = np.ones(8_000_000)
+    grown = memory.resident_bytes() - before
+    assert 0.8 * block.nbytes < grown < 3 * block.nbytes
+
+
+def test_the_peak_remembers_what_is_given_back():
+    block = np.ones(12_000_000)
+    with_block = memory.resident_bytes()
+    del block
+    # The kernel counts resident pages for each processor and adds them up a little late.
+    assert memory.peak_bytes() >= 0.97 * with_block
+
+
+def test_any_process_of_ours_can_be_asked():
+    assert memory.status_bytes("VmRSS", str(os.getppid())) > 0
+
+
+@pytest.mark.parametrize(
+    ("field", "process"), [("VmRSS", "no-such-process"), ("VmNothing", "self"), ("Name", "none")]
+)
+def test_what_the_system_does_not_tell_is_none(field, process):
+    assert memory.status_bytes(field, process) is None
+
+
+def test_an_exact_count_is_near_the_quick_one():
+    exact = memory.exact_sizes()
+    assert exact.resident_bytes == pytest.approx(memory.resident_bytes(), rel=0.05)
+    assert exact.resident_bytes == pytest.approx(memory.quick_resident_bytes(os.getpid()), rel=0.05)
+    assert exact.peak_bytes >= exact.resident_bytes
+    assert 0 < memory.own_share_bytes(os.getpid()) <= 1.05 * exact.resident_bytes
+
+
+def test_the_members_of_a_group_are_found():
+    with subprocess.Popen(["/bin/sh", "-c", "sleep 60 & echo; wait"], stdout=-1, process_group=0) as shell:
+        try:
+            shell.stdout.readline()
+            members = memory.group_members(shell.pid)
+            assert shell.pid in members
+            assert len(members) == 2
+            assert memory.sizes_of_others(shell.pid).resident_bytes > 100_000
+        finally:
+            os.killpg(shell.pid, 9)
+
+
+def test_the_models_need_is_what_came_after_the_runtime():
+    told = Memory(import_bytes=50, load_bytes=90, first_run_bytes=80, steady_bytes=81, peak_bytes=120)
+    assert memory.net_bytes(told) == 31
+    assert memory.net_peak_bytes(told) == 70
+    assert memory.net_bytes(Memory(import_bytes=50, first_run_bytes=80)) == 30
+    assert memory.net_bytes(Memory(import_bytes=50, first_run_bytes=49)) == 0
+
+
+@pytest.mark.parametrize("told", [Memory(), Memory(import_bytes=5), Memory(first_run_bytes=5, peak_bytes=6)])
+def test_a_need_that_is_not_known_is_none(told):
+    assert memory.net_bytes(told) is None
+    assert memory.net_peak_bytes(told) is None

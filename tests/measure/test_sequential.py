@@ -1,0 +1,176 @@
+import math
+
+import numpy as np
+import pytest
+
+from edgeopt.measure.sequential import Leg, Rules, decide, leg_of
+from edgeopt.measure.terms import LOOKS, LUCK_PERCENT
+
+
+def legs(count, percent=0.0, scatter=0.002, fresh=True, seed=0):
+    """Legs of a side that is faster by so much."""
+    random = np.random.default_rng(seed)
+    values = math.log1p(percent / 100) + scatter * random.standard_normal(count)
+    return [Leg(float(v), float(v), 8, fresh) for v in values]
+
+
+def test_a_leg_compares_the_slices_that_were_disturbed_least():
+    leg = leg_of([2.0, 9.0, 2.1, 9.0], [4.0, 4.2, 4.2, 8.0])
+    assert leg.calm == pytest.approx(math.log(2))
+    assert leg.rounds == 4
+
+
+def test_a_leg_knows_its_median_round():
+    assert leg_of([1.0, 1.0, 1.0], [2.0, 3.0, 8.0]).typical == pytest.approx(math.log(3))
+
+
+@pytest.mark.parametrize(("percent", "verdict"), [(10, "faster"), (-9, "slower")])
+def test_a_clear_difference_ends_the_contest_at_the_first_look(percent, verdict):
+    found = decide(legs(3, percent), Rules())
+    assert (found.done, found.verdict, found.looks) == (True, verdict, 1)
+    assert found.speedup.rounds == 24
+    assert found.at_most_percent is None
+    assert (found.speedup.low > 1) if verdict == "faster" else (found.speedup.high < 1)
+
+
+def test_between_the_looks_nothing_is_said():
+    assert decide(legs(5, 50), Rules()) is None
+    assert decide([], Rules(), last=True) is None
+    assert decide(legs(5, 50), Rules(), last=True).verdict == "faster"
+
+
+def test_no_difference_is_said_with_how_large_one_may_be():
+    found = decide(legs(6), Rules())
+    assert (found.done, found.verdict) == (True, "no difference seen")
+    assert 0 < found.at_most_percent < 2
+    low, high = found.speedup.low, found.speedup.high
+    assert found.at_most_percent == pytest.approx(100 * max(high - 1, 1 / low - 1))
+
+
+def test_what_is_not_clear_goes_on_until_it_cannot():
+    noisy = legs(9, 0, scatter=0.2)
+    assert not decide(noisy, Rules()).done
+    assert decide(noisy, Rules(), last=True).done
+    assert decide(noisy, Rules(), last=True).at_most_percent > 2
+
+
+def test_a_difference_too_small_to_matter_is_none_even_when_it_is_sure():
+    found = decide(legs(9, 0.7, scatter=0.0005), Rules())
+    assert found.verdict == "no difference seen"
+    assert found.speedup.low > 1
+    assert decide(legs(9, 0.7, scatter=0.0005), Rules(same_percent=0.5)).verdict == "faster"
+
+
+def test_the_luck_of_one_process_is_not_called_a_difference():
+    percent = LUCK_PERCENT - 0.5
+    assert decide(legs(9, percent, fresh=False), Rules()).verdict == "no difference seen"
+    assert decide(legs(9, percent), Rules()).verdict == "faster"
+    assert decide(legs(9, LUCK_PERCENT + 1, fresh=False), Rules()).verdict == "faster"
+
+
+def test_one_unlucky_process_in_five_does_not_decide():
+    struck = legs(13, 5)
+    struck[3] = struck[3]._replace(calm=-0.4)
+    struck[7] = struck[7]._replace(calm=-0.3)
+    assert decide(struck, Rules()).verdict == "faster"
+
+
+def test_a_side_that_jumps_between_two_speeds_is_not_called_faster():
+    """Its best slices are faster, and most of its rounds are slower."""
+    random = np.random.default_rng(2)
+    jumps = [
+        leg_of(random.choice([0.9, 1.5], 8, p=[0.3, 0.7]).tolist(), (1 + 0.01 * random.random(8)).tolist())
+        for _ in range(19)
+    ]
+    found = decide(jumps, Rules())
+    assert found.verdict == "no difference seen"
+    assert found.torn
+    assert found.speedup.low < 0.8
+    assert found.speedup.high > 1.05
+
+
+def split(count, calm, typical, scatter, fresh=True):
+    """Legs whose least disturbed slices say one thing, and whose median rounds another, with more noise."""
+    noise = scatter * np.resize([1.0, -1.0, 0.5, -0.5], count)
+    return [
+        Leg(math.log1p(calm / 100) + 0.001 * n / scatter, math.log1p(typical / 100) + n, 8, fresh)
+        for n in noise.tolist()
+    ]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_no_direction_is_called_that_the_median_round_contradicts(sign):
+    """Both intervals touch, so noisy are the rounds; and yet most of them went the other way."""
+    one = [leg._replace(calm=sign * leg.calm, typical=sign * leg.typical) for leg in split(28, 2, -5, 0.12)]
+    for last in (False, True):
+        found = decide(one, Rules(), last)
+        assert (found.verdict, found.torn) == ("no difference seen", True)
+        against = found.speedup.low if sign > 0 else 1 / found.speedup.high
+        assert against < 0.95
+        assert found.at_most_percent > 5
+        assert found.done is last
+
+
+def test_a_median_round_that_points_the_same_way_is_no_contradiction():
+    found = decide(split(28, 5, 1, 0.12), Rules())
+    assert (found.done, found.verdict, found.torn) == (True, "faster", False)
+    assert found.speedup.low > 1.04
+
+
+def test_a_difference_of_the_median_round_is_not_said_to_be_smaller_than_it_is():
+    """The undisturbed slices alone would prove a difference below 2 %."""
+    found = decide(split(28, 0, -5, 0.12), Rules())
+    assert (found.done, found.torn) == (False, True)
+    assert found.at_most_percent > 5
+    assert decide(split(28, 0, 0.5, 0.12), Rules()).at_most_percent < 2
+
+
+def test_one_leg_is_too_little():
+    found = decide(legs(1, 50), Rules(), last=True)
+    assert (found.verdict, found.at_most_percent) == ("too few rounds to tell", None)
+    assert (found.speedup.low, found.speedup.high) == (0.0, math.inf)
+
+
+def test_as_many_rounds_are_run_as_were_asked_for():
+    assert not decide(legs(4, 50), Rules(rounds_least=33)).done
+    assert decide(legs(6, 50), Rules(rounds_least=33)).done
+
+
+def test_swapping_the_sides_turns_the_answer_round():
+    values = legs(6, 4, scatter=0.01)
+    there = decide(values, Rules())
+    back = decide([leg._replace(calm=-leg.calm, typical=-leg.typical) for leg in values], Rules())
+    assert (there.verdict, back.verdict) == ("faster", "slower")
+    assert back.speedup.low == pytest.approx(1 / there.speedup.high)
+
+
+def test_all_looks_together_err_no_more_often_than_they_may():
+    """The promise of `error`, where the noise is what the theory assumes, and no difference is too small."""
+    random = np.random.default_rng(4)
+    rules = Rules(same_percent=0.0, at_most_percent=0.0)
+    wrong = 0
+    for values in 0.03 * random.standard_normal((2000, 28)):
+        one = [Leg(v, v, 8) for v in values.tolist()]
+        said = (decide(one[:count], rules, last=count == 28) for count in LOOKS if count <= 28)
+        wrong += any(found.verdict in {"faster", "slower"} for found in said)
+    # Three standard errors above the 40 of 2,000 that are allowed.
+    assert wrong <= 59
+
+
+def test_a_limit_that_lies_inside_the_interval_keeps_the_contest_going():
+    """Slower by 3 %, which is clear at once; whether by more than 2 % is not."""
+    few, more = legs(3, -3, scatter=0.003), legs(19, -3, scatter=0.003)
+    limits = (1 / 1.02,)
+    assert decide(few, Rules()).done
+    found = decide(few, Rules(limits=limits))
+    assert (found.done, found.verdict) == (False, "slower")
+    assert found.speedup.low < limits[0] < found.speedup.high
+    assert decide(few, Rules(limits=limits), last=True).done
+    found = decide(more, Rules(limits=limits))
+    assert found.done
+    assert found.speedup.high < limits[0]
+
+
+def test_a_decision_says_how_much_may_be_the_luck_of_its_processes():
+    assert decide(legs(4, 10), Rules()).luck_percent == 0
+    assert decide(legs(4, 10, fresh=False), Rules()).luck_percent == LUCK_PERCENT
