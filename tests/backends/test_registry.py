@@ -45,7 +45,7 @@ def test_what_there_is_and_what_can_be_set_is_known_without_numpy():
         "import sys; from edgeopt.backends import NAMES, lowering_names, option_kinds;"
         "assert all(option_kinds(name) and lowering_names(name) for name in NAMES);"
         "from edgeopt.graph.passes import NAMES as passes;"
-        "print(len(NAMES) > 10, len(passes) > 40, 'numpy' in sys.modules)"
+        "print(len(NAMES) > 10, len(passes) > 30, 'numpy' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "True", "False"]

@@ -97,6 +97,7 @@ def test_wrong_usage_is_said(edgeopt, null_model, null_data, more, code, says):
     assert last(out)["hint"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "says"),
     [

@@ -112,6 +112,7 @@ def test_a_model_without_any_operator_of_the_cases_is_told_so(ops, tmp_path):
     assert "edgeopt analyze MODEL" in error
 
 
+@pytest.mark.slow
 def test_cancelling_keeps_what_is_done(start, tmp_path):
     cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     command = ("ops", *HERE, "--only", "Relu,Abs", "--json")

@@ -64,12 +64,19 @@ def context(qapp, settings):
 
 @pytest.fixture
 def open_window(qtbot, context):
-    """Opens the app's window with these pages, or all of them, at 1200 x 800."""
+    """Opens the app's window with these pages, or all of them, at 1200 x 800.
+
+    `reads`: whether the page Device, the first one, reads the device at once, which takes a second of two cores.
+    """
     from edgeopt_gui.pages import PAGES
+    from edgeopt_gui.pages.device.page import DevicePage
     from edgeopt_gui.window import Window
 
-    def open_it(pages=PAGES):
-        window = Window(context, pages)
+    def open_it(pages=PAGES, reads=False):
+        with pytest.MonkeyPatch.context() as patched:
+            if pages is PAGES and not reads:
+                patched.setattr(DevicePage, "probe", lambda _: None)
+            window = Window(context, pages)
         qtbot.addWidget(window)
         window.resize(1200, 800)
         with qtbot.waitActive(window):

@@ -67,6 +67,7 @@ def test_it_opens_what_it_is_given_and_ends_cleanly_when_asked(qtbot, start, tmp
     assert not kept.value(GEOMETRY).isEmpty()
 
 
+@pytest.mark.slow
 def test_it_comes_back_to_the_page_of_the_last_time(qtbot, start, tmp_path):
     before = settings(tmp_path)
     before.setValue(PAGE, "live")

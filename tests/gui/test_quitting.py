@@ -46,6 +46,7 @@ def test_quitting_ends_what_runs_and_leaves_nothing_behind(qtbot, searching, tmp
     assert list(tmp_path.glob("*.edgeopt")) == []
 
 
+@pytest.mark.slow
 def test_it_is_not_asked_where_the_user_does_not_want_it(qtbot, searching, context):
     window, _ = searching
     context.settings.keep("confirm-quit", False)
@@ -55,6 +56,7 @@ def test_it_is_not_asked_where_the_user_does_not_want_it(qtbot, searching, conte
     assert context.jobs.jobs == ()
 
 
+@pytest.mark.slow
 def test_what_only_reads_is_not_asked_about(qtbot, open_window, context):
     window = open_window()
     context.jobs.run(Command("Reading", ("analyze", str(MODEL))))

@@ -53,6 +53,7 @@ def test_it_answers_within_150_ms_while_a_search_runs(qtbot, open_window, contex
     assert gaps == (), f"load {os.getloadavg()[0]:.1f}\n{told(gaps)}"
 
 
+@pytest.mark.slow
 def test_a_job_killed_from_outside_is_told_and_the_app_goes_on(qtbot, open_window, context):
     import psutil
 

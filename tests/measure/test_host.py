@@ -183,6 +183,7 @@ def files_at_most():
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.cold
 @pytest.mark.skipif(sys.platform != "linux", reason="counts this process's files in /proc")
 def test_a_process_that_cannot_be_started_is_a_sentence_and_leaves_nothing_open(files_at_most, tmp_path):
     LocalHost(tmp_path).start().close()

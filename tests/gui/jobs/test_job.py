@@ -91,6 +91,7 @@ def test_a_command_that_does_not_heed_is_killed_after_a_while(qtbot, runner, mon
     assert ended.args[0].how == "cancelled"
 
 
+@pytest.mark.slow
 def test_closing_the_runner_leaves_no_job(qtbot, runner, tmp_path):
     job, trials = begin_search(qtbot, runner, tmp_path)
     runner.close()
@@ -124,6 +125,7 @@ def test_a_job_ends_when_the_app_is_killed(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_progress_is_kept_for_those_who_look_later(qtbot, runner, tmp_path):
     job, _ = begin_search(qtbot, runner, tmp_path)
     assert isinstance(job.progress, events.Progress)

@@ -43,6 +43,7 @@ def test_it_tells_where_the_newest_job_stands_and_cancels_it(qtbot, bar, runner,
     assert not bar.isVisible()
 
 
+@pytest.mark.slow
 def test_others_are_cancelled_by_their_menu(qtbot, bar, runner, tmp_path):
     first = runner.run(search(tmp_path, "a"))
     runner.run(search(tmp_path, "b"))

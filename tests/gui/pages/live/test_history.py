@@ -126,6 +126,7 @@ def test_a_snapshot_does_not_change_any_more():
     assert list(snapshot.columns["latency_ms"][1]) == [1, 2]
 
 
+@pytest.mark.slow
 def test_memory_stays_flat_over_four_hours():
     names = ("latency_ms", "latency_p50_ms", "load_percent")
     history = History()

@@ -169,6 +169,7 @@ def test_what_cannot_be_written_is_said(qtbot, context, filled, tmp_path):
     assert why_not(filled, "live.csv") == ""
 
 
+@pytest.mark.slow
 def test_a_job_that_is_killed_is_stated_and_can_be_started_again(qtbot, context, watched):
     page = watched
     context.jobs.jobs[0].kill()
@@ -183,6 +184,7 @@ def test_a_job_that_is_killed_is_stated_and_can_be_started_again(qtbot, context,
     assert not page.view.message.isVisible()
 
 
+@pytest.mark.slow
 def test_another_rate_is_followed_at_once(qtbot, watched):
     page = watched
     page.view.rate.setValue(20.0)
@@ -265,6 +267,7 @@ def test_what_was_opened_last_is_what_is_watched(context, page, sample, conv_bun
     assert page.command_of_start().arguments == ("watch", str(conv_bundle))
 
 
+@pytest.mark.slow
 def test_asked_for_from_another_page_it_begins_at_once(qtbot, context, page, sample):
     page.url = "http://127.0.0.1:9"
     context.open(Subject(sample, "model"))

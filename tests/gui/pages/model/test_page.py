@@ -85,6 +85,7 @@ def test_a_bundle_shows_its_deployment(read, conv_bundle):
     assert "optimized already" in page.why_not_optimize()
 
 
+@pytest.mark.slow
 def test_a_broken_model_says_why_and_is_read_again_when_it_was_mended(qtbot, context, read, tmp_path):
     model = tmp_path / "model.onnx"
     for content in (b"", b"\x08\x07\x12\x04torn"):
@@ -101,6 +102,7 @@ def test_a_broken_model_says_why_and_is_read_again_when_it_was_mended(qtbot, con
     qtbot.waitUntil(lambda: page.state == "content", timeout=PATIENCE_MS)
 
 
+@pytest.mark.slow
 def test_a_killed_reader_is_told_and_can_be_started_again(qtbot, context, page):
     context.open(subject_at(MODEL))
     os.kill(context.jobs.jobs[0].pid, signal.SIGKILL)
@@ -157,6 +159,7 @@ def test_it_gives_way_to_what_others_start_and_comes_back(qtbot, context, read):
     assert looking not in context.jobs.jobs
 
 
+@pytest.mark.slow
 def test_nobody_is_asked_before_the_page_is_seen(qtbot, context, open_window):
     from edgeopt_gui.pages import PAGES
 

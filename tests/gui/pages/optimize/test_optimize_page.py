@@ -129,6 +129,7 @@ def test_a_search_from_start_to_the_saved_bundle(qtbot, ready, context, tmp_path
     assert context.bundle == tmp_path / "mine.edgeopt"
 
 
+@pytest.mark.slow
 def test_a_cancelled_search_leaves_no_process_and_no_file(qtbot, ready, context, cache):
     job = start(ready, context, qtbot)
     qtbot.waitUntil(lambda: ready.view.candidates.records.rowCount() > 0, timeout=SEARCH_MS)
@@ -177,6 +178,7 @@ def test_data_that_is_none_cannot_be_started_with(qtbot, ready, context, tmp_pat
     assert "no .npz archive" in why_not(ready, "optimize.start")
 
 
+@pytest.mark.slow
 def test_a_broken_model_is_one_sentence(qtbot, ready, context, tmp_path):
     (tmp_path / "broken.onnx").write_bytes(b"\x08\x08 no model")
     context.open(Subject(tmp_path / "broken.onnx", "model"))
@@ -267,6 +269,7 @@ def test_to_measure_again_takes_nothing_from_the_cache(qtbot, searched, context)
         searched.cancel()
 
 
+@pytest.mark.slow
 def test_a_search_stopped_before_it_has_anything_ends_as_if_cancelled(qtbot, ready, context):
     assert why_not(ready, "optimize.stop") == "No search is running."
     job = start(ready, context, qtbot)
@@ -300,6 +303,7 @@ def test_what_runs_today_and_the_sizes_are_of_one_model(ready, context, tmp_path
     assert "--shape" not in ready.command_line.text()
 
 
+@pytest.mark.slow
 def test_a_plan_for_another_device_stands_beside_the_search(qtbot, ready, context, tmp_path):
     assert why_not(ready, "optimize.plan") == ""
     ready.planner.start(ready._order, tmp_path / "no-record.json", tmp_path / "out.edgeopt")

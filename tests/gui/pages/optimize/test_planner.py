@@ -23,6 +23,7 @@ def order(model, **choices):
     return Order(model, None, None, Choices(**choices))
 
 
+@pytest.mark.slow
 def test_a_plan_says_that_nothing_was_measured_and_how_it_is_finished(
     qtbot, planner, context, conv_model, tmp_path
 ):
