@@ -1,5 +1,6 @@
 """Holds a rewritten model against its source: equal numbers in one runtime, and it loads wherever that does."""
 
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -17,7 +18,7 @@ from edgeopt.bench.exactness.cases import (
     first_difference,
     run_each,
 )
-from edgeopt.bench.exactness.given import check_steady, ordinary_samples, taken_inputs
+from edgeopt.bench.exactness.given import check_steady, ordinary_samples, source_file, taken_inputs
 from edgeopt.bench.exactness.opened import OpenedModel
 from edgeopt.bench.exactness.plain_outputs import has_other_outputs, write_with_tensors
 from edgeopt.bench.exactness.rounding import moved_model
@@ -46,6 +47,7 @@ FLOOR_DB = 80.0
 """Exact rewrites only round differently: 100 to 140 dB in float32. Below this floor one of them is wrong."""
 LARGE_BYTES = 1_500_000_000
 """Above this only the judge loads a model: OpenVINO takes 2.4 times a model's size, ONNX Runtime 1.05 times."""
+CANDIDATE = "candidate.onnx"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,8 @@ class Source:
 class Seen:
     """What a rewritten model answers: to the samples, then in the regimes."""
 
-    model_ir: "ir.Model"
+    path: Path
+    """The file that answered, named by its digest."""
     accuracy: "Accuracy"
     answers: "Sequence[Mapping[str, Any] | EdgeoptError | None]"
 
@@ -89,7 +92,7 @@ class SourceCheck:
     source: "Source | None" = None
     """What rounding does to the source is asked of it; None: answers that are not close are wrong."""
     seen: "list[Seen]" = field(default_factory=list)
-    """The model that was asked about last."""
+    """The answers of the model that ran last."""
     failing: "list[Mapping[str, Any]]" = field(default_factory=list)
     """The sample that showed last that a model is wrong."""
     folder: "tempfile.TemporaryDirectory[str]" = field(
@@ -135,10 +138,10 @@ class SourceCheck:
         padded: bool,
     ) -> "SourceCheck":
         backends = tuple(in_full_precision(apart.of(backend)) for backend in proof_backends())
-        path = model.path
+        path = source_file(model, Path(folder.name))
         if plain := _bytes(model) <= LARGE_BYTES and has_other_outputs(path):
-            path = Path(folder.name) / "source.onnx"
-            write_with_tensors(model.path, path)
+            write_with_tensors(path, Path(folder.name) / "plain.onnx")
+            path = Path(folder.name) / "plain.onnx"
         opened = first_opened(path, backends)
         inputs = taken_inputs(model, opened.inputs, shapes)
         feeds = ordinary_samples(model, inputs, data)
@@ -201,13 +204,14 @@ class SourceCheck:
         return self._seen(model_ir).accuracy
 
     def _seen(self, model_ir: "ir.Model") -> Seen:
-        """Saves the model, runs it, compares; asked again about the model that it saw last, it remembers."""
+        """Saves the model, runs it, compares; the same bytes run once."""
         from edgeopt.graph.accuracy import compare_outputs
         from edgeopt.graph.turned import as_model_takes, as_source_gives
 
-        if not self.seen or self.seen[0].model_ir is not model_ir:
+        path = self._saved(model_ir)
+        if not self.seen or self.seen[0].path != path:
             asked = [as_model_takes(sample, model_ir) for sample in self._samples()]
-            found = run_each(self._saved(model_ir), asked, self.backend)
+            found = run_each(path, asked, self.backend)
             answers = [
                 one if one is None or isinstance(one, EdgeoptError) else as_source_gives([one], model_ir)[0]
                 for one in found
@@ -217,7 +221,7 @@ class SourceCheck:
             if failed is not None:
                 raise failed
             accuracy = compare_outputs(self.reference, [one for one in ordinary if isinstance(one, dict)])
-            self.seen[:] = [Seen(model_ir, accuracy, answers)]
+            self.seen[:] = [Seen(path, accuracy, answers)]
         return self.seen[0]
 
     def _samples(self) -> "list[Mapping[str, Any]]":
@@ -233,22 +237,21 @@ class SourceCheck:
         """Why a model is not the source any more, or None."""
         self.failing.clear()
         try:
-            accuracy = self.accuracy(model_ir)
+            seen = self._seen(model_ir)
         except EdgeoptError as error:
             return error.message.rstrip(".")
-        if accuracy.problem:
-            return accuracy.problem.rstrip(".")
-        if accuracy.snr_db < self.floor_db:
-            return f"{accuracy.snr_db:.1f} dB against the source, and exact rewrites keep {self.floor_db:.0f}"
-        if (said := self._beyond_rounding(model_ir)) is not None:
+        if seen.accuracy.problem:
+            return seen.accuracy.problem.rstrip(".")
+        if seen.accuracy.snr_db < self.floor_db:
+            return f"{seen.accuracy.snr_db:.1f} dB against the source, and exact rewrites keep {self.floor_db:.0f}"
+        if (said := self._beyond_rounding(seen)) is not None:
             return said
-        path = Path(self.folder.name) / "candidate.onnx"
-        return next((reason for other in self.others if (reason := why_not_loading(path, other))), None)
+        return next((reason for other in self.others if (reason := why_not_loading(seen.path, other))), None)
 
-    def _beyond_rounding(self, model_ir: "ir.Model") -> str | None:
+    def _beyond_rounding(self, seen: Seen) -> str | None:
         """In which of the samples and regimes a value is not what rounding could make of the source's."""
         known = (*self.ordinary, *self.regimes)
-        found = first_difference(known, self._seen(model_ir).answers, self._ask_others)
+        found = first_difference(known, seen.answers, self._ask_others)
         if found is None:
             return None
         one, said = found
@@ -281,15 +284,24 @@ class SourceCheck:
         return path
 
     def _saved(self, model_ir: "ir.Model") -> Path:
-        from edgeopt.graph.model import save
+        """The model as a file in a folder named by its digest, so that a path never means another model."""
+        from edgeopt.graph.model import digest_of, save
 
-        path = Path(self.folder.name) / "candidate.onnx"
-        for old in path.parent.glob(f"{path.name}*"):
-            old.unlink()  # weights that stand in files of their own have another name each time
-        save(model_ir, path)
+        candidates = Path(self.folder.name) / "candidates"
+        candidates.mkdir(exist_ok=True)
+        saving = Path(tempfile.mkdtemp(dir=candidates))
+        save(model_ir, saving / CANDIDATE)
         if self.plain:
-            write_with_tensors(path, path)
-        return path
+            write_with_tensors(saving / CANDIDATE, saving / CANDIDATE)
+        # Weights in a file of their own have their digest in its name, which the model's file holds.
+        place = candidates / digest_of((saving / CANDIDATE,))
+        for old in set(candidates.iterdir()) - {place, saving}:
+            shutil.rmtree(old)  # a bisection of a large model would fill the disk
+        if place.exists():
+            shutil.rmtree(saving)
+        else:
+            saving.rename(place)
+        return place / CANDIDATE
 
     def close(self) -> None:
         if self.apart is not None:
