@@ -219,3 +219,32 @@ def test_what_goes_wrong_is_one_sentence_and_an_exit_code(
     assert code == wanted
     assert said in last(output)["message"]
     assert not (tmp_path / "out.onnx").exists()
+
+
+@pytest.mark.usefixtures("runtime")
+def test_a_clip_of_half_precision_that_one_runtime_refuses_rolls_no_other_pass_back(command, tmp_path):
+    text = """<ir_version: 8, opset_import: ["" : 8]> g (float16[1,4] x) => (float16[1,4] y) {
+        a = Identity(x)  y = Clip<min = -1.0, max = 1.0>(a) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "model.onnx")
+    code, output, error = command(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--json")
+    assert code == 0, error
+    rolled_back = {one["pass_name"] for one in last(output)["data"]["ledger"] if one.get("rolled_back")}
+    assert rolled_back <= {"raise-opset"}
+
+
+@pytest.mark.usefixtures("runtime")
+def test_the_state_of_a_loop_may_outgrow_the_shape_that_its_body_declares(command, tmp_path):
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (int64 n, int64[1,1] start) => (int64[1,M] y) {
+        go = Constant<value = bool {1}>()
+        y = Loop (n, go, start) <body = b (int64 i, bool c, int64[1,1] v) => (bool c2, int64[1,M] v2) {
+            c2 = Identity(c)  s = Shape(v)  one = Constant<value_ints = [1]>()  k = Gather(s, one)
+            ones = Constant<value_ints = [1, 1]>()  nx = Reshape(k, ones)  v2 = Concat<axis = 1>(v, nx) }> }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "model.onnx")
+    code, output, error = command(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--json")
+    assert code == 0, error
+    assert [one["pass_name"] for one in last(output)["data"]["ledger"] if one.get("rolled_back")] == []
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(tmp_path / "out.onnx")
+    (found,) = session.run(None, {"n": np.array(4), "start": np.ones((1, 1), np.int64)})
+    assert found.tolist() == [[1, 1, 2, 3, 4]]

@@ -1,10 +1,11 @@
 """The `cleaned` variant: the graph's exact passes, with the numbers checked in a runtime."""
 
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from edgeopt.bench.exactness.failing_case import keep_case
-from edgeopt.bench.exactness.given import taken_inputs
+from edgeopt.bench.exactness.given import source_file, taken_inputs
 from edgeopt.bench.exactness.padded_cases import padded_cases
 from edgeopt.bench.exactness.proof import Source, SourceCheck
 from edgeopt.bench.exactness.runtimes import first_opened
@@ -39,11 +40,13 @@ def proved(
     model = load(source)
     feeds = [task.check_samples.feeds(k) for k in range(min(len(task.check_samples), _MOST_CHECKED))]
     extra = padded_cases(model.ir, feeds[0]) if skip_padding.PASS.name in only else []
+    folder = tempfile.TemporaryDirectory(prefix="edgeopt-proof-")
+    path = source_file(model, Path(folder.name))
     try:
-        opened = first_opened(source)
+        opened = first_opened(path)
         inputs = taken_inputs(model, opened.inputs, {})
         # Which runtimes load the result is seen in the race, where each runs it as a candidate of its own.
-        check = SourceCheck.on(Source(model.ir, source), opened, inputs, feeds, extra)
+        check = SourceCheck.on(Source(model.ir, path), opened, inputs, feeds, extra, folder=folder)
     except ModelError as error:
         raise ModelError(
             f"No installed runtime can run the model, so no rewrite can be checked. {error.message}"
