@@ -10,6 +10,7 @@ from edgeopt.graph.files.stripped import inferable, skeleton
 from edgeopt.graph.nodes import inner_graphs, is_op
 from edgeopt.graph.numbers import put_in_numbers
 from edgeopt.graph.pool_sizes import correct_a_pool, rounds_up
+from edgeopt.graph.squeezed import leave_out_empty_axes
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -131,6 +132,7 @@ def _values(model: "ir.Model") -> "Iterator[ir.Value]":
 
 def _inferred(proto: Proto) -> Proto | None:
     """The same with all that onnx can tell; None where its inference fails."""
+    leave_out_empty_axes(proto.graph)
     found = _followed(proto)
     while found is not None and rounds_up(proto) and correct_a_pool(proto, found):
         found = _followed(proto)
