@@ -248,3 +248,56 @@ def test_the_state_of_a_loop_may_outgrow_the_shape_that_its_body_declares(comman
     session = onnxruntime.InferenceSession(tmp_path / "out.onnx")
     (found,) = session.run(None, {"n": np.array(4), "start": np.ones((1, 1), np.int64)})
     assert found.tolist() == [[1, 1, 2, 3, 4]]
+
+
+@pytest.mark.usefixtures("runtime")
+@pytest.mark.parametrize(
+    ("text", "guilty"),
+    [
+        (
+            "g (float[1,2,8,8] x) => (float[1,2,1,1] y) { y = ReduceMax<axes = [2, 3], keepdims = 1>(x) }",
+            "global-pooling",
+        ),
+        (
+            """g (float[1,64] x) => (float[1,64] y) {
+                h = Constant<value_float = 0.5>()  p = Pow(x, h)  y = Reciprocal(p) }""",
+            "operator-forms",
+        ),
+        (
+            """g (float[1,1,2,2] x) => (float[1,1,3,3] y) { p = Constant<value_ints = [0, 0, 1, 1, 0, 0, 1, 1]>()
+            low = Constant<value = float {-3.4028234663852886e38}>()  b = Pad(x, p, low)
+            y = MaxPool<kernel_shape = [2, 2]>(b) }""",
+            "pad-into-pool",
+        ),
+    ],
+)
+def test_what_is_exact_for_finite_inputs_only_is_marked_and_left_out_by_strict(command, tmp_path, text, guilty):
+    header = '<ir_version: 8, opset_import: ["" : 17]> '
+    onnx.save(onnx.parser.parse_model(header + text), tmp_path / "model.onnx")
+    names = {}
+    for options in ((), ("--strict",)):
+        code, output, error = command(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--json", *options)
+        assert code == 0, error
+        names[options] = last(output)["data"]
+    applied = {one["pass_name"] for one in names[()]["ledger"] if one.get("finite_only")}
+    assert guilty in applied
+    assert names[()]["differs_at_edges"]
+    assert guilty not in {one["pass_name"] for one in names[("--strict",)]["ledger"] if one.get("applied")}
+    assert not names[("--strict",)].get("differs_at_edges")
+    assert {"NaN", "infinities", "minus infinity"} <= set(names[("--strict",)]["regimes"])
+
+
+@pytest.mark.usefixtures("runtime")
+def test_empty_inputs_are_proved_by_strict(command, tmp_path):
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[B,S,8] x) => (float[B,M,4] y) {
+        s = Shape(x)  i0 = Constant<value_ints = [0]>()  i1 = Constant<value_ints = [1]>()
+        b = Gather(s, i0)  t = Gather(s, i1)  two = Constant<value_ints = [2]>()  u = Mul(t, two)
+        four = Constant<value_ints = [4]>()  r = Concat<axis = 0>(b, u, four)  y = Reshape(x, r) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "model.onnx")
+    code, output, error = command(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--json")
+    assert code == 0, error
+    assert "no rows" in last(output)["data"]["differs_at_edges"]
+    code, output, error = command(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--json", "--strict")
+    assert code == 0, error
+    assert {"no rows", "empty"} <= set(last(output)["data"]["regimes"])
+    assert not last(output)["data"].get("differs_at_edges")

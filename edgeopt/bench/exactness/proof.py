@@ -86,6 +86,9 @@ class SourceCheck:
     """The samples with what the source answers, and in time what rounding makes of that."""
     regimes: tuple[Answered, ...] = ()
     """What the source answers where inputs are not ordinary."""
+    edges: tuple[Answered, ...] = ()
+    """What it answers where inputs are NaN, infinite, -0 or empty; a strict proof judges by these too."""
+    strict: bool = False
     left_out: tuple[LeftOut, ...] = ()
     padded_count: int = 0
     """How many of the samples were made to show whether padding matters."""
@@ -153,7 +156,7 @@ class SourceCheck:
 
         what = "the samples in --data" if data is not None else "made-up samples"
         try:
-            check = cls.on(Source(model.ir, path), opened, inputs, feeds, extra, backends, folder)
+            check = cls.on(Source(model.ir, path), opened, inputs, feeds, extra, backends, folder, edges=True)
         except ModelError as error:
             raise VerificationError(
                 f"The source model does not run on {what}: {error.message}",
@@ -163,7 +166,7 @@ class SourceCheck:
         return replace(check, others=others, floor_db=floor_db, apart=apart, plain=plain)
 
     @classmethod
-    def on(
+    def on(  # noqa: PLR0913 - the last three are optional
         cls,
         source: Source,
         opened: OpenedModel,
@@ -172,23 +175,28 @@ class SourceCheck:
         extra: Feeds,
         backends: "tuple[Backend, ...]" = (),
         folder: "tempfile.TemporaryDirectory[str] | None" = None,
+        *,
+        edges: bool = False,
     ) -> "SourceCheck":
         """On these ordinary samples, those that are made to show something, and regimes made from the first.
 
-        `opened`: the source in the first of the runtimes that loads it; it is closed here. Raises ModelError
+        `opened`: the source in the first of the runtimes that loads it; it is closed here. `edges`: also where
+        inputs are NaN, infinite or empty, which can crash a runtime that is in this process. Raises ModelError
         where no runtime runs the source on the samples.
         """
         samples = [*feeds, *extra]
         opened, reference = first_answer(opened, samples, backends)
         with closing(opened):
-            known, left = answered(opened, cases(inputs, source.model_ir, feeds[0]))
+            tried = [case for case in cases(inputs, source.model_ir, feeds[0]) if edges or not case.at_edge]
+            known, left = answered(opened, tried)
         pairs = zip(samples, reference, strict=True)
         return cls(
             opened.backend,
             samples,
             reference,
             ordinary=tuple(Answered(Case("", feeds), answer) for feeds, answer in pairs),
-            regimes=tuple(known),
+            regimes=tuple(one for one in known if not one.case.at_edge),
+            edges=tuple(one for one in known if one.case.at_edge),
             left_out=tuple(left),
             padded_count=len(extra),
             source=source,
@@ -225,7 +233,7 @@ class SourceCheck:
         return self.seen[0]
 
     def _samples(self) -> "list[Mapping[str, Any]]":
-        return [*self.feeds, *(one.case.feeds for one in self.regimes)]
+        return [*self.feeds, *(one.case.feeds for one in (*self.regimes, *self.edges))]
 
     def error(self, model_ir: "ir.Model") -> "Error":
         from edgeopt.graph.pipeline import Error
@@ -248,10 +256,20 @@ class SourceCheck:
             return said
         return next((reason for other in self.others if (reason := why_not_loading(seen.path, other))), None)
 
+    def differs_at_edges(self, model_ir: "ir.Model") -> str | None:
+        """Where a model that is right otherwise differs for such inputs; None where it does not."""
+        answers = self._seen(model_ir).answers[len(self.ordinary) + len(self.regimes) :]
+        return self._first_difference(self.edges, answers)
+
     def _beyond_rounding(self, seen: Seen) -> str | None:
+        known = (*self.ordinary, *self.regimes, *(self.edges if self.strict else ()))
+        return self._first_difference(known, seen.answers[: len(known)])
+
+    def _first_difference(
+        self, known: Sequence[Answered], answers: "Sequence[Mapping[str, Any] | EdgeoptError | None]"
+    ) -> str | None:
         """In which of the samples and regimes a value is not what rounding could make of the source's."""
-        known = (*self.ordinary, *self.regimes)
-        found = first_difference(known, seen.answers, self._ask_others)
+        found = first_difference(known, answers, self._ask_others)
         if found is None:
             return None
         one, said = found

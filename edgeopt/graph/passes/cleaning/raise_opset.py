@@ -1,8 +1,8 @@
 """Brings a model to the opset that every later pass and all backends understand: 17, unless told otherwise.
 
 From 9 on `opset_changes` knows what operators write differently, so that nodes are changed where they stand, in
-subgraphs too. A step that it cannot take, up to 13, and the steps up to 9 are onnx's converter's, which does not look
-into subgraphs.
+subgraphs too. A step that it cannot take, up to 13, and the steps up to 9 are onnx's converter's, which does not
+look into subgraphs.
 """
 
 from collections.abc import Mapping

@@ -19,7 +19,7 @@ def separate_names(model: "ir.Model") -> None:
 
 
 def name_apart(model: "ir.Model") -> None:
-    """Gives values of subgraphs names that no other graph uses, so that a branch can take the place of its `If`."""
+    """Gives values of subgraphs names that no other graph uses: a branch can then replace its `If`."""
     taken: set[str] = set()
     for part in model.graphs():
         weights, results = part.initializers.values(), (value for node in part for value in node.outputs)

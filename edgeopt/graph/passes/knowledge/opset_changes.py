@@ -71,8 +71,8 @@ def _clip_of_halves(node: "ir.Node") -> str | None:
     """ONNX Runtime's kernel for float16, from opset 12 on, limits to finite numbers where no limit is given."""
     import onnx_ir as ir
 
-    kind = _float_type(node)
-    if kind is None or node.inputs[0].dtype != ir.DataType.FLOAT16:  # type: ignore[union-attr]
+    value, kind = node.inputs[0], _float_type(node)
+    if value is None or kind is None or value.dtype != ir.DataType.FLOAT16:
         return None
     for index, name, limit in ((1, "min", float("-inf")), (2, "max", float("inf"))):
         if len(node.inputs) <= index or node.inputs[index] is None:
@@ -93,9 +93,10 @@ def _resize(node: "ir.Node") -> str | None:
 
     mode = node.attributes.get("mode")
     if mode is None or mode.as_string() == "nearest":
-        scales = constant(node.inputs[1])
+        found = constant(node.inputs[1])
+        scales = None if found is None else found.astype(np.float64)
         enlarges = node.meta.get(_ENLARGES) or (scales is not None and bool((scales >= 1).all()))
-        if not enlarges and (scales is None or (scales > 1).any()):
+        if not enlarges and (scales is None or bool((scales > 1).any())):
             return "whether it takes the nearest before or behind is known only when the model runs"
         node.attributes["nearest_mode"] = ir.AttrString("nearest_mode", "floor" if enlarges else "ceil")
     places = "coordinate_transformation_mode"

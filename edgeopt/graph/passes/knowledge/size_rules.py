@@ -133,7 +133,7 @@ def _slice(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
     return Elements(given[0].elements[start:end:step])
 
 
-def _squeeze(node: "ir.Node", given: list[Elements | None]) -> Elements | None:  # noqa: ARG001 - all rules have this signature
+def _squeeze(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
     """To one number; the other way leads from one number to a list of one."""
     if squeezes_by_no_axes(node):
         return None
