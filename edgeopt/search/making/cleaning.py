@@ -41,13 +41,14 @@ def proved(
     feeds = [task.check_samples.feeds(k) for k in range(min(len(task.check_samples), _MOST_CHECKED))]
     extra = padded_cases(model.ir, feeds[0]) if skip_padding.PASS.name in only else []
     folder = tempfile.TemporaryDirectory(prefix="edgeopt-proof-")
-    path = source_file(model, Path(folder.name))
     try:
+        path = source_file(model, Path(folder.name))
         opened = first_opened(path)
         inputs = taken_inputs(model, opened.inputs, {})
         # Which runtimes load the result is seen in the race, where each runs it as a candidate of its own.
         check = SourceCheck.on(Source(model.ir, path), opened, inputs, feeds, extra, folder=folder)
     except ModelError as error:
+        folder.cleanup()
         raise ModelError(
             f"No installed runtime can run the model, so no rewrite can be checked. {error.message}"
         ) from error
