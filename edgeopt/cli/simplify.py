@@ -67,6 +67,7 @@ def show(result: "Simplified") -> list[Block]:
             continue
         nodes = f"{entry.nodes_before} → {entry.nodes_after}" if entry.nodes_before != entry.nodes_after else ""
         if did or entry.rolled_back:
+            did += " (finite inputs only)" if entry.finite_only else ""
             what = Marked(entry.rolled_back or did, "warning" if entry.rolled_back else "")
             rows.append(Row((entry.pass_name, what, nodes, _decibels(entry.snr_db))))
         rows += _refusals(entry, not did and not entry.rolled_back)
@@ -106,6 +107,11 @@ def _outcome(result: "Simplified") -> "Iterator[Words]":
         yield Words(
             f"The results agree: {_decibels(result.snr_db)} {where}, at most {worst.max_abs:.2g} off; "
             f"would pass: {tolerance_text(worst.tolerance)}."
+        )
+    if result.differs_at_edges:
+        yield Words(
+            f"For NaN, infinity, -0 or empty inputs they differ: {result.differs_at_edges}; see --strict.",
+            "faint",
         )
     for kind, why in LEFT_OUT:
         if names := [f"'{left.regime}'" for left in result.regimes_left_out if left.kind == kind]:

@@ -39,6 +39,8 @@ LENGTHS = (
     ("channel", 3),
 )
 CHANNELS = {1, 3, 4}
+TRIP_COUNTS = (2, 5)
+"""Of a Loop: what one turn hides shows in the second, and what grows with each in the later ones."""
 BRIGHT = 2.0
 """A mean above this is one of bytes; those of brightness between 0 and 1 are below 1."""
 
@@ -163,6 +165,7 @@ def _integers(value: "ir.Value | None") -> tuple[int, ...] | range:
     """The integers that the graph can take: places in a table, or what it compares with; empty for any."""
     compared: list[int] = []
     sizes: list[int] = []
+    turns: tuple[int, ...] = ()
     for node, place, through in _readers(value):
         table = _table(node, place)
         if table is not None:
@@ -173,10 +176,12 @@ def _integers(value: "ir.Value | None") -> tuple[int, ...] | range:
                 compared.append(int(other.item()))
         elif is_op(node, "TopK", "Tile", "ConstantOfShape") and place < 2:
             return range(1, 2)  # how many, how often, how large
+        elif is_op(node, "Loop") and place == 0:
+            turns = TRIP_COUNTS
     if sizes:
         return range(min(sizes))
     # The first comparison is the one that an exporter writes for the case it was traced with.
-    return tuple(compared[:1])
+    return turns or tuple(compared[:1])
 
 
 TABLES = (

@@ -28,6 +28,8 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     """The largest difference of the outputs after this pass, where that was measured."""
     tolerance_db: float | None = None
     """What the pass promises: outputs keep at least this ratio; None: they stay the same to the last bit."""
+    finite_only: bool = False
+    """The pass changed something, and keeps the results for finite inputs alone, without -0."""
     gain: float | None = None
     """How much faster the model became by this pass, where that was measured."""
     failing_case: str = ""

@@ -202,7 +202,15 @@ def _apply(one: Pass, current: "ir.Model", before: Signature, context: PassConte
         return Step(_with(entry, start, refused=result.refused), current)
     after = node_count(result.model)
     return Step(
-        _with(entry, start, applied=result.applied, refused=result.refused, nodes_after=after), result.model
+        _with(
+            entry,
+            start,
+            applied=result.applied,
+            refused=result.refused,
+            nodes_after=after,
+            finite_only=one.finite_only,
+        ),
+        result.model,
     )
 
 

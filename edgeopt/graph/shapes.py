@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from edgeopt.graph.files.stripped import inferable, skeleton
+from edgeopt.graph.nodes import inner_graphs, is_op
 from edgeopt.graph.numbers import put_in_numbers
 from edgeopt.graph.pool_sizes import correct_a_pool, rounds_up
+from edgeopt.graph.squeezed import leave_out_empty_axes
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -85,6 +87,25 @@ def forget_claims(model: "ir.Model") -> None:
             for value in node.outputs:
                 if not value.is_graph_output():
                     value.shape = None
+    for value in _body_claims(model):
+        value.shape = None
+
+
+def claims_in_bodies(model: "ir.Model") -> bool:
+    """Whether the file declares shapes inside a Loop, Scan or another body; runtimes believe them."""
+    return any(True for _ in _body_claims(model))
+
+
+def _body_claims(model: "ir.Model") -> "Iterator[ir.Value]":
+    """What enters and leaves a subgraph, with a shape: the state of a loop may grow from turn to turn.
+
+    The number of the turn and the condition of a Loop are single numbers in every turn.
+    """
+    for graph in model.graphs():
+        for node in graph:
+            for inner in inner_graphs(node):
+                entering = list(inner.inputs)[2 if is_op(node, "Loop") else 0 :]
+                yield from (value for value in (*entering, *inner.outputs) if value.shape is not None)
 
 
 def fill_outputs(model: "ir.Model") -> None:
@@ -111,6 +132,7 @@ def _values(model: "ir.Model") -> "Iterator[ir.Value]":
 
 def _inferred(proto: Proto) -> Proto | None:
     """The same with all that onnx can tell; None where its inference fails."""
+    leave_out_empty_axes(proto.graph)
     found = _followed(proto)
     while found is not None and rounds_up(proto) and correct_a_pool(proto, found):
         found = _followed(proto)
@@ -163,7 +185,7 @@ def _fill(part: "ir.Graph | ir.Function", found: Proto, outputs: bool) -> None:
                 _take(value, info)
         for attribute in proto.attribute:
             if attribute.HasField("g") and attribute.name in node.attributes:
-                _fill(node.attributes[attribute.name].as_graph(), attribute.g, outputs)
+                _fill(node.attributes[attribute.name].as_graph(), attribute.g, outputs=True)
 
 
 def _take(value: "ir.Value", info: Proto) -> None:

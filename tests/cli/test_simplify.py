@@ -219,3 +219,85 @@ def test_what_goes_wrong_is_one_sentence_and_an_exit_code(
     assert code == wanted
     assert said in last(output)["message"]
     assert not (tmp_path / "out.onnx").exists()
+
+
+@pytest.mark.usefixtures("runtime")
+def test_a_clip_of_half_precision_that_one_runtime_refuses_rolls_no_other_pass_back(command, tmp_path):
+    text = """<ir_version: 8, opset_import: ["" : 8]> g (float16[1,4] x) => (float16[1,4] y) {
+        a = Identity(x)  y = Clip<min = -1.0, max = 1.0>(a) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "model.onnx")
+    code, output, error = command(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--json")
+    assert code == 0, error
+    rolled_back = {one["pass_name"] for one in last(output)["data"]["ledger"] if one.get("rolled_back")}
+    assert rolled_back <= {"raise-opset"}
+
+
+@pytest.mark.usefixtures("runtime")
+def test_the_state_of_a_loop_may_outgrow_the_shape_that_its_body_declares(command, tmp_path):
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (int64 n, int64[1,1] start) => (int64[1,M] y) {
+        go = Constant<value = bool {1}>()
+        y = Loop (n, go, start) <body = b (int64 i, bool c, int64[1,1] v) => (bool c2, int64[1,M] v2) {
+            c2 = Identity(c)  s = Shape(v)  one = Constant<value_ints = [1]>()  k = Gather(s, one)
+            ones = Constant<value_ints = [1, 1]>()  nx = Reshape(k, ones)  v2 = Concat<axis = 1>(v, nx) }> }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "model.onnx")
+    code, output, error = command(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--json")
+    assert code == 0, error
+    assert [one["pass_name"] for one in last(output)["data"]["ledger"] if one.get("rolled_back")] == []
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(tmp_path / "out.onnx")
+    (found,) = session.run(None, {"n": np.array(4), "start": np.ones((1, 1), np.int64)})
+    assert found.tolist() == [[1, 1, 2, 3, 4]]
+
+
+@pytest.mark.usefixtures("runtime")
+@pytest.mark.parametrize(
+    ("text", "guilty"),
+    [
+        (
+            "g (float[1,2,8,8] x) => (float[1,2,1,1] y) { y = ReduceMax<axes = [2, 3], keepdims = 1>(x) }",
+            "global-pooling",
+        ),
+        (
+            """g (float[1,64] x) => (float[1,64] y) {
+                h = Constant<value_float = 0.5>()  p = Pow(x, h)  y = Reciprocal(p) }""",
+            "operator-forms",
+        ),
+        (
+            """g (float[1,1,2,2] x) => (float[1,1,3,3] y) { p = Constant<value_ints = [0, 0, 1, 1, 0, 0, 1, 1]>()
+            low = Constant<value = float {-3.4028234663852886e38}>()  b = Pad(x, p, low)
+            y = MaxPool<kernel_shape = [2, 2]>(b) }""",
+            "pad-into-pool",
+        ),
+    ],
+)
+def test_what_is_exact_for_finite_inputs_only_is_marked_and_left_out_by_strict(command, tmp_path, text, guilty):
+    header = '<ir_version: 8, opset_import: ["" : 17]> '
+    onnx.save(onnx.parser.parse_model(header + text), tmp_path / "model.onnx")
+    names = {}
+    for options in ((), ("--strict",)):
+        code, output, error = command(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--json", *options)
+        assert code == 0, error
+        names[options] = last(output)["data"]
+    applied = {one["pass_name"] for one in names[()]["ledger"] if one.get("finite_only")}
+    assert guilty in applied
+    assert names[()]["differs_at_edges"]
+    assert guilty not in {one["pass_name"] for one in names[("--strict",)]["ledger"] if one.get("applied")}
+    assert not names[("--strict",)].get("differs_at_edges")
+    assert {"NaN", "infinities", "minus infinity"} <= set(names[("--strict",)]["regimes"])
+
+
+@pytest.mark.usefixtures("runtime")
+def test_empty_inputs_are_proved_by_strict(command, tmp_path):
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[B,S,8] x) => (float[B,M,4] y) {
+        s = Shape(x)  i0 = Constant<value_ints = [0]>()  i1 = Constant<value_ints = [1]>()
+        b = Gather(s, i0)  t = Gather(s, i1)  two = Constant<value_ints = [2]>()  u = Mul(t, two)
+        four = Constant<value_ints = [4]>()  r = Concat<axis = 0>(b, u, four)  y = Reshape(x, r) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "model.onnx")
+    code, output, error = command(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--json")
+    assert code == 0, error
+    assert "no rows" in last(output)["data"]["differs_at_edges"]
+    code, output, error = command(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--json", "--strict")
+    assert code == 0, error
+    assert {"no rows", "empty"} <= set(last(output)["data"]["regimes"])
+    assert not last(output)["data"].get("differs_at_edges")

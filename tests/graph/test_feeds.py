@@ -49,6 +49,15 @@ def test_places_in_a_table_stay_inside_it(make_model):
     assert values == set(range(5))
 
 
+def test_trip_counts_of_loops_are_two_and_five(make_model):
+    text = """g (int64 n, bool go, float[2] x) => (float[2] y) {
+        y = Loop (n, go, x) <body = b (int64 i, bool c, float[2] v) => (bool d, float[2] w) {
+            d = Identity(c)  w = Neg(v) }> }"""
+    inputs = (TensorInfo("n", "int64", ()), TensorInfo("go", "bool", ()), TensorInfo("x", "float32", (2,)))
+    feeds = generate_feeds(inputs, make_model(text).ir, 20, seed=0)
+    assert {int(sample["n"]) for sample in feeds} == {2, 5}
+
+
 def test_a_number_that_the_graph_compares_is_the_one_it_knows(make_model):
     text = """g (int64 rate, float[2] x) => (float[2] y) {
         wanted = Constant <value_int = 16000> ()  c = Equal(rate, wanted)

@@ -4,7 +4,7 @@ import sys
 import numpy as np
 import pytest
 
-from edgeopt.graph.shapes import fill_outputs, infer_shapes
+from edgeopt.graph.shapes import fill_outputs, forget_claims, infer_shapes
 
 CHAIN = "g (float[B,2] x) => (float[B,2] y) { a = Relu(x)  y = Neg(a) }"
 
@@ -52,6 +52,17 @@ def test_shape_arithmetic_is_followed(make_model):
     )  # fmt: skip
     infer_shapes(model.ir, {"x": (5, 2, 3)})
     assert shape(model, "a") == ["5", "6"]
+
+
+def test_what_a_loop_declares_of_its_state_is_a_claim(make_model):
+    model = make_model("""g (int64 n, bool go, int64[1] x) => (int64[M] y) {
+        y = Loop (n, go, x) <body = b (int64 i, bool c, int64[1] v) => (bool d, int64[2] w) {
+            d = Identity(c)  a = Neg(v)  w = Concat<axis = 0>(a, a) }> }""")
+    forget_claims(model.ir)
+    infer_shapes(model.ir)
+    body = model.ir.graph[0].attributes["body"].as_graph()
+    assert [value.shape is None for value in body.inputs] == [False, False, True]
+    assert all(value.shape is None or "2" not in map(str, value.shape) for value in body.outputs)
 
 
 def test_subgraphs_get_shapes_too(make_model):

@@ -40,6 +40,12 @@ class Request(msgspec.Struct, frozen=True):
         tuple[Path, ...], option("Rewrites of your own (repeatable); the file is run.", metavar="FILE.py")
     ] = ()
     data: Annotated[Path | None, option("Samples to prove the result on.", metavar="DATA")] = None
+    strict: Annotated[
+        bool,
+        option(
+            "Leave out passes that are exact for finite inputs only; prove NaN, infinity, -0 and empty inputs."
+        ),
+    ] = False
     bisect: Annotated[bool, option("Measure the accuracy after every pass, and name the worst.")] = False
     ledger: Annotated[Path | None, option("Write what was done and not done there.", metavar="FILE.json")] = None
     keep_failing: Annotated[

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,8 @@ class Simplified(msgspec.Struct, frozen=True):
     """Those in which the source itself gives nothing to compare with."""
     samples_given: bool = False
     """Whether the samples are the user's."""
+    differs_at_edges: str = ""
+    """How the results differ where inputs are NaN, infinite, -0 or empty; "" where they do not."""
     most_changing: str = ""
     """With `bisect`: the pass that moved the results most; empty where none did."""
 
@@ -62,6 +65,9 @@ def simplify(request: Request, emit: events.Emit = events.ignore) -> Simplified:
     from edgeopt.graph.pipeline import select
 
     context, passes = context_of(request), all_passes(request.rules)
+    if request.strict:
+        inexact = tuple(one.name for one in passes if one.finite_only)
+        request = msgspec.structs.replace(request, skip=(*request.skip, *inexact))
     chosen = select(passes, request.only, request.skip, requested(request))
     _check_place(request.output)
     if request.output.exists() and not request.output.is_file():
@@ -123,7 +129,8 @@ def _source_check(
     emit(events.Progress("source", "running the source model"))
     try:
         padded = any(one.name == skip_padding.PASS.name for one in chosen)
-        return SourceCheck.of(model, request.data, request.shapes, padded=padded), None
+        check = SourceCheck.of(model, request.data, request.shapes, padded=padded)
+        return replace(check, strict=request.strict), None
     except EdgeoptError as error:
         if request.data is not None:
             raise
@@ -165,11 +172,14 @@ def _proved(result: "PipelineResult", check: "SourceCheck | None", emit: events.
         return plain
     emit(events.Progress("verify", "measuring how far the results are from the source's"))
     accuracy = check.accuracy(result.model_ir)
+    differs = check.differs_at_edges(result.model_ir) or ""
+    proved = check.regimes if differs else (*check.regimes, *check.edges)
     return msgspec.structs.replace(
         plain,
         snr_db=accuracy.snr_db,
         samples=check.sample_count,
-        regimes=tuple(dict.fromkeys(one.case.regime for one in check.regimes)),
+        regimes=tuple(dict.fromkeys(one.case.regime for one in proved)),
+        differs_at_edges=differs,
         regimes_left_out=check.left_out,
         outputs=tuple(output.without_samples() for output in accuracy.outputs),
         runtime=check.backend.title,

@@ -34,6 +34,8 @@ class Regime:
     sizes: "Callable[[Sequence[TensorInfo], sizes.Sample], dict[str, Array] | None] | None" = None
     extreme: bool = False
     """Floating-point values as large as their type holds, or as the model can bear."""
+    at_edge: bool = False
+    """NaN, infinity, -0, or no element at all: a pass need not keep them, but in strict proofs."""
     usual: bool = False
     """A model meets it in use, so that a less precise one must hold there too, not only an exact rewrite."""
 
@@ -57,6 +59,11 @@ REGIMES: tuple[Regime, ...] = (
     Regime("shortest", sizes=sizes.shortest),
     Regime("longest", sizes=sizes.longest),
     Regime("several rows", sizes=sizes.several_rows),
+    Regime("no rows", sizes=sizes.no_rows, at_edge=True),
+    Regime("empty", sizes=sizes.empty, at_edge=True),
+    Regime("NaN", floats.not_numbers, at_edge=True),
+    Regime("infinities", floats.infinities, at_edge=True),
+    Regime("minus infinity", floats.minus_infinity, at_edge=True),
 )
 
 REACHES = (1.0, 0.5, 0.25)
@@ -71,6 +78,8 @@ class Case:
     feeds: Mapping[str, Array]
     finite_only: bool = False
     """It counts only where the source answers with numbers."""
+    at_edge: bool = False
+    """Its inputs are NaN, infinite or -0 in places, or empty."""
 
 
 def cases(
@@ -108,13 +117,13 @@ def _of(
     if regime.sizes is not None:
         made = regime.sizes([one.info for one in filled], ordinary)
         if made is not None:
-            yield Case(regime.name, made)
+            yield Case(regime.name, made, at_edge=regime.at_edge)
         return
     floating = any(one.is_float and not one.is_mask for one in filled)
     for reach in REACHES if regime.extreme and floating else (0.0,):
         random = np.random.default_rng(seed)
         feeds = {one.info.name: _values(regime, one, reach, random) for one in filled}
-        yield Case(regime.name, {**ordinary, **feeds}, finite_only=reach > 0)
+        yield Case(regime.name, {**ordinary, **feeds}, finite_only=reach > 0, at_edge=regime.at_edge)
 
 
 def _values(regime: Regime, one: Filled, reach: float, random: Random) -> Array:

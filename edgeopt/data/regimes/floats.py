@@ -8,6 +8,7 @@ QUIET = 1e-6
 VERY_QUIET = 1e-12
 LOUD = 100.0
 FILLED_SHARE = 0.1
+ODD_SHARE = 0.5
 
 
 def silence(ordinary: Numbers, random: np.random.Generator) -> Numbers:  # noqa: ARG001 - one signature for all
@@ -53,6 +54,26 @@ def alternating(ordinary: Numbers, random: np.random.Generator) -> Numbers:  # n
 
 def negative(ordinary: Numbers, random: np.random.Generator) -> Numbers:  # noqa: ARG001
     return -np.abs(ordinary)
+
+
+def not_numbers(ordinary: Numbers, random: np.random.Generator) -> Numbers:
+    """NaN among ordinary values, without an infinity that is larger than all of them."""
+    made = np.where(random.random(ordinary.shape) < FILLED_SHARE, np.nan, ordinary)
+    if made.size:
+        made.reshape(-1)[random.integers(made.size)] = np.nan
+    return made
+
+
+def infinities(ordinary: Numbers, random: np.random.Generator) -> Numbers:
+    """Half of the values are infinity, minus infinity or -0."""
+    odd = random.choice(np.array([np.inf, -np.inf, -0.0]), ordinary.shape)
+    return np.where(random.random(ordinary.shape) < ODD_SHARE, odd, ordinary)
+
+
+def minus_infinity(ordinary: Numbers, random: np.random.Generator) -> Numbers:
+    """Nothing else in the first half, so that it is the largest there; -0 among it in the second."""
+    late = np.arange(ordinary.size).reshape(ordinary.shape) >= ordinary.size // 2
+    return np.where(late & (random.random(ordinary.shape) < ODD_SHARE), -0.0, -np.inf)
 
 
 def _level(ordinary: Numbers) -> float:

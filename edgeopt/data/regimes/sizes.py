@@ -1,6 +1,7 @@
 """Other sizes for the dimensions that a model leaves open: the shortest that there can be, and long ones."""
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -29,15 +30,33 @@ def several_rows(inputs: Sequence[TensorInfo], sample: Sample) -> dict[str, Arra
     return _resized(inputs, sample, lambda size: ROWS if size == 1 else size)
 
 
+def no_rows(inputs: Sequence[TensorInfo], sample: Sample) -> dict[str, Array] | None:
+    """Nothing along the open first dimension."""
+    rows = {info.shape[0] for info in inputs if info.shape and isinstance(info.shape[0], str)}
+    return _resized(inputs, sample, lambda size: size, dict.fromkeys(filter(_is_name, rows), 0))
+
+
+def empty(inputs: Sequence[TensorInfo], sample: Sample) -> dict[str, Array] | None:
+    """Nothing along every open dimension."""
+    return _resized(inputs, sample, lambda _: 0)
+
+
+def _is_name(size: object) -> bool:
+    return isinstance(size, str) and "+" not in size
+
+
 def _resized(
-    inputs: Sequence[TensorInfo], sample: Sample, size_of: Callable[[int], int]
+    inputs: Sequence[TensorInfo],
+    sample: Sample,
+    size_of: Callable[[int], int],
+    fixed: Mapping[object, int] = MappingProxyType({}),
 ) -> dict[str, Array] | None:
     """The values repeated or cut; an open dimension that several inputs name is the same in all of them."""
     sizes = {
-        name: size_of(size)
+        str(name): fixed.get(name, size_of(size))
         for info in inputs
         for name, size in zip(info.shape, sample[info.name].shape, strict=False)
-        if isinstance(name, str) and "+" not in name
+        if _is_name(name)
     }
     made = {info.name: _one(info, sample[info.name], sizes, size_of) for info in inputs if info.name in sample}
     same = all(array.shape == sample[name].shape for name, array in made.items())

@@ -76,6 +76,8 @@ class Pass:
     apply: "Callable[[ir.Model, PassContext], PassResult]"
     tolerance_db: float | None = None
     """Outputs keep at least this ratio of signal to noise; None: they stay the same to the last bit."""
+    finite_only: bool = False
+    """NaN, infinity and -0 among the inputs may give other results; `simplify --strict` leaves the pass out."""
     on_request: bool = False
     """It runs only where it is named, or where the context holds what it asks for."""
     lowest_opset: int = 0

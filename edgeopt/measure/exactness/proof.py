@@ -1,5 +1,6 @@
 """Holds a rewritten model against its source: equal numbers in one runtime, and it loads wherever that does."""
 
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -20,7 +21,7 @@ from edgeopt.measure.exactness.cases import (
     first_difference,
     run_each,
 )
-from edgeopt.measure.exactness.given import check_steady, ordinary_samples, taken_inputs
+from edgeopt.measure.exactness.given import check_steady, ordinary_samples, source_file, taken_inputs
 from edgeopt.measure.exactness.opened import OpenedModel
 from edgeopt.measure.exactness.plain_outputs import has_other_outputs, write_with_tensors
 from edgeopt.measure.exactness.rounding import moved_model
@@ -46,6 +47,7 @@ FLOOR_DB = 80.0
 """Exact rewrites only round differently: 100 to 140 dB in float32. Below this floor one of them is wrong."""
 LARGE_BYTES = 1_500_000_000
 """Above this only the judge loads a model: OpenVINO takes 2.4 times a model's size, ONNX Runtime 1.05 times."""
+CANDIDATE = "candidate.onnx"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,8 @@ class Source:
 class Seen:
     """What a rewritten model answers: to the samples, then in the regimes."""
 
-    model_ir: "ir.Model"
+    path: Path
+    """The file that answered, named by its digest."""
     accuracy: "Accuracy"
     answers: "Sequence[Mapping[str, Any] | EdgeoptError | None]"
 
@@ -83,13 +86,16 @@ class SourceCheck:
     """The samples with what the source answers, and in time what rounding makes of that."""
     regimes: tuple[Answered, ...] = ()
     """What the source answers where inputs are not ordinary."""
+    edges: tuple[Answered, ...] = ()
+    """What it answers where inputs are NaN, infinite, -0 or empty; a strict proof judges by these too."""
+    strict: bool = False
     left_out: tuple[LeftOut, ...] = ()
     padded_count: int = 0
     """How many of the samples were made to show whether padding matters."""
     source: "Source | None" = None
     """What rounding does to the source is asked of it; None: answers that are not close are wrong."""
     seen: "list[Seen]" = field(default_factory=list)
-    """The model that was asked about last."""
+    """The answers of the model that ran last."""
     failing: "list[Mapping[str, Any]]" = field(default_factory=list)
     """The sample that showed last that a model is wrong."""
     folder: "tempfile.TemporaryDirectory[str]" = field(
@@ -135,10 +141,10 @@ class SourceCheck:
         padded: bool,
     ) -> "SourceCheck":
         backends = tuple(in_full_precision(apart.of(backend)) for backend in proof_backends())
-        path = model.path
+        path = source_file(model, Path(folder.name))
         if plain := _bytes(model) <= LARGE_BYTES and has_other_outputs(path):
-            path = Path(folder.name) / "source.onnx"
-            write_with_tensors(model.path, path)
+            write_with_tensors(path, Path(folder.name) / "plain.onnx")
+            path = Path(folder.name) / "plain.onnx"
         opened = first_opened(path, backends)
         inputs = taken_inputs(model, opened.inputs, shapes)
         feeds = ordinary_samples(model, inputs, data)
@@ -150,7 +156,7 @@ class SourceCheck:
 
         what = "the samples in --data" if data is not None else "made-up samples"
         try:
-            check = cls.on(Source(model.ir, path), opened, inputs, feeds, extra, backends, folder)
+            check = cls.on(Source(model.ir, path), opened, inputs, feeds, extra, backends, folder, edges=True)
         except ModelError as error:
             raise VerificationError(
                 f"The source model does not run on {what}: {error.message}",
@@ -160,7 +166,7 @@ class SourceCheck:
         return replace(check, others=others, floor_db=floor_db, apart=apart, plain=plain)
 
     @classmethod
-    def on(
+    def on(  # noqa: PLR0913 - the last three are optional
         cls,
         source: Source,
         opened: OpenedModel,
@@ -169,23 +175,28 @@ class SourceCheck:
         extra: Feeds,
         backends: "tuple[Backend, ...]" = (),
         folder: "tempfile.TemporaryDirectory[str] | None" = None,
+        *,
+        edges: bool = False,
     ) -> "SourceCheck":
         """On these ordinary samples, those that are made to show something, and regimes made from the first.
 
-        `opened`: the source in the first of the runtimes that loads it; it is closed here. Raises ModelError
+        `opened`: the source in the first of the runtimes that loads it; it is closed here. `edges`: also where
+        inputs are NaN, infinite or empty, which can crash a runtime that is in this process. Raises ModelError
         where no runtime runs the source on the samples.
         """
         samples = [*feeds, *extra]
         opened, reference = first_answer(opened, samples, backends)
         with closing(opened):
-            known, left = answered(opened, cases(inputs, source.model_ir, feeds[0]))
+            tried = [case for case in cases(inputs, source.model_ir, feeds[0]) if edges or not case.at_edge]
+            known, left = answered(opened, tried)
         pairs = zip(samples, reference, strict=True)
         return cls(
             opened.backend,
             samples,
             reference,
             ordinary=tuple(Answered(Case("", feeds), answer) for feeds, answer in pairs),
-            regimes=tuple(known),
+            regimes=tuple(one for one in known if not one.case.at_edge),
+            edges=tuple(one for one in known if one.case.at_edge),
             left_out=tuple(left),
             padded_count=len(extra),
             source=source,
@@ -201,13 +212,14 @@ class SourceCheck:
         return self._seen(model_ir).accuracy
 
     def _seen(self, model_ir: "ir.Model") -> Seen:
-        """Saves the model, runs it, compares; asked again about the model that it saw last, it remembers."""
+        """Saves the model, runs it, compares; the same bytes run once."""
         from edgeopt.graph.accuracy import compare_outputs
         from edgeopt.graph.turned import as_model_takes, as_source_gives
 
-        if not self.seen or self.seen[0].model_ir is not model_ir:
+        path = self._saved(model_ir)
+        if not self.seen or self.seen[0].path != path:
             asked = [as_model_takes(sample, model_ir) for sample in self._samples()]
-            found = run_each(self._saved(model_ir), asked, self.backend)
+            found = run_each(path, asked, self.backend)
             answers = [
                 one if one is None or isinstance(one, EdgeoptError) else as_source_gives([one], model_ir)[0]
                 for one in found
@@ -217,11 +229,11 @@ class SourceCheck:
             if failed is not None:
                 raise failed
             accuracy = compare_outputs(self.reference, [one for one in ordinary if isinstance(one, dict)])
-            self.seen[:] = [Seen(model_ir, accuracy, answers)]
+            self.seen[:] = [Seen(path, accuracy, answers)]
         return self.seen[0]
 
     def _samples(self) -> "list[Mapping[str, Any]]":
-        return [*self.feeds, *(one.case.feeds for one in self.regimes)]
+        return [*self.feeds, *(one.case.feeds for one in (*self.regimes, *self.edges))]
 
     def error(self, model_ir: "ir.Model") -> "Error":
         from edgeopt.graph.pipeline import Error
@@ -233,22 +245,31 @@ class SourceCheck:
         """Why a model is not the source any more, or None."""
         self.failing.clear()
         try:
-            accuracy = self.accuracy(model_ir)
+            seen = self._seen(model_ir)
         except EdgeoptError as error:
             return error.message.rstrip(".")
-        if accuracy.problem:
-            return accuracy.problem.rstrip(".")
-        if accuracy.snr_db < self.floor_db:
-            return f"{accuracy.snr_db:.1f} dB against the source, and exact rewrites keep {self.floor_db:.0f}"
-        if (said := self._beyond_rounding(model_ir)) is not None:
+        if seen.accuracy.problem:
+            return seen.accuracy.problem.rstrip(".")
+        if seen.accuracy.snr_db < self.floor_db:
+            return f"{seen.accuracy.snr_db:.1f} dB against the source, and exact rewrites keep {self.floor_db:.0f}"
+        if (said := self._beyond_rounding(seen)) is not None:
             return said
-        path = Path(self.folder.name) / "candidate.onnx"
-        return next((reason for other in self.others if (reason := why_not_loading(path, other))), None)
+        return next((reason for other in self.others if (reason := why_not_loading(seen.path, other))), None)
 
-    def _beyond_rounding(self, model_ir: "ir.Model") -> str | None:
+    def differs_at_edges(self, model_ir: "ir.Model") -> str | None:
+        """Where a model that is right otherwise differs for such inputs; None where it does not."""
+        answers = self._seen(model_ir).answers[len(self.ordinary) + len(self.regimes) :]
+        return self._first_difference(self.edges, answers)
+
+    def _beyond_rounding(self, seen: Seen) -> str | None:
+        known = (*self.ordinary, *self.regimes, *(self.edges if self.strict else ()))
+        return self._first_difference(known, seen.answers[: len(known)])
+
+    def _first_difference(
+        self, known: Sequence[Answered], answers: "Sequence[Mapping[str, Any] | EdgeoptError | None]"
+    ) -> str | None:
         """In which of the samples and regimes a value is not what rounding could make of the source's."""
-        known = (*self.ordinary, *self.regimes)
-        found = first_difference(known, self._seen(model_ir).answers, self._ask_others)
+        found = first_difference(known, answers, self._ask_others)
         if found is None:
             return None
         one, said = found
@@ -281,15 +302,24 @@ class SourceCheck:
         return path
 
     def _saved(self, model_ir: "ir.Model") -> Path:
-        from edgeopt.graph.model import save
+        """The model as a file in a folder named by its digest, so that a path never means another model."""
+        from edgeopt.graph.model import digest_of, save
 
-        path = Path(self.folder.name) / "candidate.onnx"
-        for old in path.parent.glob(f"{path.name}*"):
-            old.unlink()  # weights that stand in files of their own have another name each time
-        save(model_ir, path)
+        candidates = Path(self.folder.name) / "candidates"
+        candidates.mkdir(exist_ok=True)
+        saving = Path(tempfile.mkdtemp(dir=candidates))
+        save(model_ir, saving / CANDIDATE)
         if self.plain:
-            write_with_tensors(path, path)
-        return path
+            write_with_tensors(saving / CANDIDATE, saving / CANDIDATE)
+        # Weights in a file of their own have their digest in its name, which the model's file holds.
+        place = candidates / digest_of((saving / CANDIDATE,))
+        for old in set(candidates.iterdir()) - {place, saving}:
+            shutil.rmtree(old)  # a bisection of a large model would fill the disk
+        if place.exists():
+            shutil.rmtree(saving)
+        else:
+            saving.rename(place)
+        return place / CANDIDATE
 
     def close(self) -> None:
         if self.apart is not None:

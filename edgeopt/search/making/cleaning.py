@@ -1,5 +1,6 @@
 """The `cleaned` variant: the graph's exact passes, with the numbers checked in a runtime."""
 
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from edgeopt.graph.passes import Pass
 from edgeopt.graph.passes.cleaning import skip_padding
 from edgeopt.graph.pipeline import ROUNDS, run_pipeline
 from edgeopt.measure.exactness.failing_case import keep_case
-from edgeopt.measure.exactness.given import taken_inputs
+from edgeopt.measure.exactness.given import source_file, taken_inputs
 from edgeopt.measure.exactness.padded_cases import padded_cases
 from edgeopt.measure.exactness.proof import Source, SourceCheck
 from edgeopt.measure.exactness.runtimes import first_opened
@@ -39,12 +40,15 @@ def proved(
     model = load(source)
     feeds = [task.check_samples.feeds(k) for k in range(min(len(task.check_samples), _MOST_CHECKED))]
     extra = padded_cases(model.ir, feeds[0]) if skip_padding.PASS.name in only else []
+    folder = tempfile.TemporaryDirectory(prefix="edgeopt-proof-")
     try:
-        opened = first_opened(source)
+        path = source_file(model, Path(folder.name))
+        opened = first_opened(path)
         inputs = taken_inputs(model, opened.inputs, {})
         # Which runtimes load the result is seen in the race, where each runs it as a candidate of its own.
-        check = SourceCheck.on(Source(model.ir, source), opened, inputs, feeds, extra)
+        check = SourceCheck.on(Source(model.ir, path), opened, inputs, feeds, extra, folder=folder)
     except ModelError as error:
+        folder.cleanup()
         raise ModelError(
             f"No installed runtime can run the model, so no rewrite can be checked. {error.message}"
         ) from error

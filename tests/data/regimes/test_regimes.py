@@ -116,7 +116,7 @@ def test_the_same_inputs_are_not_tried_twice():
 
 def test_the_same_seed_gives_the_same_cases():
     first, again = (by_regime(SIGNAL) for _ in range(2))
-    assert all(np.array_equal(first[name]["signal"], again[name]["signal"]) for name in first)
+    assert all(np.array_equal(first[name]["signal"], again[name]["signal"], equal_nan=True) for name in first)
 
 
 def test_texts_and_models_without_inputs_have_no_regimes_but_do_not_fail():
@@ -130,3 +130,14 @@ def test_made_up_samples_begin_with_ordinary_ones_and_go_on_with_usual_regimes()
     assert any(not sample["signal"].any() for sample in found[3:])
     assert all(np.abs(sample["signal"]).max() < 1e3 for sample in found)
     assert {sample["signal"].shape for sample in found} == {(1, 64)}
+
+
+def test_three_regimes_hold_what_is_not_finite():
+    made = {name: feeds["signal"] for name, feeds in by_regime(SIGNAL).items()}
+    nan, infinite, lowest = made["NaN"], made["infinities"], made["minus infinity"]
+    assert np.isnan(nan).any()
+    assert np.isfinite(nan).any()
+    assert not np.isinf(nan).any()
+    assert {-np.inf, np.inf} <= set(infinite[np.isinf(infinite)])
+    assert (np.signbit(infinite) & (infinite == 0)).any()
+    assert np.isneginf(lowest.reshape(-1)[: lowest.size // 2]).all()

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgeopt.errors import VerificationError
+from edgeopt.errors import ModelError, VerificationError
 from edgeopt.graph.model import load
 from edgeopt.measure.exactness.given import ordinary_samples
 from edgeopt.measure.exactness.proof import Source, SourceCheck
@@ -139,3 +139,35 @@ def test_random_sources_prove_nothing(write_model):
     model = load(write_model("g (float[2] x) => (float[2] y) { r = RandomNormalLike(x)  y = Add(x, r) }"))
     with pytest.raises(VerificationError, match="draws random numbers"):
         SourceCheck.of(model, None)
+
+
+def test_a_model_asked_about_again_is_judged_by_its_own_file(write_model):
+    """The first loads in one runtime alone, the second in the other alone."""
+    import onnx
+
+    judge = judges()[0]
+
+    def refusing(operator):
+        def load_unless(path, options, **more):
+            if operator in {node.op_type for node in onnx.load(path).graph.node}:
+                raise ModelError(f"This runtime has no {operator}.")
+            return judge.load(path, options, **more)
+
+        return replace(judge, load=load_unless)
+
+    def graph(text, name):
+        return load(write_model(f"g (float[2] x) => (float[2] y) {{ {text} }}", name=name)).ir
+
+    path = write_model("g (float[2] x) => (float[2] y) { y = Identity(x) }")
+    model, backends = load(path), (refusing("Neg"),)
+    opened = first_opened(path, backends)
+    feeds = ordinary_samples(model, opened.inputs, None)
+    check = replace(
+        SourceCheck.on(Source(model.ir, path), opened, opened.inputs, feeds, [], backends),
+        others=(refusing("Floor"),),
+    )
+    whole = graph("a = Floor(x)  c = Sub(a, a)  y = Add(x, c)", "first.onnx")
+    twice = graph("a = Neg(x)  y = Neg(a)", "second.onnx")
+    found = [check.why_wrong(one) for one in (whole, twice, whole)]
+    check.close()
+    assert ["Floor" in (found[0] or ""), "Neg" in (found[1] or ""), found[2] == found[0]] == [True, True, True]

@@ -21,6 +21,8 @@ from edgeopt.graph.passes.base import (
     quiet,
 )
 from edgeopt.graph.passes.knowledge.linear import spreads_weights
+from edgeopt.graph.passes.knowledge.names import name_apart
+from edgeopt.graph.squeezed import squeezes_by_no_axes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,6 +47,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     limit = context.folded_limit_bytes
     budget = Budget(limit, max(limit, _weight_bytes(model)))
     _keep_overflows(model)
+    name_apart(model)
     with quiet():
         for _ in range(ROUNDS):
             changed = _fold(model, limit, lambda node: _should_fold(node, budget, notes))
@@ -52,7 +55,8 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
             if not changed:
                 break
         common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
-        common.OutputFixPass()(model)
+        if not any(value.is_graph_input() for value in model.graph.outputs):  # the fix would rename the input
+            common.OutputFixPass()(model)
         common.NameFixPass()(model)
     _tell(before, set(nodes_of(model)), notes)
     return notes.result(model)
@@ -83,8 +87,11 @@ class Budget:
 
 
 def _weight_bytes(model: "ir.Model") -> int:
+    import onnx_ir as ir
+
     weights = [weight for graph in model.graphs() for weight in graph.initializers.values()]
-    return sum(weight.const_value.nbytes for weight in weights if weight.const_value is not None)
+    held = [weight.const_value for weight in weights if weight.const_value is not None]
+    return sum(tensor.nbytes for tensor in held if tensor.dtype != ir.DataType.STRING)
 
 
 def _fold(model: "ir.Model", limit: int, should_fold: "Callable[[ir.Node], bool | None]") -> bool:
@@ -111,7 +118,7 @@ def _fold(model: "ir.Model", limit: int, should_fold: "Callable[[ir.Node], bool 
 
 
 def _should_fold(node: "ir.Node", budget: Budget, notes: Notes) -> bool | None:
-    if is_random(node):
+    if is_random(node) or _holds_text(node) or _disagreed(node):
         return False
     if is_op(node, "ConstantOfShape"):
         filled = constant(node.inputs[0])
@@ -135,6 +142,23 @@ def _should_fold(node: "ir.Node", budget: Budget, notes: Notes) -> bool | None:
         return False
     budget.left_bytes -= grows
     return True
+
+
+def _holds_text(node: "ir.Node") -> bool:
+    """Nobody computes with text, and onnx-ir cannot say how many bytes it takes."""
+    import onnx_ir as ir
+
+    return any(value is not None and value.dtype == ir.DataType.STRING for value in (*node.inputs, *node.outputs))
+
+
+def _disagreed(node: "ir.Node") -> bool:
+    """Where onnx's reference computes otherwise than ONNX Runtime does, which is not always the one that errs.
+
+    When aligning corners the reference takes sizes before rounding; by no axes ONNX Runtime squeezes all.
+    """
+    if is_op(node, "Squeeze"):
+        return squeezes_by_no_axes(node)
+    return is_op(node, "Resize", "MaxUnpool")
 
 
 def _gives_integers(node: "ir.Node") -> bool:

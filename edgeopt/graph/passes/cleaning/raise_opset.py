@@ -1,10 +1,11 @@
 """Brings a model to the opset that every later pass and all backends understand: 17, unless told otherwise.
 
 From 9 on `opset_changes` knows what operators write differently, so that nodes are changed where they stand, in
-subgraphs too. What it cannot change, and older models, go through onnx's converter up to 13, which does not look
-into subgraphs.
+subgraphs too. A step that it cannot take, up to 13, and the steps up to 9 are onnx's converter's, which does not
+look into subgraphs.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import (
@@ -18,12 +19,15 @@ from edgeopt.graph.passes.base import (
     nodes_of,
     quiet,
 )
-from edgeopt.graph.passes.knowledge.opset_changes import CHANGES, OLDEST
+from edgeopt.graph.passes.knowledge.opset_changes import CHANGES, OLDEST, Change
+from edgeopt.graph.shapes import infer_shapes
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
 COMPATIBLE_FROM = 13
+MISCONVERTED = ("Dropout", "Hardmax", "Resize")
+"""onnx's converter leaves these as they are where they mean something else in the newer opset."""
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:
@@ -32,7 +36,6 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     from onnx_ir.passes import common
 
     source, model, notes = model, context.copy(model), Notes()
-    reasons: dict[str, str] = {}
     before, after = model.opset_imports.get("", context.target_opset), context.target_opset
     if after > onnx_opset_version():
         notes.refuse(f"there is no opset {after}; the newest known here is {onnx_opset_version()}")
@@ -40,17 +43,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
         notes.refuse(f"the model has functions, whose opset ({before}) cannot be converted")
     if before >= after or notes.refused:
         return notes.result(model)
-    changed = model.clone()
-    if before < OLDEST or (reasons := _change(changed, before, after)):
-        branching = [label(node) for node in model.graph if any(True for _ in inner_graphs(node))]
-        if before < COMPATIBLE_FROM and not branching:
-            _convert(model, COMPATIBLE_FROM, notes)
-            changed, reasons = model, {} if notes.refused else _change(model, COMPATIBLE_FROM, after)
-        elif before < OLDEST:
-            notes.refuse(f"onnx's converter, which opset {before} needs, does not look into subgraphs", *branching)
-            reasons = {}
-        for node, reason in reasons.items():
-            notes.refuse(reason, node)
+    changed = _raised(model.clone(), before, after, notes)
     if notes.refused:
         return PassResult(source, (), notes.result(source).refused)
     with quiet():
@@ -61,16 +54,39 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     return notes.result(changed)
 
 
-def _change(model: "ir.Model", before: int, after: int) -> dict[str, str]:
-    """Brings all nodes into the form of the newer opset, one opset after the other; why not, by node."""
-    reasons: dict[str, str] = {}
+def _raised(model: "ir.Model", before: int, after: int, notes: Notes) -> "ir.Model":
+    """One opset after the other; the converter takes a step only where `opset_changes` does not know it."""
+    branching = [label(node) for node in model.graph if any(True for _ in inner_graphs(node))]
+    if before < OLDEST:
+        if branching:
+            notes.refuse(f"onnx's converter, which opset {before} needs, does not look into subgraphs", *branching)
+            return model
+        before = min(OLDEST, after)
+        _convert(model, before, notes)
     for version in range(before + 1, after + 1):
         changes = CHANGES.get(version, {})
-        for node in list(nodes_of(model)) if changes else ():
-            change = changes.get(node.op_type) if is_op(node, node.op_type) else None
-            reason = change(node) if change else None
-            if reason is not None:
-                reasons[label(node)] = reason
+        if notes.refused or not any(is_op(node, *changes) for node in nodes_of(model)):
+            continue
+        changed = model.clone()
+        reasons = _change(changed, changes)
+        if not reasons:
+            model = changed
+        elif version > COMPATIBLE_FROM or branching or any(is_op(node, *MISCONVERTED) for node, _ in reasons):
+            for node, reason in reasons:
+                notes.refuse(reason, label(node))
+        else:
+            model.graph.opset_imports[""] = version - 1
+            _convert(model, version, notes)
+    return model
+
+
+def _change(model: "ir.Model", changes: "Mapping[str, Change]") -> "list[tuple[ir.Node, str]]":
+    """Brings all nodes into the form of the next opset; which it cannot, and why."""
+    reasons = []
+    for node in list(nodes_of(model)):
+        change = changes.get(node.op_type) if is_op(node, node.op_type) else None
+        if change is not None and (reason := change(node)) is not None:
+            reasons.append((node, reason))
     return reasons
 
 
@@ -98,6 +114,8 @@ def _convert(model: "ir.Model", after: int, notes: Notes) -> None:
     graph.inputs.clear()
     graph.inputs.extend(inputs)
     model.graph = graph
+    with quiet():
+        infer_shapes(model)
 
 
 def _with_weights_as_inputs(model: "ir.Model") -> "ir.Model":

@@ -18,6 +18,14 @@ def separate_names(model: "ir.Model") -> None:
         _separate(part, set(), set())
 
 
+def name_apart(model: "ir.Model") -> None:
+    """Gives values of subgraphs names that no other graph uses: a branch can then replace its `If`."""
+    taken: set[str] = set()
+    for part in model.graphs():
+        weights, results = part.initializers.values(), (value for node in part for value in node.outputs)
+        taken = _rename(dict.fromkeys((*part.inputs, *part.outputs, *weights, *results)), taken)
+
+
 def _separate(part: "ir.Graph | ir.Function", values_around: set[str], nodes_around: set[str]) -> None:
     """Every name once, first those that are known outside."""
     weights = part.initializers.values() if hasattr(part, "initializers") else ()

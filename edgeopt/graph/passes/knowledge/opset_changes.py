@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Change = Callable[["ir.Node"], str | None]
 OLDEST = 9
 """Below, operators changed in ways that are not written down here."""
+_ENLARGES = "edgeopt.enlarges"
 
 
 def _attribute_to_input(name: str, index: int) -> Change:
@@ -66,6 +67,46 @@ def _clip(node: "ir.Node") -> str | None:
     return None
 
 
+def _clip_of_halves(node: "ir.Node") -> str | None:
+    """ONNX Runtime's kernel for float16, from opset 12 on, limits to finite numbers where no limit is given."""
+    import onnx_ir as ir
+
+    value, kind = node.inputs[0], _float_type(node)
+    if value is None or kind is None or value.dtype != ir.DataType.FLOAT16:
+        return None
+    for index, name, limit in ((1, "min", float("-inf")), (2, "max", float("inf"))):
+        if len(node.inputs) <= index or node.inputs[index] is None:
+            _set_input(node, index, name, kind(limit))
+    return None
+
+
+def _upsample(node: "ir.Node") -> str | None:
+    node.op_type = "Resize"
+    node.meta[_ENLARGES] = True
+    return None
+
+
+def _resize(node: "ir.Node") -> str | None:
+    """Places were counted from the corner; the nearest was the one before, or, when shrinking, the one behind."""
+    import numpy as np
+    import onnx_ir as ir
+
+    mode = node.attributes.get("mode")
+    if mode is None or mode.as_string() == "nearest":
+        found = constant(node.inputs[1])
+        scales = None if found is None else found.astype(np.float64)
+        enlarges = node.meta.get(_ENLARGES) or (scales is not None and bool((scales >= 1).all()))
+        if not enlarges and (scales is None or bool((scales > 1).any())):
+            return "whether it takes the nearest before or behind is known only when the model runs"
+        node.attributes["nearest_mode"] = ir.AttrString("nearest_mode", "floor" if enlarges else "ceil")
+    places = "coordinate_transformation_mode"
+    node.attributes[places] = ir.AttrString(places, "asymmetric")
+    node.resize_inputs(3)
+    node.replace_input_with(2, node.inputs[1])
+    _set_input(node, 1, "roi", np.zeros(0, np.float32))
+    return None
+
+
 def _pad(node: "ir.Node") -> str | None:
     import numpy as np
 
@@ -97,7 +138,8 @@ def _dropout(node: "ir.Node") -> str | None:
     """The ratio works in training only; the mask, there only, was of another type before."""
     node.attributes.pop("ratio", None)
     mask = node.outputs[1] if len(node.outputs) > 1 else None
-    return "the mask of the Dropout is used" if mask is not None and mask.uses() else None
+    used = mask is not None and (mask.uses() or mask.is_graph_output())
+    return "the mask of the Dropout is used" if used else None
 
 
 def _softmax(node: "ir.Node") -> str | None:
@@ -176,18 +218,13 @@ def _group_normalization(node: "ir.Node") -> str | None:
     return None
 
 
-def _no_way(reason: str) -> Change:
-    return lambda _: reason
-
-
-_PLACES = "Resize places its samples differently from opset 11 on"
 _AXES = _attribute_to_input("axes", 1)
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
 
 CHANGES: dict[int, dict[str, Change]] = {
-    10: {"Slice": _slice, "TopK": _top_k, "Upsample": _no_way("Upsample ended with opset 9")},
-    11: {"Clip": _clip, "Pad": _pad, "Scatter": _scatter, "Resize": _no_way(_PLACES)},
-    12: {"Dropout": _dropout},
+    10: {"Slice": _slice, "TopK": _top_k, "Upsample": _upsample},
+    11: {"Clip": _clip, "Pad": _pad, "Scatter": _scatter, "Resize": _resize},
+    12: {"Clip": _clip_of_halves, "Dropout": _dropout},
     13: {
         **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax"), _softmax),
         **dict.fromkeys(("Squeeze", "Unsqueeze", "ReduceSum"), _AXES),

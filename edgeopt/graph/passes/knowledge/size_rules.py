@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from edgeopt.graph.passes.base import constant, is_op
 from edgeopt.graph.passes.knowledge import sizes
 from edgeopt.graph.passes.knowledge.sizes import Elements, Size, shape_of
+from edgeopt.graph.squeezed import squeezes_by_no_axes
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -35,7 +36,15 @@ def follow(node: "ir.Node", known: "dict[ir.Value, Elements]") -> Elements | Non
     if node.op_type not in {"Shape", "Size"} and not _is_whole(node.outputs[0]):
         return None
     found = rule(node, [sizes_of(value, known) for value in node.inputs])
-    return found if found is not None and len(found.elements) <= MOST_ELEMENTS else None
+    if found is None or len(found.elements) > MOST_ELEMENTS:
+        return None
+    return Elements(tuple(sizes.held(size, _bits(node.outputs[0])) for size in found.elements), found.scalar)
+
+
+def _bits(value: "ir.Value") -> int:
+    import onnx_ir as ir
+
+    return 32 if value.dtype == ir.DataType.INT32 else 64
 
 
 def _is_whole(value: "ir.Value") -> bool:
@@ -124,8 +133,10 @@ def _slice(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
     return Elements(given[0].elements[start:end:step])
 
 
-def _squeeze(node: "ir.Node", given: list[Elements | None]) -> Elements | None:  # noqa: ARG001 - all rules have this signature
+def _squeeze(node: "ir.Node", given: list[Elements | None]) -> Elements | None:
     """To one number; the other way leads from one number to a list of one."""
+    if squeezes_by_no_axes(node):
+        return None
     if given[0] is None or len(given[0].elements) != 1 or given[0].scalar:
         return None
     return Elements(given[0].elements, scalar=True)

@@ -119,6 +119,18 @@ def absolute(a: Size) -> Size:
     return a if a is not None and _never_negative(a) else None
 
 
+def held(size: Size, bits: int) -> Size:
+    """A size that the type of so many bits holds, else None: runtimes wrap round.
+
+    An open dimension leaves half of the bits to its factor.
+    """
+    if isinstance(size, int):
+        return size if -(2 ** (bits - 1)) <= size < 2 ** (bits - 1) else None
+    if size is None or any(abs(factor) >= 2 ** (bits // 2 - 1) for _, factor in size.terms):
+        return None
+    return size
+
+
 def _terms(size: int | Sum) -> tuple[tuple[Product, int], ...]:
     if isinstance(size, int):
         return (((), size),) if size else ()

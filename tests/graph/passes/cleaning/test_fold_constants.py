@@ -130,3 +130,49 @@ def test_what_is_empty_within_the_graph_is_computed(make_model, kinds):
         zero = Constant <value_ints = [0]> ()  c = Constant <value_floats = [4.0]> ()
         none = Slice(c, zero, zero)  y = Concat <axis = 0> (x, none) }"""
     assert "Slice" not in kinds(PASS.apply(make_model(text).ir, PassContext()).model)
+
+
+@pytest.mark.parametrize(
+    ("text", "weights"),
+    [
+        (
+            'y = Resize<coordinate_transformation_mode = "align_corners", mode = "linear">(c, , s)',
+            {"c": np.ones((1, 1, 4, 4), np.float32), "s": np.float32([1, 1, 0.6, 0.6])},
+        ),
+        (
+            "y = MaxUnpool<kernel_shape = [2, 2], strides = [2, 2]>(c, i, o)",
+            {"c": np.ones((1, 1, 1, 1), np.float32), "i": np.int64([[[[3]]]]), "o": np.int64([1, 1, 3, 3])},
+        ),
+        ("y = Squeeze(c, e)", {"c": np.ones((1, 4, 1), np.float32), "e": np.zeros(0, np.int64)}),
+    ],
+)
+def test_what_the_reference_computes_otherwise_than_runtimes_stays(make_model, shaped, kinds, text, weights):
+    model = shaped(make_model(f"g () => (float[] y) {{ {text} }}", **weights))
+    result = PASS.apply(model.ir, PassContext())
+    assert kinds(result.model) == [text.split(" = ")[1].split("<")[0].split("(")[0]]
+
+
+def test_texts_stay_and_numbers_beside_them_fold(make_model, shaped, kinds):
+    text = """g (float[1] x) => (string[4] y, float[1] z) {
+        y = Concat<axis = 0>(t, t)  o = Add(k, k)  z = Add(x, o) }"""
+    model = shaped(make_model(text, t=np.array(["a", "b"], object), k=np.ones(1, np.float32)))
+    assert kinds(PASS.apply(model.ir, PassContext()).model) == ["Concat", "Add"]
+
+
+def test_an_input_that_is_an_output_keeps_its_name(make_model, shaped, kinds):
+    text = "g (float[1] x) => (float[1] x, float[1] z) { o = Add(k, k)  z = Add(x, o) }"
+    model = shaped(make_model(text, k=np.ones(1, np.float32)))
+    result = PASS.apply(model.ir, PassContext())
+    assert [value.name for value in result.model.graph.inputs] == ["x"]
+    assert kinds(result.model) == ["Add"]
+
+
+def test_branches_with_equal_names_take_the_place_of_their_ifs(make_model, shaped, kinds, results):
+    branch = """<then_branch = t () => (float[1] a) {
+        q = Constant<value_floats = [VALUE]>()  s = Add(q, q)  a = Add(s, x) },
+        else_branch = e () => (float[1] b) { b = Neg(x) }>"""
+    first, second = branch.replace("VALUE", "1.0"), branch.replace("VALUE", "2.0")
+    text = f"g (float[1] x) => (float[1] z) {{ p = If(t) {first}  w = If(t) {second}  z = Add(p, w) }}"
+    result = PASS.apply(shaped(make_model(text, t=np.array(True))).ir, PassContext())
+    assert kinds(result.model) == ["Add"] * 3
+    assert results(result.model, x=np.zeros(1, np.float32))[0] == 6

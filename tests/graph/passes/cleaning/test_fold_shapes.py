@@ -130,3 +130,23 @@ def test_what_the_file_claims_of_inner_values_proves_nothing(make_model, results
     model.ir.graph[0].outputs[0].shape = ir.Shape([1, 4])  # as exporters write it that froze the batch of one
     after = run_pipeline(model).model_ir
     assert results(after, x=np.ones((3, 4), np.float32))[0].shape == (12,)
+
+
+@pytest.mark.parametrize(("size", "power"), [(16, 60), (8, 60), ("N", 60)])
+def test_what_wraps_round_is_left_to_the_runtime(make_model, shaped, kinds, size, power):
+    text = f"g (float[{size}] x) => (int64[1] y) {{ s = Shape(x)  a = Mul(s, k)  b = Div(a, k)  y = Add(b, b) }}"
+    result = PASS.apply(shaped(make_model(text, k=np.int64([2**power]))).ir, PassContext())
+    assert {"Div", "Add"} <= set(kinds(result.model))
+
+
+def test_numbers_of_32_bits_wrap_sooner(make_model, shaped, kinds):
+    text = """g (float[4] x) => (int32[1] y) {
+        s = Shape(x)  c = Cast<to = 6>(s)  a = Mul(c, k)  b = Div(a, k)  y = Add(b, b) }"""
+    result = PASS.apply(shaped(make_model(text, k=np.int32([2**30]))).ir, PassContext())
+    assert {"Div", "Add"} <= set(kinds(result.model))
+
+
+def test_a_squeeze_by_no_axes_drops_all_dimensions_of_one_as_runtimes_do(make_model, shaped):
+    text = "g (float[1,4,1] x) => (float[4] y) { q = Squeeze(x, e)  y = Neg(q) }"
+    model = shaped(make_model(text, e=np.zeros(0, np.int64)))
+    assert list(model.ir.graph[0].outputs[0].shape) == [4]

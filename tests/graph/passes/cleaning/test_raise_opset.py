@@ -116,3 +116,58 @@ def test_there_is_no_opset_that_is_not_known(make_model, reasons):
 def test_a_newer_opset_is_left_alone(make_model, apply_pass):
     model = make_model("g (float[2,2] x) => (float[2,2] y) { y = Relu(x) }", opset=18)
     assert not apply_pass(PASS, model, x=X).applied
+
+
+def in_runtime(model_ir, **feeds):
+    """What ONNX Runtime computes; its older kernels say what older opsets mean."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    onnxruntime.set_default_logger_severity(4)
+    return onnxruntime.InferenceSession(ir.to_proto(model_ir).SerializeToString()).run(None, feeds)
+
+
+@pytest.mark.parametrize("opset", [8, 11])
+def test_a_hardmax_over_several_axes_is_refused(make_model, shaped, opset):
+    model = shaped(make_model("g (float[2,3,4] x) => (float[2,3,4] y) { y = Hardmax<axis = 1>(x) }", opset=opset))
+    result = PASS.apply(model.ir, PassContext())
+    assert (result.applied, len(result.refused)) == ((), 1)
+
+
+@pytest.mark.parametrize("opset", [7, 9, 11])
+def test_a_dropout_whose_mask_is_an_output_is_refused(make_model, shaped, opset):
+    kind = "bool" if opset >= 10 else "float"
+    text = f"g (float[2,3] x) => (float[2,3] y, {kind}[2,3] m) {{ y, m = Dropout<ratio = 0.5>(x) }}"
+    result = PASS.apply(shaped(make_model(text, opset=opset)).ir, PassContext())
+    assert (result.applied, len(result.refused)) == ((), 1)
+
+
+PICTURE = np.random.default_rng(0).standard_normal((1, 1, 4, 4)).astype(np.float32)
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+@pytest.mark.parametrize("scale", [3.0, 1.7, 0.6])
+def test_a_resize_keeps_its_places(make_model, shaped, mode, scale):
+    text = f'g (float[1,1,4,4] x) => (float[1,1,A,B] y) {{ y = Resize<mode = "{mode}">(x, s) }}'
+    model = shaped(make_model(text, opset=10, s=np.float32([1, 1, scale, scale])))
+    raised = PASS.apply(model.ir, PassContext())
+    assert raised.applied
+    np.testing.assert_allclose(in_runtime(raised.model, x=PICTURE), in_runtime(model.ir, x=PICTURE), rtol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+@pytest.mark.parametrize("opset", [8, 9])
+def test_an_upsample_keeps_its_places(make_model, shaped, mode, opset):
+    given, scales = ("x, s", "") if opset == 9 else ("x", ", scales = [1.0, 1.0, 2.0, 3.0]")
+    text = f'g (float[1,1,4,4] x) => (float[1,1,A,B] y) {{ y = Upsample<mode = "{mode}"{scales}>({given}) }}'
+    weights = {"s": np.float32([1, 1, 2, 3])} if opset == 9 else {}
+    model = shaped(make_model(text, opset=opset, **weights))
+    raised = PASS.apply(model.ir, PassContext())
+    np.testing.assert_allclose(in_runtime(raised.model, x=PICTURE), in_runtime(model.ir, x=PICTURE), rtol=1e-5)
+
+
+@pytest.mark.parametrize("opset", [8, 9, 11])
+@pytest.mark.parametrize("limits", ["", "<min = -1.0>"])
+def test_a_clip_of_halves_lets_infinity_pass_where_it_has_no_limit(make_model, shaped, opset, limits):
+    text = f"g (float16[1,4] x) => (float16[1,4] y) {{ y = Clip{limits if opset < 11 else ''}(x) }}"
+    model, x = shaped(make_model(text, opset=opset)), np.float16([[np.inf, -np.inf, np.nan, 0.5]])
+    raised = PASS.apply(model.ir, PassContext())
+    np.testing.assert_array_equal(in_runtime(raised.model, x=x), in_runtime(model.ir, x=x))
