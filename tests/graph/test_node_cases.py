@@ -10,7 +10,7 @@ from edgeopt.graph.passes import Pass, PassContext
 from edgeopt.graph.passes.base import Notes, is_op, nodes_of
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "onnx_node_cases.py"
-STRIDE, SWEPT = 211, 7  # no divisors of how often cases repeat their forms
+STRIDE, SWEPT = 61, 7  # no divisors of how often cases repeat their forms
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +23,7 @@ def harness():
     del sys.modules["onnx_node_cases"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "stride", [STRIDE, pytest.param(SWEPT, marks=[pytest.mark.slow, pytest.mark.timeout(900)])]
 )
