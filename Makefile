@@ -16,7 +16,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 help:
 	@echo 'make demo       the whole story on the built-in sample model (installs what it needs into .venv first)'
 	@echo 'make test       the tests: five minutes, nothing in them measures time'
-	@echo 'make test-fast  a part of them that takes a minute'
+	@echo 'make test-fast  those that start no processes: a minute'
 	@echo 'make test-timing  what measures time: nothing else may run on the machine'
 	@echo 'make test-slow  whole searches, kill waves, sweeps: more than an hour'
 	@echo 'make test-all   all three'
@@ -39,9 +39,10 @@ marked = $$(grep -rl --include='test_*.py' 'mark[.]$(1)' tests | sort)
 test: .venv/.dev
 	@$(PYTHON) -m pytest $(TOGETHER) -m 'not slow and not timing' --ignore tests/structure
 
+# What starts no processes and no window.
 test-fast: .venv/.dev
 	@$(PYTHON) -m pytest $(TOGETHER) -m 'not slow and not timing and not processes and not cold' \
-	--ignore tests/structure
+	tests/bundle tests/data tests/graph tests/hw tests/profiles tests/quant tests/test_[!kw]*.py
 
 # One after another, because what runs beside a measurement changes it.
 test-timing: .venv/.dev

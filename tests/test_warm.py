@@ -41,6 +41,13 @@ def test_the_one_is_forked_and_the_other_is_not(how):
     assert process.returncode == -signal.SIGKILL
 
 
+def test_it_leads_its_session_as_soon_as_its_number_is_known(how):
+    for _ in range(10):
+        with begin("wait", start_new_session=True) as process:
+            assert os.getsid(process.pid) == process.pid
+            process.kill()
+
+
 def test_it_sees_what_it_was_started_with(how, tmp_path):
     mine, theirs = os.pipe()
     options = {"cwd": tmp_path, "start_new_session": True, "pass_fds": (theirs,), "more": {"OWN": "é"}}

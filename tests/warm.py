@@ -240,12 +240,16 @@ def serve(control):
         mine, theirs = os.pipe()
         between = os.fork()
         if not between:
-            pid = os.fork()
-            if not pid:
+            if not os.fork():
                 os.close(mine)
+                # Before anybody knows its number: whoever does may end its group.
+                if request["session"]:
+                    os.setsid()
+                elif request["group"] >= 0:
+                    os.setpgid(0, request["group"])
+                os.write(theirs, os.getpid().to_bytes(_LENGTH_BYTES))
                 os.close(theirs)
                 return request, files
-            os.write(theirs, pid.to_bytes(_LENGTH_BYTES))
             os._exit(0)
         os.close(theirs)
         os.waitpid(between, 0)
@@ -272,10 +276,6 @@ def _call_it(name):
 
 def _dress(request, files):
     _call_it("python")
-    if request["session"]:
-        os.setsid()
-    elif request["group"] >= 0:
-        os.setpgid(0, request["group"])
     numbers = request["files"]
     beyond = max(*numbers, *files, 64) + 1
     kept = [os.dup2(file, beyond + k) for k, file in enumerate(files)]
