@@ -179,7 +179,7 @@ def rest_of():
     was waiting, it begins in the middle of a line.
     """
 
-    def read(process, within_s=30):
+    def read(process, within_s=60):
         pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
         late = threading.Timer(within_s, process.kill)
         late.start()

@@ -79,7 +79,7 @@ class Run:
         return found
 
     def assert_all_ended(self):
-        left = psutil.wait_procs(self.children(), timeout=5)[1]
+        left = psutil.wait_procs(self.children(), timeout=60)[1]
         assert not left, f"still there: {[p.cmdline() for p in left]}"
 
     def hidden(self):

@@ -102,7 +102,7 @@ def test_a_signal_reaches_it(how):
     with begin("wait") as process:
         process.stdout.readline()
         process.terminate()
-        assert process.wait(20) == -signal.SIGTERM
+        assert process.wait(60) == -signal.SIGTERM
 
 
 def test_one_that_cannot_write_says_so(how):
@@ -110,7 +110,7 @@ def test_one_that_cannot_write_says_so(how):
         process.stdout.readline()
         process.stdout.close()
         process.stdin.close()
-        assert process.wait(20) == 120
+        assert process.wait(60) == 120
 
 
 @pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])

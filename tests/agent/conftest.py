@@ -175,12 +175,12 @@ def _serving(settings, drain_s=5.0, trust=lambda: "unsigned"):
         thread.start()
         served.thread = thread
         try:
-            assert live.wait(10)
+            assert live.wait(60)
             assert not failed
             yield served
         finally:
             served.stop()
-            thread.join(20)
+            thread.join(60)
             assert not thread.is_alive()
 
 

@@ -117,7 +117,7 @@ def test_no_request_fails_while_releases_come_and_go(start_agent, digits_bundles
     stop.wait(max(0.0, begin + SECONDS - time.monotonic()))
     stop.set()
     for client in clients:
-        client.join(20)
+        client.join(60)
         assert client.failures == []
     assert ends == ["COMMITTED"] * 7
     assert sum(client.served for client in clients) > 100

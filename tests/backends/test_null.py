@@ -131,7 +131,7 @@ def child(path, **more):
 @pytest.mark.parametrize(("moment", "said"), [("load", ""), ("run", "loaded\n")])
 def test_a_planted_crash_ends_the_process(null_file, moment, said):
     with child(null_file("batch", crash=moment)) as process:
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGSEGV
     assert out == said
 
@@ -142,19 +142,19 @@ def test_a_planted_hang_lasts_until_it_is_killed(null_file):
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.2)
         process.kill()
-        assert process.wait(30) == -signal.SIGKILL
+        assert process.wait(60) == -signal.SIGKILL
 
 
 def test_a_planted_flood_is_larger_than_a_pipe(null_file):
     with child(null_file("batch", flood_stderr_bytes=200_000)) as process:
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=60)
     assert out == "loaded\nran\n"
     assert len(err) >= 200_000
 
 
 def test_noise_on_stdout_comes_past_python(null_file):
     with child(null_file("batch", stdout_bytes=200_000)) as process:
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=60)
     assert out.endswith("loaded\nran\n")
     assert 200_000 <= len(out) < 300_000
 

@@ -73,6 +73,6 @@ def test_readers_always_see_a_complete_bundle(ready, tmp_path, times):
             assert (out / "manifest.json").is_file()
     finally:
         done.set()
-        reader.join(30)
+        reader.join(60)
     assert not wrong
     assert reads[0] > times / 10

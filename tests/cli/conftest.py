@@ -29,7 +29,7 @@ class Started:
         """Waits for it on stdout; what came before is dropped."""
         return next(line for line in self.process.stdout if text in line)
 
-    def finish(self, within_s=30):
+    def finish(self, within_s=60):
         """Its exit code, and the rest of what it said."""
         out, err = self._rest_of(self.process, within_s)
         return self.process.returncode, out, err

@@ -187,7 +187,7 @@ def test_a_stopped_command_leaves_nothing_behind(long_bench, number, code, name)
     left, out, err = command.finish()
     assert (left, err) == (code, "")
     assert json.loads(out.splitlines()[-1])["code"] == name
-    assert psutil.wait_procs(children, timeout=20)[1] == []
+    assert psutil.wait_procs(children, timeout=60)[1] == []
     assert list(command.temporary.iterdir()) == []
 
 
@@ -198,7 +198,7 @@ def test_an_impatient_user_changes_nothing(long_bench):
     left, _, err = command.finish()
     assert left in {130, 143}
     assert err == ""
-    assert psutil.wait_procs(children, timeout=20)[1] == []
+    assert psutil.wait_procs(children, timeout=60)[1] == []
     assert list(command.temporary.iterdir()) == []
 
 
@@ -222,15 +222,15 @@ def test_people_are_told_that_they_cancelled(start, null_model, null_data):
 def test_trials_of_a_killed_command_end_too(long_bench):
     command, children = long_bench()
     command.process.kill()
-    assert psutil.wait_procs(children, timeout=20)[1] == []
+    assert psutil.wait_procs(children, timeout=60)[1] == []
 
 
 def test_a_reader_who_has_seen_enough_ends_the_command(long_bench):
     command, children = long_bench()
     command.process.stdout.close()
-    command.process.wait(30)
+    command.process.wait(60)
     assert is_for_people(command.process.stderr.read())
-    assert psutil.wait_procs(children, timeout=20)[1] == []
+    assert psutil.wait_procs(children, timeout=60)[1] == []
     assert list(command.temporary.iterdir()) == []
 
 

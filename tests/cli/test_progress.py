@@ -45,7 +45,7 @@ def terminal():
         try:
             with process:
                 seen = read(ours, until)
-                process.communicate(b"x", timeout=20)
+                process.communicate(b"x", timeout=60)
                 return seen, read(ours, None)
         finally:
             process.kill()
@@ -54,7 +54,7 @@ def terminal():
     return watch
 
 
-def read(terminal, until, within_s=20):
+def read(terminal, until, within_s=60):
     """Reads until the text has appeared, or where there is none until nobody writes any more."""
     deadline, seen = time.monotonic() + within_s, ""
     while until is None or until not in seen:

@@ -35,6 +35,6 @@ def test_it_leaves_no_process_and_no_file(start, tmp_path, arguments, moment, nu
     found, _, err = run.finish()
     assert (found, err) == (code, "")
     assert begun
-    assert not psutil.wait_procs(begun, timeout=10)[1]
+    assert not psutil.wait_procs(begun, timeout=60)[1]
     assert list(run.temporary.iterdir()) == []
     assert sorted(each.name for each in tmp_path.iterdir()) == ["m.onnx", "temporary"]

@@ -104,7 +104,7 @@ def stop_at(tmp_path, null_model, null_data, matmul_model, short_profile, reques
     return run
 
 
-def still_there(temporary, within_s=5):
+def still_there(temporary, within_s=60):
     """The command lines of processes that this run has started and that do not end."""
     found = []
     for process in psutil.process_iter():

@@ -8,6 +8,7 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 import pytest
 from PySide6.QtCore import QSettings, QtMsgType, qInstallMessageHandler
+from pytestqt.qtbot import QtBot
 
 from edgeopt_gui.context import Context
 from edgeopt_gui.settings import Settings
@@ -45,6 +46,21 @@ def no_qt_warnings():
     yield complaints
     qInstallMessageHandler(before)
     assert complaints == []
+
+
+class PatientBot(QtBot):
+    """Waits for a minute where nothing else is said: five seconds are too few on a busy machine."""
+
+    def waitUntil(self, callback, *, timeout=60_000):  # noqa: N802 - Qt's spelling
+        super().waitUntil(callback, timeout=timeout)
+
+    def waitSignal(self, signal, *, timeout=60_000, **more):  # noqa: N802 - Qt's spelling
+        return super().waitSignal(signal, timeout=timeout, **more)
+
+
+@pytest.fixture
+def qtbot(qapp, request):
+    return PatientBot(request)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from edgeopt_gui.end_signals import EndSignals
 def test_a_signal_is_told_in_the_event_loop_and_ends_nothing_by_itself(qtbot, number):
     before = signal.getsignal(number)
     signals = EndSignals()
-    with qtbot.waitSignal(signals.came, timeout=5000):
+    with qtbot.waitSignal(signals.came, timeout=60_000):
         os.kill(os.getpid(), number)
     signals.close()
     assert signal.getsignal(number) is before

@@ -44,7 +44,7 @@ def test_a_fault_in_a_thread_is_told_too(qtbot, faults):
     def break_it():
         raise RuntimeError("in a thread")
 
-    with qtbot.waitSignal(faults.happened, timeout=5000) as told:
+    with qtbot.waitSignal(faults.happened, timeout=60_000) as told:
         thread = threading.Thread(target=break_it)
         thread.start()
         thread.join()
@@ -53,6 +53,6 @@ def test_a_fault_in_a_thread_is_told_too(qtbot, faults):
 
 
 def test_what_qt_complains_about_is_told(qtbot, faults):
-    with qtbot.waitSignal(faults.complained, timeout=5000) as told:
+    with qtbot.waitSignal(faults.complained, timeout=60_000) as told:
         qWarning("something is odd")
     assert told.args == ["something is odd"]

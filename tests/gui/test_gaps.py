@@ -15,7 +15,7 @@ def test_a_loop_that_is_blocked_is_found_with_what_it_did(qtbot):
     def block_the_loop():
         time.sleep(0.4)  # what the monitor is there to find
 
-    with qtbot.waitSignal(monitor.found, timeout=10_000):
+    with qtbot.waitSignal(monitor.found, timeout=60_000):
         monitor.start()
         QTimer.singleShot(50, block_the_loop)
     gaps = monitor.stop()
@@ -36,7 +36,7 @@ def test_waiting_for_a_core_is_no_gap_of_the_window(qtbot, monkeypatch):
 
     monitor.start()
     QTimer.singleShot(50, block_the_loop)
-    qtbot.waitUntil(lambda: bool(blocked), timeout=10_000)
+    qtbot.waitUntil(lambda: bool(blocked), timeout=60_000)
     assert monitor.stop() == ()
 
 
@@ -59,5 +59,5 @@ def test_a_loop_that_answers_has_no_gap(qtbot):
     timer.timeout.connect(lambda: ticks.append(1))
     timer.start()
     monitor.start()
-    qtbot.waitUntil(lambda: len(ticks) > 40, timeout=10_000)
+    qtbot.waitUntil(lambda: len(ticks) > 40, timeout=60_000)
     assert monitor.stop() == ()

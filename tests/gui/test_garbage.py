@@ -39,7 +39,7 @@ def test_what_another_thread_leaves_ends_in_the_thread_of_the_window(qtbot, time
     worker.start()
     worker.join()
     assert ENDED_IN == []
-    qtbot.waitUntil(lambda: len(ENDED_IN) == 5000, timeout=5000)
+    qtbot.waitUntil(lambda: len(ENDED_IN) == 5000, timeout=60_000)
     assert set(ENDED_IN) == {threading.get_ident()}
 
 

@@ -5,7 +5,7 @@ from PySide6.QtWidgets import QMessageBox
 from edgeopt.data.demo import DATA, MODEL
 from edgeopt_gui.jobs.command import Command
 
-PATIENCE_MS = 30_000
+PATIENCE_MS = 60_000
 
 
 @pytest.fixture
@@ -40,8 +40,8 @@ def test_quitting_ends_what_runs_and_leaves_nothing_behind(qtbot, searching, tmp
     family = [psutil.Process(job.pid), *psutil.Process(job.pid).children(recursive=True)]
     window.close()
     next(b for b in question(window).buttons() if "quit" in b.text()).click()
-    qtbot.waitUntil(lambda: not window.isVisible(), timeout=10_000)
-    _, alive = psutil.wait_procs(family, timeout=5)
+    qtbot.waitUntil(lambda: not window.isVisible(), timeout=60_000)
+    _, alive = psutil.wait_procs(family, timeout=60)
     assert alive == []
     assert list(tmp_path.glob("*.edgeopt")) == []
 
@@ -52,7 +52,7 @@ def test_it_is_not_asked_where_the_user_does_not_want_it(qtbot, searching, conte
     context.settings.keep("confirm-quit", False)
     window.close()
     assert question(window) is None
-    qtbot.waitUntil(lambda: not window.isVisible(), timeout=10_000)
+    qtbot.waitUntil(lambda: not window.isVisible(), timeout=60_000)
     assert context.jobs.jobs == ()
 
 
@@ -62,4 +62,4 @@ def test_what_only_reads_is_not_asked_about(qtbot, open_window, context):
     context.jobs.run(Command("Reading", ("analyze", str(MODEL))))
     window.close()
     assert question(window) is None
-    qtbot.waitUntil(lambda: not window.isVisible(), timeout=10_000)
+    qtbot.waitUntil(lambda: not window.isVisible(), timeout=60_000)

@@ -100,7 +100,7 @@ def test_random_clicks_and_keys_break_nothing(qtbot, open_window, context, close
             window.show_page(key)
     qtbot.waitUntil(lambda: QApplication.activePopupWidget() is None and QApplication.activeModalWidget() is None)
     window.cancel_jobs()
-    qtbot.waitUntil(lambda: not context.jobs.jobs, timeout=30_000)
+    qtbot.waitUntil(lambda: not context.jobs.jobs, timeout=60_000)
     assert window.isVisible()
     window.show_page("device")
     window.show_page(key)

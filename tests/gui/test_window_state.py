@@ -10,7 +10,7 @@ def test_the_window_comes_back_as_it_was_left(open_window, context, qtbot):
     window.move(0, 20)
     window.show_page("optimize")
     window.toggle_log()
-    qtbot.waitUntil(lambda: not context.jobs.jobs, timeout=30_000)
+    qtbot.waitUntil(lambda: not context.jobs.jobs, timeout=60_000)
     window.close()
     again = type(window)(context, tuple(window._entries.values()))
     qtbot.addWidget(again)
@@ -22,7 +22,7 @@ def test_the_window_comes_back_as_it_was_left(open_window, context, qtbot):
 
 def test_a_place_off_every_screen_is_not_gone_to(open_window, context, qtbot, monkeypatch):
     window = open_window()
-    qtbot.waitUntil(lambda: not context.jobs.jobs, timeout=30_000)
+    qtbot.waitUntil(lambda: not context.jobs.jobs, timeout=60_000)
     window.close()
     # Qt moves it back itself where it can tell; some window managers report what it cannot.
     monkeypatch.setattr(type(window), "restoreGeometry", lambda self, _: self.move(QPoint(9000, 9000)) or True)

@@ -91,7 +91,7 @@ def middle_process():
 def ends():
     """Whether all of these processes end within the limit; asks the kernel, which also knows those of others."""
 
-    def wait(*pids, within_s=20):
+    def wait(*pids, within_s=60):
         for pid in pids:
             try:
                 handle = os.pidfd_open(pid)

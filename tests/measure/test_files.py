@@ -35,7 +35,7 @@ def test_a_pipe_is_written_to_and_stays(tmp_path):
     reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
     reader.start()
     put(pipe)
-    reader.join(20)
+    reader.join(60)
     assert read == [b"new"]
     assert pipe.is_fifo()
 

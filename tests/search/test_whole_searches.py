@@ -17,7 +17,7 @@ from edgeopt.events import Progress, Standing, decode, encode, ignore
 from edgeopt.search.delivering.golden import golden_places
 from edgeopt.search.outcome import Outcome
 
-pytestmark = [pytest.mark.slow, pytest.mark.timing]
+pytestmark = [pytest.mark.slow, pytest.mark.processes]
 
 
 def test_the_model_is_never_touched_and_nothing_is_left_beside_the_bundle(with_data, without_data, nothing_wins):

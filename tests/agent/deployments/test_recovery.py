@@ -45,7 +45,7 @@ def die(agent, bundle, **query):
     """Sends a bundle to an agent that dies of it."""
     with contextlib.suppress(OSError, http.client.HTTPException):  # it may die before it has answered
         agent.send(bundle, **query)
-    assert agent.process.wait(30) == -9
+    assert agent.process.wait(60) == -9
 
 
 def die_while(start_agent, folder, state, bundle, when="after", **more):
@@ -86,7 +86,7 @@ def test_a_restart_loop_while_soaking_ends_with_the_old_release(
 ):
     die_while(start_agent, serving_folder, State.SOAKING, new_bundle)
     second = start_agent(serving_folder, kill={"state": State.COMMITTED, "when": "before"})
-    assert second.process.wait(30) == -9
+    assert second.process.wait(60) == -9
     third = start_agent(serving_folder)
     third.serves(old_bundle)
     told = third.status()["deployment"]

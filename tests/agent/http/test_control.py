@@ -120,7 +120,7 @@ def test_what_makes_no_sense_is_a_sentence(idle_agent, method, path, status):
 
 def raw(agent, head, body=b""):
     """The status of what a request by hand is answered with; the connection is closed after sending."""
-    with socket.create_connection(("127.0.0.1", agent.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", agent.port), timeout=60) as connection:
         connection.sendall(head.encode() + body)
         connection.shutdown(socket.SHUT_WR)
         return connection.makefile("rb").read()
@@ -141,7 +141,7 @@ def test_a_bundle_that_is_too_large_is_refused_before_it_is_sent(start_agent, ol
 def test_a_connection_that_ends_early_fails_the_deployment_and_nothing_else(agent, old_bundle, pack):
     agent.deploy(old_bundle)
     content = pack(old_bundle)
-    with socket.create_connection(("127.0.0.1", agent.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", agent.port), timeout=60) as connection:
         head = f"POST /api/v1/deploy HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(content)}\r\n\r\n"
         connection.sendall(head.encode() + content[:500])
     agent.until(lambda: agent.status()["deployment"]["id"] == 2, "the deployment")
@@ -175,7 +175,7 @@ def test_its_own_names_are_answered(idle_agent, host):
 def test_a_sender_that_falls_silent_does_not_keep_the_next_one_waiting(start_agent, old_bundle, pack):
     agent = start_agent(body_timeout_s=0.3)
     content = pack(old_bundle)
-    with socket.create_connection(("127.0.0.1", agent.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", agent.port), timeout=60) as connection:
         head = f"POST /api/v1/deploy HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(content)}\r\n\r\n"
         connection.sendall(head.encode() + content[:500])
         agent.until(lambda: agent.status()["deployment"], "the deployment")

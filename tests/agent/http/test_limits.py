@@ -24,7 +24,7 @@ def served(serving, null_bundle):
 
 
 def connected(server):
-    return socket.create_connection(("127.0.0.1", server.port), timeout=15)
+    return socket.create_connection(("127.0.0.1", server.port), timeout=60)
 
 
 def talk(server, *pieces):
@@ -184,5 +184,5 @@ def test_an_answer_that_nobody_reads_is_not_kept(served, monkeypatch):
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.connect(("127.0.0.1", server.port))
         deaf.sendall(request)
-        assert gone.wait(15)
+        assert gone.wait(60)
     assert talk(server, HEAD + b"Content-Length: %d\r\n\r\n" % len(REQUEST), REQUEST)[0] == 200

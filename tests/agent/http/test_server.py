@@ -53,8 +53,8 @@ def test_a_clean_stop_finishes_what_is_in_flight_and_lets_idle_connections_go(se
     server.stop()
     assert idle.sock.recv(1) == b"", "an idle connection waits for nothing"
     idle.close()
-    thread.join(10)
-    server.thread.join(10)
+    thread.join(60)
+    server.thread.join(60)
     assert got == [200]
     assert not server.thread.is_alive()
 
@@ -65,7 +65,7 @@ def test_a_stop_does_not_wait_for_those_who_never_finish(serving):
         stuck.sendall(b"POST /v2/models/null/infer HTTP/1.1\r\nHost: here\r\nContent-Length: 10\r\n\r\n")
         begin = time.monotonic()
         server.stop()
-        server.thread.join(10)
+        server.thread.join(60)
         assert time.monotonic() - begin < 3
     assert not server.thread.is_alive()
 

@@ -44,7 +44,7 @@ def lane(tmp_path, monkeypatch):
     made.close()
 
 
-def opened(lane, name, tmp_path, within_s=20):
+def opened(lane, name, tmp_path, within_s=60):
     lane.open(tmp_path / name, tmp_path / "feeds", {})
     return lane.answer(within_s)
 

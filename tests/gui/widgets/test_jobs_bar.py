@@ -6,7 +6,7 @@ from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.runner import JobRunner
 from edgeopt_gui.widgets.jobs_bar import JobsBar
 
-PATIENCE_MS = 30_000
+PATIENCE_MS = 60_000
 
 
 @pytest.fixture

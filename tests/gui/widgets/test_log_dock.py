@@ -42,7 +42,7 @@ def test_it_shows_what_is_asked_for_while_more_comes(model):
 def test_a_job_is_told_with_its_command_line_and_its_end(qtbot, open_window, context):
     window = open_window()
     job = context.jobs.run(Command("Naming the passes", ("passes", "--no-such-option")))
-    with qtbot.waitSignal(job.ended, timeout=30_000):
+    with qtbot.waitSignal(job.ended, timeout=60_000):
         pass
     window.log.flush()
     told = [(line.level, line.text) for line in window.log.model.shown if line.job == "Naming the passes"]

@@ -125,7 +125,7 @@ def test_nothing_is_left_behind(tmp_path, monkeypatch, begun):
         apart.of(backend_named("null")).load(tmp_path / "m.null.json", {}).run(FEEDS)
         processes = begun()
     assert processes
-    assert not psutil.wait_procs(processes, timeout=10)[1]
+    assert not psutil.wait_procs(processes, timeout=60)[1]
     assert [file.name for file in tmp_path.iterdir()] == ["m.null.json"]
 
 

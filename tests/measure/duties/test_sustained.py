@@ -48,7 +48,7 @@ def test_stopped_it_keeps_what_there_is(bench, ends, error, how):
     (side,) = found.sides
     assert len(side.windows) == 2
     assert side.course == "too short to tell"
-    assert ends(bench.trials[0].pid, within_s=1)
+    assert ends(bench.trials[0].pid, within_s=60)
 
 
 @pytest.mark.slow
@@ -66,7 +66,7 @@ def test_stopped_before_there_is_anything_it_ends_as_all_commands_do(bench, ends
     bench.when("process_memory_bytes", "first", interrupting(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         run_sustained(bench.host, [bench.side("first", latency_ms=2)], SustainedRules(5), bench.emit)
-    assert ends(bench.trials[0].pid, within_s=1)
+    assert ends(bench.trials[0].pid, within_s=60)
 
 
 def test_a_crash_keeps_the_windows_before_it_and_the_next_side_runs(bench):

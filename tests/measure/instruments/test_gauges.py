@@ -58,7 +58,7 @@ def test_a_trial_that_does_not_answer_is_killed(contender, gauges, ends):
     one = contender("slow", latency_ms=600)
     with pytest.raises(TrialError, match="hung: no answer within 0 s; it was killed"):
         gauges.ask(one.child, Time(5000), 0.2, "slow")
-    assert ends(one.child.pid, within_s=2)
+    assert ends(one.child.pid, within_s=60)
 
 
 def test_memory_on_gpus_is_told_once_a_trial_holds_some(contender, gauges, told, monkeypatch):

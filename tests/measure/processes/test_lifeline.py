@@ -56,7 +56,7 @@ def family(tmp_path, monkeypatch, middle_process):
 def test_a_child_ends_with_its_parent(family, ends, doing, how):
     parent, child, grandchild = family(*doing)
     parent.send_signal(how)
-    assert parent.wait(20) == -how
+    assert parent.wait(60) == -how
     assert ends(child, grandchild)
 
 

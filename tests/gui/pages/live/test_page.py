@@ -19,7 +19,7 @@ from edgeopt_gui.pages.live.page import ENTRY
 from edgeopt_gui.subject import Subject
 from edgeopt_gui.widgets.ask_text import AskText
 
-LONG_MS = 30_000
+LONG_MS = 60_000
 
 
 @pytest.fixture
