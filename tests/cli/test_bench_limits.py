@@ -131,7 +131,7 @@ def test_too_few_rounds_pass_nothing(edgeopt, sides):
     assert check["sentence"].endswith("too few rounds to tell.")
 
 
-@pytest.mark.slow
+@pytest.mark.timing
 @pytest.mark.parametrize(
     ("duty", "slow_ms", "measured"),
     [

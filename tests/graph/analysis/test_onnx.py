@@ -146,8 +146,8 @@ def test_what_is_no_model_gets_the_sentence_of_every_command(folder):
     assert raised.value.hint
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("columns", [100_000, pytest.param(500_000, marks=pytest.mark.slow)])
+@pytest.mark.timing
+@pytest.mark.parametrize("columns", [100_000, 500_000])
 def test_ten_thousand_nodes_and_up_to_two_gigabytes_beside_them(folder, columns):
     """The file is sparse, and only read to be digested; the weights are never in memory."""
     nodes = [helper.make_node("Relu", [f"v{k}"], [f"v{k + 1}"]) for k in range(10_000)]

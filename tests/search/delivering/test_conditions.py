@@ -59,3 +59,9 @@ def test_to_take_more_cores_than_what_runs_today_must_be_worth_them(threads, can
     assert ("what the other cores are worth" in told(AIM, today, proof, candidate)) == (
         threads == 1 and candidate is TWO
     )
+
+
+@pytest.mark.parametrize("verdict", ["faster", "no difference seen", "too few rounds to tell", "slower"])
+def test_only_what_is_proved_faster_than_the_source_wins(verdict):
+    proof = SimpleNamespace(by_size=(), verdict=verdict, current=None, figure=None)
+    assert wins(AIM, None, proof, TWO) is (verdict == "faster")

@@ -1,6 +1,7 @@
 import threading
 import time
 
+import msgspec
 import pytest
 
 from edgeopt.bundle.read import read_bundle
@@ -10,11 +11,11 @@ from edgeopt.measure.stats import Interval
 from edgeopt.measure.terms import PROOF
 from edgeopt.profiles.targets import profile_for
 from edgeopt.search.clock import Clock
-from edgeopt.search.delivering.deliver import deliver, in_turn
+from edgeopt.search.delivering.deliver import _holds, deliver, in_turn
 from edgeopt.search.delivering.delivery import Raced
 from edgeopt.search.delivering.proving import Means
 from edgeopt.search.notes import Notes
-from edgeopt.search.outcome import Candidate
+from edgeopt.search.outcome import Candidate, Proof
 from edgeopt.search.racing.screen import Entry, Pace
 from edgeopt.search.stopping import Ending
 
@@ -52,6 +53,17 @@ def test_the_first_that_proves_itself_is_handed_out_as_it_was_written(delivered,
     assert bundle.deployment.evidence.speedup == pytest.approx(outcome.proof.speedup.median, rel=0.01)
     assert len(bundle.golden("reference")) == len(bundle.golden("inputs")) == 4
     assert track.said[-1].status == "winner"
+
+
+def test_what_is_below_the_floor_in_its_proof_is_not_handed_out(track, tmp_path, quick_profile):
+    delivery = track.delivery(tmp_path / "out.edgeopt", profile_for(probe(), None, quick_profile))
+    quick = Interval(2.0, 1.9, 2.1, 22)
+    proof = Proof("faster", quick, 4.0, 2.0, accuracy_db=12.0, samples=4, set_aside=True, met=False)
+    entry = Entry(Candidate("source", "null"))
+    assert not _holds(delivery, entry, proof)
+    assert entry.status == "below the floor"
+    assert "12.0 dB from the written bundle" in entry.reason
+    assert _holds(delivery, entry, msgspec.structs.replace(proof, accuracy_db=60.0, met=True))
 
 
 @pytest.fixture

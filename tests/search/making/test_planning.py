@@ -128,7 +128,7 @@ def searched(tmp_path_factory, products, data):
     return outcome, time.monotonic() - begin, folder / "out.edgeopt"
 
 
-@pytest.mark.slow
+@pytest.mark.timing
 def test_a_search_races_the_plan_and_spares_what_it_covers(searched):
     outcome, seconds, _ = searched
     by_name = {variant.name: variant for variant in outcome.variants}

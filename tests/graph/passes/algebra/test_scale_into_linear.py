@@ -59,6 +59,12 @@ def test_a_matrix_product_takes_scales(make_model, shaped, apply_pass, kinds, te
     assert kinds(apply_pass(PASS, made, 1e-4, x=array(2, 5, 3)).model) == ["MatMul"]
 
 
+def test_a_matrix_product_takes_no_shift_even_where_some_channels_have_none(make_model, shaped, apply_pass, kinds):
+    model = "g (float[2,5,3] x) => (float[2,5,4] y) { l = MatMul(x, w) y = Add(l, c) }"
+    made = shaped(make_model(model, w=array(3, 4), c=np.float32([0, 1, 0, 2])))
+    assert kinds(apply_pass(PASS, made, 1e-4, x=array(2, 5, 3)).model) == ["MatMul", "Add"]
+
+
 def test_convolutions_in_groups(make_model, shaped, apply_pass, kinds):
     text = """g (float[1,4,8,8] x) => (float[1,6,6,6] y) {
         a = Mul(x, before) l = Conv <group = 2> (a, w) y = Mul(l, behind) }"""
