@@ -24,7 +24,7 @@ def section(facts: Facts) -> Section | None:
         ratio = facts.float_ratio
         blocks.append(
             Words(
-                "Against the same model in full precision, in the result's own runtime: "
+                f"Against the same model in full precision, on {facts.float_on or 'the runtime of the result'}: "
                 f"{words.ratio(ratio.median)}, {words.interval(ratio)} with {words.confidence(ratio)} confidence."
             )
         )
