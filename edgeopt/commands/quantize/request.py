@@ -62,7 +62,7 @@ class Asked(msgspec.Struct, frozen=True):
     ] = None
     no_floor: Annotated[
         bool,
-        option("With one form for all layers: write it whatever its accuracy, and ask for no floor."),
+        option("Write one form for all layers whatever its accuracy; no goal is enforced, shown or stored."),
     ] = False
     metric: Annotated[
         str | None,

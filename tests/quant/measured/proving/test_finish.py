@@ -78,7 +78,7 @@ def test_a_plan_must_be_faster_than_the_float_model_of_the_other_runtime(working
 
 def test_a_plan_that_beats_every_float_model_is_written_with_evidence(working, monkeypatch):
     work = working()
-    measuring(monkeypatch, {"onnxruntime-cpu": FASTER, SOURCE: FASTER})
+    measuring(monkeypatch, {FLOAT: FASTER, "onnxruntime-cpu": FASTER, SOURCE: FASTER})
 
     found = finish(work, entry_of(work))
 
@@ -110,7 +110,7 @@ def test_floats_that_are_rounded_are_proved_and_delivered_with_their_accuracy(wo
     work = working()
     rounded = Course("openvino-cpu", {"precision": "bf16"})
     monkeypatch.setattr(type(work.runs), "outputs", outputs_of_the_judge(work))
-    measuring(monkeypatch, {"(precision=f32)": FASTER, "onnxruntime-cpu": FASTER, SOURCE: FASTER})
+    measuring(monkeypatch, {FLOAT: FASTER, "f32)": FASTER, "onnxruntime-cpu": FASTER, SOURCE: FASTER})
 
     found = finish(work, proven(work, Entry(rounded, {}, work.study.path)))
 
@@ -121,10 +121,27 @@ def test_floats_that_are_rounded_are_proved_and_delivered_with_their_accuracy(wo
     assert evidence.samples == found.proof.samples
 
 
-def outputs_of_the_judge(work):
+def outputs_of_the_judge(work, factor=1.0):
     """No machine need have bf16, nor OpenVINO."""
     real = type(work.runs).outputs
-    return lambda runs, path, _backend, _options, feeds: real(runs, path, runs.judge, {}, feeds)
+
+    def outputs(runs, path, _backend, _options, feeds):
+        answers = real(runs, path, runs.judge, {}, feeds)
+        return [{name: factor * array for name, array in answer.items()} for answer in answers]
+
+    return outputs
+
+
+def test_floats_that_are_rounded_too_far_are_not_delivered(working, monkeypatch):
+    work = working()
+    rounded = Course("openvino-cpu", {"precision": "bf16"})
+    monkeypatch.setattr(type(work.runs), "outputs", outputs_of_the_judge(work, factor=0.8))
+    measuring(monkeypatch, {FLOAT: FASTER, "f32)": FASTER, "onnxruntime-cpu": FASTER, SOURCE: FASTER})
+
+    found = finish(work, proven(work, Entry(rounded, {}, work.study.path)))
+
+    assert found.outcome == "keep float"
+    assert found.summary.startswith("Keep float: the best plan reaches 14.0 dB")
 
 
 def test_without_a_proof_nothing_is_delivered(working, monkeypatch):
