@@ -108,8 +108,8 @@ class Predicted(_Strict, frozen=True):
 class Budget(_Strict, frozen=True):
     """What was asked for."""
 
-    goal: str
-    """What the outputs must keep to, in words: `30 dB`, `top-1 within 1 %`."""
+    goal: str = ""
+    """What the outputs must keep to, in words: `30 dB`, `top-1 within 1 %`; empty: no floor was wanted."""
     objective: str = "latency"
     time_limit_s: float | None = None
 

@@ -36,7 +36,9 @@ def show(found: "Quantized", every: bool = False, said: "Collection[str]" = ()) 
     warnings = (f"warning: {each}" for each in found.warnings if each not in said)
     parts: list[Block | None] = [Words(found.summary, "strong"), *lines(about(found))]
     if found.plan is not None:
-        parts += [_frontier(found.plan, found.goal), _layers(found, found.plan, every)]
+        from edgeopt.data.judging.goals import NO_FLOOR
+
+        parts += [_frontier(found.plan, found.goal or NO_FLOOR), _layers(found, found.plan, every)]
     parts += [_calibrations(found.calibrations), _targets(found.targets), _findings(found, every)]
     parts += lines(warnings, "warning")
     if found.files:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from edgeopt import units
 
 if TYPE_CHECKING:
+    from edgeopt.data.judging.goals import Goal
     from edgeopt.data.judging.judged import Judged
     from edgeopt.quant.measured.records import Proof, Quantized, SampleUse
     from edgeopt.quant.records import Plan, Point
@@ -55,7 +56,8 @@ def forms(point: "Point") -> str:
 def _speed(found: "Quantized") -> str:
     assert found.speedup is not None  # noqa: S101 - asked by the caller
     times = f" of {found.float_ms:.3g} ms" if found.float_ms else ""
-    line = f"Measured: {found.speedup} over the float model{times} on the same backend, in turns"
+    where = f" on {found.float_on}" if found.float_on else ""
+    line = f"Measured: {found.speedup} over the float model{times}{where}, in turns"
     if found.source_speedup is not None:
         line += f"; {found.source_speedup} over the source in plain ONNX Runtime"
     return f"{line}."
@@ -71,13 +73,14 @@ def proved(found: "Quantized", proof: "Proof") -> list[str]:
     lines = [f"Accuracy: {decibels(proof.snr_db)}{low}; on {units.count(proof.samples, 'sample')} {seen}."]
     if proof.weakest is not None:
         lines.append(proof.weakest.sentence)
-    if judged is not None and not goal.is_ratio:
+    if judged is not None and goal is not None and not goal.is_ratio:
         said = goal.shown(judged.value) if not judged.problem else f"not known: {judged.problem}"
         source = f", the source {goal.shown(judged.source)}" if judged.source is not None else ""
         lines.append(
-            f"{goal.title[:1].upper()}{goal.title[1:]}: {said}{source}, on others perhaps {_worse(found, judged)}."
+            f"{goal.title[:1].upper()}{goal.title[1:]}: {said}{source}, on others perhaps {_worse(goal, judged)}."
         )
-    lines.append(f"Goal: {goal}.")
+    if goal is not None:
+        lines.append(f"Goal: {goal}.")
     if proof.steps_back:
         lines.append(f"{units.count(proof.steps_back, 'more daring plan')} fell below it on these samples.")
     if len(proof.outputs) > 1:
@@ -86,10 +89,10 @@ def proved(found: "Quantized", proof: "Proof") -> list[str]:
     return lines
 
 
-def _worse(found: "Quantized", judged: "Judged") -> str:
-    if found.goal.max_drop is not None and judged.drop_high is not None:
-        return f"{found.goal.points(judged.drop_high)} worse than the source"
-    return found.goal.shown(judged.low)
+def _worse(goal: "Goal", judged: "Judged") -> str:
+    if goal.max_drop is not None and judged.drop_high is not None:
+        return f"{goal.points(judged.drop_high)} worse than the source"
+    return goal.shown(judged.low)
 
 
 def _samples(use: "SampleUse") -> str:

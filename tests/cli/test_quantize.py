@@ -69,6 +69,8 @@ WRONG_WORDS = (
     ((), "Nothing says where the quantized model goes", "--sensitivity"),
     (("-o", "o.onnx", "--method", "int9"), "no method 'int9'", "int8"),
     (("-o", "o.onnx", "--floor", "aggressive"), "beside a metric of the task", "top1-labels"),
+    (("-o", "o.onnx", "--no-floor"), "A plan needs a goal", "--method int8"),
+    (("-o", "o.onnx", "--method", "int8", "--no-floor", "--floor", "20dB"), "--no-floor asks for no goal", ""),
     (("-o", "o.onnx", "--floor", "loud"), "no accuracy floor", "transparent"),
     (("-o", "o.onnx", "--metric", "top2", "--floor", "1"), "no metric 'top2'", "top"),
     (("-o", "o.onnx", "--metric", "no.py:f", "--floor", "1"), "no file 'no.py'", "outputs, reference, labels"),
@@ -154,6 +156,19 @@ def test_a_form_for_all_layers_is_written_and_told_in_json(edgeopt_here, conv_mo
     assert json.loads((tmp_path / "r.json").read_bytes())["summary"] == found["summary"]
     operators = [node.op_type for node in onnx.load(tmp_path / "out.onnx").graph.node]
     assert "QuantizeLinear" in operators
+
+
+def test_a_form_below_the_default_goal_is_exit_4_with_what_was_reached(edgeopt_here, conv_model, tmp_path):
+    x = GOOD.copy()
+    x[:16] *= 0.01
+    np.savez(tmp_path / "d.npz", x=x)
+    words = ("--data", "d.npz", "--method", "int8", "--backend", "onnxruntime-cpu")
+    code, output, errors = edgeopt_here("quantize", conv_model, "-o", "out.edgeopt", *words)
+    assert code == 4, errors
+    said = " ".join(output.split())
+    assert_matches(said, r"^Keep float: int8 reaches .* and the goal is at least 30 dB \(transparent\)\. Try ")
+    assert "--no-floor writes it all the same" in said
+    assert not (tmp_path / "out.edgeopt").exists()
 
 
 def test_what_gains_nothing_stays_float_with_exit_4(edgeopt_here, relu_model, tmp_path):

@@ -1,5 +1,6 @@
 """Whether a bundle, as it is loaded here, still gives the golden outputs that it was proved with."""
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -49,4 +50,5 @@ def golden_floor_db(bundle: Bundle) -> float:
     # enough now, within reason.
     proved_db = evidence.floor_db if evidence else 0.0
     then_db = compare_outputs(bundle.golden("reference"), bundle.golden("outputs")).snr_db
-    return max(min(proved_db, then_db - _LEEWAY_DB), proved_db - _FEW_SAMPLES_DB)
+    near_db = proved_db - _FEW_SAMPLES_DB if proved_db > 0 else -math.inf
+    return max(min(proved_db, then_db - _LEEWAY_DB), near_db)

@@ -34,7 +34,7 @@ def only_compared(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
             INT8.name,
             _course(work).backend,
             dict(_course(work).options),
-            request.goal,
+            request.shown_goal,
             calibrations=rows,
             warnings=tuple(work.warnings),
             seconds=time.monotonic() - begin,

@@ -37,7 +37,7 @@ def checked(request: QuantizeRequest, emit: Emit = ignore) -> Quantized:
         "",
         "",
         {},
-        request.goal,
+        request.shown_goal,
         targets=said,
         warnings=_of_samples(given.use.generated),
         seconds=time.monotonic() - begin,

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import msgspec
 
-from edgeopt.errors import UsageError
+from edgeopt.errors import Named, UsageError
 from edgeopt.options import argument, option
 
 if TYPE_CHECKING:
     from edgeopt.backends.options import Value
     from edgeopt.data.given import Data
+    from edgeopt.data.judging.goals import Goal
     from edgeopt.quant.measured.records import Augment, QuantizeRequest
 
 _LEAST_S = 5.0
+_PLAN = "plan"
 
 Model = Annotated[Path, argument("The ONNX model; it is not changed.", metavar="MODEL")]
 ProfileName = Annotated[str, option("A target profile by name or file [that of this device].", metavar="PROFILE")]
@@ -49,7 +51,7 @@ class Asked(msgspec.Struct, frozen=True):
             "w4, fp16, bf16.",
             metavar="METHOD",
         ),
-    ] = "plan"
+    ] = _PLAN
     floor: Annotated[
         str | None,
         option(
@@ -58,6 +60,10 @@ class Asked(msgspec.Struct, frozen=True):
             metavar="FLOOR",
         ),
     ] = None
+    no_floor: Annotated[
+        bool,
+        option("Write one form for all layers whatever its accuracy; no goal is enforced, shown or stored."),
+    ] = False
     metric: Annotated[
         str | None,
         option(
@@ -126,6 +132,7 @@ class Wishes(TypedDict, total=False):
     data: "Data | None"
     method: str
     floor: str | float | None
+    no_floor: bool
     metric: str | None
     max_drop: str | float | None
     labels: str
@@ -162,15 +169,33 @@ def request_from(asked: Asked | AskedCalibrations) -> "QuantizeRequest":
 def _read(asked: Asked) -> dict[str, Any]:
     from edgeopt.commands.bench.naming import read_options
     from edgeopt.commands.simplify.request import read_shapes
-    from edgeopt.data.judging.goals import goal_from
 
     return {
-        "goal": goal_from(asked.metric, asked.floor, asked.max_drop),
-        "goal_given": any(text is not None for text in (asked.floor, asked.metric, asked.max_drop)),
+        "goal": _goal(asked),
         "options": _plain(read_options(list(asked.options))),
         "shapes": read_shapes(asked.shape),
         "check_targets": tuple(name.strip() for name in asked.check_targets.split(",") if name.strip()),
     }
+
+
+def _goal(asked: Asked) -> "Goal":
+    from edgeopt.data.judging.goals import NO_FLOOR, goal_from
+
+    if not asked.no_floor:
+        return goal_from(asked.metric, asked.floor, asked.max_drop)
+    none = Named("no_floor")
+    wanted = {"floor": asked.floor, "metric": asked.metric, "max_drop": asked.max_drop}
+    given = next((Named(name) for name, text in wanted.items() if text is not None), None)
+    if given is not None:
+        raise UsageError(f"{none} asks for no goal, and {given} for one.", "Leave one of them out.", [none, given])
+    if asked.method == _PLAN:
+        method = Named("method", "int8")
+        raise UsageError(
+            f"A plan needs a goal to choose by, and {none} asks for none.",
+            f"Name one form for all layers, as in {method}, or leave {none} out.",
+            [none, method],
+        )
+    return NO_FLOOR
 
 
 def read_augment(text: str) -> "Augment":

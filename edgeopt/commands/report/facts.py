@@ -163,7 +163,9 @@ class Facts(msgspec.Struct, frozen=True):
     bundle_bytes: int
     speed: Speed | None = None
     float_ratio: Interval | None = None
-    """Of a plan of precision: how many times as fast as floats on the same backend."""
+    """Of a plan of precision: how many times as fast as floats."""
+    float_on: str = ""
+    """Where that float model ran; empty: in the result's own runtime."""
     accuracy: Accuracy | None = None
     stages: tuple[Stage, ...] = ()
     points: tuple[Point, ...] = ()

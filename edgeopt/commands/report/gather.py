@@ -11,6 +11,7 @@ from edgeopt.commands.predict.records import Ahead
 from edgeopt.commands.report import ahead, model, planned, race
 from edgeopt.commands.report.evidence import Found, evidence_in, ledger_in
 from edgeopt.commands.report.facts import Accuracy, Facts, Made, Side, Speed
+from edgeopt.data.judging.goals import NO_FLOOR
 from edgeopt.errors import BundleError
 from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.accuracy import compare_outputs
@@ -171,10 +172,10 @@ def _accuracy(bundle: Bundle, found: Found | str, unknown: dict[str, str]) -> Ac
     if isinstance(found, Ahead):
         known = ahead.accuracy_of(found)
     if isinstance(found, Quantized) and found.proof is not None:
-        proved = found.proof
+        proved, goal = found.proof, found.goal or NO_FLOOR
         known = Accuracy(
-            proved.snr_db, found.goal.target_db, str(found.goal), proved.samples, proved.set_aside, proved.low_db,
-            proved.outputs, "the samples of the proof", proved.weakest,
+            proved.snr_db, goal.target_db, "" if goal.is_open else str(goal), proved.samples, proved.set_aside,
+            proved.low_db, proved.outputs, "the samples of the proof", proved.weakest,
         )  # fmt: skip
     if not known.outputs:
         known = _with_golden(known, bundle, unknown)
@@ -214,6 +215,7 @@ def _with_field(facts: Facts, found: Found | str) -> Facts:
             points=planned.points_of(found),
             layers=planned.layers_of(found),
             float_ratio=found.speedup,
+            float_on=found.float_on,
         )
     return facts
 

@@ -9,7 +9,7 @@ from edgeopt.quant.measured.records import Quantized
 from edgeopt.quant.records import FLOAT, Plan
 from edgeopt.quant.records import Point as PlanPoint
 
-_FLOATS = "cleaned, in full precision, in the result's runtime"
+_FLOATS = "in full precision, where that is quickest"
 
 
 def points_of(found: Quantized) -> tuple[Point, ...]:
@@ -29,7 +29,7 @@ def stages_of(found: Quantized, deployment: Deployment, model_bytes: int) -> tup
     if deployment.evidence is None or source is None:
         return ()
     baseline_ms = deployment.evidence.baseline_ms
-    backend = f"{found.backend} with the result's options"
+    backend = found.float_on or f"{found.backend} with the result's options"
     first = Stage(
         "source",
         "the model as it came, in plain defaults",

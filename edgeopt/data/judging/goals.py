@@ -27,7 +27,7 @@ class Goal(msgspec.Struct, frozen=True):
     metric: str = "snr"
     """A name of `METRICS`, or the user's own: `module:function`, `file.py:function`."""
     floor: float | None = BUDGETS_DB[DEFAULT_BUDGET]
-    """At least this, or at most, of a metric where less is better; None where only the drop counts."""
+    """At least this, or at most, of a metric where less is better; None: only the drop counts, or nothing does."""
     max_drop: float | None = None
     """So much worse than the source's own value it may be; of metrics that give it one."""
     floor_db: float | None = None
@@ -39,6 +39,11 @@ class Goal(msgspec.Struct, frozen=True):
     def is_ratio(self) -> bool:
         """It is in dB alone, which errors add up in; others are known by running."""
         return self.metric == "snr"
+
+    @property
+    def is_open(self) -> bool:
+        """It asks for nothing: any outputs that can be compared are good enough."""
+        return self.floor is None and self.max_drop is None and self.floor_db is None
 
     @property
     def target_db(self) -> float | None:
@@ -56,7 +61,8 @@ class Goal(msgspec.Struct, frozen=True):
         """What a score must be at least; see `score`."""
         if self.max_drop is not None:
             return -self.max_drop
-        assert self.floor is not None  # noqa: S101 - `goal_from` gives one of the two
+        if self.floor is None:
+            return -math.inf
         return -self.floor if self.kind.smaller_is_better else self.floor
 
     def judge(
@@ -84,7 +90,7 @@ class Goal(msgspec.Struct, frozen=True):
         return value, low if self.kind.decided_by_low else value
 
     def met(self, judged: "Judged") -> bool:
-        return self.score(judged)[1] >= self.needed
+        return not judged.problem and self.score(judged)[1] >= self.needed
 
     def sure(self, judged: "Judged") -> bool:
         """Whether it will be met on other samples too, at 95 %; a few samples with labels cannot tell."""
@@ -115,6 +121,8 @@ class Goal(msgspec.Struct, frozen=True):
         return lacks
 
     def __str__(self) -> str:
+        if self.is_open:
+            return "none"
         if self.is_ratio:
             return f"at least {self.floor:g} dB" + (f" ({self.budget})" if self.budget else "")
         bound, worse = ("at most", "above") if self.kind.smaller_is_better else ("at least", "below")
@@ -149,6 +157,10 @@ class Goal(msgspec.Struct, frozen=True):
     def points(self, drop: float) -> str:
         """A difference of two values for people."""
         return f"{100 * drop:.3g} points" if self.kind.unit == "%" else f"{drop:.3g}"
+
+
+NO_FLOOR = Goal(floor=None, budget="")
+"""The ratio is still measured; nothing is asked of it."""
 
 
 def goal_from(metric: str | None = None, floor: str | None = None, max_drop: str | None = None) -> Goal:

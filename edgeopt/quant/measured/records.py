@@ -47,8 +47,7 @@ class QuantizeRequest(msgspec.Struct, frozen=True):
     options: dict[str, Value] = {}
     """Of the backend; those that are not named are the plan's to choose."""
     goal: Goal = Goal()
-    goal_given: bool = False
-    """The user asked for it in so many words: then a single form below it is refused too."""
+    """Nothing below it is written; `NO_FLOOR`, for a single form: it is written whatever its accuracy."""
     labels: str = ""
     """The array in the data that holds them; empty: found by its name where the metric needs it."""
     profile: str = ""
@@ -73,6 +72,11 @@ class QuantizeRequest(msgspec.Struct, frozen=True):
     """Target profiles: what would become of the result on their devices."""
     single_file: bool = False
     """The bundle becomes one file instead of a folder."""
+
+    @property
+    def shown_goal(self) -> Goal | None:
+        """The goal, where there is one."""
+        return None if self.goal.is_open else self.goal
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -163,17 +167,20 @@ class Quantized(msgspec.Struct, frozen=True):
     method: str
     backend: str
     options: dict[str, Value | dict[str, list[int]]]
-    goal: Goal
+    goal: Goal | None
+    """What the result had to reach; None where no floor was wanted."""
     plan: Plan | None = None
     """For a single form too: what was chosen, and a verdict for each layer."""
     proof: Proof | None = None
     """Of the chosen point, or of the last that was tried where it stays float."""
     speedup: Interval | None = None
-    """Over the float model, cleaned and in full precision, on the same backend; None where it was not measured."""
+    """Over the quickest float model in full precision; None where it was not measured."""
     source_speedup: Interval | None = None
     """Over the source model in plain ONNX Runtime, where that was measured."""
     float_ms: float | None = None
     """One run of that float model."""
+    float_on: str = ""
+    """Where it ran: the quickest of the backends that were allowed and of what the source runs on."""
     use: SampleUse | None = None
     quantized_share: float = 0.0
     """The share of the multiply-adds that run in fewer bits."""

@@ -27,5 +27,7 @@ def test_an_iterable_that_yields_nothing_is_bad_data(relu_model):
 def test_wishes_are_checked_as_on_the_command_line(relu_model):
     with pytest.raises(UsageError, match="no method 'int9'"):
         edgeopt.quantize(relu_model, method="int9")
+    with pytest.raises(UsageError, match="A plan needs a goal"):
+        edgeopt.quantize(relu_model, no_floor=True)
     with pytest.raises(UsageError, match="no accuracy floor"):
         edgeopt.quantize(relu_model, floor=500)

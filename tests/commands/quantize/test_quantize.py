@@ -1,5 +1,6 @@
 """Requests from end to end; those that measure a speed run alone."""
 
+import json
 import os
 import tempfile
 from pathlib import Path
@@ -9,8 +10,11 @@ import onnx
 import pytest
 
 from edgeopt.backends import backend_named
+from edgeopt.bundle.read import read_bundle
+from edgeopt.bundle.runtime.check import check
+from edgeopt.cli.quantize_words import about
 from edgeopt.commands.quantize.quantize import quantize
-from edgeopt.data.judging.goals import goal_from
+from edgeopt.data.judging.goals import NO_FLOOR, goal_from
 from edgeopt.errors import DataError, EdgeoptError, ModelError, UsageError
 from edgeopt.events import Progress, ignore
 from edgeopt.graph.accuracy import compare_outputs
@@ -93,19 +97,53 @@ def test_progress_names_the_phases(planned):
     assert set(found.phases_s) >= {"preparing", "calibrating", "timing the layers", "measuring the speed"}
 
 
-@pytest.mark.slow
-def test_one_form_is_written_whatever_it_costs_unless_a_goal_was_given(stack_model, stack_data, tmp_path):
-    out = tmp_path / "stack.onnx"
-    wishes = {"method": "int8", "keep_float": ("MatMul_2",), "goal": goal_from(None, "60dB"), "time_limit_s": 1.0}
+def unlike_calibration(kind, x):
+    """Samples that calibrate well and prove badly, or that eight bits cannot hold."""
+    x = x.copy()
+    if kind == "quiet then loud":
+        x[:12] *= 0.01
+    elif kind == "outlier channels":
+        x[18:, :, ::97] *= 300
+    elif kind == "signs never seen":
+        x[:12] = np.abs(x[:12])
+    else:
+        x[12:] += 40
+    return x
 
-    refused = ask(stack_model, out, stack_data, goal_given=True, **wishes)
-    assert refused.outcome == "keep float"
-    assert "60 dB" in refused.summary
+
+@pytest.mark.parametrize("kind", ["quiet then loud", "outlier channels", "signs never seen", "offset never seen"])
+def test_one_form_below_the_default_goal_is_refused_with_what_to_do(stack_model, stack_data, tmp_path, kind):
+    data, out = tmp_path / "data.npz", tmp_path / "stack.edgeopt"
+    np.savez(data, x=unlike_calibration(kind, np.load(stack_data)["x"]))
+
+    found = ask(stack_model, out, data, method="int8")
+
+    assert found.outcome == "keep float"
+    assert found.proof.low_db < 30
+    assert found.summary.startswith("Keep float: int8 reaches ")
+    assert f"{found.proof.low_db:.1f} dB on others perhaps" in found.summary
+    assert "the goal is at least 30 dB (transparent)." in found.summary
+    assert "--no-floor" in found.summary
+    assert found.files == ()
     assert not out.exists()
 
-    found = ask(stack_model, out, stack_data, **wishes)
+
+@pytest.mark.slow
+def test_one_form_is_written_whatever_its_accuracy_where_no_floor_is_asked_for(stack_model, stack_data, tmp_path):
+    data, out = tmp_path / "data.npz", tmp_path / "stack.edgeopt"
+    np.savez(data, x=unlike_calibration("quiet then loud", np.load(stack_data)["x"]))
+    wishes = {"method": "int8", "keep_float": ("MatMul_2",), "goal": NO_FLOOR, "time_limit_s": 1.0}
+
+    found = ask(stack_model, out, data, **wishes)
     assert found.outcome == "written"
-    assert out.exists()
+    assert found.proof.snr_db < 20
+    assert found.goal is None
+    bundle = read_bundle(out)
+    assert bundle.deployment.budget.goal == ""
+    assert bundle.deployment.evidence.accuracy_db == pytest.approx(found.proof.snr_db, abs=0.06)
+    assert json.loads((bundle.folder / "evidence.json").read_bytes())["goal"] is None
+    assert not any(line.startswith("Goal") for line in about(found))
+    check(out, ignore)
     by_layer = {verdict.layer: verdict for verdict in found.plan.verdicts}
     assert by_layer["MatMul_2"].form == FLOAT
     assert by_layer["MatMul_2"].reason == "kept float: it is kept float as asked"

@@ -11,12 +11,14 @@ MODEL = Path("model.onnx")
 
 def test_a_request_without_wishes_is_a_plan_at_30_db():
     request = request_from(Asked(MODEL))
-    assert (request.method, request.goal.floor, request.goal_given) == ("plan", 30.0, False)
+    assert (request.method, request.goal.floor) == ("plan", 30.0)
 
 
-def test_a_goal_that_was_asked_for_is_told_apart_from_the_default():
-    assert request_from(Asked(MODEL, floor="transparent")).goal_given
-    assert request_from(Asked(MODEL, metric="top1", max_drop="1%")).goal_given
+def test_no_floor_leaves_no_goal():
+    request = request_from(Asked(MODEL, method="int8", no_floor=True))
+    assert request.goal.is_open
+    assert request.shown_goal is None
+    assert request_from(Asked(MODEL, method="int8")).shown_goal == request_from(Asked(MODEL)).goal
 
 
 @pytest.mark.parametrize(
@@ -47,6 +49,9 @@ WRONG = (
     ({"options": ("threads=1",)}, "none is named", "--backend"),
     ({"options": ('shapes={"x": [1]}',), "backend": "openvino-cpu"}, "a single value", "--shape"),
     ({"floor": "aggressive"}, "beside a metric", "balanced"),
+    ({"no_floor": True}, "A plan needs a goal", "--method int8"),
+    ({"no_floor": True, "method": "int8", "floor": "20dB"}, "--floor for one", "one of them"),
+    ({"no_floor": True, "method": "int8", "metric": "top1"}, "--metric for one", "one of them"),
 )
 
 

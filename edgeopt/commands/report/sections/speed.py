@@ -22,9 +22,10 @@ def section(facts: Facts) -> Section | None:
         blocks.append(Words(speed.cost))
     if facts.float_ratio is not None:
         ratio = facts.float_ratio
+        where = f"on {facts.float_on}" if facts.float_on else "in the result's own runtime"
         blocks.append(
             Words(
-                "Against the same model in full precision, in the result's own runtime: "
+                f"Against the same model in full precision, {where}: "
                 f"{words.ratio(ratio.median)}, {words.interval(ratio)} with {words.confidence(ratio)} confidence."
             )
         )

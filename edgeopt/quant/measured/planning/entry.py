@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from edgeopt.graph.ledger import Change
 from edgeopt.quant.measured.records import Proof
 from edgeopt.quant.measured.study import Study
-from edgeopt.quant.measured.timing.courses import GROUPS, OPENVINO, Course, OptionValue
+from edgeopt.quant.measured.timing.courses import GROUPS, OPENVINO, Course, OptionValue, is_inexact
 from edgeopt.quant.records import FLOAT, Layer, Plan, Point
 from edgeopt.quant.settings import QuantSettings
 
@@ -40,6 +40,11 @@ class Entry:
     @property
     def is_float(self) -> bool:
         return not quantized(self.choices)
+
+    @property
+    def is_source(self) -> bool:
+        """The float model in full precision, which answers as the source does."""
+        return self.is_float and not is_inexact(self.course)
 
     @property
     def name(self) -> str:

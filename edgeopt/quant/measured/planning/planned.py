@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from edgeopt.events import Log
 from edgeopt.quant.measured.planning.choosing import Chooser, stepped_back
 from edgeopt.quant.measured.planning.entry import Entry
-from edgeopt.quant.measured.proving.finish import fastest, finish
+from edgeopt.quant.measured.proving.finish import fastest, finish, may_be_delivered
 from edgeopt.quant.measured.records import Quantized
 from edgeopt.quant.measured.timing.courses import is_inexact
 from edgeopt.quant.measured.timing.tracks import Track, tracks_of
@@ -37,7 +37,8 @@ def planned(work: Work) -> Quantized:
     rivals = [each for entry in floats if (each := _float_rival(work, entry, tracks)) is not None]
     if not entries and not any(is_inexact(each.course) for each in rivals):
         return finish(work, floats[0], why=f"Keep float: {_nothing_gained(tracks)}.")
-    best = fastest(work, _distinct([*entries, *rivals]))
+    able_to_win = [each for each in (*entries, *rivals) if may_be_delivered(work, each)]
+    best = fastest(work, _distinct(able_to_win)) if able_to_win else entries[0]
     if best.plan is None and entries:
         # Where float is quickest, the frontier still says what a plan would have cost and saved.
         best.plan, best.proof = entries[0].plan, entries[0].proof
@@ -108,12 +109,15 @@ def _distinct(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def proven(work: Work, entry: Entry) -> Entry:
-    """The entry, or the next more exact point that holds on the samples set aside; float where none does."""
+    """The entry, or the next more exact point that holds on the samples set aside; float where none does.
+
+    Floats that are rounded are proved as well: they are what runs where no layer has another form.
+    """
     steps = 0
-    while not entry.is_float:
+    while not entry.is_source:
         with work.study.phase("proving", entry.course.name):
             proof = work.judge.proof(entry.path, entry.course, steps)
-        if work.judge.met(proof):
+        if work.judge.met(proof) or entry.is_float:
             entry.proof = proof
             return entry
         steps += 1

@@ -13,7 +13,7 @@ from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.hw.device import device_for_evidence, fingerprint
 from edgeopt.measure.report import Verdict
 from edgeopt.quant.measured.planning.entry import Entry
-from edgeopt.quant.measured.proving.speed import RESULT, SOURCE, Measured
+from edgeopt.quant.measured.proving.speed import FLOAT, RESULT, SOURCE, Measured, Speed
 from edgeopt.quant.measured.records import File, Quantized
 from edgeopt.quant.measured.work import Work, passes_of
 from edgeopt.version import __version__
@@ -61,7 +61,7 @@ def _write_golden(work: Work, entry: Entry, folder: Path) -> None:
     write.write_golden(folder, "reference", work.study.reference_of(some))
 
 
-def _deployment(work: Work, entry: Entry, found: Quantized, model: Path, evidence: Evidence | None) -> Deployment:
+def _deployment(work: Work, entry: Entry, found: Quantized, model: Path, evidence: Evidence) -> Deployment:
     source = work.request.model
     inputs, outputs = work.runs.ports
     return Deployment(
@@ -75,7 +75,7 @@ def _deployment(work: Work, entry: Entry, found: Quantized, model: Path, evidenc
         inputs=[tensor_of(each) for each in inputs],
         outputs=[tensor_of(each) for each in outputs],
         steps=_steps(work, entry),
-        budget=Budget(str(work.request.goal), time_limit_s=round(work.limit_s, 1)),
+        budget=Budget("" if found.goal is None else str(found.goal), time_limit_s=round(work.limit_s, 1)),
         device=fingerprint(work.device),
         machine=machine_of(work.device),
         runtimes={runtime.name: runtime.version for runtime in work.device.runtimes},
@@ -113,16 +113,28 @@ def _trace(work: Work, entry: Entry) -> "Trace":
     return entry.trace or Trace(FormContext(entry.course.backend, work.study.known.settings))
 
 
-def _evidence(work: Work, found: Quantized, measured: Measured) -> Evidence | None:
-    """Against the source in plain ONNX Runtime, where both the speed and the accuracy were seen."""
-    speed, proof = measured.speeds.get(SOURCE), found.proof
-    if speed is None or proof is None:
-        return None
+def has_evidence(measured: Measured) -> bool:
+    """Whether enough was timed for a bundle, which is not written without its evidence."""
+    return _timed_against(measured) is not None
+
+
+def _timed_against(measured: Measured) -> tuple[str, Speed] | None:
+    """The source in plain ONNX Runtime, or the float model where that could not be timed."""
+    return next(((name, measured.speeds[name]) for name in (SOURCE, FLOAT) if name in measured.speeds), None)
+
+
+def _evidence(work: Work, found: Quantized, measured: Measured) -> Evidence:
+    """What was timed in turns, and what was proved on samples."""
+    against, proof = _timed_against(measured), found.proof
+    assert against is not None  # noqa: S101 - nothing is delivered otherwise
+    assert proof is not None  # noqa: S101 - likewise
+    name, speed = against
+    baseline = f"source · {work.runs.judge}" if name == SOURCE else f"float · {found.float_on}"
     goal, ratio = work.request.goal, speed.speedup
     return Evidence(
         verdict=_verdict(speed.verdict),
-        baseline=f"source · {work.runs.judge}",
-        baseline_ms=four_digits(measured.latency_ms[SOURCE]),
+        baseline=baseline,
+        baseline_ms=four_digits(measured.latency_ms[name]),
         latency_ms=four_digits(measured.latency_ms[RESULT]),
         speedup=four_digits(ratio.median),
         speedup_low=four_digits(ratio.low),

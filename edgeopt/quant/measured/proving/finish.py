@@ -1,13 +1,15 @@
 """From what was proved to an answer: the speed measured in turns, the file put in its place, and a sentence."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
+from edgeopt.backends.full_precision import full_precision
+from edgeopt.bundle.deployment import SUFFIX
 from edgeopt.graph.accuracy import decibels
-from edgeopt.measure.stats import Interval
 from edgeopt.quant.measured.planning.entry import Entry, share_of
-from edgeopt.quant.measured.proving.bundled import write_bundle
+from edgeopt.quant.measured.proving.bundled import has_evidence, write_bundle
 from edgeopt.quant.measured.proving.speed import (
     FLOAT,
     PHASE,
@@ -18,10 +20,12 @@ from edgeopt.quant.measured.proving.speed import (
     Speed,
     compared,
     ranked,
+    with_one_float,
 )
-from edgeopt.quant.measured.records import PLAN, File, Outcome, Quantized
-from edgeopt.quant.measured.timing.courses import exact, is_inexact
+from edgeopt.quant.measured.records import PLAN, File, Outcome, Proof, Quantized
+from edgeopt.quant.measured.timing.courses import Course, exact
 from edgeopt.quant.measured.work import Work
+from edgeopt.quant.records import Plan
 
 # A contest ends earlier where the answer is clear.
 _LEAST_S, _MOST_S = 4.0, 15.0
@@ -46,40 +50,53 @@ def fastest(work: Work, entries: Sequence[Entry]) -> Entry:
     return entries[min(near, default=0)]
 
 
-def finish(work: Work, entry: Entry, refuse: bool = False, why: str = "") -> Quantized:
-    """Measures the entry against the float model, and writes it; `refuse`: it does not meet the goal."""
-    plain = entry.is_float and not is_inexact(entry.course)
-    worth_it = not refuse and (not plain or _differs(entry))
-    found = _measured(work, entry, plain) if worth_it else Measured()
-    mine, source = found.speeds.get(FLOAT), found.speeds.get(SOURCE)
-    planned = work.request.method == PLAN
-    gains = mine is not None and mine.verdict == "faster"
-    keep = plain or refuse or (planned and not gains)
-    outcome: Outcome = "keep float" if keep else "written"
+@dataclass(frozen=True, slots=True)
+class _Timed:
+    """What the contest of the result with float models found."""
+
+    measured: Measured = field(default_factory=Measured)
+    float_on: str = ""
+    """Where the float model runs that is hardest to beat."""
+    rival: Speed | None = None
+    """Against that one; None where it was not measured."""
+    rival_ms: float | None = None
+
+
+def may_be_delivered(work: Work, entry: Entry) -> bool:
+    """Whether its outputs are good enough: those of the float model are, all others are proved."""
+    return entry.is_source or work.judge.met(entry.proof)
+
+
+def finish(work: Work, entry: Entry, why: str = "") -> Quantized:
+    """Measures the entry against float models, and writes it unless something speaks against it.
+
+    `why`: it is known already that the model stays float.
+    """
+    worth_it = may_be_delivered(work, entry) and (not entry.is_source or _differs(entry))
+    timed = _timed(work, entry) if worth_it else _Timed()
+    kept = why or _why_float(work, entry, timed)
+    outcome: Outcome = "keep float" if kept else "written"
     if work.request.out is None:
         outcome = "reported"
-    if mine is not None and not gains and not planned:
-        work.warn(_not_faster(mine, entry.course.name))
+    if timed.rival is not None and not _is_faster(timed.rival) and work.request.method != PLAN:
+        work.warn(_not_faster(timed.rival, timed.float_on))
     if entry.proof is not None and entry.proof.weak is not None and outcome == "written":
         work.warn(entry.proof.weak.warning)
-    plan = entry.plan
-    if plan is not None and mine is not None:
-        chosen = msgspec.structs.replace(plan.chosen, speedup=mine.speedup.median)
-        frontier = tuple(chosen if point == plan.chosen else point for point in plan.frontier)
-        plan = msgspec.structs.replace(plan, chosen=chosen, frontier=frontier)
+    source = timed.measured.speeds.get(SOURCE)
     answer = Quantized(
         outcome=outcome,
-        summary=why or _summary(work, entry, mine, source, keep, refuse),
+        summary=kept or _summary(work, entry, timed),
         model=str(work.request.model),
         method=work.request.method,
         backend=entry.course.backend,
         options=dict(entry.course.options),
-        goal=work.request.goal,
-        plan=plan,
+        goal=work.request.shown_goal,
+        plan=_with_speed(entry.plan, timed.rival),
         proof=entry.proof,
-        speedup=None if mine is None else mine.speedup,
+        speedup=None if timed.rival is None else timed.rival.speedup,
         source_speedup=None if source is None else source.speedup,
-        float_ms=found.latency_ms.get(RESULT if plain else FLOAT),
+        float_ms=timed.measured.latency_ms.get(RESULT) if entry.is_source else timed.rival_ms,
+        float_on=timed.float_on,
         use=work.given.use,
         quantized_share=share_of(work.study.layers, entry.choices),
         source_bytes=work.source_bytes,
@@ -87,8 +104,77 @@ def finish(work: Work, entry: Entry, refuse: bool = False, why: str = "") -> Qua
         findings=work.study.known.findings,
     )
     if outcome == "written":
-        return msgspec.structs.replace(answer, files=_written(work, entry, answer, found))
+        return msgspec.structs.replace(answer, files=_written(work, entry, answer, timed.measured))
     return answer
+
+
+def _why_float(work: Work, entry: Entry, timed: _Timed) -> str:
+    """What speaks against delivering it, as a sentence; empty where it is delivered.
+
+    One rule for all methods: it meets the goal by its own proof, a plan is proved to be faster than any float
+    model here, and a bundle has evidence. A form that was asked for by name may be slower: it may be for memory.
+    """
+    goal, planned = work.request.goal, work.request.method == PLAN
+    if entry.is_source:
+        source = timed.measured.speeds.get(SOURCE)
+        quicker = f", {source.speedup.median:.2f} times as fast as the source" if source is not None else ""
+        where = entry.course.name
+        return f"Keep float: no plan that meets the goal ({goal}) is faster than floats on {where}{quicker}."
+    if not work.judge.met(entry.proof):
+        what = "the best plan" if planned else work.request.method
+        return f"Keep float: {what} {_below(work, entry.proof)} {_next_step(work)}"
+    if planned and timed.rival is None:
+        return "Keep float: the best plan is no gain. How fast it is could not be measured."
+    if planned and timed.rival is not None and not _is_faster(timed.rival):
+        return f"Keep float: the best plan is no gain. {_not_faster(timed.rival, timed.float_on)}"
+    out = work.request.out
+    if out is not None and out.suffix == SUFFIX and not has_evidence(timed.measured):
+        return (
+            "Keep float: a bundle holds how fast it is, and that could not be measured here. "
+            "Write a plain model with -o FILE.onnx."
+        )
+    return ""
+
+
+def _below(work: Work, proof: Proof | None) -> str:
+    """What was reached, and what should have been; NO_FLOOR leaves only outputs that are no numbers."""
+    goal = work.request.shown_goal
+    if proof is None:
+        return f"was not proved, and the goal is {goal}."
+    where = "" if proof.weakest is None else f" ({proof.weakest.where})"
+    wanted = "its outputs cannot be compared with the source's" if goal is None else f"the goal is {goal}"
+    return f"reaches {_reached(work, proof)}{where}, and {wanted}."
+
+
+def _next_step(work: Work) -> str:
+    if work.request.method == PLAN:
+        return "Ask for a lower --floor, or leave the options of the backend out."
+    if work.request.goal.is_open:
+        return "Try another --method, or name what stays float with --keep-float."
+    return (
+        "Try --method plan, which keeps float what costs most, another --calibration or a lower --floor; "
+        "--no-floor writes it all the same."
+    )
+
+
+def _reached(work: Work, proof: Proof) -> str:
+    """The accuracy on the samples that proved, and what it may be on others where that is what decided."""
+    goal, met = work.request.goal, work.judge.met(proof)
+    low = "" if met or proof.judged is not None else f" ({decibels(proof.low_db)} on others perhaps)"
+    said = f"{decibels(proof.snr_db)}{low} on {proof.samples} samples"
+    if proof.weakest is not None:
+        said += f", of {proof.weakest.levels} levels the weakest"
+    if proof.judged is not None:
+        said = f"{goal.title} {goal.shown(proof.judged.value)}, {said}"
+    return said
+
+
+def _with_speed(plan: Plan | None, rival: Speed | None) -> Plan | None:
+    if plan is None or rival is None:
+        return plan
+    chosen = msgspec.structs.replace(plan.chosen, speedup=rival.speedup.median)
+    frontier = tuple(chosen if point == plan.chosen else point for point in plan.frontier)
+    return msgspec.structs.replace(plan, chosen=chosen, frontier=frontier)
 
 
 def _differs(entry: Entry) -> bool:
@@ -96,21 +182,41 @@ def _differs(entry: Entry) -> bool:
     return entry.course.backend != "onnxruntime-cpu" or bool(entry.course.options)
 
 
-def _measured(work: Work, entry: Entry, plain: bool) -> Measured:
-    """The entry, floats in full precision on the same backend, and the source in plain ONNX Runtime, in turns."""
-    course = entry.course
-    runners = [Runner(RESULT, entry.path, course.backend, course.options)]
-    if not plain:
-        runners.append(Runner(FLOAT, work.study.path, course.backend, exact(course).options))
-    runners.append(Runner(SOURCE, work.request.model, work.runs.judge, {}))
+def _timed(work: Work, entry: Entry) -> _Timed:
+    """The entry, the float model wherever it may run instead, and the source in plain ONNX Runtime, in turns."""
+    course, judge = entry.course, work.runs.judge
+    floats = {} if entry.is_source else {f"{FLOAT} on {each.name}": each for each in float_courses(work, entry)}
+    runners = [
+        Runner(RESULT, entry.path, course.backend, course.options),
+        *(Runner(name, work.study.path, each.backend, each.options) for name, each in floats.items()),
+        Runner(SOURCE, work.request.model, judge, {}),
+    ]
     limit_s = max(_LEAST_S, min(_MOST_S, work.left_s()))
-    with work.study.phase(PHASE, "against the float model, in turns"):
+    with work.study.phase(PHASE, "against float models, in turns"):
         found = compared(runners, work.samples_path, work.folder, limit_s, work.emit)
     for name, reason in found.failures.items():
         work.warn(f"The speed of the {name} model could not be measured: {reason}")
     if found.warning:
         work.warn(found.warning)
-    return found
+    found, name = with_one_float(found, tuple(floats))
+    where = {FLOAT: floats[name].name if name else "", SOURCE: judge}
+    # With options of the user's, such as a number of threads, the source in plain defaults is no alternative.
+    able = (FLOAT,) if work.request.options else (FLOAT, SOURCE)
+    rivals = () if entry.is_source else tuple(each for each in able if each in found.speeds)
+    if not rivals:
+        return _Timed(found)
+    best = min(rivals, key=lambda each: found.speeds[each].order)
+    return _Timed(found, where[best], found.speeds[best], found.latency_ms[best])
+
+
+def float_courses(work: Work, entry: Entry) -> tuple[Course, ...]:
+    """Where the float model may run instead, in full precision: where the result may, and what runs the source."""
+    judge, threads = work.runs.judge, work.request.options.get("threads")
+    plain = Course(judge, {**full_precision(judge), **({} if threads is None else {"threads": threads})})
+    able = [exact(entry.course), *(exact(course) for course in work.courses)]
+    if all(course.backend != judge for course in able):
+        able.append(plain)
+    return tuple({course.name: course for course in able}.values())
 
 
 def _written(work: Work, entry: Entry, answer: Quantized, measured: Measured) -> tuple[File, ...]:
@@ -127,35 +233,22 @@ def _written(work: Work, entry: Entry, answer: Quantized, measured: Measured) ->
     return tuple(File(str(path), path.stat().st_size) for path in (out, *beside))
 
 
-def _not_faster(mine: Speed, course: str) -> str:
-    if mine.verdict == "slower":
-        return f"It is slower than floats on {course}: {mine.speedup}."
-    return f"That it is faster than floats on {course} could not be shown: {mine.speedup} ({mine.verdict})."
+def _is_faster(speed: Speed) -> bool:
+    return speed.verdict == "faster"
 
 
-def _summary(work: Work, entry: Entry, mine: Speed | None, source: Speed | None, keep: bool, below: bool) -> str:
-    """`keep`: nothing is written; `below`: as it does not meet the goal."""
-    proof, goal, course = entry.proof, work.request.goal, entry.course.name
-    reached = "" if proof is None else f"{decibels(proof.snr_db)} on {proof.samples} samples"
-    if proof is not None and proof.weakest is not None:
-        reached += f", of {proof.weakest.levels} levels the weakest"
-    if proof is not None and proof.judged is not None:
-        reached = f"{goal.title} {goal.shown(proof.judged.value)}, {reached}"
-    if below:
-        where = "" if proof is None or proof.weakest is None else f" ({proof.weakest.where})"
-        return f"Keep float: {work.request.method} reaches {reached}{where}, and the goal is {goal}."
-    if entry.is_float and not is_inexact(entry.course):
-        quicker = f", {source.speedup.median:.2f} times as fast as the source" if source is not None else ""
-        return f"Keep float: no plan that meets the goal ({goal}) is faster than floats on {course}{quicker}."
-    if keep:
-        said = "How fast it is could not be measured." if mine is None else _not_faster(mine, course)
-        return f"Keep float: the best plan is no gain. {said}"
+def _not_faster(rival: Speed, where: str) -> str:
+    if rival.verdict == "slower":
+        return f"It is slower than floats on {where}: {rival.speedup}."
+    return f"That it is faster than floats on {where} could not be shown: {rival.speedup} ({rival.verdict})."
+
+
+def _summary(work: Work, entry: Entry, timed: _Timed) -> str:
+    """Of what is delivered."""
+    assert entry.proof is not None  # noqa: S101 - `_why_float` refuses what was not proved
     share = f"{share_of(work.study.layers, entry.choices):.0%} of the multiply-adds"
     precision = entry.course.options.get("precision") or "the runtime's own precision"
     what = f"All layers in {precision}" if entry.is_float else f"{share} in fewer bits"
-    speed = f", {_times(mine.speedup)} as fast as floats there" if mine is not None else ""
-    return f"{what} on {course}: {reached}{speed}."
-
-
-def _times(ratio: Interval) -> str:
-    return f"{ratio.median:.2f} times"
+    rival = timed.rival
+    speed = "" if rival is None else f", {rival.speedup.median:.2f} times as fast as floats on {timed.float_on}"
+    return f"{what} on {entry.course.name}: {_reached(work, entry.proof)}{speed}."

@@ -1,5 +1,6 @@
 """What a written file reaches on its backend: in real runs, on samples that plan or that were set aside."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,8 +48,16 @@ class Judge:
             weakest=judged.weakest,
         )
 
-    def met(self, proof: Proof) -> bool:
-        """By the bound that resampling gives, or by the metric's own rule."""
+    def met(self, proof: Proof | None) -> bool:
+        """By the bound that resampling gives, or by the metric's own rule; never without a proof."""
+        if proof is None:
+            return False
         if proof.judged is not None:
             return self.goal.met(proof.judged)
-        return proof.low_db >= self.goal.needed
+        return proof.snr_db > -math.inf and proof.low_db >= self.goal.needed
+
+    def score(self, proof: Proof | None) -> float:
+        """What decides, on a scale where more is better."""
+        if proof is None:
+            return -math.inf
+        return proof.low_db if proof.judged is None else self.goal.score(proof.judged)[1]

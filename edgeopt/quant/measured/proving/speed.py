@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -24,10 +25,11 @@ from edgeopt.quant.measured.timing.courses import OptionValue
 
 PHASE = "measuring the speed"
 SOURCE, FLOAT, RESULT = "source", "float", "result"
-"""Who takes part: the source in plain ONNX Runtime, floats on the result's own backend, and the result."""
+"""Who takes part: the source in plain ONNX Runtime, the quickest float model, and the result."""
 # Others on the machine only ever make a slice slower, so the quickest quarter tells more than the middle.
 _UNDISTURBED = 0.25
 _A_PAIR = 2
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,11 @@ class Speed(msgspec.Struct, frozen=True):
 
     speedup: Interval
     verdict: Verdict
+
+    @property
+    def order(self) -> tuple[bool, float]:
+        """Sorts the hardest to beat first."""
+        return self.verdict == "faster", self.speedup.median
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +72,7 @@ class Measured:
 def compared(
     runners: Sequence[Runner], samples: Path, folder: Path, limit_s: float, emit: Emit = ignore
 ) -> Measured:
-    """The first against each other one, in turns; goes on while it is not clear whether it beats the second."""
+    """The first against each other one, in turns; goes on while it is not clear whether it beats them all."""
     begin_s = time.monotonic()
     if len(runners) < _A_PAIR:
         return Measured()
@@ -79,7 +86,9 @@ def compared(
             span_ms = _span_ms(pack.every)
             pack.forget()
             found = run_legs(
-                pack, starter, Terms(QUANTIZED, max(QUANTIZED.legs), begin_s + limit_s, range(1)), span_ms
+                *(pack, starter),
+                Terms(QUANTIZED, max(QUANTIZED.legs), begin_s + limit_s, range(len(pack.others))),
+                span_ms,
             )
         except FallenError as fallen:
             stack.close()
@@ -100,6 +109,24 @@ def compared(
         found.processes,
         found.warning,
     )
+
+
+def with_one_float(found: Measured, names: Sequence[str]) -> tuple[Measured, str]:
+    """Of several float models the one that is hardest to beat, as FLOAT, with the name that it had."""
+    best = min((name for name in names if name in found.speeds), key=lambda k: found.speeds[k].order, default="")
+    out = set(names) - {best}
+    renamed = replace(
+        found,
+        speeds=_renamed(found.speeds, out, best),
+        latency_ms=_renamed(found.latency_ms, out, best),
+        taken=_renamed(found.taken, out, best),
+        memory=_renamed(found.memory, out, best),
+    )
+    return renamed, best
+
+
+def _renamed(known: Mapping[str, T], out: set[str], best: str) -> dict[str, T]:
+    return {FLOAT if name == best else name: each for name, each in known.items() if name not in out}
 
 
 def _side(host: LocalHost, runner: Runner, samples: Path) -> Side:
