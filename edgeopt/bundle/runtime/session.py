@@ -11,7 +11,7 @@ from edgeopt.backends.base import Array, Available, Backend, Feeds, Options, Pla
 from edgeopt.backends.strictness import fallback
 from edgeopt.bundle.deployment import Deployment, Processing
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
-from edgeopt.errors import BundleError, EdgeoptError, MissingError, ModelError, UsageError
+from edgeopt.errors import BundleError, EdgeoptError, MissingError, ModelError, UsageError, no_outputs
 from edgeopt.graph.files.sniff import check_file
 
 if TYPE_CHECKING:
@@ -139,6 +139,9 @@ def load(
         if place.bundle is not None and place.bundle.held is not None:
             place.bundle.held.retell(error)
         raise
+    if not session.outputs:
+        session.close()
+        raise no_outputs(place.model.name)
     said = fallback(session.placement)
     if said is not None:
         _log.warning("'%s': %s.", Path(path).name, said)

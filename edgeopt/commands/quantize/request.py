@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 import msgspec
 
 from edgeopt.errors import UsageError
-from edgeopt.options import argument, option
+from edgeopt.options import DAY_S, argument, option
 
 if TYPE_CHECKING:
     from edgeopt.backends.options import Value
     from edgeopt.data.given import Data
     from edgeopt.quant.measured.records import Augment, QuantizeRequest
-
-_LEAST_S = 5.0
 
 Model = Annotated[Path, argument("The ONNX model; it is not changed.", metavar="MODEL")]
 ProfileName = Annotated[str, option("A target profile by name or file [that of this device].", metavar="PROFILE")]
@@ -103,7 +101,9 @@ class Asked(msgspec.Struct, frozen=True):
             metavar="TARGET,...",
         ),
     ] = ""
-    time_limit_s: Annotated[float | None, option("At most so many seconds.", metavar="S")] = None
+    time_limit_s: Annotated[float | None, option("At most so many seconds.", metavar="S", least=5, most=DAY_S)] = (
+        None
+    )
 
 
 class AskedCalibrations(msgspec.Struct, frozen=True):
@@ -227,8 +227,6 @@ def _check(request: "QuantizeRequest") -> None:
         )
     if request.calibration:
         _check_calibration(request.calibration)
-    if request.time_limit_s is not None and not request.time_limit_s >= _LEAST_S:
-        raise UsageError(f"In less than {_LEAST_S:g} s no model is quantized.", "Give --time-limit more.")
     for target in request.check_targets:
         _check_target(target)
 
