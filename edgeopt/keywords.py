@@ -75,7 +75,7 @@ def _one(option: Option, given: object) -> object:
     if option.kind is str and isinstance(given, str | Path | int | float) and not isinstance(given, bool):
         return str(given)
     try:
-        value = msgspec.convert(given, option.kind)
+        value: object = msgspec.convert(given, option.kind)
     except (msgspec.ValidationError, TypeError):
         raise UsageError(f"{option.name} must be {_WORDS[option.kind]}, not {given!r}.") from None
     check_range(option, value)

@@ -29,6 +29,9 @@ BackendOptions = Annotated[
     tuple[str, ...], option("An option of its backend; repeatable.", "--option", metavar="NAME=VALUE")
 ]
 SamplesFile = Annotated[Path | None, option("Samples; without them a bundle's golden inputs, or generated ones.")]
+UndecidedWord = Annotated[
+    str, option("What a limit that lies inside the interval does: pass, or fail (exit 4).", metavar="pass|fail")
+]
 Strict = Annotated[bool, option("Fail (exit 4) when anything falls back.")]
 
 
@@ -101,12 +104,14 @@ class Request(msgspec.Struct, frozen=True):
         option("Fail (exit 4) unless it is proved to be so many times as fast as each other.", metavar="1.1"),
     ] = None
 
+    undecided: UndecidedWord = "pass"
+
     @property
     def limits(self) -> "Limits":
         """Raises UsageError for what is no limit."""
         from edgeopt.commands.bench.limits import read_limits
 
-        return read_limits(self.max_slowdown, self.min_speedup)
+        return read_limits(self.max_slowdown, self.min_speedup, self.undecided)
 
     @property
     def settings(self) -> "Settings":
@@ -127,13 +132,18 @@ class CompareRequest(msgspec.Struct, frozen=True):
     min_speedup: Annotated[
         str | None, option("Fail (exit 4) unless it is proved to be so many times as fast.", metavar="1.1")
     ] = None
+    undecided: UndecidedWord = "pass"
+    names: Annotated[
+        tuple[str, ...],
+        option("A side that is called otherwise in the later run; repeatable.", "--name", metavar="OLD=NEW"),
+    ] = ()
 
     @property
     def limits(self) -> "Limits":
         """Raises UsageError for what is no limit."""
         from edgeopt.commands.bench.limits import read_limits
 
-        return read_limits(self.max_slowdown, self.min_speedup)
+        return read_limits(self.max_slowdown, self.min_speedup, self.undecided)
 
 
 class WatchRequest(msgspec.Struct, frozen=True):
@@ -177,6 +187,7 @@ class Wishes(TypedDict, total=False):
     save: str | Path | None
     max_slowdown: float | str | None
     min_speedup: float | str | None
+    undecided: Literal["pass", "fail"]
 
 
 class AllWishes(Wishes, total=False):

@@ -33,7 +33,8 @@ def _refuse_crowds(options: dict[str, OptionValue]) -> None:
         count = options.get(name)
         if isinstance(count, int) and count > most:
             raise UsageError(
-                f"'{name}' must be at most {most} here, {_MOST_A_CORE} for each of {logical} logical cores, not {count}.",
+                f"'{name}' must be at most {most} here, {_MOST_A_CORE} for each of {logical} logical cores, "
+                f"not {count}.",
                 "Name cores instead: usable, physical or performance.",
             )
 
