@@ -18,7 +18,6 @@ DAY_S = 86400.0
 WEEK_S = 7 * DAY_S
 FASTEST_PER_S = 1e6
 """Runs or requests a second that a clock can still tell apart."""
-MOST_THREADS = 1024
 
 
 class Option(msgspec.Struct, frozen=True):

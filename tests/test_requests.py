@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import edgeopt
+from edgeopt.backends.options import MOST_THREADS
 from edgeopt.bundle import request as running
 from edgeopt.commands.analyze import request as analyzing
 from edgeopt.commands.backends import request as backends
@@ -135,6 +136,10 @@ def test_help_loads_no_engine():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "optimize" in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_analyze_takes_as_many_threads_as_backends_do():
+    assert option_named(analyzing.AnalyzeRequest, "threads").most == MOST_THREADS
 
 
 def test_a_search_is_for_latency_by_itself():

@@ -3,12 +3,12 @@
 import os
 from functools import cache
 
+from edgeopt.backends.options import MOST_THREADS
 from edgeopt.commands.bench.naming import OptionValue
 from edgeopt.errors import UsageError
 from edgeopt.hw.cores import cores_for
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
-from edgeopt.options import MOST_THREADS
 
 _MOST_A_CORE = 8
 # Options of backends that start so many threads.
