@@ -83,11 +83,11 @@ class Session:
 
 
 def _by_name(loaded: Loaded) -> Callable[[Feeds | Array], dict[str, Array]]:
-    """The backend's own `run`, which takes arrays by name, behind a look at the type: some 0.1 µs."""
+    """The backend's own `run`, which takes arrays by name, behind a look at the type, well below a microsecond."""
     run, names = loaded.run, [each.name for each in loaded.inputs]
 
     def named(feeds: Feeds | Array) -> dict[str, Array]:
-        if isinstance(feeds, Mapping):
+        if type(feeds) is dict or isinstance(feeds, Mapping):
             return run(feeds)
         if len(names) == 1:
             return run({names[0]: feeds})
