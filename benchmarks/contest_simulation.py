@@ -103,7 +103,8 @@ def simulate(
             within = decision.at_most_percent is not None and decision.at_most_percent < rules.at_most_percent
             wrong += said in {"faster", "slower"} or within
         unsettled += (
-            said == "no difference seen" and (decision.at_most_percent or math.inf) > rules.at_most_percent
+            said in {"no difference seen", "too noisy to tell"}
+            and (decision.at_most_percent or math.inf) > rules.at_most_percent
         )
         legs += count
     rounds, seconds = (legs / contests * each for each in (source.plan.leg_rounds, source.plan.leg_s))

@@ -84,6 +84,14 @@ class ModelError(InputError):
     code = "bad-model"
 
 
+def no_outputs(name: str) -> ModelError:
+    """A model whose graph has no outputs: it computes nothing that anybody could see, compare or time."""
+    return ModelError(
+        f"'{name}' has no outputs, so there is nothing to compute.",
+        "Export it again with its outputs in the graph.",
+    )
+
+
 class DataError(InputError):
     code = "bad-data"
 

@@ -9,7 +9,7 @@ import msgspec
 
 from edgeopt.errors import UsageError
 from edgeopt.nearest import nearest
-from edgeopt.options import Option, options_of
+from edgeopt.options import Option, check_range, options_of
 
 _Request = TypeVar("_Request", bound=msgspec.Struct)
 _Function = TypeVar("_Function", bound=Callable[..., object])
@@ -19,7 +19,8 @@ _WORDS = {bool: "True or False", int: "a whole number", float: "a number", str: 
 def read(kind: type[_Request], given: Mapping[str, object]) -> _Request:
     """None is what a field is by itself.
 
-    TypeError for a keyword that there is not, as Python says it; UsageError for a value of another kind.
+    TypeError for a keyword that there is not, as Python says it; UsageError for a value of another kind or outside
+    of its range.
     """
     known = {each.name: each for each in options_of(kind)}
     for name in given:
@@ -74,6 +75,8 @@ def _one(option: Option, given: object) -> object:
     if option.kind is str and isinstance(given, str | Path | int | float) and not isinstance(given, bool):
         return str(given)
     try:
-        return msgspec.convert(given, option.kind)
+        value: object = msgspec.convert(given, option.kind)
     except (msgspec.ValidationError, TypeError):
         raise UsageError(f"{option.name} must be {_WORDS[option.kind]}, not {given!r}.") from None
+    check_range(option, value)
+    return value

@@ -4,15 +4,20 @@ The command line is made of them (`edgeopt/cli/from_request.py`), so are the key
 (`edgeopt/keywords.py`), and the app's forms read their names, ranges and help here.
 """
 
+import math
 from collections.abc import Mapping
 from types import NoneType
 from typing import Annotated, get_args, get_origin
 
 import msgspec
 
-from edgeopt.errors import flag_of
+from edgeopt.errors import Named, UsageError, flag_of
 
 Number = int | float
+DAY_S = 86400.0
+WEEK_S = 7 * DAY_S
+FASTEST_PER_S = 1e6
+"""Runs or requests a second that a clock can still tell apart."""
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -38,6 +43,14 @@ class Option(msgspec.Struct, frozen=True):
         """In full, and as it is switched on; empty for an argument."""
         return next((flag.partition("/")[0] for flag in self.flags if flag.startswith("--")), "")
 
+    @property
+    def range(self) -> str:
+        """In words: `from 6 to 1000`; empty where no end is declared."""
+        least, most = (None if end is None else f"{end:.15g}" for end in (self.least, self.most))
+        if least is not None and most is not None:
+            return f"from {least} to {most}"
+        return f"at least {least}" if least is not None else f"at most {most}" if most is not None else ""
+
 
 def option(
     help: str,  # noqa: A002 - what typer and argparse call it
@@ -48,7 +61,7 @@ def option(
 ) -> msgspec.Meta:
     """What a field does, in a sentence, for use in `Annotated`; without `flags` it is called as the field is.
 
-    `least` and `most` bound what people type; Python code may go further where the work itself allows it.
+    `least` and `most` bound what people type and what Python code gives: see `check_range`.
     """
     return msgspec.Meta(
         description=help, extra={"flags": flags, "metavar": metavar, "least": least, "most": most, "bare": False}
@@ -69,6 +82,26 @@ def options_of(kind: type[msgspec.Struct]) -> tuple[Option, ...]:
 
 def option_named(kind: type[msgspec.Struct], name: str) -> Option:
     return next(each for each in options_of(kind) if each.name == name)
+
+
+def check_range(asked: Option, value: object) -> None:
+    """Raises UsageError for a number that is not finite, or outside of the range that the option declares.
+
+    The only check of ranges: the command line and Python's keywords both go through it.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return
+    least, most = asked.least, asked.most
+    if not math.isfinite(value):
+        said = f"a number {asked.range}" if asked.range else "a finite number"
+    elif (least is None or value >= least) and (most is None or value <= most):
+        return
+    else:
+        said = asked.range
+    named = Named(asked.name)
+    raise UsageError(
+        f"{named if asked.flags else asked.name} must be {said}, not {value:.15g}.", asked.help, [named]
+    )
 
 
 def arguments(kind: type[msgspec.Struct], given: Mapping[str, object]) -> tuple[str, ...]:

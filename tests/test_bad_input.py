@@ -64,6 +64,12 @@ def zipped(folder):
     return (folder / "made.zip").read_bytes()
 
 
+def outputless():
+    proto = parsed()
+    del proto.graph.output[:]
+    return proto
+
+
 def cyclic(folder):
     proto = parsed()
     proto.graph.node[0].input[0] = "y"
@@ -114,6 +120,7 @@ MODELS = {
     "an opset of the future": (lambda _: parsed(opset=999).SerializeToString(), "opset 999"),
     "a cyclic graph": (cyclic, "has a cycle"),
     "no graph": (lambda _: onnx.ModelProto(ir_version=8).SerializeToString(), "no graph"),
+    "no output": (lambda _: outputless().SerializeToString(), "has no outputs"),
     "no input": (
         lambda _: parsed("g () => (float[1] y) { y = Constant<value_floats = [1.0]>() }").SerializeToString(),
         "no input",
@@ -226,7 +233,7 @@ def test_models(kind, tmp_path, refused):
 
 @pytest.mark.parametrize("command", ["analyze", "simplify"])
 @pytest.mark.parametrize(
-    "kind", ["missing", "a folder", "empty", "truncated", "garbage", "a cyclic graph", "text"]
+    "kind", ["missing", "a folder", "empty", "truncated", "garbage", "a cyclic graph", "no output", "text"]
 )
 def test_models_given_to_what_looks_at_graphs(command, kind, tmp_path, refused):
     folder = tmp_path / "models"
@@ -240,6 +247,11 @@ def test_models_given_to_what_looks_at_graphs(command, kind, tmp_path, refused):
     out = ["-o", tmp_path / "out.onnx"] if command == "simplify" else []
     refused([command, folder / "m.onnx", *out], 3, says, for_people=kind == "text")
     assert not (tmp_path / "out.onnx").exists()
+
+
+def test_a_model_without_outputs_is_not_measured(tmp_path, refused):
+    onnx.save(outputless(), tmp_path / "m.onnx")
+    refused(["bench", tmp_path / "m.onnx"], 3, "has no outputs", for_people=False)
 
 
 @pytest.mark.parametrize("kind", DATA)
@@ -283,8 +295,9 @@ def test_bundles(kind, command, bundle, refused):
         (["-o", "{}/out", "--floor", "loud"], 2, "no accuracy floor"),
         (["-o", "{}/out", "--profile", "{}/nowhere.toml"], 3, "nowhere.toml"),
         (["-o", "{}/out", "--profile", "{}/bad.toml"], 3, "no key 'colour'"),
-        (["-o", "{}/out", "--time-limit", "1"], 2, "time-limit"),
+        (["-o", "{}/out", "--time-limit", "0.5"], 2, "time-limit"),
         (["-o", "{}/out", "--colour", "red"], 2, "--colour"),
+        (["-o", "{}/out", "--time-limit", "inf"], 2, "--time-limit must be"),
         ([], 2, "--out"),
     ],
 )

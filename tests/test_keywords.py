@@ -57,3 +57,22 @@ def test_help_shows_what_there_is_to_give():
     assert names == ["model", "floor", "counts", "against", "rounds", "strict", "emit"]
     assert inspect.signature(work).parameters["strict"].default is False
     assert "rounds: At most so many." in work.__doc__
+
+
+class Ranged(msgspec.Struct, frozen=True):
+    rounds: Annotated[int | None, option("So many.", least=6, most=1000)] = None
+    rate_per_s: Annotated[float | None, option("So many a second.")] = None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"rounds": 0}, "--rounds must be from 6 to 1000, not 0"),
+        ({"rounds": 1001}, "--rounds must be from 6 to 1000, not 1001"),
+        ({"rate_per_s": float("inf")}, "--rate must be a finite number, not inf"),
+        ({"rate_per_s": float("nan")}, "--rate must be a finite number, not nan"),
+    ],
+)
+def test_a_number_outside_of_its_range_is_refused(wrong, said):
+    with pytest.raises(UsageError, match=said):
+        read(Ranged, wrong)

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import edgeopt
+from edgeopt.backends.options import MOST_THREADS
 from edgeopt.bundle import request as running
 from edgeopt.commands.analyze import request as analyzing
 from edgeopt.commands.backends import request as backends
@@ -23,9 +24,9 @@ from edgeopt.commands.replay import request as replaying
 from edgeopt.commands.report import request as reporting
 from edgeopt.commands.simplify import request as simplify
 from edgeopt.commands.targets import request as targets
-from edgeopt.errors import flag_of
+from edgeopt.errors import UsageError, flag_of
 from edgeopt.fleet import request as fleet
-from edgeopt.options import options_of
+from edgeopt.options import check_range, option_named, options_of
 from edgeopt.search import objectives, settings
 from edgeopt.search.cache import request as cache
 
@@ -81,6 +82,32 @@ def test_every_field_is_an_option_with_a_sentence(kind):
             assert flag_of(each.name) in {each.flag, f"{each.flag}s"}, "sentences find its flag by its name"
 
 
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_no_number_of_a_request_may_be_endless(kind):
+    for each in options_of(kind):
+        for value in (float("inf"), float("nan")):
+            if each.kind in {int, float}:
+                with pytest.raises(UsageError, match="must be"):
+                    check_range(each, value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        (request.Request, "rounds", 0),
+        (request.Request, "rate_per_s", 1e12),
+        (request.Request, "minutes", 1e9),
+        (request.Request, "load_timeout_s", float("1e400")),
+        (request.Request, "time_limit_s", 86401),
+        (request.WatchRequest, "rate_per_s", 1e12),
+        (analyzing.AnalyzeRequest, "threads", 100_000),
+    ],
+)
+def test_what_no_measurement_can_do_is_out_of_range(kind, name, value):
+    with pytest.raises(UsageError, match=f"{flag_of(name)} must be"):
+        check_range(option_named(kind, name), value)
+
+
 @pytest.mark.parametrize(("function", "kind", "wishes", "by_place"), FUNCTIONS)
 def test_python_takes_what_the_command_line_takes(function, kind, wishes, by_place):
     fields = [each.name for each in options_of(kind)]
@@ -109,6 +136,10 @@ def test_help_loads_no_engine():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "optimize" in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_analyze_takes_as_many_threads_as_backends_do():
+    assert option_named(analyzing.AnalyzeRequest, "threads").most == MOST_THREADS
 
 
 def test_a_search_is_for_latency_by_itself():

@@ -30,7 +30,7 @@ import msgspec
 
 from edgeopt.backends.base import Array, Available, Backend, Coverage, Feeds, Options, Placement, TensorInfo
 from edgeopt.backends.feeds import closed, prepare
-from edgeopt.backends.options import about, read_options
+from edgeopt.backends.options import Threads, about, read_options
 from edgeopt.backends.strictness import refuse_fallback
 from edgeopt.errors import ModelError, UsageError
 
@@ -69,7 +69,7 @@ class NullModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class NullOptions(msgspec.Struct, frozen=True):
     threads: Annotated[
-        Annotated[int, msgspec.Meta(ge=0)],
+        Threads,
         about("Taken and ignored, so that the searches of real backends can be tried here"),
     ] = 0
     latency_ms: Annotated[Positive | None, about("How long a run takes; empty is what the model says")] = None

@@ -12,6 +12,9 @@ from edgeopt.nearest import nearest
 Value = str | int | float | bool
 Kind = type[bool] | type[int] | tuple[str, ...]
 """What a value must be: true or false, a whole number, or one of these words."""
+MOST_THREADS = 1024
+Threads = Annotated[int, msgspec.Meta(ge=0, le=MOST_THREADS)]
+"""A number of threads; a bundle may bring that of a larger device, so cores of this one are no limit here."""
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 

@@ -36,10 +36,10 @@ def measure(request: Request, markdown: MarkdownFlag = False, json: JsonFlag = F
 
     Limits can fail a build, by the interval and not by the middle. --max-slowdown 2% fails where all
     of the interval says that the first side takes more than 1.02 times as long as another; where the
-    limit lies inside, it passes and says that it is undecided. --min-speedup 1.1 fails unless all of
-    the interval is at 1.1x or above, against each other side; 0.98 asks for proof that it is hardly
-    slower. Rounds go on until a limit is decided or time is up. What cannot be judged does not pass.
-    The result is printed in full first.
+    limit lies inside, it passes and says that it is undecided; --undecided fail makes it fail.
+    --min-speedup 1.1 fails unless all of the interval is at 1.1x or above, against each other side;
+    0.98 asks for proof that it is hardly slower. Rounds go on until a limit is decided or time is up.
+    What cannot be judged does not pass. The result is printed in full first.
 
     \b
     Examples:

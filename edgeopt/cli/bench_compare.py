@@ -21,19 +21,21 @@ def compare(request: CompareRequest, markdown: MarkdownFlag = False, json: JsonF
     """Compare two saved runs.
 
     \b
-    Each is what --save wrote, or the lines that --json printed. Sides are matched by name. The
-    runs were not measured in turns, so their intervals take in what differs from run to run:
-    measure with --against where you can.
+    Each is what --save wrote, or the lines that --json printed. Sides are matched by name; --name
+    OLD=NEW matches two whose names differ. The runs were not measured in turns, so their intervals
+    take in what differs from run to run: measure with --against where you can.
 
     Limits can fail a build. They are held to the first side: to how its ratio to each side that is in
     both runs changed, else to its own time. --max-slowdown fails where all of the interval lies beyond
     it, --min-speedup unless all of it lies above. What gets no verdict cannot be judged, and fails.
+    A --max-slowdown inside the interval passes; --undecided fail makes it fail too.
 
     \b
     Examples:
       edgeopt bench model.onnx --save monday.json
       edgeopt bench compare monday.json tuesday.json
       edgeopt bench compare main.json mine.json --max-slowdown 5% --markdown
+      edgeopt bench compare main.json mine.json --name old.onnx=new.onnx --max-slowdown 5% --undecided fail
     """
     made: list[RunsCompared] = []
 
@@ -45,7 +47,7 @@ def compare(request: CompareRequest, markdown: MarkdownFlag = False, json: JsonF
         limits, names = request.limits, (str(request.before), str(request.after))
         with failure_as_page(f"edgeopt bench compare: {names[0]} and {names[1]}", markdown):
             runs = read_saved(request.before), read_saved(request.after)
-            made.append(compare_runs(*runs, names, limits))
+            made.append(compare_runs(*runs, names, limits, request.names))
         return made[0]
 
     execute("bench-compare", work, _markdown if markdown else show, json)

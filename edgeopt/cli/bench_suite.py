@@ -41,6 +41,8 @@ def _verdict(comparison: "Comparison | None") -> str:
     """A ratio where there is a difference, else why there is none."""
     if comparison is None or comparison.verdict == "too few rounds to tell":
         return "cannot tell"
+    if comparison.verdict == "too noisy to tell":
+        return "too noisy"
     return "no difference" if comparison.verdict == "no difference seen" else f"{comparison.speedup}"
 
 

@@ -71,6 +71,8 @@ def best_value(report: "SweepReport", runs: int) -> "Value | None":
 
 
 def _best_lines(report: "SweepReport", ran: "list[SweepPoint]") -> list[str]:
+    from edgeopt.measure.stats import UNDECIDED
+
     if len(ran) < 2 or not report.best_by_runs:
         return []
     stretches = report.best_by_runs
@@ -98,7 +100,7 @@ def _best_lines(report: "SweepReport", ran: "list[SweepPoint]") -> list[str]:
         f"{_BEST} Best, creation and runs together: {', '.join(parts)}. "
         "One that takes longer to create must run 2 % faster to count as better."
     )
-    unsure = [written(p.value) for p in ran if p.verdict in {"no difference seen", "too few rounds to tell"}]
+    unsure = [written(p.value) for p in ran if p.verdict in UNDECIDED]
     if unsure:
         first = written(report.points[0].value)
         said.append(f"Not proved to run faster or slower than {first}: {', '.join(unsure)}; more time may tell.")

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 import msgspec
 import typer
 
-from edgeopt.options import Option, options_of
+from edgeopt.options import Option, check_range, options_of
 
 Request = TypeVar("Request", bound=msgspec.Struct)
 Own = ParamSpec("Own")
@@ -38,6 +38,7 @@ def asks(kind: type[Request]) -> Callable[[Callable[Concatenate[Request, Own], N
 
 
 def _value(option: Option, given: object) -> object:
+    check_range(option, given)
     return tuple(given or ()) if option.many and isinstance(given, list | None) else given
 
 
@@ -47,10 +48,8 @@ def _parameter(option: Option) -> inspect.Parameter:
     about = typer.Argument if not option.flags else typer.Option
     described = about(
         *option.flags,
-        help=option.help,
+        help=f"{option.help}  [{option.range}]" if option.range else option.help,
         metavar=option.metavar or None,
-        min=option.least,
-        max=option.most,
         show_default=option.default not in {None, "", ()} and option.kind is not bool,
     )
     return inspect.Parameter(

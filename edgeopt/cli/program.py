@@ -82,6 +82,9 @@ def _run(
     except UsageProblem as problem:
         hint = f"See: {name} --help, or {name} COMMAND --help"
         return _misused(events.Error("usage", problem.format_message(), hint), heard, arguments)
+    except UsageError as error:  # a request that was not made, because a value is outside of its range
+        told = events.Error(error.code, error.message, error.hint, named=error.named)
+        return _misused(told, heard, arguments)
     except KeyboardInterrupt:
         return EXIT_CANCELLED
     return code if isinstance(code, int) else 0

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 def watch(request: WatchRequest, json: JsonFlag = False) -> None:
     """Run a model or bundle over and over and show latency, memory and load as they are.
 
+    Ctrl-C or SIGTERM ends it with the result of all runs and the exit code 0.
+
     \b
     Percentiles are those of the last ten seconds. What only this device can tell (clock,
     temperature) is shown where it tells it.

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from edgeopt.options import argument, option
+from edgeopt.options import FASTEST_PER_S, WEEK_S, argument, option
 
 Url = Annotated[str, option("Where the agent is: http://host:port, host:port or host.", metavar="URL")]
 NoWait = Annotated[bool, option("Return once the agent has it, without following.")]
@@ -23,10 +23,11 @@ class DeployRequest(msgspec.Struct, frozen=True):
     url: Url = LOCAL
     force: Annotated[bool, option("Also when it failed before, or was proved on another device.")] = False
     soak_seconds: Annotated[
-        float | None, option("How long it must prove itself; the agent's own choice by default.", least=0)
+        float | None,
+        option("How long it must prove itself; the agent's own choice by default.", least=0, most=WEEK_S),
     ] = None
     soak_requests: Annotated[
-        int | None, option("How many requests it must prove itself on, as well.", least=0)
+        int | None, option("How many requests it must prove itself on, as well.", least=0, most=10**9)
     ] = None
     no_wait: NoWait = False
 
@@ -38,10 +39,15 @@ class RollbackRequest(msgspec.Struct, frozen=True):
 
 class WatchRequest(msgspec.Struct, frozen=True):
     url: Url = LOCAL
-    seconds: Annotated[float | None, option("How long; without it until Ctrl-C.", least=0)] = None
+    seconds: Annotated[float | None, option("How long; without it until Ctrl-C.", least=0, most=WEEK_S)] = None
     send: Annotated[
         float | None,
-        option("Also send so many requests a second; 0: as fast as it answers.", metavar="RATE", least=0),
+        option(
+            "Also send so many requests a second; 0: as fast as it answers.",
+            metavar="RATE",
+            least=0,
+            most=FASTEST_PER_S,
+        ),
     ] = None
     data: Annotated[Path | None, option("Samples to send (.npz or a folder of .npy); made up without them.")] = (
         None

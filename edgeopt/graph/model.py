@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from edgeopt.errors import MissingExtraError, ModelError, said_by
+from edgeopt.errors import MissingExtraError, ModelError, no_outputs, said_by
 from edgeopt.graph.files import maps, sniff
 from edgeopt.graph.files.external import Proto, external_files
 from edgeopt.graph.files.onnx_ir import import_onnx_ir
@@ -168,6 +168,8 @@ def _parse(path: Path, onnx: ModuleType) -> Proto:
         ) from error
     if not proto.HasField("graph") or not (proto.graph.node or proto.graph.output):
         raise ModelError(f"'{path.name}' holds no graph.", "Give a file that an ONNX exporter wrote.")
+    if not proto.graph.output:
+        raise no_outputs(path.name)
     return proto
 
 

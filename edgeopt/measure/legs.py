@@ -19,7 +19,7 @@ from edgeopt.measure.pairs import Pairs, leg_after_leg
 from edgeopt.measure.report import RoundState
 from edgeopt.measure.rounds import DeviceWatch, run_rounds, run_slices
 from edgeopt.measure.sequential import Decision, rules_of
-from edgeopt.measure.stats import FASTER, NO_DIFFERENCE
+from edgeopt.measure.stats import FASTER, NO_DIFFERENCE, TOO_NOISY
 from edgeopt.measure.terms import LUCK_PERCENT, PROOF, Turns
 
 FEWEST, SHORT_FEWEST = PROOF.fewest, 4
@@ -248,7 +248,7 @@ def is_settled(
     known = [each for each in decisions if each is not None]
     if len(known) < len(decisions):
         return False
-    if all(each.verdict != NO_DIFFERENCE for each in known):
+    if all(each.verdict not in {NO_DIFFERENCE, TOO_NOISY} for each in known):
         return True
     least = 1 + turns.same_percent / 100 if legs >= turns.patient else 1.0
     return any(known[k].speedup.median < least for k in wanted if known[k].verdict != FASTER)

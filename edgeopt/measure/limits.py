@@ -9,6 +9,7 @@ from edgeopt.measure.stats import Interval
 
 LimitName = Literal["max-slowdown", "min-speedup"]
 State = Literal["held", "broken", "undecided", "not judged"]
+Undecided = Literal["pass", "fail"]
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -16,6 +17,8 @@ class Limits(msgspec.Struct, frozen=True):
 
     max_slowdown: float | None = None
     min_speedup: float | None = None
+    undecided: Undecided = "pass"
+    """What a `max-slowdown` inside the interval does."""
 
     @property
     def least(self) -> tuple[tuple[LimitName, float], ...]:
@@ -44,7 +47,8 @@ class Check(msgspec.Struct, frozen=True):
     state: State
     """What the interval says: wholly on the right side of the limit, wholly beyond it, or neither."""
     passed: bool
-    """An undecided `max-slowdown` passes, for no slowdown is proved; an undecided `min-speedup` does not."""
+    """An undecided `max-slowdown` passes, for no slowdown is proved, unless `undecided` is "fail"; an undecided
+    `min-speedup` never does."""
     sentence: str
     speedup: Interval | None = None
     """None where there is no interval, and so nothing to judge by."""

@@ -7,10 +7,10 @@ import msgspec
 from edgeopt.backends.base import Placement
 from edgeopt.measure.limits import Judgement
 from edgeopt.measure.messages import Memory, StageTimes
-from edgeopt.measure.stats import Interval
+from edgeopt.measure.stats import Direction, Interval
 
 SCHEMA = 1
-Verdict = Literal["faster", "slower", "no difference seen", "too few rounds to tell"]
+Verdict = Direction | Literal["too few rounds to tell"]
 
 
 class Figures(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ import numpy as np
 
 from edgeopt.measure.limits import lies
 from edgeopt.measure.report import Verdict
-from edgeopt.measure.stats import Interval, trimmed_interval
+from edgeopt.measure.stats import Interval, direction, trimmed_interval
 from edgeopt.measure.terms import CONTEST, LUCK_PERCENT, Turns
 
 # What each look may err, as a share of what all may: with independent normal noise, all looks together then err as
@@ -115,16 +115,17 @@ def decide(legs: Sequence[Leg], rules: Rules, last: bool = False) -> Decision | 
     calm = trimmed_interval([leg.calm for leg in legs], confidence)
     typical = trimmed_interval([leg.typical for leg in legs], confidence)
     low, high = calm[1:]
-    verdict = _verdict(count, calm[0], low, high, _least(legs, rules))
+    speedup = Interval(_exp(calm[0]), _exp(low), _exp(high), rounds, confidence)
+    verdict = _verdict(count, speedup, _least(legs, rules))
     torn = count > 1 and _torn(calm, typical, verdict, math.log1p(rules.same_percent / 100))
     if torn:
         # There is no verdict but on what both say, and no limit of a difference but one that holds for both.
         low, high = min(low, typical[1]), max(high, typical[2])
-        verdict = _verdict(count, calm[0], low, high, _least(legs, rules))
-    speedup = Interval(_exp(calm[0]), _exp(low), _exp(high), rounds, confidence)
+        speedup = Interval(_exp(calm[0]), _exp(low), _exp(high), rounds, confidence)
+        verdict = _verdict(count, speedup, _least(legs, rules))
     widest = max(high, -low)
     proved = verdict in {"faster", "slower"} or widest < math.log1p(rules.at_most_percent / 100)
-    at_most = 100 * (_exp(widest) - 1) if verdict == "no difference seen" and widest < math.log(10) else None
+    at_most = 100 * (_exp(widest) - 1) if verdict == "no difference seen" else None
     luck = _luck_percent(legs)
     proved = proved and all(lies(speedup, limit, luck) != "across" for limit in rules.limits)
     done = last or (proved and rounds >= rules.rounds_least)
@@ -143,22 +144,16 @@ def _torn(calm: _Ends, typical: _Ends, verdict: Verdict, same: float) -> bool:
 
 
 def _least(legs: Sequence[Leg], rules: Rules) -> float:
-    """The smallest logarithm that is worth a verdict."""
-    return math.log1p(max(rules.same_percent, _luck_percent(legs)) / 100)
+    """The smallest factor that is worth a verdict."""
+    return 1 + max(rules.same_percent, _luck_percent(legs)) / 100
 
 
 def _luck_percent(legs: Sequence[Leg]) -> float:
     return 0.0 if sum(leg.fresh for leg in legs) >= _FRESH_LEGS else LUCK_PERCENT
 
 
-def _verdict(count: int, middle: float, low: float, high: float, least: float) -> Verdict:
-    if count < 2:
-        return "too few rounds to tell"
-    if low > 0 and middle > least:
-        return "faster"
-    if high < 0 and middle < -least:
-        return "slower"
-    return "no difference seen"
+def _verdict(legs: int, speedup: Interval, least: float) -> Verdict:
+    return "too few rounds to tell" if legs < 2 else direction(speedup, least)
 
 
 def _exp(value: float) -> float:

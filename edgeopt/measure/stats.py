@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -13,7 +14,14 @@ SAME = 1.02
 """Two processes of one and the same model differ by up to this much, by where their memory happens to lie; more
 rounds make an interval narrower and not this."""
 
-FASTER, NO_DIFFERENCE = "faster", "no difference seen"
+WIDEST = 3.0
+"""An interval whose ends are further apart than this factor says nothing of how small a difference is."""
+
+FASTER, NO_DIFFERENCE, TOO_NOISY = "faster", "no difference seen", "too noisy to tell"
+TOO_FEW = "too few rounds to tell"
+UNDECIDED = (NO_DIFFERENCE, TOO_NOISY, TOO_FEW)
+"""The verdicts that call neither side faster."""
+Direction = Literal["faster", "slower", "no difference seen", "too noisy to tell"]
 
 
 class Interval(msgspec.Struct, frozen=True):
@@ -115,12 +123,21 @@ def verdict(ratio: Interval) -> str:
     """In words, what a speed-up with this interval says."""
     # Equal sides fall all on one side of 1x with this chance, and then no interval of theirs holds 1x.
     if 2 * 0.5**ratio.rounds > 1 - ratio.confidence:
-        return "too few rounds to tell"
-    if ratio.low > 1.0 and ratio.median > SAME:
-        return FASTER
-    if ratio.high < 1.0 and ratio.median < 1 / SAME:
+        return TOO_FEW
+    return direction(ratio, SAME)
+
+
+def direction(ratio: Interval, least: float = 1.0) -> Direction:
+    """What an interval says where there are rounds enough; a difference below the factor `least` is not called.
+
+    Where it does not lie on one side of 1x and is wider than a factor of three, "no difference" would be a claim:
+    such a difference may be large.
+    """
+    if ratio.low > 1.0 and ratio.median > least:
+        return "faster"
+    if ratio.high < 1.0 and ratio.median < 1 / least:
         return "slower"
-    return NO_DIFFERENCE
+    return "too noisy to tell" if ratio.high > WIDEST * ratio.low else "no difference seen"
 
 
 def paired_ratios(baseline: Sequence[float], other: Sequence[float]) -> list[float]:

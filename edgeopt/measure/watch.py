@@ -3,6 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 
 import msgspec
 import numpy as np
@@ -51,7 +52,10 @@ def watch(
     emit: Emit,
     patience_s: float | None = None,
 ) -> WatchReport:
-    """Runs it until the time is up (None: until an exception); raises TrialError when it crashes or hangs."""
+    """Runs it until the time is up, or Ctrl-C or SIGTERM, its end without `seconds`, of which it makes a report.
+
+    Raises TrialError when it crashes or hangs.
+    """
     emit(Progress("loading", side.name))
     contender = enter_side(host, side)
     try:
@@ -71,10 +75,12 @@ def _watched(
     emit(Progress("running", contender.name, time_left_s=seconds))
     begin = time.monotonic()
     interval_ms = None if rate_per_s is None else 1e3 / rate_per_s
-    for answer in follow(contender, interval_ms, seconds, gauges.device, patience_s):
-        gauges.tell_runs(answer, time.monotonic())
     child = contender.child
     assert isinstance(child, LocalChild)  # noqa: S101 - a local host starts local children
+    # No more signal comes after the first, so the report is not interrupted.
+    with suppress(KeyboardInterrupt):
+        for answer in follow(contender, interval_ms, seconds, gauges.device, patience_s):
+            gauges.tell_runs(answer, time.monotonic())
     return _report(contender, gauges, time.monotonic() - begin, status_bytes("VmHWM", str(child.pid)))
 
 

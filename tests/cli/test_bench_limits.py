@@ -93,6 +93,19 @@ def test_two_saved_runs(edgeopt, sides, tmp_path):
     code, out, err = edgeopt(*compare, "b.json", "--min-speedup", "1.1", "--json")
     assert (code, err) == (4, "")
     assert result(out)["judgement"]["checks"][0]["state"] == "broken"
+    # Equal runs: a limit of nothing lies inside the interval, whatever the other file calls the side.
+    renamed = (
+        (tmp_path / "b.json").read_text().replace("slow.null.json", "new.null.json").replace("[6.0]", "[3.0]")
+    )
+    (tmp_path / "c.json").write_text(renamed)
+    inside = [*compare, "c.json", "--name", "slow.null.json=new.null.json", "--max-slowdown", "0"]
+    code, out, err = edgeopt(*inside)
+    assert (code, err) == (0, "")
+    assert "is undecided" in out
+    code, out, err = edgeopt(*inside, "--undecided", "fail")
+    assert code == 4
+    assert "an undecided limit is not held (--undecided fail)" in " ".join(out.split())
+    assert "is undecided, which fails (--undecided fail)" in err
 
 
 def test_runs_that_get_no_verdict_do_not_pass(edgeopt, null_model, null_data, tmp_path):

@@ -70,7 +70,9 @@ def test_what_is_left_out_is_as_the_struct_says(run):
     ("words", "said"),
     [
         ((), "'model'"),
-        (("m", "--rate", "0"), "x>=1"),
+        (("m", "--rate", "0"), "--rate must be at least 1, not 0"),
+        (("m", "--rate", "nan"), "--rate must be a number at least 1, not nan"),
+        (("m", "--rate", "1e400"), "--rate must be a number at least 1, not inf"),
         (("m", "--no-strict"), "--no-strict"),
         (("m", "--nothing"), "nothing"),
     ],
@@ -89,4 +91,4 @@ def test_the_help_has_every_field_in_its_order(run, capsys):
     ]
     assert places == sorted(places)
     assert "[default: steady]" in printed
-    assert "x>=1" in printed
+    assert "[at least 1]" in printed

@@ -174,3 +174,9 @@ def test_a_limit_that_lies_inside_the_interval_keeps_the_contest_going():
 def test_a_decision_says_how_much_may_be_the_luck_of_its_processes():
     assert decide(legs(4, 10), Rules()).luck_percent == 0
     assert decide(legs(4, 10, fresh=False), Rules()).luck_percent == LUCK_PERCENT
+
+
+def test_legs_far_apart_are_too_noisy_to_tell_and_settle_nothing():
+    legs = [Leg(calm, calm, 8) for calm in (-0.9, 0.1, 0.8)]
+    found = decide(legs, Rules())
+    assert (found.verdict, found.done, found.at_most_percent) == ("too noisy to tell", False, None)

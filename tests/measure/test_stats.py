@@ -178,3 +178,19 @@ def test_the_trimmed_interval_holds_the_truth_as_often_as_it_says():
         for _, low, high in (trimmed_interval(v.tolist(), 0.95) for v in random.normal(size=(4000, 9)))
     ]
     assert 0.935 < np.mean(held) < 0.97
+
+
+@pytest.mark.parametrize(
+    ("median", "low", "high", "said"),
+    [
+        (0.85, 0.0, 1178.63, "too noisy to tell"),
+        (0.85, 0.0, math.inf, "too noisy to tell"),
+        (1.0, 0.5, 1.51, "too noisy to tell"),
+        (1.0, 0.5, 1.49, "no difference seen"),
+        (1.0, 0.99, 1.01, "no difference seen"),
+        (4.0, 2.0, 8.0, "faster"),
+        (0.25, 0.1, 0.5, "slower"),
+    ],
+)
+def test_an_interval_wider_than_a_factor_of_three_is_no_lack_of_a_difference(median, low, high, said):
+    assert verdict(Interval(median, low, high, 30)) == said

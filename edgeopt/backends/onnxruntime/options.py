@@ -6,7 +6,7 @@ import msgspec
 
 from edgeopt.backends.onnxruntime.config_keys import read_entries
 from edgeopt.backends.onnxruntime.texts import affinities, core_list, dimensions
-from edgeopt.backends.options import about
+from edgeopt.backends.options import Threads, about
 from edgeopt.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ _ERRORS_ONLY = 3
 
 class OrtOptions(msgspec.Struct, frozen=True):
     threads: Annotated[
-        Count, about("Threads within an operator; 0 is the runtime's own choice", search=(0, 1))
+        Threads, about("Threads within an operator; 0 is the runtime's own choice", search=(0, 1))
     ] = 0
     inter_threads: Annotated[
-        Count, about("Threads between operators; used with `execution_mode` parallel only")
+        Threads, about("Threads between operators; used with `execution_mode` parallel only")
     ] = 0
     cores: Annotated[
         str,

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 from edgeopt.backends.onnxruntime.backend import backend_of
-from edgeopt.backends.onnxruntime.options import Count, OrtOptions
+from edgeopt.backends.onnxruntime.options import OrtOptions
 from edgeopt.backends.onnxruntime.provider import Provider, Settings
-from edgeopt.backends.options import about
+from edgeopt.backends.options import Threads, about
 
 
 class XnnpackOptions(OrtOptions, frozen=True):
@@ -15,7 +15,7 @@ class XnnpackOptions(OrtOptions, frozen=True):
         bool, about("Threads of the runtime that wait burn their core, which XNNPACK's own threads need")
     ] = False
     intra_op_num_threads: Annotated[
-        Count, about("XNNPACK's own threads; 0 is as many as `threads`", search=(0, 1))
+        Threads, about("XNNPACK's own threads; 0 is as many as `threads`", search=(0, 1))
     ] = 0
 
 

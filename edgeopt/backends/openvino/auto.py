@@ -6,8 +6,8 @@ import msgspec
 
 from edgeopt.backends.openvino.backend import Target, backend_of
 from edgeopt.backends.openvino.devices import package_available
-from edgeopt.backends.openvino.options import Aim, Count, Priority, SharedOptions, chosen, shared_config
-from edgeopt.backends.options import about
+from edgeopt.backends.openvino.options import Aim, Priority, SharedOptions, chosen, shared_config
+from edgeopt.backends.options import Threads, about
 
 _DEVICE = r"(CPU|GPU(\.\d+){0,2}|NPU)"
 
@@ -37,7 +37,9 @@ class AutoOptions(SharedOptions, frozen=True):
     ] = ""
     bind_buffer: Annotated[bool | None, about("Buffers are bound to the device's own requests")] = None
     model_priority: Annotated[Priority, about("Which model gets the better device, where several are loaded")] = ""
-    threads: Annotated[Count, about("Threads, where it runs on the processor; 0 is the runtime's own choice")] = 0
+    threads: Annotated[
+        Threads, about("Threads, where it runs on the processor; 0 is the runtime's own choice")
+    ] = 0
 
 
 def auto_aim(options: AutoOptions) -> Aim:

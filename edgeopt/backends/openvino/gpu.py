@@ -8,7 +8,6 @@ from edgeopt.backends.openvino.backend import Target, backend_of
 from edgeopt.backends.openvino.devices import device_available
 from edgeopt.backends.openvino.options import (
     Aim,
-    Count,
     GroupSize,
     Hint,
     KvCache,
@@ -18,7 +17,7 @@ from edgeopt.backends.openvino.options import (
     chosen,
     shared_config,
 )
-from edgeopt.backends.options import about
+from edgeopt.backends.options import Threads, about
 
 
 class GpuOptions(SharedOptions, frozen=True):
@@ -56,7 +55,7 @@ class GpuOptions(SharedOptions, frozen=True):
         bool | None, about("Requests are gathered into batches when throughput is asked for")
     ] = None
     model_priority: Annotated[Priority, about("Which model gets the device first, where several run")] = ""
-    compile_threads: Annotated[Count, about("Threads for loading; 0 is the runtime's own choice")] = 0
+    compile_threads: Annotated[Threads, about("Threads for loading; 0 is the runtime's own choice")] = 0
 
 
 def gpu_aim(options: GpuOptions) -> Aim:

@@ -15,7 +15,7 @@ from edgeopt.backends.openvino.options import (
     chosen,
     shared_config,
 )
-from edgeopt.backends.options import about
+from edgeopt.backends.options import Threads, about
 
 
 class NpuOptions(SharedOptions, frozen=True):
@@ -62,7 +62,7 @@ class NpuOptions(SharedOptions, frozen=True):
     workload: Annotated[
         Literal["", "default", "efficient"], about("'efficient' runs in the background, behind others")
     ] = ""
-    compile_threads: Annotated[Count, about("Threads for loading; 0 is the runtime's own choice")] = 0
+    compile_threads: Annotated[Threads, about("Threads for loading; 0 is the runtime's own choice")] = 0
 
 
 def npu_aim(options: NpuOptions) -> Aim:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
-from edgeopt.backends.options import about
+from edgeopt.backends.options import Threads, about
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Shapes = dict[str, tuple[Count, ...]]
@@ -91,7 +91,7 @@ class SharedOptions(msgspec.Struct, frozen=True):
 class OpenVinoOptions(SharedOptions, frozen=True):
     """The processor's."""
 
-    threads: Annotated[Count, about("Threads for inference; 0 is the runtime's own choice")] = 0
+    threads: Annotated[Threads, about("Threads for inference; 0 is the runtime's own choice")] = 0
     performance_hint: Annotated[
         Hint, about("One request as quick as possible, or as many as possible", search=("latency", "throughput"))
     ] = "latency"

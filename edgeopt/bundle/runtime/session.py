@@ -1,17 +1,18 @@
 """`edgeopt.load`: a bundle or a model, ready to run."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Array, Available, Backend, Feeds, Options, Placement, TensorInfo
+from edgeopt.backends.base import Session as Loaded
 from edgeopt.backends.strictness import fallback
 from edgeopt.bundle.deployment import Deployment, Processing
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
-from edgeopt.errors import BundleError, EdgeoptError, MissingError, ModelError, UsageError
+from edgeopt.errors import BundleError, EdgeoptError, MissingError, ModelError, UsageError, no_outputs
 from edgeopt.graph.files.sniff import check_file
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ _log = logging.getLogger(__name__)
 class Session:
     """A loaded deployment. `run(feeds)` takes arrays by input name and returns arrays by output name.
 
-    Results stay valid after the next run. `run` is the backend's own, so nothing is added to its time; it is the
-    model alone. `process(raw)` also does what the bundle has for before and after it.
+    A model with one input also takes its array alone: `run(array)`. Results stay valid after the next run. `run`
+    is the model alone; `process(raw)` also does what the bundle has for before and after it.
     """
 
     __slots__ = ("_close", "_held", "_loaded", "backend", "deployment", "inputs", "outputs", "processor", "run")
@@ -46,7 +47,7 @@ class Session:
         self.deployment = deployment
         self.inputs: tuple[TensorInfo, ...] = loaded.inputs
         self.outputs: tuple[TensorInfo, ...] = loaded.outputs
-        self.run: Callable[[Feeds], dict[str, Array]] = loaded.run
+        self.run = _by_name(loaded)
         self._close = loaded.close
         self._loaded = loaded
         self._held = held
@@ -79,6 +80,23 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _by_name(loaded: Loaded) -> Callable[[Feeds | Array], dict[str, Array]]:
+    """The backend's own `run`, which takes arrays by name, behind a look at the type, well below a microsecond."""
+    run, names = loaded.run, [each.name for each in loaded.inputs]
+
+    def named(feeds: Feeds | Array) -> dict[str, Array]:
+        if type(feeds) is dict or isinstance(feeds, Mapping):
+            return run(feeds)
+        if len(names) == 1:
+            return run({names[0]: feeds})
+        raise UsageError(
+            f"The model has {len(names)} inputs, so an array must say which it is for.",
+            f"Give a dict of arrays, by the names: {', '.join(names) or 'none'}.",
+        )
+
+    return named
 
 
 def _processor(deployment: Deployment | None, held: Bundle | None) -> "Processor | None":
@@ -139,6 +157,9 @@ def load(
         if place.bundle is not None and place.bundle.held is not None:
             place.bundle.held.retell(error)
         raise
+    if not session.outputs:
+        session.close()
+        raise no_outputs(place.model.name)
     said = fallback(session.placement)
     if said is not None:
         _log.warning("'%s': %s.", Path(path).name, said)

@@ -19,7 +19,7 @@ class AnalyzeRequest(msgspec.Struct, frozen=True):
         tuple[str, ...],
         option("Ask only this one what it would run (repeatable).", "--backend", metavar="NAME"),
     ] = ()
-    threads: Annotated[int | None, option("The cores that a run may use.", metavar="N", least=1)] = None
+    threads: Annotated[int | None, option("The cores that a run may use.", metavar="N", least=1, most=1024)] = None
     profile_ops: Annotated[bool, option("Measure the time of every node, on each backend asked.")] = False
     no_run: Annotated[bool, option("Never run the model, even where shapes stay unknown.")] = False
     quick: Annotated[bool, option("Only read the model: try no pass, ask no runtime, run nothing.")] = False

@@ -7,6 +7,7 @@ the runs share two sides, the ratio within each run is free of most of this, and
 """
 
 import math
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import Literal
 
@@ -14,16 +15,16 @@ import msgspec
 import numpy as np
 
 from edgeopt.commands.bench.limits import check_of
-from edgeopt.errors import InputError
+from edgeopt.errors import InputError, UsageError
 from edgeopt.measure.limits import Judgement, Limits, judgement
 from edgeopt.measure.report import ContestReport, SideReport
-from edgeopt.measure.stats import SAME, Interval
+from edgeopt.measure.stats import SAME, Direction, Interval, direction
 
 _NORMAL_95 = 1.96
 _BLOCKS = 8
 _CLOCK_PERCENT = 3.0
 _Logs = np.ndarray[tuple[int], np.dtype[np.float64]]
-Word = Literal["faster", "slower", "no difference seen", "no verdict"]
+Word = Direction | Literal["no verdict"]
 
 
 class SideChange(msgspec.Struct, frozen=True):
@@ -72,15 +73,24 @@ class RunsCompared(msgspec.Struct, frozen=True):
 
 
 def compare_runs(
-    before: ContestReport, after: ContestReport, names: tuple[str, str], limits: Limits | None = None
+    before: ContestReport,
+    after: ContestReport,
+    names: tuple[str, str],
+    limits: Limits | None = None,
+    pairs: Sequence[str] = (),
 ) -> RunsCompared:
-    """The sides of the same name; raises InputError where there is none."""
+    """The sides of the same name; raises InputError where there is none.
+
+    `pairs`: each `OLD=NEW`, a side of the earlier run that the later one has under another name.
+    """
+    renames = _renames(before, after, pairs)
+    before = _renamed(before, renames)
     ours, theirs = ({s.name: s for s in run.sides if s.figures and s.slices} for run in (before, after))
     shared = [name for name in ours if name in theirs]
     if not shared:
         raise InputError(
             f"The two runs have no side in common: {', '.join(ours) or 'none'} and {', '.join(theirs) or 'none'}.",
-            "Sides are matched by name; measure the same names in both.",
+            f"Sides are matched by name; say which belong together: {_example(ours, theirs)}",
         )
     differences, no_verdict = _differences(before, after)
     unjudged = _times_unjudged(before, after)
@@ -93,7 +103,10 @@ def compare_runs(
             for a, b in combinations(shared, 2)
             if (change := _ratio_change((ours[a], ours[b]), (theirs[a], theirs[b]), bool(no_verdict)))
         ),
-        differences=differences,
+        differences=(
+            *(f"'{old}' before is '{new}' after (--name)." for old, new in renames.items()),
+            *differences,
+        ),
         no_verdict=no_verdict,
         times_unjudged=unjudged,
         only_before=tuple(n for n in ours if n not in theirs),
@@ -104,6 +117,34 @@ def compare_runs(
     if limits is None or not limits.least:
         return found
     return msgspec.structs.replace(found, judgement=_judge_runs(before, after, found, limits))
+
+
+def _renames(before: ContestReport, after: ContestReport, pairs: Sequence[str]) -> dict[str, str]:
+    """Raises UsageError for names that the runs do not have; names may hold a `=` themselves."""
+    ours, theirs = [side.name for side in before.sides], [side.name for side in after.sides]
+    found: dict[str, str] = {}
+    for pair in pairs:
+        known = [(old, new) for old in ours for new in theirs if f"{old}={new}" == pair]
+        if not known:
+            raise UsageError(
+                f"--name {pair} is no OLD=NEW of these runs: the earlier one has {', '.join(ours)}, "
+                f"the later one {', '.join(theirs)}.",
+                f"As in {_example(ours, theirs)}",
+            )
+        old, new = known[0]
+        if old in found or new in found.values() or (new in ours and new != old):
+            raise UsageError(f"--name {pair} leaves it open which side is '{new}'.", "Pair each side once.")
+        found[old] = new
+    return found
+
+
+def _renamed(run: ContestReport, renames: dict[str, str]) -> ContestReport:
+    sides = (msgspec.structs.replace(side, name=renames.get(side.name, side.name)) for side in run.sides)
+    return msgspec.structs.replace(run, sides=tuple(sides))
+
+
+def _example(ours: Iterable[str], theirs: Iterable[str]) -> str:
+    return f"--name '{next(iter(ours), 'OLD')}={next(iter(theirs), 'NEW')}'"
 
 
 def _judge_runs(before: ContestReport, after: ContestReport, found: RunsCompared, limits: Limits) -> Judgement:
@@ -227,7 +268,7 @@ def _side_change(before: SideReport, after: SideReport, no_verdict: bool) -> Sid
         after.figures.p50_ms,
         ratio,
         100 * (math.exp(spread) - 1),
-        "no verdict" if no_verdict else _word(ratio),
+        "no verdict" if no_verdict else direction(ratio),
     )
 
 
@@ -247,18 +288,12 @@ def _ratio_change(
         math.exp(float(np.median(old))),
         math.exp(float(np.median(new))),
         change,
-        "no verdict" if no_verdict else _word(change),
+        "no verdict" if no_verdict else direction(change),
     )
 
 
 def _interval(center: float, spread: float, rounds: int) -> Interval:
     return Interval(math.exp(center), math.exp(center - spread), math.exp(center + spread), rounds)
-
-
-def _word(ratio: Interval) -> Word:
-    if ratio.low > 1:
-        return "faster"
-    return "slower" if ratio.high < 1 else "no difference seen"
 
 
 def _logs(side: SideReport) -> _Logs:

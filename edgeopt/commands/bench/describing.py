@@ -10,7 +10,7 @@ import msgspec
 
 from edgeopt.backends import BACKENDS
 from edgeopt.backends.base import Available, TensorInfo
-from edgeopt.errors import EdgeoptError, MissingError, ModelError, TrialError, UsageError
+from edgeopt.errors import EdgeoptError, MissingError, ModelError, TrialError, UsageError, no_outputs
 from edgeopt.measure.contender import ask, load_patience_s, reason
 from edgeopt.measure.host import LocalHost
 from edgeopt.measure.messages import Answer, Describe, Described, Load
@@ -96,6 +96,8 @@ def _inputs(load: Load, name: str, folder: Path, timeout_s: float | None) -> Ten
         raise kind(answer.message, hint)
     if not isinstance(answer, Described):
         raise ModelError(reason(answer), "Check the file with its own runtime.")
+    if not answer.outputs:
+        raise no_outputs(name)
     return answer.inputs
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from edgeopt.errors import EXIT_CANCELLED, ConstraintError, UsageError
 from edgeopt.measure.duties.records import ColdReport, ConcurrencyReport, PacedReport
-from edgeopt.measure.limits import Check, Judgement, LimitName, Limits, State, judgement, known, lies
+from edgeopt.measure.limits import Check, Judgement, LimitName, Limits, State, Undecided, judgement, known, lies
 from edgeopt.measure.report import Comparison, ContestReport
 from edgeopt.measure.stats import Interval
 
@@ -18,6 +18,7 @@ _SLOWDOWN = re.compile(rf"{_NUMBER}(?P<percent> ?%)?")
 _SPEEDUP = re.compile(rf"{_NUMBER} ?x?")
 # Below this, `0.1` was meant to say ten per cent faster, and would let everything pass.
 _LEAST_SPEEDUP = 0.5
+_UNDECIDED: dict[str, Undecided] = {"pass": "pass", "fail": "fail"}
 _ADVICE = "more rounds may tell"
 _MEASURED = {
     "cold": "the time to the first answer",
@@ -26,11 +27,19 @@ _MEASURED = {
 }
 
 
-def read_limits(max_slowdown: str | None, min_speedup: str | None) -> Limits:
+def read_limits(max_slowdown: str | None, min_speedup: str | None, undecided: str = "pass") -> Limits:
     """`2%` or `0.02`, and `1.1` or `1.1x`; raises UsageError for anything else."""
+    said = _UNDECIDED.get(undecided)
+    if said is None:
+        raise UsageError(f"--undecided is pass or fail, not '{undecided}'.", "Write --undecided fail.")
+    if said == "fail" and max_slowdown is None and min_speedup is None:
+        raise UsageError(
+            "--undecided fail is for limits, and there is none.", "Add --max-slowdown 2% or --min-speedup 1.1."
+        )
     return Limits(
         None if max_slowdown is None else _slowdown(max_slowdown),
         None if min_speedup is None else _speedup(min_speedup),
+        said,
     )
 
 
@@ -127,13 +136,15 @@ def check_of(
         by = f", by {measured}," if measured else ""
         state, says = _position(name, least, interval, luck_percent, f"{first} against {second}{by} is")
         says += f"; {advice}" if advice and state == "undecided" else ""
+        if state == "undecided" and limits.undecided == "fail":
+            says += "; an undecided limit is not held (--undecided fail)"
     return Check(
         limit=name,
         least=least,
         first=first,
         second=second,
         state=state,
-        passed=state == "held" or (state == "undecided" and name == "max-slowdown"),
+        passed=state == "held" or (state == "undecided" and name == "max-slowdown" and limits.undecided == "pass"),
         sentence=f"{limits.written(name)} {says}.",
         speedup=None if isinstance(interval, str) else interval,
         measured=measured,
@@ -172,6 +183,8 @@ def broken(judged: Judgement | None, hint: str = "") -> ConstraintError | None:
     if judged is None or judged.passed:
         return None
     words = {"broken": "is broken", "undecided": "is not proved", "not judged": "could not be judged"}
+    if judged.limits.undecided == "fail":
+        words["undecided"] = "is undecided, which fails (--undecided fail)"
     told = [f"{judged.limits.written(each.limit)} against {each.second} {words[each.state]}" for each in failed]
     return ConstraintError(f"{'; '.join(told) or 'Nothing could be judged'}.", hint)
 

@@ -8,7 +8,7 @@ import msgspec
 
 from edgeopt.bundle.request import Libraries
 from edgeopt.errors import UsageError
-from edgeopt.options import argument, option
+from edgeopt.options import DAY_S, FASTEST_PER_S, WEEK_S, argument, option
 
 if TYPE_CHECKING:
     from edgeopt.backends.base import Options
@@ -21,12 +21,17 @@ Duty = Literal["steady", "cold", "paced", "sustained"]
 DUTIES: tuple[Duty, ...] = get_args(Duty)
 
 SUBJECT = "MODEL|BUNDLE|URL"
+SLOWEST_PER_S = 0.001
+"""A run in a quarter of an hour: slower than that is no load."""
 # What other commands that measure take as well.
 BackendName = Annotated[str | None, option("What runs the MODEL (edgeopt backends lists them).")]
 BackendOptions = Annotated[
     tuple[str, ...], option("An option of its backend; repeatable.", "--option", metavar="NAME=VALUE")
 ]
 SamplesFile = Annotated[Path | None, option("Samples; without them a bundle's golden inputs, or generated ones.")]
+UndecidedWord = Annotated[
+    str, option("What a limit that lies inside the interval does: pass, or fail (exit 4).", metavar="pass|fail")
+]
 Strict = Annotated[bool, option("Fail (exit 4) when anything falls back.")]
 
 
@@ -54,18 +59,24 @@ class Request(msgspec.Struct, frozen=True):
     rounds: Annotated[
         int | None, option("At most so many rounds in turns; fewer when it is clear.", least=6, most=1000)
     ] = None
-    time_limit_s: Annotated[float | None, option("At most so many seconds of rounds.", least=1)] = None
+    time_limit_s: Annotated[float | None, option("At most so many seconds of rounds.", least=1, most=DAY_S)] = None
     load_timeout_s: Annotated[
         float | None,
-        option("Seconds that a side may take to load; 60, and 900 on accelerators, unless given.", least=1),
+        option(
+            "Seconds that a side may take to load; 60, and 900 on accelerators, unless given.", least=1, most=DAY_S
+        ),
     ] = None
     strict: Strict = False
     custom_ops: Libraries = ()
     duty: Annotated[str, option("steady, cold (fresh processes), paced (--rate) or sustained (--minutes).")] = (
         "steady"
     )
-    rate_per_s: Annotated[float | None, option("With --duty paced: runs a second.")] = None
-    minutes: Annotated[float | None, option("With --duty sustained: how long.")] = None
+    rate_per_s: Annotated[
+        float | None, option("With --duty paced: runs a second.", least=SLOWEST_PER_S, most=FASTEST_PER_S)
+    ] = None
+    minutes: Annotated[float | None, option("With --duty sustained: how long.", least=0.001, most=WEEK_S / 60)] = (
+        None
+    )
     concurrency: Annotated[
         str | None, option("So many threads at once in one session, each in turn.", metavar="1,2,4")
     ] = None
@@ -74,9 +85,10 @@ class Request(msgspec.Struct, frozen=True):
         str | None,
         option("Measure each value of an option, of batch or of a dynamic axis.", metavar="NAME[=A,B]"),
     ] = None
-    runs: Annotated[int | None, option("With --sweep: what creation and so many runs take together.", least=1)] = (
-        None
-    )
+    runs: Annotated[
+        int | None,
+        option("With --sweep: what creation and so many runs take together.", least=1, most=10**12),
+    ] = None
     suite: Annotated[Path | None, option("Measure each model in it; NAME.npz is its data.", metavar="FOLDER")] = (
         None
     )
@@ -92,12 +104,14 @@ class Request(msgspec.Struct, frozen=True):
         option("Fail (exit 4) unless it is proved to be so many times as fast as each other.", metavar="1.1"),
     ] = None
 
+    undecided: UndecidedWord = "pass"
+
     @property
     def limits(self) -> "Limits":
         """Raises UsageError for what is no limit."""
         from edgeopt.commands.bench.limits import read_limits
 
-        return read_limits(self.max_slowdown, self.min_speedup)
+        return read_limits(self.max_slowdown, self.min_speedup, self.undecided)
 
     @property
     def settings(self) -> "Settings":
@@ -118,13 +132,18 @@ class CompareRequest(msgspec.Struct, frozen=True):
     min_speedup: Annotated[
         str | None, option("Fail (exit 4) unless it is proved to be so many times as fast.", metavar="1.1")
     ] = None
+    undecided: UndecidedWord = "pass"
+    names: Annotated[
+        tuple[str, ...],
+        option("A side that is called otherwise in the later run; repeatable.", "--name", metavar="OLD=NEW"),
+    ] = ()
 
     @property
     def limits(self) -> "Limits":
         """Raises UsageError for what is no limit."""
         from edgeopt.commands.bench.limits import read_limits
 
-        return read_limits(self.max_slowdown, self.min_speedup)
+        return read_limits(self.max_slowdown, self.min_speedup, self.undecided)
 
 
 class WatchRequest(msgspec.Struct, frozen=True):
@@ -132,10 +151,15 @@ class WatchRequest(msgspec.Struct, frozen=True):
 
     subject: Annotated[str, argument("What to run: FILE[@BACKEND[,option=value...]].", metavar=SUBJECT)]
     data: SamplesFile = None
-    rate_per_s: Annotated[float | None, option("Runs a second, by the clock; without it as fast as it goes.")] = (
-        None
-    )
-    seconds: Annotated[float | None, option("How long; without it until Ctrl-C.")] = None
+    rate_per_s: Annotated[
+        float | None,
+        option(
+            "Runs a second, by the clock; without it as fast as it goes.",
+            least=SLOWEST_PER_S,
+            most=FASTEST_PER_S,
+        ),
+    ] = None
+    seconds: Annotated[float | None, option("How long; without it until Ctrl-C.", least=0.001, most=WEEK_S)] = None
     backend: BackendName = None
     options: BackendOptions = ()
     threads: Annotated[str | None, option("A number, or usable, physical or performance (cores).")] = None
@@ -163,6 +187,7 @@ class Wishes(TypedDict, total=False):
     save: str | Path | None
     max_slowdown: float | str | None
     min_speedup: float | str | None
+    undecided: Literal["pass", "fail"]
 
 
 class AllWishes(Wishes, total=False):

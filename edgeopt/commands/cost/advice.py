@@ -2,6 +2,7 @@
 
 from edgeopt.commands.cost.records import Advice, Cost, Span, Terms
 from edgeopt.commands.cost.words import count, number, span, times
+from edgeopt.measure.stats import UNDECIDED
 
 # What holds 1x and reaches further up than this says too little to call it not worth it.
 _FAR = 1.05
@@ -53,7 +54,7 @@ def _paid_back(cost: Cost, terms: Terms, spent: float, money: str) -> tuple[Advi
 
 def _undecided(verdict: str, speedup: Span) -> bool:
     """Not so of a search that decided to keep the baseline."""
-    return verdict in {"too few rounds to tell", "no difference seen"} and speedup.low <= 1 and speedup.high > _FAR
+    return verdict in UNDECIDED and speedup.low <= 1 and speedup.high > _FAR
 
 
 def _unproved(cost: Cost) -> str:

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from edgeopt.errors import UsageError, flag_of
-from edgeopt.options import argument, option
+from edgeopt.options import DAY_S, argument, option
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -49,7 +49,9 @@ class Request(msgspec.Struct, frozen=True):
     processes: Annotated[
         str | None, option("With --measure: count runs of so many sessions at once.", metavar="1,2")
     ] = None
-    time_limit_s: Annotated[float | None, option("With --measure: so many seconds at most.", least=1)] = None
+    time_limit_s: Annotated[
+        float | None, option("With --measure: so many seconds at most.", least=1, most=DAY_S)
+    ] = None
 
 
 def check(request: Request) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 import msgspec
 
 from edgeopt.errors import Named, UsageError
-from edgeopt.options import argument, option
+from edgeopt.options import DAY_S, argument, option
 
 if TYPE_CHECKING:
     from edgeopt.backends.options import Value
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from edgeopt.data.judging.goals import Goal
     from edgeopt.quant.measured.records import Augment, QuantizeRequest
 
-_LEAST_S = 5.0
 _PLAN = "plan"
 
 Model = Annotated[Path, argument("The ONNX model; it is not changed.", metavar="MODEL")]
@@ -109,7 +108,9 @@ class Asked(msgspec.Struct, frozen=True):
             metavar="TARGET,...",
         ),
     ] = ""
-    time_limit_s: Annotated[float | None, option("At most so many seconds.", metavar="S")] = None
+    time_limit_s: Annotated[float | None, option("At most so many seconds.", metavar="S", least=5, most=DAY_S)] = (
+        None
+    )
 
 
 class AskedCalibrations(msgspec.Struct, frozen=True):
@@ -252,8 +253,6 @@ def _check(request: "QuantizeRequest") -> None:
         )
     if request.calibration:
         _check_calibration(request.calibration)
-    if request.time_limit_s is not None and not request.time_limit_s >= _LEAST_S:
-        raise UsageError(f"In less than {_LEAST_S:g} s no model is quantized.", "Give --time-limit more.")
     for target in request.check_targets:
         _check_target(target)
 

@@ -6,7 +6,7 @@ from edgeopt.errors import TrialError
 from edgeopt.measure.contender import Side
 from edgeopt.measure.instruments.machine_state import StateSampler
 from edgeopt.measure.report import Comparison, Verdict
-from edgeopt.measure.stats import Interval, paired_ratios, sign_interval
+from edgeopt.measure.stats import Interval, direction, paired_ratios, sign_interval
 from edgeopt.measure.terms import LUCK_PERCENT, Turns
 
 
@@ -29,11 +29,7 @@ def _verdict(ratio: Interval, terms: Turns) -> Verdict:
     # Equal sides fall all on one side of 1x with this chance, and then no interval of theirs holds 1x.
     if 2 * 0.5**ratio.rounds > terms.error:
         return "too few rounds to tell"
-    if ratio.low > 1 and ratio.median > least:
-        return "faster"
-    if ratio.high < 1 and ratio.median < 1 / least:
-        return "slower"
-    return "no difference seen"
+    return direction(ratio, least)
 
 
 def against_first(

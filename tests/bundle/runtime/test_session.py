@@ -4,6 +4,7 @@ import shutil
 from dataclasses import replace
 
 import numpy as np
+import onnx.parser
 import pytest
 
 import edgeopt
@@ -167,3 +168,22 @@ def test_libraries_of_operators_go_to_models_and_not_to_bundles(bundle, conv_mod
         edgeopt.load(bundle, custom_ops=["mine.so"])
     with pytest.raises(EdgeoptError, match=r"mine\.so"):
         edgeopt.load(conv_model, custom_ops=[tmp_path / "mine.so"])
+
+
+def test_a_model_with_one_input_takes_its_array_alone(relu_model):
+    array = np.float32([[-1, 2]])
+    with edgeopt.load(relu_model) as session:
+        (given,) = session.inputs
+        array = np.resize(array, [size if isinstance(size, int) else 2 for size in given.shape])
+        alone, named = session.run(array), session.run({given.name: array})
+        assert alone.keys() == named.keys()
+        for name, values in named.items():
+            np.testing.assert_array_equal(alone[name], values)
+
+
+def test_an_array_alone_must_say_which_of_several_inputs_it_is(tmp_path):
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[n] a, float[n] b) => (float[n] y) { y = Add(a, b) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    with edgeopt.load(tmp_path / "m.onnx") as session, pytest.raises(UsageError, match="2 inputs"):
+        session.run(np.ones(3, np.float32))

@@ -44,6 +44,8 @@ def test_wrong_wishes_are_said_before_anything_runs(tmp_path):
     (tmp_path / "m.null.json").write_text(json.dumps({}))
     with pytest.raises(UsageError, match="needs a rate"):
         edgeopt.bench(tmp_path / "m.null.json", duty="paced")
+    with pytest.raises(UsageError, match="--rounds must be from 6 to 1000, not 0"):
+        edgeopt.bench(tmp_path / "m.null.json", rounds=0)
 
 
 @pytest.mark.slow

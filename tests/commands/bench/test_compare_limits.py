@@ -2,6 +2,8 @@ import msgspec
 import pytest
 
 from edgeopt.commands.bench.compare import compare_runs
+from edgeopt.commands.bench.limits import broken, exit_code
+from edgeopt.errors import InputError, UsageError
 from edgeopt.measure.limits import Limits
 from edgeopt.measure.report import RoundState
 
@@ -72,3 +74,33 @@ def test_a_first_side_that_fell_cannot_be_judged(report):
     (check,) = compare_runs(*runs, ("a.json", "b.json"), Limits(0.02)).judgement.checks
     assert (check.state, check.passed) == ("not judged", False)
     assert "'a' was not measured in both runs" in check.sentence
+
+
+@pytest.mark.parametrize(("undecided", "passed"), [("pass", True), ("fail", False)])
+def test_a_limit_inside_the_interval_passes_unless_it_is_to_fail(judged, undecided, passed):
+    found = judged({"a": 10.0}, {"a": 10.0}, Limits(0.02, undecided=undecided))
+    assert (found.checks[0].state, found.passed, exit_code(found)) == ("undecided", passed, 0 if passed else 4)
+    assert ("--undecided fail" in found.checks[0].sentence) is not passed
+    assert broken(found) is None or "undecided, which fails" in broken(found).message
+
+
+def test_a_side_that_was_renamed_is_judged_by_its_pair(report):
+    runs = report({"old=1": 10.0, "b": 20.0}), report({"new": 5.0, "b": 20.0}, seed=9)
+    found = compare_runs(*runs, ("a.json", "b.json"), Limits(0.02), ["old=1=new"])
+    assert [side.name for side in found.sides] == ["new", "b"]
+    assert (found.only_before, found.only_after) == ((), ())
+    assert "'old=1' before is 'new' after (--name)." in found.differences
+    assert found.judgement.passed
+
+
+@pytest.mark.parametrize("pair", ["old=nobody", "old", "old=b"])
+def test_a_pair_of_names_that_the_runs_do_not_have_is_refused(report, pair):
+    runs = report({"old": 10.0, "b": 20.0}), report({"new": 5.0, "b": 20.0})
+    with pytest.raises(UsageError, match="--name"):
+        compare_runs(*runs, ("a.json", "b.json"), pairs=[pair])
+
+
+def test_runs_without_a_common_side_are_told_how_to_match_them(report):
+    with pytest.raises(InputError) as raised:
+        compare_runs(report({"old": 1.0}), report({"new": 1.0}), ("a.json", "b.json"))
+    assert "--name 'old=new'" in raised.value.hint

@@ -159,3 +159,9 @@ def test_a_limit_where_nothing_is_judged_is_wrong_usage(sides, duty, sweep, says
     with pytest.raises(UsageError, match=says):
         refuse_without_verdict(Limits(0.02), sides, duty, sweep)
     refuse_without_verdict(Limits(), sides, duty, sweep)
+
+
+@pytest.mark.parametrize("given", [("2%", None, "perhaps"), (None, None, "fail")])
+def test_a_word_for_undecided_that_means_nothing_is_refused(given):
+    with pytest.raises(UsageError, match="--undecided"):
+        read_limits(*given)

@@ -43,8 +43,6 @@ def test_what_is_no_augmentation(text):
 WRONG = (
     ({"method": "int9"}, "no method 'int9'", "int8"),
     ({"calibration": "entropie"}, "no method of calibration", "entropy"),
-    ({"time_limit_s": 1.0}, "less than 5 s", "--time-limit"),
-    ({"time_limit_s": float("nan")}, "less than 5 s", "--time-limit"),
     ({"check_targets": "cpu-avx3"}, "no target 'cpu-avx3'", "cpu-avx"),
     ({"options": ("threads=1",)}, "none is named", "--backend"),
     ({"options": ('shapes={"x": [1]}',), "backend": "openvino-cpu"}, "a single value", "--shape"),

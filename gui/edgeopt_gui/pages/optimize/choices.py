@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from edgeopt.data.judging.budgets import BUDGETS_DB
-from edgeopt.options import arguments, option_named
-from edgeopt.search.settings import LONGEST_S
+from edgeopt.options import DAY_S, arguments, option_named
 from edgeopt.search.settings import Settings as Search
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.settings import Settings
@@ -16,7 +15,7 @@ OWN_FUNCTION = "function"
 """In place of a metric's name: the user's own, which stands in `function`."""
 LATENCY = str(option_named(Search, "objective").default)
 SHORTEST_LIMIT_S = int(option_named(Search, "time_limit_s").least or 1)
-LONGEST_LIMIT_S = int(LONGEST_S)
+LONGEST_LIMIT_S = int(option_named(Search, "time_limit_s").most or DAY_S)
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ def test_what_is_folded_away_is_told_in_few_words():
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("optimize.budget", "nonsense"), ("optimize.own-db", "999"), ("optimize.time-limit-s", "1")],
+    [("optimize.budget", "nonsense"), ("optimize.own-db", "999"), ("optimize.time-limit-s", "90000")],
 )
 def test_what_is_no_sensible_setting_becomes_the_default(settings, key, value):
     settings.keep(key, value)

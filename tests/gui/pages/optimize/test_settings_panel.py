@@ -72,7 +72,7 @@ def test_everything_is_remembered_for_the_next_start(qtbot, context, panel):
 def test_the_shortest_limit_is_what_the_command_line_takes(panel):
     assert panel.choices.time_limit_s is None
     panel.limit.stepUp()
-    assert panel.choices.time_limit_s == 5
+    assert panel.choices.time_limit_s == 1
 
 
 def test_it_follows_the_apps_settings_and_their_reset(panel, context):
