@@ -33,7 +33,8 @@ def quantize(
     The plan saves the most time inside the floor, on one backend; it is proved on samples that
     neither calibration nor the plan saw. Where nothing inside the floor is faster than the float
     model on any backend here, the model stays float, and the frontier shows why. One form for all
-    layers is written where it keeps the floor, or with --no-floor. docs/precision.md explains what the tables say.
+    layers is written where it keeps the floor, or with --no-floor. docs/precision.md explains the
+    tables.
 
     \b
     Exit code 0: written; 3: a bad model, data, labels or metric file; 4: keep float (nothing is

@@ -22,9 +22,9 @@ def test_the_end_of_a_loop_does_not_wait_for_it():
 
     async def begin():
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(in_thread(lambda: gate.wait(20)), 0.05)
+            await asyncio.wait_for(in_thread(lambda: gate.wait(120)), 0.05)
 
     start = time.monotonic()
     asyncio.run(begin())
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 60
     gate.set()

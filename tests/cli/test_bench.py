@@ -165,7 +165,7 @@ def test_stopped_it_leaves_no_process_and_no_folder(start, null_model, null_data
     begin = time.monotonic()
     run.process.send_signal(number)
     found, out, err = run.finish()
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 60
     assert (found, err) == (code, "")
     assert isinstance(events.decode(out.splitlines()[-1]), events.Error)
     assert not psutil.wait_procs(children, timeout=60)[1]

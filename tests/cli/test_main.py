@@ -67,7 +67,7 @@ WRONG = [
     (("bench",), "Missing argument 'MODEL|BUNDLE|URL'."),
     (("probe", "--deeply"), "No such option: --deeply"),
     (("bench", "m.onnx", "--rounds", "many"), "Invalid value for '--rounds'"),
-    (("bench", "m.onnx", "--rounds", "5"), "Invalid value for '--rounds'"),
+    (("bench", "m.onnx", "--rounds", "5"), "--rounds must be from 6 to 1000, not 5."),
     (("optimize", "m.onnx"), "Missing option '-o'"),
     (("bench", "\udcff.onnx"), "The name '?.onnx' is not valid UTF-8."),
 ]

@@ -113,7 +113,7 @@ def test_a_reader_that_takes_nothing_more_does_not_keep_it_alive(telling, length
     begin = time.monotonic()
     process.terminate()
     assert process.wait(60) == 143
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 60
     # Nothing stands behind what could not be finished.
     *whole, rest = read_all(ours).split(b"\n")
     assert {type(events.decode(line)) for line in whole} <= {events.Log}
