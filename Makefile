@@ -42,7 +42,7 @@ test: .venv/.dev
 # What starts no processes and no window.
 test-fast: .venv/.dev
 	@$(PYTHON) -m pytest $(TOGETHER) -m 'not slow and not timing and not processes and not cold' \
-	tests/bundle tests/data tests/graph tests/hw tests/profiles tests/quant tests/test_[!kw]*.py
+	tests/bundle tests/data tests/graph tests/hw tests/profiles tests/test_[!kw]*.py
 
 # One after another, because what runs beside a measurement changes it.
 test-timing: .venv/.dev
