@@ -32,6 +32,9 @@ class VerifyRequest(msgspec.Struct, frozen=True):
         Path | None, option("The source model, to see whether it is still the one that the bundle was made from.")
     ] = None
     fail_on_stale: Annotated[bool, option("Leave with 6 where it is not proved for what is here now.")] = False
+    require_faster: Annotated[
+        bool, option("Leave with 6 unless it is proved faster than its source, on a device like this one.")
+    ] = False
 
 
 class SignRequest(msgspec.Struct, frozen=True):

@@ -23,11 +23,14 @@ def verify(request: VerifyRequest, markdown: MarkdownFlag = False, json: JsonFla
     """Check a bundle: digests, signature, golden outputs, and the device that it was proved on.
 
     \b
-    Valid: all is as it was when it was proved. Stale: it works, but the device, a driver, a runtime
-    or the source model is another than then; which, and how to refresh it, is said. Both leave
-    with 0; with --fail-on-stale a stale one leaves with 6, and so does one that was planned for a
-    device and never proved on it. Broken: 3 where its files are damaged or not signed by a key that
-    was given, 6 where it gives other results than when it was made.
+    Valid: the files, the device, its drivers and its runtimes are as they were when the bundle was
+    made. Stale: the bundle works, but one of these or the source model has changed. Broken: files
+    are damaged or not signed by a given key (exit code 3), or the outputs differ from the golden
+    ones (exit code 6).
+
+    Valid says nothing about speed: the line "Speed" does. --fail-on-stale fails (6) for a stale
+    bundle and for one that was planned and never measured; --require-faster also fails unless the
+    bundle is proved faster than its source on a device like this one.
 
     \b
     Examples:
@@ -35,6 +38,7 @@ def verify(request: VerifyRequest, markdown: MarkdownFlag = False, json: JsonFla
       edgeopt verify model.edgeopt --trust release-key.pub
       edgeopt verify model.edgeopt --model model.onnx
       edgeopt verify model.edgeopt --fail-on-stale --markdown
+      edgeopt verify model.edgeopt --require-faster
       edgeopt verify model.edgeopt --json | jq .data.status
     """
     made: list[Check] = []
@@ -50,7 +54,9 @@ def verify(request: VerifyRequest, markdown: MarkdownFlag = False, json: JsonFla
         return made[0]
 
     execute("verify", work, _markdown if markdown else show, json)
-    error = stale(made[0]) if request.fail_on_stale else None
+    error = stale(made[0]) if request.fail_on_stale or request.require_faster else None
+    if error is None and request.require_faster:
+        error = not_faster(made[0])
     if error is None:
         return
     if not json:  # programs read `status` in the result, which is the last line
@@ -70,11 +76,23 @@ def stale(result: "Check") -> VerificationError | None:
     return VerificationError(why, result.refresh)
 
 
+def not_faster(result: "Check") -> VerificationError | None:
+    """Why `--require-faster` fails."""
+    if result.speed == "faster":
+        return None
+    name = Path(result.bundle).name
+    return VerificationError(
+        f"'{name}' is not proved faster than its source. {result.speed_words}",
+        f"Measure it here: edgeopt replay {name} MODEL -o NEW --measure",
+    )
+
+
 def show(result: "Check") -> list[Block]:
     said = [f"{result.bundle}: all {result.files} files are as they were written.", _signature(result)]
     said += [f"Golden samples: {_golden(result)}.", result.processing, result.evidence]
     if result.predicted:
         return [*lines(said)]
+    said.append(f"Speed: {result.speed_words}")
     changes = tuple(f"{each.part}: {each.then}  ->  {each.now}" for each in result.changes)
     refresh = [result.refresh] if changes else []
     return [*lines([*said, _verdict(result)]), Listed(changes), *lines(refresh)]
@@ -92,6 +110,7 @@ def _markdown(result: "Check") -> str:
         ("golden samples", _golden(result)),
         ("pre- and post-processing", result.processing),
         ("evidence", "" if result.predicted else result.evidence),
+        ("speed", result.speed_words),
     ]
     blocks: list[Block] = [Words(_verdict(result), "strong")]
     blocks.append(Table(columns("checked", "found"), rows(*(each for each in checked if each[1]))))
@@ -107,9 +126,9 @@ def _verdict(result: "Check") -> str:
     if result.predicted:
         return result.evidence
     if not result.changes:
-        return "Valid: proved on a device like this one."
+        return "Valid: files, device and runtimes are as they were when it was made."
     parts = ", ".join(each.part for each in result.changes)
-    return f"Stale: {parts} changed since it was proved, so its speed is not proved here."
+    return f"Stale: {parts} changed since it was made, so nothing is proved of its speed here."
 
 
 def _golden(result: "Check") -> str:

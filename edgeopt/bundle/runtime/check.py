@@ -42,6 +42,10 @@ class Check(msgspec.Struct, frozen=True):
     """It was planned for a device that was not there, so there is no proof that could be valid or stale."""
     evidence: str = ""
     """Where the evidence is from, where it was not taken of these very files."""
+    speed: Literal["faster", "not proved faster", "not measured", "predicted"] = "not measured"
+    """What its evidence, taken of these very files, says; of the device that it was taken on."""
+    speed_words: str = ""
+    """The same as a sentence, with the interval."""
     processing: str = ""
     """That what stands before and after the model was checked too, as a sentence; empty where nothing does."""
 
@@ -84,6 +88,8 @@ def check(path: Path, emit: Emit, keys: Sequence[PublicKey] = (), model: Path | 
         held_against=_held_against(bundle.deployment),
         predicted=bundle.deployment.predicted is not None,
         evidence=_evidence(bundle.deployment),
+        speed=_speed(bundle.deployment),
+        speed_words=_speed_words(bundle.deployment),
         processing=checked_words(bundle),
     )
 
@@ -114,3 +120,25 @@ def _evidence(deployment: Deployment) -> str:
     if replayed is None or replayed.measured:
         return ""
     return f"Replayed on {replayed.on[:10]} and not measured since: the evidence is that of the first bundle."
+
+
+def _speed(deployment: Deployment) -> Literal["faster", "not proved faster", "not measured", "predicted"]:
+    found, replayed = deployment.evidence, deployment.replayed
+    if deployment.predicted is not None:
+        return "predicted"
+    if found is None or (replayed is not None and not replayed.measured):
+        return "not measured"
+    kept = found.verdict in {"keep what you have", "not proved faster"}
+    return "faster" if found.speedup_low > 1 and not kept else "not proved faster"
+
+
+def _speed_words(deployment: Deployment) -> str:
+    found, said = deployment.evidence, _speed(deployment)
+    if said == "predicted":
+        return "Predicted, not measured."
+    if found is None or said == "not measured":
+        return "Not measured of these files."
+    interval = f"{found.speedup:.2f}x [{found.speedup_low:.2f} {found.speedup_high:.2f}]"
+    if said == "faster":
+        return f"Proved faster than {found.baseline}: {interval}."
+    return f"Not proved faster than {found.baseline}: {interval}."

@@ -66,4 +66,5 @@ def summary_of(evidence: Evidence) -> str:
     accuracy = f"accuracy {decibels(evidence.accuracy_db)}"
     if evidence.verdict == FASTER:
         return f"{evidence.speedup:.2f}x faster than {evidence.baseline} ({times}), {accuracy}."
-    return f"Not proved faster than {evidence.baseline} ({times}), {accuracy}."
+    interval = f"{evidence.speedup:.2f}x [{evidence.speedup_low:.2f} {evidence.speedup_high:.2f}]"
+    return f"Not proved faster than {evidence.baseline}: {interval} ({times}), {accuracy}."

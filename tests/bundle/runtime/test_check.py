@@ -150,6 +150,43 @@ def test_a_bundle_that_was_never_proved_is_as_good_as_stale():
     assert stale(Check("b.edgeopt", 6, 90.0, 30.0, ())) is None
 
 
+def test_valid_says_nothing_of_speed(bundle, change_deployment, capsys):
+    evidence = msgspec.structs.replace(
+        read_bundle_evidence(bundle), verdict="not proved faster", speedup=1.01, speedup_low=0.9, speedup_high=1.1
+    )
+    change_deployment(bundle, evidence=evidence)
+    assert run(["verify", str(bundle), "--fail-on-stale"]) == 0
+    out = capsys.readouterr().out
+    assert "Valid: files, device and runtimes" in out
+    assert f"Speed: Not proved faster than {evidence.baseline}: 1.01x [0.90 1.10]." in out
+    assert run(["verify", str(bundle), "--require-faster"]) == 6
+    err = capsys.readouterr().err
+    assert "'conv.edgeopt' is not proved faster than its source." in err
+    assert "--measure" in err
+
+
+def test_a_bundle_that_must_be_faster_must_be_so_on_a_device_like_this_one(
+    bundle, change_deployment, device_fingerprint, capsys
+):
+    faster = msgspec.structs.replace(
+        read_bundle_evidence(bundle), verdict="faster", speedup=1.5, speedup_low=1.2, speedup_high=1.9
+    )
+    change_deployment(bundle, evidence=faster)
+    assert run(["verify", str(bundle), "--require-faster"]) == 0
+    assert f"Speed: Proved faster than {faster.baseline}: 1.50x [1.20 1.90]." in capsys.readouterr().out
+    change_deployment(bundle, device={**device_fingerprint, "memory": "0" * 64})
+    assert run(["verify", str(bundle), "--require-faster"]) == 6
+    assert "is stale" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verdict", ["keep what you have", "not proved faster"])
+def test_the_verdict_counts_beside_the_interval(bundle, change_deployment, verdict):
+    """An interval above 1x alone does not make a kept model a faster one."""
+    evidence = msgspec.structs.replace(read_bundle_evidence(bundle), verdict=verdict, speedup_low=1.01)
+    change_deployment(bundle, evidence=evidence)
+    assert check(bundle, ignore).speed == "not proved faster"
+
+
 def test_a_page_says_that_a_bundle_is_broken(answers_differently, capsys):
     assert run(["verify", str(answers_differently), "--markdown"]) == 6
     out = capsys.readouterr().out
@@ -160,13 +197,13 @@ def test_a_page_says_that_a_bundle_is_broken(answers_differently, capsys):
 def test_a_page_of_what_was_checked(bundle, change_deployment, device_fingerprint, capsys):
     assert run(["verify", str(bundle), "--markdown"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("## edgeopt verify: conv.edgeopt\n\n**Valid: proved on a device like this one.**\n")
+    assert out.startswith("## edgeopt verify: conv.edgeopt\n\n**Valid: files, device and runtimes are as they were when it was made.**\n")
     assert "| files | all 6 are as they were written |" in out
     assert "\nMachine: Linux" in out
     machine = {"memory": "1 [GiB]"}
     change_deployment(bundle, device={**device_fingerprint, "memory": "0" * 64}, machine=machine)
     assert run(["verify", str(bundle), "--markdown", "--fail-on-stale"]) == 6
     out = capsys.readouterr().out
-    assert "**Stale: memory changed since it was proved, so its speed is not proved here.**" in out
+    assert "**Stale: memory changed since it was made, so nothing is proved of its speed here.**" in out
     assert "| memory | 1 \\[GiB\\] | " in out
     assert run(["verify", str(bundle), "--markdown", "--json"]) == 2
