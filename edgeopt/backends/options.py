@@ -139,3 +139,24 @@ def _in_words(hint: object) -> str:
 def _reason(error: msgspec.ValidationError) -> str:
     """msgspec says "Expected `int` >= 0, got `str`"; only the first half is worth repeating."""
     return str(error).split(", got", 1)[0].split(" - at", 1)[0].replace("Expected", "must be").replace("`", "")
+
+
+def as_texts(options: Options) -> tuple[str, ...]:
+    """Each option as a user writes it: `name=value`."""
+    return tuple(f"{name}={_written(value)}" for name, value in options.items())
+
+
+def written(options: Options) -> str:
+    """All options as a user writes them."""
+    return ",".join(as_texts(options))
+
+
+def side_of(backend: str, options: Options) -> str:
+    """What stands behind the @ of a side: `openvino-cpu,precision=f32`."""
+    return ",".join((backend, *as_texts(options)))
+
+
+def _written(value: object) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return msgspec.json.encode(value).decode() if isinstance(value, dict) else str(value)

@@ -8,6 +8,7 @@ import typer
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
+from edgeopt.cli.next_steps import next_steps
 from edgeopt.commands.documents.blocks import Block, Marked, Row, Table, Words, columns, lines, section
 from edgeopt.search.settings import Settings
 
@@ -64,7 +65,11 @@ def optimize(
     from edgeopt.search.stopping import Stop
 
     stop = Stop()
-    execute("optimize", lambda emit: asked(settings, emit, stop), show, json, interrupt=stop.interrupt)
+
+    def shown(outcome: "Outcome") -> list[Block]:
+        return [*show(outcome), next_steps(settings.out, settings.model, settings.data)]
+
+    execute("optimize", lambda emit: asked(settings, emit, stop), shown, json, interrupt=stop.interrupt)
 
 
 _ON_THE_FRONT = "*"

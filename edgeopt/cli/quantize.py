@@ -7,6 +7,7 @@ import typer
 
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
+from edgeopt.cli.next_steps import next_steps
 from edgeopt.commands.quantize.request import Asked, request_from
 from edgeopt.errors import ConstraintError, UsageError
 from edgeopt.events import Log
@@ -74,7 +75,10 @@ def quantize(
     def show(found: "Quantized") -> "list[Block]":
         from edgeopt.cli.quantize_show import show as show_all
 
-        return show_all(found, all_rows, said)
+        shown = show_all(found, all_rows, said)
+        if found.files and asked.out is not None and asked.model is not None:
+            shown.append(next_steps(asked.out, asked.model, asked.data, found.float_side or "onnxruntime-cpu"))
+        return shown
 
     execute("quantize", work, show, json, "nothing was written")
     if "keep float" in outcomes:

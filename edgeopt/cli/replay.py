@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
+from edgeopt.cli.next_steps import next_steps
 from edgeopt.commands.documents.blocks import Block, Listed, lines
 from edgeopt.commands.replay.request import ReplayRequest
 
@@ -28,7 +29,10 @@ def replay(request: ReplayRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.commands.replay.replay import replay as rebuilt
 
-    execute("replay", lambda emit: rebuilt(request, emit), show, json, "no bundle was written")
+    def shown(result: "Rebuilt") -> list[Block]:
+        return [*show(result), next_steps(request.out, request.model, request.data)]
+
+    execute("replay", lambda emit: rebuilt(request, emit), shown, json, "no bundle was written")
 
 
 def show(result: "Rebuilt") -> list[Block]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from edgeopt import units
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
+from edgeopt.cli.next_steps import next_steps
 from edgeopt.commands.documents.blocks import Block, Marked, Row, Table, Words, columns, filled, lines, section
 from edgeopt.commands.simplify.request import Request
 
@@ -52,7 +53,10 @@ def simplify(request: Request, json: JsonFlag = False) -> None:
 
         return rewrite(request, emit)
 
-    execute("simplify", work=work, show=show, json=json)
+    def shown(result: "Simplified") -> list[Block]:
+        return [*show(result), next_steps(request.output, request.model, request.data)]
+
+    execute("simplify", work=work, show=shown, json=json)
 
 
 def show(result: "Simplified") -> list[Block]:

@@ -1,12 +1,14 @@
 """`edgeopt quantize` as its users run it; the bad data and the wrong words before any long work."""
 
 import json
+import shlex
 import sys
 
 import numpy as np
 import onnx
 import pytest
 
+from edgeopt.backends.intended import intended
 from tests.conftest import seeded, write_onnx
 
 pytest.importorskip("onnxruntime", reason="the source model runs first")
@@ -156,6 +158,26 @@ def test_a_form_for_all_layers_is_written_and_told_in_json(edgeopt_here, conv_mo
     assert json.loads((tmp_path / "r.json").read_bytes())["summary"] == found["summary"]
     operators = [node.op_type for node in onnx.load(tmp_path / "out.onnx").graph.node]
     assert "QuantizeLinear" in operators
+    assert intended(tmp_path / "out.onnx").backend == "onnxruntime-cpu"
+
+
+def test_the_result_ends_with_the_lines_that_use_and_measure_it(edgeopt_here, conv_model, conv_data):
+    words = ("--method", "int8", "--backend", "openvino-cpu", "--time-limit", "5", "--no-floor")
+    code, output, errors = edgeopt_here("quantize", conv_model, "-o", "my out.onnx", "--data", conv_data, *words)
+    assert code == 0, errors
+    *_, used, _, measured = (line.strip() for line in output.splitlines() if line.strip())
+    assert used == 'session = edgeopt.load("my out.onnx")'
+    _, command, made, against, source, data, given = shlex.split(measured)
+    assert (command, made, against, data, given) == ("bench", "my out.onnx", "--against", "--data", str(conv_data))
+    assert source.startswith(f"{conv_model}@")
+    again = ("bench", made, against, source, data, given, "--rounds", "6")
+    code, output, errors = edgeopt_here(*again)
+    assert code == 0, errors
+    assert "my out.onnx · openvino-cpu" in output
+    code, output, errors = edgeopt_here("bench", f"{made}@onnxruntime-cpu", "--rounds", "6")
+    assert code == 0, errors
+    assert "was made for openvino-cpu" in errors
+    assert "this side runs on onnxruntime-cpu." in errors
 
 
 def test_a_form_below_the_default_goal_is_exit_4_with_what_was_reached(edgeopt_here, conv_model, tmp_path):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Array, Available, Backend, Feeds, Options, Placement, TensorInfo
 from edgeopt.backends.base import Session as Loaded
+from edgeopt.backends.intended import intended, is_usable
 from edgeopt.backends.strictness import fallback
 from edgeopt.bundle.deployment import Deployment, Processing
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
@@ -186,6 +187,9 @@ def locate(path: Path, backend: str | None = None, options: Options | None = Non
         return Place(chosen, bundle.model, run.options, bundle)
     if not path.exists():
         raise ModelError(f"There is no model or bundle at '{path}'.", "Check the path.")
+    made_for = intended(path) if backend is None and not options else None
+    if made_for is not None and is_usable(made_for.backend):
+        backend, options = made_for.backend, dict(made_for.options)
     chosen = backend_named(backend) if backend else _first_available(path)
     _require(chosen, f"Running '{path.name}'")
     if path.suffix == ".onnx":

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, Unpack, cast, overload
 
+from edgeopt.backends.options import as_texts
 from edgeopt.commands.bench.bench import Report, bench_suite
 from edgeopt.commands.bench.bench import bench as measure
-from edgeopt.commands.bench.naming import as_texts
 from edgeopt.commands.bench.request import AllWishes, Request, Wishes
 from edgeopt.commands.bench.suite import SuiteReport
 from edgeopt.commands.bench.sweep_report import SweepReport

@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from edgeopt.backends import BACKENDS, backend_named
-from edgeopt.backends.base import Options
+from edgeopt.backends.intended import Intended, intended, is_usable
+from edgeopt.backends.options import written
 from edgeopt.bundle.read import is_bundle
 from edgeopt.errors import UsageError
 from edgeopt.nearest import nearest
@@ -33,6 +34,13 @@ class Named:
     """A path, a program's command line, or an address."""
     backend: str | None = None
     options: dict[str, OptionValue] = field(default_factory=dict)
+    made_for: Intended | None = None
+    """What the file's metadata says."""
+
+    @property
+    def is_as_made(self) -> bool:
+        made = self.made_for
+        return made is not None and (self.backend, self.options) == (made.backend, made.options)
 
     @property
     def path(self) -> Path:
@@ -48,13 +56,13 @@ def first_side(text: str, backend: str | None = None, options: dict[str, OptionV
             raise UsageError(f"'{text}' names another backend than --backend {backend}.", "Give one of the two.")
         named = replace(named, backend=backend)
     named = replace(named, options={**named.options, **(options or {})})
-    return _allowed(named)
+    return _as_made(_allowed(named))
 
 
 def other_side(text: str, first: Named) -> Named:
     """What `--against` names: a side of its own, or the first one with another backend or other options."""
     if is_address(text) or Path(text).exists():
-        return _allowed(_whole(text))
+        return _as_made(_allowed(_whole(text)))
     backend, *more = _OUTSIDE_BRACKETS.split(text)
     if _OPTION.match(text):
         # Options of one side say nothing about another, but the backend that they belong to stays.
@@ -64,7 +72,7 @@ def other_side(text: str, first: Named) -> Named:
     if "@" not in text and not Path(text).suffix:
         hint = nearest(backend, [b.name for b in BACKENDS], "edgeopt backends lists the backends.")
         raise UsageError(f"There is no model, bundle or backend '{text}'.", hint)
-    return _allowed(_whole(text))
+    return _as_made(_allowed(_whole(text)))
 
 
 def program(command: str) -> Named:
@@ -123,6 +131,16 @@ def _whole(text: str) -> Named:
     return Named(_kind(what), what, backend, read_options(options))
 
 
+def _as_made(named: Named) -> Named:
+    """A model file that says what it was made for runs so, unless another backend or options are asked for."""
+    if named.kind != "model":
+        return named
+    found = intended(named.path)
+    if found is None or named.backend is not None or named.options or not is_usable(found.backend):
+        return replace(named, made_for=found)
+    return replace(named, backend=found.backend, options=dict(found.options), made_for=found)
+
+
 def _kind(what: str) -> Kind:
     return "bundle" if is_bundle(Path(what)) or Path(what).is_dir() else "model"
 
@@ -141,28 +159,13 @@ def _allowed(named: Named) -> Named:
     return named
 
 
-def written(options: Options) -> str:
-    """The options as a user would write them."""
-    return ",".join(as_texts(options))
-
-
-def as_texts(options: Options) -> tuple[str, ...]:
-    """The same, each by itself: what `read_options` reads."""
-    return tuple(f"{name}={_written(value)}" for name, value in options.items())
-
-
-def _written(value: OptionValue) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return msgspec.json.encode(value).decode() if isinstance(value, dict) else str(value)
-
-
 def side_names(sides: list[Named]) -> list[str]:
     """A short and distinct name for each side, the same for the same sides in every run."""
     bases = _bases(sides)
     names: list[str] = []
     for base, side in zip(bases, sides, strict=True):
-        name = " · ".join(part for part in (base, side.backend or "", written(side.options)) if part)
+        options = "" if side.is_as_made else written(side.options)
+        name = " · ".join(part for part in (base, side.backend or "", options) if part)
         alike = sum(taken == name or taken.startswith(f"{name} (") for taken in names)
         names.append(f"{name} ({alike + 1})" if alike else name)
     return names

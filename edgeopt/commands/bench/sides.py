@@ -5,7 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.backends.options import read_options
+from edgeopt.backends.intended import is_usable
+from edgeopt.backends.options import read_options, side_of
 from edgeopt.bundle.runtime.session import Place, locate
 from edgeopt.commands.bench.describing import describe_all, narrowest
 from edgeopt.commands.bench.inputs import Inputs, named_arrays, write_inputs
@@ -60,8 +61,12 @@ def prepare(named: list[Named], settings: Settings, folder: Path, emit: Emit) ->
                 )
     if settings.threads is not None:
         _tell_who_keeps_theirs(named, emit)
+    _tell_what_files_were_made_for(named, emit)
     names = side_names(named)
-    places = [locate(each.path, each.backend) if each.kind in {"model", "bundle"} else None for each in named]
+    places = [
+        locate(each.path, each.backend, each.options) if each.kind in {"model", "bundle"} else None
+        for each in named
+    ]
     loads = [_load(each, place, settings, libraries) for each, place in zip(named, places, strict=True)]
     emit(Progress("reading the model", names[0]))
     inputs = narrowest(describe_all(loads, names, folder, settings.load_timeout_s), names)
@@ -85,6 +90,17 @@ def _tell_who_keeps_theirs(named: list[Named], emit: Emit) -> None:
     for each in named:
         if each.kind == "bundle":
             emit(Log("warning", f"'{each.path.name}' keeps the threads that it was proved with."))
+
+
+def _tell_what_files_were_made_for(named: list[Named], emit: Emit) -> None:
+    """Warns of each file that runs otherwise than it was made for."""
+    for each in named:
+        made = each.made_for
+        if made is None or each.is_as_made:
+            continue
+        how, here = side_of(made.backend, made.options), each.backend or "onnxruntime-cpu"
+        missing = "" if is_usable(made.backend) else f" ({made.backend} cannot be used here)"
+        emit(Log("warning", f"'{each.path.name}' was made for {how}; this side runs on {here}{missing}."))
 
 
 def _load(named: Named, place: Place | None, settings: Settings, libraries: tuple[str, ...]) -> Load:

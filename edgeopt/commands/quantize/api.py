@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Unpack
 
-from edgeopt.commands.bench.naming import as_texts
+from edgeopt.backends.options import as_texts
 from edgeopt.commands.quantize.quantize import quantize as run
 from edgeopt.commands.quantize.request import Asked, Wishes, request_from
 from edgeopt.data.given import as_file

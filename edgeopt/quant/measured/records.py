@@ -181,6 +181,8 @@ class Quantized(msgspec.Struct, frozen=True):
     """One run of that float model."""
     float_on: str = ""
     """Where it ran: the quickest of the backends that were allowed and of what the source runs on."""
+    float_side: str = ""
+    """The same as `edgeopt bench` reads it behind the @ of a side."""
     use: SampleUse | None = None
     quantized_share: float = 0.0
     """The share of the multiply-adds that run in fewer bits."""

@@ -1,7 +1,9 @@
 import re
 
+import onnx
 import pytest
 
+from edgeopt.backends.intended import KEY, encoded
 from edgeopt.commands.bench.naming import first_side, other_side, program, read_options, side_names
 from edgeopt.errors import UsageError
 
@@ -60,6 +62,28 @@ def test_the_backend_and_options_of_the_subject_may_stand_apart():
 def test_another_side_may_say_only_what_differs(text, what, backend, options):
     side = other_side(text, first_side("a.onnx@onnxruntime-cpu,arena=off"))
     assert (side.what, side.backend, side.options) == (what, backend, options)
+
+
+def made_for(path, value):
+    model = onnx.ModelProto(metadata_props=[onnx.StringStringEntryProto(key=KEY, value=value)])
+    path.write_bytes(model.SerializeToString())
+
+
+def test_a_file_runs_on_what_it_was_made_for_unless_another_is_asked_for(tmp_path):
+    made_for(tmp_path / "a.onnx", encoded("openvino-cpu", {"precision": "f32"}))
+    side = first_side("a.onnx")
+    assert (side.backend, side.options, side.is_as_made) == ("openvino-cpu", {"precision": "f32"}, True)
+    elsewhere = first_side("a.onnx@onnxruntime-cpu")
+    assert (elsewhere.backend, elsewhere.options, elsewhere.is_as_made) == ("onnxruntime-cpu", {}, False)
+    plain = other_side("onnxruntime-cpu", side)
+    assert (plain.backend, plain.is_as_made) == ("onnxruntime-cpu", False)
+    assert side_names([side, plain]) == ["a.onnx · openvino-cpu", "a.onnx · onnxruntime-cpu"]
+
+
+def test_a_file_made_for_what_is_not_here_runs_in_the_default(tmp_path):
+    made_for(tmp_path / "a.onnx", encoded("abacus", {}))
+    side = first_side("a.onnx")
+    assert (side.backend, side.is_as_made, side.made_for.backend) == (None, False, "abacus")
 
 
 def test_an_address_is_a_served_model():

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from edgeopt.backends.full_precision import full_precision
+from edgeopt.backends.intended import KEY, encoded
 from edgeopt.bundle.deployment import SUFFIX
 from edgeopt.graph.accuracy import decibels
 from edgeopt.quant.measured.planning.entry import Entry, share_of
@@ -57,6 +58,8 @@ class _Timed:
     measured: Measured = field(default_factory=Measured)
     float_on: str = ""
     """Where the float model runs that is hardest to beat."""
+    float_side: str = ""
+    """The same, as `edgeopt bench` reads it."""
     rival: Speed | None = None
     """Against that one; None where it was not measured."""
     rival_ms: float | None = None
@@ -97,6 +100,7 @@ def finish(work: Work, entry: Entry, why: str = "") -> Quantized:
         source_speedup=None if source is None else source.speedup,
         float_ms=timed.measured.latency_ms.get(RESULT) if entry.is_source else timed.rival_ms,
         float_on=timed.float_on,
+        float_side=timed.float_side,
         use=work.given.use,
         quantized_share=share_of(work.study.layers, entry.choices),
         source_bytes=work.source_bytes,
@@ -199,14 +203,15 @@ def _timed(work: Work, entry: Entry) -> _Timed:
     if found.warning:
         work.warn(found.warning)
     found, name = with_one_float(found, tuple(floats))
-    where = {FLOAT: floats[name].name if name else "", SOURCE: judge}
+    where = {FLOAT: floats[name] if name else Course(judge), SOURCE: Course(judge)}
     # With options of the user's, such as a number of threads, the source in plain defaults is no alternative.
     able = (FLOAT,) if work.request.options else (FLOAT, SOURCE)
     rivals = () if entry.is_source else tuple(each for each in able if each in found.speeds)
     if not rivals:
         return _Timed(found)
     best = min(rivals, key=lambda each: found.speeds[each].order)
-    return _Timed(found, where[best], found.speeds[best], found.latency_ms[best])
+    on = where[best]
+    return _Timed(found, on.name, on.side, found.speeds[best], found.latency_ms[best])
 
 
 def float_courses(work: Work, entry: Entry) -> tuple[Course, ...]:
@@ -228,7 +233,9 @@ def _written(work: Work, entry: Entry, answer: Quantized, measured: Measured) ->
     if out.suffix != ".onnx":
         return write_bundle(work, entry, answer, measured)
     before = set(out.absolute().parent.glob(f"{out.name}*.data"))
-    save(load(entry.path).ir, out)
+    model = load(entry.path).ir
+    model.metadata_props[KEY] = encoded(entry.course.backend, entry.course.options)
+    save(model, out)
     beside = sorted(set(out.absolute().parent.glob(f"{out.name}*.data")) - before)
     return tuple(File(str(path), path.stat().st_size) for path in (out, *beside))
 

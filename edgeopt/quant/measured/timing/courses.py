@@ -6,7 +6,7 @@ import msgspec
 
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Available, TensorInfo
-from edgeopt.backends.options import Value, read_options
+from edgeopt.backends.options import Value, read_options, side_of
 from edgeopt.data.samples import Samples
 from edgeopt.errors import MissingError, UsageError
 from edgeopt.hw.device import Device
@@ -34,6 +34,11 @@ class Course(msgspec.Struct, frozen=True):
     def name(self) -> str:
         told = [f"{name}={value}" for name, value in self.options.items() if not isinstance(value, dict)]
         return f"{self.backend} ({', '.join(told)})" if told else self.backend
+
+    @property
+    def side(self) -> str:
+        """The same as `edgeopt bench` reads it behind the @ of a side."""
+        return side_of(self.backend, self.options)
 
     def having(self, **options: OptionValue) -> "Course":
         return Course(self.backend, {**self.options, **options})

@@ -1,0 +1,45 @@
+"""The backend and options that a model file was made for, kept in its metadata."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from edgeopt.backends import BACKENDS
+from edgeopt.backends.base import Available
+from edgeopt.backends.protobuf import opened, parts, text
+
+KEY = "edgeopt.run"
+_METADATA, _KEY, _VALUE = 14, 1, 2  # ModelProto.metadata_props; the fields of its entries
+
+
+class Intended(msgspec.Struct, frozen=True):
+    backend: str
+    options: dict[str, str | int | float | bool | dict[str, list[int]]] = {}
+
+
+def encoded(backend: str, options: Mapping[str, Any]) -> str:
+    """The value of the metadata entry `KEY`."""
+    return msgspec.json.encode({"backend": backend, "options": dict(options)}).decode()
+
+
+def intended(path: Path) -> Intended | None:
+    """None where the file says nothing, or what it says cannot be read."""
+    if path.suffix != ".onnx":
+        return None
+    try:
+        with opened(path) as data:
+            for entry in parts(data, (0, len(data)), (_METADATA,)):
+                key = [text(data, span) for span in parts(data, entry, (_KEY,))]
+                if key == [KEY]:
+                    value = next(text(data, span) for span in parts(data, entry, (_VALUE,)))
+                    return msgspec.json.decode(value, type=Intended)
+    except (OSError, ValueError, IndexError, KeyError, StopIteration, msgspec.MsgspecError):
+        return None
+    return None
+
+
+def is_usable(backend: str) -> bool:
+    """Whether this edgeopt knows the backend, and it runs here."""
+    return any(each.name == backend and isinstance(each.available(), Available) for each in BACKENDS)

@@ -1,0 +1,26 @@
+"""The lines that follow a result: how to use the file, and how to measure it as it was proved."""
+
+import shlex
+from pathlib import Path
+
+from edgeopt.commands.documents.blocks import Block, Commands, section
+
+
+def next_steps(made: Path, source: Path, data: Path | None = None, against: str = "onnxruntime-cpu") -> Block:
+    """`against`: where the source ran that the proof compares with, as a side of `edgeopt bench` names it."""
+    measure = ["edgeopt", "bench", str(made), "--against", f"{source}@{against}"]
+    if data is not None and data.suffix == ".npz":  # pictures need the preparation of a profile
+        measure += ["--data", str(data)]
+    return section(
+        "",
+        Commands(
+            (
+                ("Use it from Python:", f"session = edgeopt.load({_quoted(str(made))})"),
+                ("Measure it again:", shlex.join(measure)),
+            )
+        ),
+    )
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"' if '"' not in text and "\\" not in text else repr(text)
