@@ -6,8 +6,9 @@ however many rounds it has, and only further legs make an interval narrower.
 
 Within a leg the sides are compared by their least disturbed slices, each a median of its own runs. Others on the
 machine only ever make a slice slower, often to twice its time, and a median of ratios moves with the luck of who
-was struck. It is watched all the same: it must not contradict what is said, see `decide`. What all of this finds
-under recorded noise: `benchmarks/contest_simulation.py`.
+was struck. The figure and both times come from these slices. The interval also covers what the median rounds of
+the legs say, so that a repetition on a machine that is busy otherwise lies within it; a verdict must not
+contradict them, see `decide`. What all of this finds under recorded noise: `benchmarks/contest_simulation.py`.
 """
 
 import math
@@ -19,7 +20,7 @@ import numpy as np
 
 from edgeopt.measure.limits import lies
 from edgeopt.measure.report import Verdict
-from edgeopt.measure.stats import Interval, direction, trimmed_interval
+from edgeopt.measure.stats import Interval, direction, trimmed, trimmed_interval
 from edgeopt.measure.terms import CONTEST, LUCK_PERCENT, Turns
 
 # What each look may err, as a share of what all may: with independent normal noise, all looks together then err as
@@ -28,6 +29,10 @@ _SHARE = 0.13
 # With fewer fresh processes luck is not averaged out, and between equal models smaller differences than this are
 # seen too often (`benchmarks/contest_simulation.py --starting 100`).
 _FRESH_LEGS = 3
+
+# Median rounds scatter more than undisturbed slices: if a verdict needed both, one difference of 5 % in eight
+# would stay open (`benchmarks/contest_simulation.py`).
+_TYPICAL = 0.95
 
 
 _Ends = tuple[float, float, float]
@@ -84,6 +89,9 @@ class Leg(NamedTuple):
     rounds: int
     fresh: bool = True
     """Run by processes that no other leg used."""
+    first: float = 0.0
+    """The least disturbed slice of each side in milliseconds, as a logarithm: `calm` is their difference."""
+    second: float = 0.0
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -93,15 +101,19 @@ class Decision(msgspec.Struct, frozen=True):
     at_most_percent: float | None
     looks: int
     torn: bool = False
-    """Undisturbed slices and the median round do not agree, so the interval holds both."""
+    """Undisturbed slices and the median round do not agree."""
     luck_percent: float = 0.0
     """What the two may differ by for their whole life: there were too few fresh processes to average it out."""
+    first_ms: float = 1.0
+    """What each side takes, of the same slices as the figure: `second_ms / first_ms` is its median."""
+    second_ms: float = 1.0
 
 
 def leg_of(first_ms: Sequence[float], second_ms: Sequence[float], fresh: bool = True) -> Leg:
     """Compares the slices of two sides, which ran in turns."""
     first, second = np.log(np.asarray(first_ms)), np.log(np.asarray(second_ms))
-    return Leg(float(second.min() - first.min()), float(np.median(second - first)), len(first), fresh)
+    least, its_least = float(first.min()), float(second.min())
+    return Leg(its_least - least, float(np.median(second - first)), len(first), fresh, least, its_least)
 
 
 def decide(legs: Sequence[Leg], rules: Rules, last: bool = False) -> Decision | None:
@@ -113,23 +125,37 @@ def decide(legs: Sequence[Leg], rules: Rules, last: bool = False) -> Decision | 
     rounds = sum(leg.rounds for leg in legs)
     confidence = 1 - _SHARE * rules.error
     calm = trimmed_interval([leg.calm for leg in legs], confidence)
-    typical = trimmed_interval([leg.typical for leg in legs], confidence)
-    low, high = calm[1:]
-    speedup = Interval(_exp(calm[0]), _exp(low), _exp(high), rounds, confidence)
-    verdict = _verdict(count, speedup, _least(legs, rules))
+    typical = trimmed_interval([leg.typical for leg in legs], _TYPICAL)
+    alone = Interval(_exp(calm[0]), _exp(calm[1]), _exp(calm[2]), rounds, confidence)
+    both = msgspec.structs.replace(
+        alone, low=min(alone.low, _exp(typical[1])), high=max(alone.high, _exp(typical[2]))
+    )
+    least = _least(legs, rules)
+    verdict = _verdict(count, alone, least)
     torn = count > 1 and _torn(calm, typical, verdict, math.log1p(rules.same_percent / 100))
     if torn:
-        # There is no verdict but on what both say, and no limit of a difference but one that holds for both.
-        low, high = min(low, typical[1]), max(high, typical[2])
-        speedup = Interval(_exp(calm[0]), _exp(low), _exp(high), rounds, confidence)
-        verdict = _verdict(count, speedup, _least(legs, rules))
-    widest = max(high, -low)
+        # There is no verdict but on what both say.
+        verdict = _verdict(count, both, least)
+    speedup = _told(alone, both, verdict)
+    widest = max(abs(math.log(speedup.low)), abs(math.log(speedup.high))) if speedup.low > 0 else math.inf
     proved = verdict in {"faster", "slower"} or widest < math.log1p(rules.at_most_percent / 100)
     at_most = 100 * (_exp(widest) - 1) if verdict == "no difference seen" else None
     luck = _luck_percent(legs)
     proved = proved and all(lies(speedup, limit, luck) != "across" for limit in rules.limits)
     done = last or (proved and rounds >= rules.rounds_least)
-    return Decision(done, verdict, speedup, at_most, looks, torn, luck)
+    kept = [legs[k] for k in trimmed([leg.calm for leg in legs])]
+    first_ms, second_ms = (
+        _exp(math.fsum(values) / len(kept))
+        for values in ([leg.first for leg in kept], [leg.second for leg in kept])
+    )
+    return Decision(done, verdict, speedup, at_most, looks, torn, luck, first_ms, second_ms)
+
+
+def _told(alone: Interval, both: Interval, verdict: Verdict) -> Interval:
+    """The interval of the undisturbed slices and the median rounds, on the side of 1x that the verdict names."""
+    low = alone.low if verdict == "faster" and both.low <= 1 else both.low
+    high = alone.high if verdict == "slower" and both.high >= 1 else both.high
+    return msgspec.structs.replace(both, low=low, high=high)
 
 
 def _torn(calm: _Ends, typical: _Ends, verdict: Verdict, same: float) -> bool:

@@ -76,10 +76,8 @@ def trimmed_interval(values: Sequence[float], confidence: float) -> tuple[float,
     count: to leave out some would cost more than their luck. The percentile bootstrap of so few would claim too
     much. One value alone has no ends.
     """
-    ordered = sorted(values)
-    count = len(ordered)
-    outside = count // 5 if count >= _ENOUGH_TO_TRIM else 0
-    kept = ordered[outside : count - outside]
+    count, outside = len(values), _outside(len(values))
+    kept = [values[k] for k in trimmed(values)]
     middle = math.fsum(kept) / len(kept)
     if count < 2:
         return middle, -math.inf, math.inf
@@ -90,6 +88,20 @@ def trimmed_interval(values: Sequence[float], confidence: float) -> tuple[float,
     deviation = math.sqrt(squares / (len(kept) * (len(kept) - 1)))
     reach = student_quantile((1 - confidence) / 2, len(kept) - 1) * deviation
     return middle, middle - reach, middle + reach
+
+
+def trimmed(values: Sequence[float]) -> list[int]:
+    """The places of the values whose mean is the middle of `trimmed_interval`, the smallest first."""
+    order, outside = _by_size(values), _outside(len(values))
+    return order[outside : len(order) - outside]
+
+
+def _by_size(values: Sequence[float]) -> list[int]:
+    return sorted(range(len(values)), key=values.__getitem__)
+
+
+def _outside(count: int) -> int:
+    return count // 5 if count >= _ENOUGH_TO_TRIM else 0
 
 
 @lru_cache(256)

@@ -48,8 +48,8 @@ def prove(work: Work) -> Evidence:
     return Evidence(
         verdict=FASTER if speed.verdict == "faster" else NOT_FASTER,
         baseline=f"source · {judge}",
-        baseline_ms=four_digits(found.latency_ms[SOURCE]),
-        latency_ms=four_digits(found.latency_ms[RESULT]),
+        baseline_ms=four_digits(speed.other_ms),
+        latency_ms=four_digits(speed.first_ms),
         speedup=four_digits(ratio.median),
         speedup_low=four_digits(ratio.low),
         speedup_high=four_digits(ratio.high),

@@ -22,7 +22,7 @@ from edgeopt.measure.legs import Found, Pack, Starter, Terms, run_legs
 from edgeopt.measure.messages import Load
 from edgeopt.measure.rounds import run_rounds, slice_ms
 from edgeopt.measure.sequential import Decision
-from edgeopt.measure.stats import FASTER, Interval, paired_ratios, sign_interval
+from edgeopt.measure.stats import FASTER, paired_ratios, sign_interval
 from edgeopt.measure.taken import taken_by
 from edgeopt.measure.terms import METERED_PROOF
 from edgeopt.measure.trial import rotated
@@ -109,7 +109,7 @@ class _Faced(NamedTuple):
     """A way to run another side, and what is said of the bundle against that side."""
 
     contender: Contender
-    speedup: Interval
+    decision: Decision
     verdict: str
 
 
@@ -196,14 +196,14 @@ def _proof(
     found: Found,
 ) -> Proof:
     old, objective, goal = against.contender, proving.objective, proving.standard.goal
-    accuracy, judged = answered.accuracy, answered.judged
+    accuracy, judged, decision = answered.accuracy, answered.judged, against.decision
     by_size = times_by_size(proving.shaped, old, new, rotated(proving.samples)) if bundle.calls == ONE else ()
     metered = old.joules and len(old.joules) == len(new.joules)
     return Proof(
         verdict=against.verdict,
-        speedup=against.speedup,
-        baseline_ms=_run_ms(old),
-        latency_ms=_run_ms(new),
+        speedup=decision.speedup,
+        baseline_ms=_run_ms(old, decision.second_ms),
+        latency_ms=_run_ms(new, decision.first_ms),
         accuracy_db=accuracy.snr_db if judged.snr_db is None else judged.snr_db,
         samples=proving.standard.split.prove_count,
         set_aside=proving.standard.split.calibration_count > 0,
@@ -215,11 +215,11 @@ def _proof(
         baseline_taken=taken_by(old),
         measured_while=sentence(found.states),
         judged="" if goal.is_ratio else f"{goal.title} {goal.shown(judged.value)}",
-        current=today.speedup if today else None,
+        current=today.decision.speedup if today else None,
         current_verdict=today.verdict if today else "",
         less=sign_interval(paired_ratios(old.joules, new.joules), _CONFIDENCE) if metered else None,
-        figure=_figure(objective, new, bundle.size_bytes),
-        baseline_figure=_figure(objective, old, proving.rivals.size_bytes),
+        figure=_figure(objective, new, decision.first_ms, bundle.size_bytes),
+        baseline_figure=_figure(objective, old, decision.second_ms, proving.rivals.size_bytes),
         baseline_calls=Calls(old.concurrency, old.batch),
         by_size=by_size,
         met=answered.met,
@@ -235,14 +235,15 @@ def _hardest(faced: Sequence[tuple[Contender, Decision | None]]) -> _Faced:
     said = found.verdict
     if said == FASTER:
         said = next((each.verdict for _, each in known if each.verdict != FASTER), said)
-    return _Faced(nearest, found.speedup, said)
+    return _Faced(nearest, found, said)
 
 
-def _figure(objective: Objective, contender: Contender, size_bytes: int) -> float | None:
+def _figure(objective: Objective, contender: Contender, sample_ms: float, size_bytes: int) -> float | None:
     if objective.by_sample:
-        return 1e3 / float(np.median(contender.slices_ms))
+        return 1e3 / sample_ms
     return objective.figure_of(contender, size_bytes)
 
 
-def _run_ms(contender: Contender) -> float:
-    return float(np.median(contender.latencies_ms if contender.by_sample else contender.slices_ms))
+def _run_ms(contender: Contender, slice_ms: float) -> float:
+    """Slices of a search for throughput tell of samples, not of runs."""
+    return float(np.median(contender.latencies_ms)) if contender.by_sample else slice_ms

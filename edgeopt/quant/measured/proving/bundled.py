@@ -13,7 +13,7 @@ from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.hw.device import device_for_evidence, fingerprint
 from edgeopt.measure.report import Verdict
 from edgeopt.quant.measured.planning.entry import Entry
-from edgeopt.quant.measured.proving.speed import FLOAT, RESULT, SOURCE, Measured, Speed
+from edgeopt.quant.measured.proving.speed import FLOAT, SOURCE, Measured, Speed
 from edgeopt.quant.measured.records import File, Quantized
 from edgeopt.quant.measured.work import Work, passes_of
 from edgeopt.version import __version__
@@ -134,8 +134,8 @@ def _evidence(work: Work, found: Quantized, measured: Measured) -> Evidence:
     return Evidence(
         verdict=_verdict(speed.verdict),
         baseline=baseline,
-        baseline_ms=four_digits(measured.latency_ms[name]),
-        latency_ms=four_digits(measured.latency_ms[RESULT]),
+        baseline_ms=four_digits(speed.other_ms),
+        latency_ms=four_digits(speed.first_ms),
         speedup=four_digits(ratio.median),
         speedup_low=four_digits(ratio.low),
         speedup_high=four_digits(ratio.high),

@@ -62,7 +62,6 @@ class _Timed:
     """The same, as `edgeopt bench` reads it."""
     rival: Speed | None = None
     """Against that one; None where it was not measured."""
-    rival_ms: float | None = None
 
 
 def may_be_delivered(work: Work, entry: Entry) -> bool:
@@ -98,7 +97,7 @@ def finish(work: Work, entry: Entry, why: str = "") -> Quantized:
         proof=entry.proof,
         speedup=None if timed.rival is None else timed.rival.speedup,
         source_speedup=None if source is None else source.speedup,
-        float_ms=timed.measured.latency_ms.get(RESULT) if entry.is_source else timed.rival_ms,
+        float_ms=_float_ms(entry, timed),
         float_on=timed.float_on,
         float_side=timed.float_side,
         use=work.given.use,
@@ -211,7 +210,14 @@ def _timed(work: Work, entry: Entry) -> _Timed:
         return _Timed(found)
     best = min(rivals, key=lambda each: found.speeds[each].order)
     on = where[best]
-    return _Timed(found, on.name, on.side, found.speeds[best], found.latency_ms[best])
+    return _Timed(found, on.name, on.side, found.speeds[best])
+
+
+def _float_ms(entry: Entry, timed: _Timed) -> float | None:
+    """One run of the float model: of the entry itself where it is the source, else of the rival."""
+    if not entry.is_source:
+        return None if timed.rival is None else timed.rival.other_ms
+    return next((speed.first_ms for speed in timed.measured.speeds.values()), None)
 
 
 def float_courses(work: Work, entry: Entry) -> tuple[Course, ...]:

@@ -47,6 +47,9 @@ class Speed(msgspec.Struct, frozen=True):
 
     speedup: Interval
     verdict: Verdict
+    first_ms: float = 1.0
+    """One run of the first, of the same slices as the speed-up; and of the other."""
+    other_ms: float = 1.0
 
     @property
     def order(self) -> tuple[bool, float]:
@@ -60,7 +63,6 @@ class Measured:
 
     speeds: Mapping[str, Speed] = field(default_factory=dict)
     """Of the first against each other one."""
-    latency_ms: Mapping[str, float] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
     taken: Mapping[str, Taken] = field(default_factory=dict)
     memory: Mapping[str, Memory] = field(default_factory=dict)
@@ -98,11 +100,10 @@ def compared(
             return replace(known, failures={**known.failures, fallen.name: fallen.message})
     return Measured(
         {
-            each.name: Speed(decision.speedup, decision.verdict)
+            each.name: Speed(decision.speedup, decision.verdict, decision.first_ms, decision.second_ms)
             for each, decision in zip(pack.others, found.decisions, strict=True)
             if decision is not None
         },
-        {each.name: float(np.median(each.slices_ms)) for each in pack.every},
         {},
         {each.name: taken_by(each) for each in pack.every},
         {each.name: each.memory for each in pack.every if each.memory is not None},
@@ -118,7 +119,6 @@ def with_one_float(found: Measured, names: Sequence[str]) -> tuple[Measured, str
     renamed = replace(
         found,
         speeds=_renamed(found.speeds, out, best),
-        latency_ms=_renamed(found.latency_ms, out, best),
         taken=_renamed(found.taken, out, best),
         memory=_renamed(found.memory, out, best),
     )

@@ -10,7 +10,7 @@ from edgeopt.quant.measured.planning.entry import Entry, write_entry
 from edgeopt.quant.measured.planning.planned import proven
 from edgeopt.quant.measured.proving import finish as module
 from edgeopt.quant.measured.proving.finish import finish
-from edgeopt.quant.measured.proving.speed import FLOAT, RESULT, SOURCE, Measured, Speed, with_one_float
+from edgeopt.quant.measured.proving.speed import FLOAT, SOURCE, Measured, Speed, with_one_float
 from edgeopt.quant.measured.records import QuantizeRequest
 from edgeopt.quant.measured.runs import Runs
 from edgeopt.quant.measured.timing.courses import Course
@@ -41,7 +41,7 @@ def measuring(monkeypatch, speeds):
     def compared(runners, *_):
         names = [each.name for each in runners]
         found = {name: speed for name in names[1:] for end, speed in speeds.items() if name.endswith(end)}
-        return Measured(found, dict.fromkeys(names, 1.0))
+        return Measured(found)
 
     monkeypatch.setattr(module, "compared", compared)
 
@@ -168,10 +168,8 @@ def test_a_bundle_is_not_written_without_evidence(working, monkeypatch):
 
 def test_of_several_float_models_the_one_that_is_hardest_to_beat_stays():
     speeds = {"a": FASTER, "b": UNCLEAR, SOURCE: FASTER}
-    times = {RESULT: 1.0, "a": 1.3, "b": 1.01, SOURCE: 1.4}
 
-    found, name = with_one_float(Measured(speeds, times), ("a", "b"))
+    found, name = with_one_float(Measured(speeds), ("a", "b"))
 
     assert name == "b"
     assert found.speeds == {FLOAT: UNCLEAR, SOURCE: FASTER}
-    assert found.latency_ms == {RESULT: 1.0, FLOAT: 1.01, SOURCE: 1.4}
