@@ -177,8 +177,6 @@ def _named(report: "CandidateReport") -> str:
 
 
 def _verdict(report: "CandidateReport", outcome: "Outcome") -> str:
-    from edgeopt.search.racing.screen import behind
-
     kept = outcome.winner == outcome.baseline
     if report.candidate == outcome.winner:
         return "the baseline, kept" if kept else _won(report, outcome)
@@ -189,4 +187,4 @@ def _verdict(report: "CandidateReport", outcome: "Outcome") -> str:
         return f"below the floor{low}"
     if report.status == "failed":
         return report.reason[:160]
-    return behind(report.of_best) if report.of_best is not None else report.reason
+    return units.behind(report.of_best) if report.of_best is not None else report.reason

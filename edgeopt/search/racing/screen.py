@@ -6,13 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from edgeopt import units
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.judging.judged import Judged
 from edgeopt.errors import TrialError
 from edgeopt.measure.contender import Contender
 from edgeopt.measure.messages import Loaded, Memory
 from edgeopt.measure.rounds import speedup
-from edgeopt.measure.stats import SAME, Interval
+from edgeopt.measure.stats import Interval
 from edgeopt.search.outcome import Candidate, Status
 from edgeopt.search.racing.ground import Ground
 from edgeopt.search.racing.standard import Answers, Standard
@@ -80,7 +81,7 @@ class Entry:
     def fall_behind(self, best: Candidate, share: float) -> None:
         """Out of the race, because another one is that much faster in the rounds that both ran."""
         self.lead = Lead(best, share)
-        self.leave("lost", behind(share, best.name))
+        self.leave("lost", units.behind(share, best.name))
         self.of_best = share
 
     def leave(self, status: Status, reason: str) -> None:
@@ -90,14 +91,6 @@ class Entry:
             self.memory = self.contender.memory
             self.contender.close()
             self.contender = None
-
-
-def behind(share: float, best: str = "") -> str:
-    """`4 % slower than B`; a share above 1 is of one that the race put behind for its cores or its accuracy."""
-    if 1 / SAME < share < SAME:
-        return f"tied with {best}" if best else "tied"
-    than = f" than {best}" if best else ""
-    return f"{100 * abs(1 - share):.0f} % {'slower' if share < 1 else 'faster'}{than}"
 
 
 def screen(ground: Ground, standard: Standard, candidate: Candidate, path: Path, timeout_s: float) -> Entry:

@@ -6,18 +6,29 @@ from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QVBoxLayout, QWidg
 
 from edgeopt_gui import theme
 from edgeopt_gui.pages.optimize.board import Board, Row, axis
-from edgeopt_gui.pages.optimize.interval_bar import IntervalBar, MiddleElided
-from edgeopt_gui.pages.optimize.words import NOTHING, accuracy, milliseconds, short_name, times
+from edgeopt_gui.pages.optimize.interval_bar import AxisHeader, IntervalBar, MiddleElided
+from edgeopt_gui.pages.optimize.words import NOTHING, accuracy, memory, milliseconds, short_name, times
 from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.records import Column, Look, RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
 
-_SPEED, _INTERVAL = 1, 2
-_BAR_LETTERS, _NAME_LETTERS, _OUTCOME_LETTERS = 15, 26, 26
+_RACE, _INTERVAL = 1, 3
+_BAR_LETTERS, _NAME_LETTERS, _OUTCOME_LETTERS = 40, 26, 26
+INTERVAL_PX = 250
+"""The interval is never drawn narrower."""
 
 
 def _interval(row: Row) -> str:
-    return NOTHING if row.low is None or row.high is None else f"{times(row.low)} to {times(row.high)}"
+    low, middle, high = row.interval
+    if low is None or high is None:
+        return "1.00x by definition" if row.status in {"baseline", "kept"} else NOTHING
+    where = "in the race" if row.proof is None else "in the proof"
+    return f"{times(low)} to {times(high)}, {times(middle)} {where}"
+
+
+def _rank(row: Row) -> tuple[bool, float] | None:
+    """The winner first, however fast another one looked in the race."""
+    return None if row.speedup is None and not row.leads else (row.leads, row.speedup or 0.0)
 
 
 def _look(row: Row) -> Look:
@@ -27,19 +38,26 @@ def _look(row: Row) -> Look:
 COLUMNS: tuple[Column[Row], ...] = (
     Column("Candidate", lambda r: r.name, lambda r: short_name(r.name), tip=lambda r: r.name),
     Column(
-        "Speed",
-        lambda r: r.speedup,
+        "Race",
+        _rank,
         lambda r: times(r.speedup),
         "right",
-        title_tip="How many times faster than your model in ONNX Runtime, in the rounds of the race; "
-        "the proof then measures the winner once more",
+        title_tip="Speed against your model in the race, which ranks many candidates in little time",
     ),
     Column(
-        "Interval ┊ 1x",
-        lambda r: r.low,
+        "Proof",
+        lambda r: r.proof,
+        lambda r: times(r.proof),
+        "right",
+        title_tip="Speed against your model, measured from the written bundle in fresh processes: "
+        "what the verdict rests on",
+    ),
+    Column(
+        "Interval",
+        lambda r: r.interval[0],
         _interval,
         tip=_interval,
-        title_tip="Low, middle and high of the speed; the dotted line is your model at 1x",
+        title_tip="Low, middle and high of the speed: of the proof where there is one, else of the race",
     ),
     Column(
         "Accuracy",
@@ -48,7 +66,15 @@ COLUMNS: tuple[Column[Row], ...] = (
         "right",
         title_tip="Signal-to-noise ratio of the outputs against your model's; more is better",
     ),
-    Column("Latency", lambda r: r.latency_ms, lambda r: milliseconds(r.latency_ms), "right"),
+    Column(
+        "Latency",
+        lambda r: r.latency_ms,
+        lambda r: milliseconds(r.latency_ms),
+        "right",
+        title_tip="Your model's latency in the proof, over the speed beside it",
+    ),
+    Column("Memory", lambda r: r.memory_bytes, lambda r: memory(r.memory_bytes), "right"),
+    Column("Size", lambda r: r.size_bytes, lambda r: memory(r.size_bytes), "right"),
     Column("Outcome", lambda r: r.short, tip=lambda r: r.outcome, stretch=True),
 )
 
@@ -56,10 +82,15 @@ COLUMNS: tuple[Column[Row], ...] = (
 class _Table(RecordsTable):
     """Names get what they need where there is room beside the outcomes, and the outcomes the rest."""
 
+    def __init__(self, records: RecordsModel[Row], bar: IntervalBar) -> None:
+        super().__init__(records, "Candidates", AxisHeader(_INTERVAL, bar))
+        bar.setParent(self)
+        self.setItemDelegateForColumn(_INTERVAL, bar)
+
     def fit(self) -> None:
         super().fit()
         letter = self.fontMetrics().averageCharWidth()
-        self.setColumnWidth(_INTERVAL, letter * _BAR_LETTERS)
+        self.setColumnWidth(_INTERVAL, max(INTERVAL_PX, letter * _BAR_LETTERS))
         bold = QFont(self.font())
         bold.setBold(True)
         names = (QFontMetrics(bold).horizontalAdvance(short_name(row.name)) for row in self.records.rows)
@@ -81,10 +112,9 @@ class Candidates(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.records: RecordsModel[Row] = RecordsModel(COLUMNS, lambda row: row.name, _look, self)
-        self.table = _Table(self.records, "Candidates")
-        self.table.sortByColumn(_SPEED, Qt.SortOrder.DescendingOrder)
-        self._bar = IntervalBar(self.table)
-        self.table.setItemDelegateForColumn(_INTERVAL, self._bar)
+        self._bar = IntervalBar()
+        self.table = _Table(self.records, self._bar)
+        self.table.sortByColumn(_RACE, Qt.SortOrder.DescendingOrder)
         self._names = MiddleElided(self.table)
         self.table.setItemDelegateForColumn(0, self._names)
         self._details = QLabel()
@@ -131,6 +161,7 @@ class Candidates(QWidget):
         if span != self._bar.span:
             self._bar.span = span
             self.table.viewport().update()
+            self.table.horizontalHeader().viewport().update()
         if len(self.records.rows) != before:
             self.table.fit()
         self._tell(self.table.current)

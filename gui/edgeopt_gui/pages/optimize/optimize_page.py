@@ -80,6 +80,11 @@ class OptimizePage(Page):
         if self._run is not None and self._run.order is not None:
             self._launch(self._run.order, fresh=True)
 
+    def search_longer(self) -> None:
+        """The same search with twice the time."""
+        if self._run is not None and self._run.order is not None and self._run.result is not None:
+            self._launch(self._run.order.longer(self._run.result.seconds))
+
     def pick(self) -> None:
         """Delivers the candidate under the cursor, of the search that is shown."""
         row, run = self.view.candidates.table.current, self._run
@@ -200,10 +205,9 @@ class OptimizePage(Page):
     # What comes back.
 
     def _hear(self, run: Run, event: events.Event) -> None:
-        row = run.board.hear(event)
+        rows = run.board.hear(event)
         if run is self._run:
-            if row is not None:
-                self._told[row.name] = row
+            self._told.update({row.name: row for row in rows})
             if not self._redraw.isActive():
                 self._redraw.start()
 

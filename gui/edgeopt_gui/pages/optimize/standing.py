@@ -38,7 +38,9 @@ class Standing(QWidget):
             self.detail.setText(f"{short_name(picked)} is made again, written, and proved from there.")
             return
         best = board.best
-        self.best.setText(f"{times(best.speedup)} faster so far" if best else "Nothing faster yet")
+        self.best.setText(
+            f"{times(best.speedup)} in the race, not proved" if best else "Nothing faster in the race yet"
+        )
         self.detail.setText(_about(best) if best else "Your model is the yardstick: it is never changed.")
 
 

@@ -269,6 +269,15 @@ def test_to_measure_again_takes_nothing_from_the_cache(qtbot, searched, context)
         searched.cancel()
 
 
+def test_to_search_longer_takes_twice_the_time(qtbot, searched, context):
+    with qtbot.waitSignal(context.jobs.started) as started:
+        searched.search_longer()
+    (job,) = started.args
+    assert "--time-limit 10" in job.command.line
+    with qtbot.waitSignal(job.ended, timeout=60_000):
+        searched.cancel()
+
+
 @pytest.mark.slow
 def test_a_search_stopped_before_it_has_anything_ends_as_if_cancelled(qtbot, ready, context):
     assert why_not(ready, "optimize.stop") == "No search is running."
