@@ -80,6 +80,25 @@ def test_the_table_marks_who_is_on_the_front_and_says_what_to_do_with_it():
     assert any("searches to the end" in line for line in lines)
 
 
+def test_the_winner_has_its_proved_figure_and_the_source_is_as_fast_as_itself():
+    found = outcome()
+    lines = shown(found)
+    winner = next(line for line in lines if line.startswith(("1 ", " 1")) or line.lstrip().startswith("1"))
+    assert str(found.proof.speedup) in winner
+    source = next(line for line in lines if "the baseline" in line)
+    assert source.count("1.00x") == 2
+
+
+def test_undecided_is_said_so():
+    found = outcome()
+    undecided = "Undecided: the proof is too noisy to tell. The bundle has your model unchanged."
+    changed = msgspec.structs.replace(found, verdict="undecided", summary=undecided, winner=found.baseline)
+    text = " ".join(shown(changed))
+    assert undecided in text
+    assert "Measured from the written bundle" in text
+    assert "the model against itself" in text
+
+
 def shown(found):
     text = io.StringIO()
     write(show(found), Console(file=text, width=200))
