@@ -152,6 +152,14 @@ class Board:
         self._leader = leader
         return changed
 
+    def cancel(self) -> None:
+        """Who raced is left where it was."""
+        for name, row in self.rows.items():
+            if row.status == "racing":
+                raced = row.speedup is not None
+                said = "cancelled while racing" if raced else "cancelled after screening"
+                self.rows[name] = replace(row, status="not tried", reason=said, leading=False)
+
     def finish(self, result: "Result") -> None:
         """Puts what was found in the place of what was told on the way."""
         rows = [_reported(report, result) for report in result.candidates]

@@ -149,6 +149,12 @@ class Candidates(QWidget):
         self.only_front.setVisible(front > 1)
         self._filter(self.only_front.isChecked() and front > 1)
 
+    def show_picked(self, name: str) -> None:
+        """Moves to this candidate, in the front or not."""
+        if not self.table.pick(name):
+            self.only_front.setChecked(False)
+            self.table.pick(name)
+
     def _filter(self, front: bool) -> None:
         self.records.accept((lambda row: row.front) if front else None)
 

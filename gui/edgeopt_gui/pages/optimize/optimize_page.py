@@ -36,6 +36,8 @@ _REDRAW_MS = 100
 
 
 class OptimizePage(Page):
+    MEASURES = True
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._runs: dict[Path, Run] = {}
@@ -161,6 +163,9 @@ class OptimizePage(Page):
 
     # What the window asks.
 
+    def key_to_measure(self) -> str:
+        return "optimize.fresh" if self.situation.found else "optimize.start"
+
     @property
     def situation(self) -> Situation:
         subject, run, delivery = self.context.subject, self._run, self.delivery
@@ -219,6 +224,7 @@ class OptimizePage(Page):
             self.context.say(f"{run.model.name}: {slow.result().headline(run.result)}." if run.result else "")
         else:
             run.failure = ending
+            run.board.cancel()
             self._background.do(lambda: give_back(run.place), lambda _: None)
         shown = run is self._run
         if run.before is not None and (run.cancelled or (run.picked and run.failure is not None)):
@@ -317,7 +323,7 @@ class OptimizePage(Page):
         self.show_content()
         self.panel.set_enabled(not self._searching)
         self._show_command(run.shown if run is not None else self.command_of_start())
-        if run is None or run.cancelled:
+        if run is None or (run.cancelled and not run.board.rows):
             self.welcome.set(model.name if model else "", run.failure.what if run and run.failure else "")
             self._right.setCurrentWidget(self.welcome)
         elif run.failure is not None:
