@@ -23,6 +23,7 @@ Status = Literal[
     "over a limit",
     "failed",
     "not tried",
+    "cancelled",
     "not made",
 ]
 _SAME = 1.02
@@ -39,6 +40,7 @@ _MARKS = {
     "over a limit": "▲ over a limit",
     "failed": "✕ failed",
     "not tried": "not tried",
+    "cancelled": "cancelled",
     "not made": "not made",
 }
 
@@ -109,7 +111,7 @@ class Row:
 
     @property
     def out(self) -> bool:
-        return self.status in {"lost", "below the floor", "over a limit", "failed", "not tried", "not made"}
+        return self.status in {"lost", "below the floor", "over a limit", "failed", "not tried", "cancelled", "not made"}
 
 
 class Board:
@@ -157,8 +159,8 @@ class Board:
         for name, row in self.rows.items():
             if row.status == "racing":
                 raced = row.speedup is not None
-                said = "cancelled while racing" if raced else "cancelled after screening"
-                self.rows[name] = replace(row, status="not tried", reason=said, leading=False)
+                said = "while it raced" if raced else "after screening"
+                self.rows[name] = replace(row, status="cancelled", reason=said, leading=False)
 
     def finish(self, result: "Result") -> None:
         """Puts what was found in the place of what was told on the way."""
@@ -262,9 +264,8 @@ def _reported(report: "Report", result: "Result") -> Row:
             proof_low=proved.speedup.low,
             proof_high=proved.speedup.high,
         )
-    # Bare times of different rounds cannot be compared; the ratios can.
-    told_ms = row.proof or row.speedup
-    return replace(row, latency_ms=result.proof.baseline_ms / told_ms) if told_ms else row
+    # Bare times of other rounds than the proof's cannot be compared with its: the speeds in the race can.
+    return replace(row, latency_ms=result.proof.baseline_ms / row.proof if row.proof else None)
 
 
 def _known(new: Known | None, old: Known | None) -> Known | None:

@@ -12,7 +12,7 @@ from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.records import Column, Look, RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
 
-_RACE, _INTERVAL = 1, 3
+_RACE, _INTERVAL, _OUTCOME = 1, 3, 4
 _BAR_LETTERS, _NAME_LETTERS, _OUTCOME_LETTERS = 40, 26, 26
 INTERVAL_PX = 250
 """The interval is never drawn narrower."""
@@ -59,6 +59,7 @@ COLUMNS: tuple[Column[Row], ...] = (
         tip=_interval,
         title_tip="Low, middle and high of the speed: of the proof where there is one, else of the race",
     ),
+    Column("Outcome", lambda r: r.short, tip=lambda r: r.outcome),
     Column(
         "Accuracy",
         lambda r: r.accuracy_db,
@@ -71,16 +72,15 @@ COLUMNS: tuple[Column[Row], ...] = (
         lambda r: r.latency_ms,
         lambda r: milliseconds(r.latency_ms),
         "right",
-        title_tip="Your model's latency in the proof, over the speed beside it",
+        title_tip="In the proof; of what was not proved, only the speed in the race is known",
     ),
     Column("Memory", lambda r: r.memory_bytes, lambda r: memory(r.memory_bytes), "right"),
     Column("Size", lambda r: r.size_bytes, lambda r: memory(r.size_bytes), "right"),
-    Column("Outcome", lambda r: r.short, tip=lambda r: r.outcome, stretch=True),
 )
 
 
 class _Table(RecordsTable):
-    """Names get what they need where there is room beside the outcomes, and the outcomes the rest."""
+    """Names get what they need where there is room; what matters least stands at the right, and may be out of sight."""
 
     def __init__(self, records: RecordsModel[Row], bar: IntervalBar) -> None:
         super().__init__(records, "Candidates", AxisHeader(_INTERVAL, bar))
@@ -95,8 +95,9 @@ class _Table(RecordsTable):
         bold.setBold(True)
         names = (QFontMetrics(bold).horizontalAdvance(short_name(row.name)) for row in self.records.rows)
         wanted, least = max(names, default=0) + 3 * letter, letter * _NAME_LETTERS
-        others = sum(self.columnWidth(place) for place in range(1, len(COLUMNS) - 1))
-        room = self.viewport().width() - others - letter * _OUTCOME_LETTERS
+        self.setColumnWidth(_OUTCOME, max(self.columnWidth(_OUTCOME), letter * _OUTCOME_LETTERS))
+        others = sum(self.columnWidth(place) for place in range(1, len(COLUMNS)))
+        room = self.viewport().width() - others
         self.setColumnWidth(0, max(least, min(wanted, room)))
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name

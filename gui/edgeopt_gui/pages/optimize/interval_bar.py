@@ -93,10 +93,15 @@ class AxisHeader(QHeaderView):
         painter.save()
         painter.setPen(self.palette().color(QPalette.ColorRole.PlaceholderText))
         metrics, box = self.fontMetrics(), QRectF(rect).adjusted(_MARGIN, 0, -_MARGIN, 0)
-        for tick in ticks(self._bar.span):
+        taken: list[tuple[float, float]] = []
+        for tick in sorted(ticks(self._bar.span), key=lambda tick: tick != 1):  # 1x is never left out
             text = f"{tick:g}x"
             x, wide = self._bar.x(box, tick), metrics.horizontalAdvance(text)
             x = min(max(x, rect.left() + wide / 2), rect.right() - wide / 2)
+            left, right = x - wide / 2 - _MARGIN / 2, x + wide / 2 + _MARGIN / 2
+            if any(left < end and begin < right for begin, end in taken):
+                continue
+            taken.append((left, right))
             painter.drawText(QPointF(x - wide / 2, rect.bottom() - metrics.descent()), text)
         painter.restore()
 

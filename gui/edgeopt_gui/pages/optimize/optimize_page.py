@@ -224,7 +224,8 @@ class OptimizePage(Page):
             self.context.say(f"{run.model.name}: {slow.result().headline(run.result)}." if run.result else "")
         else:
             run.failure = ending
-            run.board.cancel()
+            if run.cancelled:
+                run.board.cancel()
             self._background.do(lambda: give_back(run.place), lambda _: None)
         shown = run is self._run
         if run.before is not None and (run.cancelled or (run.picked and run.failure is not None)):
@@ -326,7 +327,7 @@ class OptimizePage(Page):
         if run is None or (run.cancelled and not run.board.rows):
             self.welcome.set(model.name if model else "", run.failure.what if run and run.failure else "")
             self._right.setCurrentWidget(self.welcome)
-        elif run.failure is not None:
+        elif run.failure is not None and not run.cancelled:
             self._show_failure(run.failure)
         else:
             self.view.show_run(run)

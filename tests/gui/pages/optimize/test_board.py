@@ -167,6 +167,28 @@ def test_the_row_of_the_winner_has_the_proved_figures(won):
     assert row.memory_bytes == won.proof.peak_bytes
 
 
+def test_no_loser_has_a_lower_latency_than_the_winner(won):
+    board = Board()
+    board.finish(won)
+    known = [row for row in board.rows.values() if row.latency_ms is not None]
+    assert min(known, key=lambda row: row.latency_ms).name == won.winner.name
+    assert board.rows["other · onnxruntime-cpu"].latency_ms is None
+
+
+def test_who_was_screened_stays_after_a_cancel():
+    board = Board()
+    board.hear(events.Standing("source · x", "racing", speedup=1.0))
+    board.hear(events.Standing("a", "racing", accuracy_db=40.0))
+    board.hear(events.Standing("b", "racing", speedup=2.0))
+    board.cancel()
+    assert [row.short for row in board.rows.values()] == [
+        "cancelled: while it raced",
+        "cancelled: after screening",
+        "cancelled: while it raced",
+    ]
+    assert not any(row.leading for row in board.rows.values())
+
+
 def test_the_winner_says_why_it_won_over_one_that_looked_faster(won):
     board = Board()
     board.finish(won)

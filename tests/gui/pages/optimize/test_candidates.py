@@ -82,7 +82,7 @@ def test_names_and_outcomes_are_readable_in_a_narrow_window(shown):
     shown.put([Row("cleaned · onnxruntime-cpu · threads=1", "lost", "3 % slower than another", speedup=1.5)])
     shown.resize(600, 300)
     assert shown.table.columnWidth(0) >= shown.fontMetrics().averageCharWidth() * 26
-    outcome = len(COLUMNS) - 1
+    outcome = next(place for place, column in enumerate(COLUMNS) if column.title == "Outcome")
     assert shown.table.columnWidth(outcome) > shown.fontMetrics().horizontalAdvance("3 % slower")
     assert shown.table.columnWidth(3) >= 250
 
@@ -93,12 +93,12 @@ def test_race_and_proof_are_columns_and_the_winner_stands_first(shown, won):
     shown.show_board(board)
     titles = [column.title for column in COLUMNS]
     assert titles == [
-        "Candidate", "Race", "Proof", "Interval", "Accuracy", "Latency", "Memory", "Size", "Outcome"
+        "Candidate", "Race", "Proof", "Interval", "Outcome", "Accuracy", "Latency", "Memory", "Size"
     ]  # fmt: skip
     winner = shown.records.shown[0]
     assert winner.name == won.winner.name
     assert [COLUMNS[place].text_of(winner) for place in (1, 2)] == ["2.60x", "3.04x"]
-    assert COLUMNS[6].text_of(winner) == "67 MiB"
+    assert COLUMNS[7].text_of(winner) == "67 MiB"
 
 
 def test_names_are_whole_where_there_is_room(shown):

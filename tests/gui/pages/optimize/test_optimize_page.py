@@ -140,7 +140,8 @@ def test_a_cancelled_search_leaves_no_process_and_no_file(qtbot, ready, context,
         assert "stopping already" in why_not(ready, "optimize.cancel")
     assert psutil.wait_procs(family, timeout=60)[1] == []
     assert ready.state == "content"
-    assert ready.welcome.notice.text() == "Cancelled; nothing was changed."
+    assert ready.view.standing.line.text() == "Cancelled; nothing was changed."
+    assert ready.view.candidates.records.rowCount() > 0
     assert why_not(ready, "optimize.start") == ""
     assert ready.panel.fields.isEnabled()
     ready._background.wait()
