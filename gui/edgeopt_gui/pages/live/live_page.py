@@ -361,9 +361,9 @@ class LivePage(Page):
             return
         self.view.show_readouts(self.session.readouts(), self.session.comparison())
         state = self.session.state(self._watcher.running, self._watcher.stopping, self.paused_at)
-        # Of an agent that went away the message tells.
-        away = self.session.agent is not None and self.session.agent.away
-        self.view.show_state("Paused" if self.giving_way.paused_for else state, self.session.name, "" if away else self.session.said)
+        away = self.session.agent is not None and self.session.agent.away  # the message tells of it
+        state = "Paused" if self.giving_way.paused_for else state
+        self.view.show_state(state, self.session.name, "" if away else self.session.said)
 
     def _show_marks(self) -> None:
         if self.view is not None and self.session is not None:

@@ -26,6 +26,7 @@ Status = Literal[
     "cancelled",
     "not made",
 ]
+_OUT = frozenset({"lost", "below the floor", "over a limit", "failed", "not tried", "cancelled", "not made"})
 _SAME = 1.02
 _SOURCE = "source · "
 Known = TypeVar("Known", int, float)
@@ -111,7 +112,7 @@ class Row:
 
     @property
     def out(self) -> bool:
-        return self.status in {"lost", "below the floor", "over a limit", "failed", "not tried", "cancelled", "not made"}
+        return self.status in _OUT
 
 
 class Board:

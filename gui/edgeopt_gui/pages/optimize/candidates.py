@@ -13,7 +13,7 @@ from edgeopt_gui.widgets.records import Column, Look, RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
 
 _RACE, _INTERVAL, _OUTCOME = 1, 3, 4
-_BAR_LETTERS, _NAME_LETTERS, _OUTCOME_LETTERS = 40, 26, 26
+_BAR_LETTERS, _NAME_LETTERS, _OUTCOME_LETTERS = 40, 26, 24
 INTERVAL_PX = 250
 """The interval is never drawn narrower."""
 
@@ -80,7 +80,7 @@ COLUMNS: tuple[Column[Row], ...] = (
 
 
 class _Table(RecordsTable):
-    """Names get what they need where there is room; what matters least stands at the right, and may be out of sight."""
+    """Names get what they need where there is room; what may be out of sight stands at the right."""
 
     def __init__(self, records: RecordsModel[Row], bar: IntervalBar) -> None:
         super().__init__(records, "Candidates", AxisHeader(_INTERVAL, bar))
@@ -93,12 +93,15 @@ class _Table(RecordsTable):
         self.setColumnWidth(_INTERVAL, max(INTERVAL_PX, letter * _BAR_LETTERS))
         bold = QFont(self.font())
         bold.setBold(True)
-        names = (QFontMetrics(bold).horizontalAdvance(short_name(row.name)) for row in self.records.rows)
-        wanted, least = max(names, default=0) + 3 * letter, letter * _NAME_LETTERS
-        self.setColumnWidth(_OUTCOME, max(self.columnWidth(_OUTCOME), letter * _OUTCOME_LETTERS))
+        widths = (QFontMetrics(bold).horizontalAdvance(short_name(row.name)) for row in self.records.rows)
+        wanted, least = max(widths, default=0) + 3 * letter, letter * _NAME_LETTERS
+        told, short = self.columnWidth(_OUTCOME), letter * _OUTCOME_LETTERS
+        self.setColumnWidth(_OUTCOME, short)
         others = sum(self.columnWidth(place) for place in range(1, len(COLUMNS)))
         room = self.viewport().width() - others
-        self.setColumnWidth(0, max(least, min(wanted, room)))
+        names = max(least, min(wanted, room))
+        self.setColumnWidth(0, names)
+        self.setColumnWidth(_OUTCOME, max(short, min(told, short + room - names)))
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
         super().resizeEvent(event)
@@ -149,6 +152,9 @@ class Candidates(QWidget):
         self.only_front.setText(f"Only the Pareto front ({front})")
         self.only_front.setVisible(front > 1)
         self._filter(self.only_front.isChecked() and front > 1)
+        won = next((row for row in board.rows.values() if row.leads and row.reason), None)
+        if won is not None and self.table.current is None:  # why it won has no room in its column
+            self.table.pick(won.name)
 
     def show_picked(self, name: str) -> None:
         """Moves to this candidate, in the front or not."""

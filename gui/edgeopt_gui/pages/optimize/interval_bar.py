@@ -93,8 +93,9 @@ class AxisHeader(QHeaderView):
         painter.save()
         painter.setPen(self.palette().color(QPalette.ColorRole.PlaceholderText))
         metrics, box = self.fontMetrics(), QRectF(rect).adjusted(_MARGIN, 0, -_MARGIN, 0)
+        # 1x is never left out for another one, and round figures are not for finer ones.
         taken: list[tuple[float, float]] = []
-        for tick in sorted(ticks(self._bar.span), key=lambda tick: tick != 1):  # 1x is never left out
+        for tick in sorted(ticks(self._bar.span), key=lambda tick: (tick != 1, tick not in _TICKS)):
             text = f"{tick:g}x"
             x, wide = self._bar.x(box, tick), metrics.horizontalAdvance(text)
             x = min(max(x, rect.left() + wide / 2), rect.right() - wide / 2)

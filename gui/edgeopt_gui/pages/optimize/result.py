@@ -15,7 +15,6 @@ from edgeopt.units import count
 from edgeopt_gui.pages.optimize.choices import LATENCY
 from edgeopt_gui.pages.optimize.words import accuracy, ago, change, memory, milliseconds, short_name, times
 
-
 UNCHANGED = "unchanged"
 
 

@@ -46,6 +46,7 @@ class Standing(QWidget):
 
     def show_cancelled(self, board: Board) -> None:
         """What was seen of the candidates stays; nothing of it is proved."""
+        self.stepper.set(board.place, 0.0)
         self.line.setText("Cancelled; nothing was changed.")
         raced = sum(row.speedup is not None for row in board.rows.values())
         self.best.setText("Cancelled: nothing is proved")

@@ -106,3 +106,10 @@ def test_names_are_whole_where_there_is_room(shown):
     shown.put([Row(name, "winner", speedup=1.5)])
     shown.resize(1400, 300)
     assert shown.table.columnWidth(0) > shown.fontMetrics().horizontalAdvance(name)
+
+
+def test_why_the_winner_won_is_told_without_a_click(shown, won):
+    board = Board()
+    board.finish(won)
+    shown.show_board(board)
+    assert "had 2.70x in the race, but is out" in shown._details.text()

@@ -18,7 +18,8 @@ def test_before_and_after_can_be_read(qtbot, context, won):
     assert any(f"was {comparison(result)[0].before}" in text for text in texts)
     keys = [button.key for button in verdict.findChildren(ActionButton)]
     assert keys == [
-        "optimize.fresh", "optimize.longer", "optimize.save", "optimize.report", "optimize.export-as", "optimize.live"
+        "optimize.fresh", "optimize.longer", "optimize.save", "optimize.report", "optimize.export-as",
+        "optimize.live",
     ]  # fmt: skip
 
 
