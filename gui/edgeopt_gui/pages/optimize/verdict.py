@@ -70,6 +70,8 @@ class Verdict(QWidget):
         layout.addWidget(self._again)
         layout.addLayout(buttons)
         layout.addWidget(self.note)
+        self.limits.hide()
+        self._again.hide()
         self.say("")
 
     def set(self, result: "Result") -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 
+import msgspec
 import numpy as np
 import psutil
 import pytest
@@ -268,6 +269,18 @@ def test_to_measure_again_takes_nothing_from_the_cache(qtbot, searched, context)
     assert "--floor balanced" in job.command.line
     with qtbot.waitSignal(job.ended, timeout=60_000):
         searched.cancel()
+
+
+def test_an_undecided_search_with_warnings_fits_into_the_smallest_window(searched):
+    long = "All samples are alike: what is proved on them is not proved for inputs that are much quieter. " * 2
+    run = searched._run
+    run.result = msgspec.structs.replace(
+        run.result, verdict="undecided", undecided=("too noisy to tell",), warnings=(long,) * 5
+    )
+    searched._show_run()
+    window = searched.window()
+    window.resize(1000, 640)
+    assert window.minimumSizeHint().height() <= 640
 
 
 def test_to_search_longer_takes_twice_the_time(qtbot, searched, context):
