@@ -119,7 +119,7 @@ def undecided_by(
     if noisy:
         names = "; ".join(f"{each.candidate.name} {each.proof}" for each in noisy)
         reasons.append(f"{units.count(len(noisy), 'proof')} {noisy[0].proof_verdict} ({names})")
-    elif proof.verdict in unsure:
+    elif proof.verdict in unsure and not any(each.proof for each in candidates):
         reasons.append(f"the proof is {proof.verdict} ({proof.speedup})")
     late = sum(variant.late for variant in variants)
     if late:

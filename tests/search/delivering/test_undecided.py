@@ -38,6 +38,8 @@ def proof(speedup, verdict):
             ("2 variants not ready within the time limit",),
         ),
         (proof(NARROW, NO_DIFFERENCE), [], [VariantReport("a", "", failure="it does not apply")], ()),
+        # The model against itself says nothing that the proofs of the candidates do not.
+        (proof(WIDE, TOO_NOISY), [proved(NARROW, NO_DIFFERENCE)], [], ()),
         # However wide, it cannot be faster.
         (proof(NARROW, NO_DIFFERENCE), [proved(Interval(0.5, 0.2, 1.01, 12), TOO_NOISY)], [], ()),
         (proof(NARROW, NO_DIFFERENCE), [proved(Interval(1.2, 1.1, 1.3, 12), FASTER)], [], ()),
