@@ -1,6 +1,8 @@
 """Numbers with their units, in as many digits as a person reads; sizes in units of 1024 bytes everywhere."""
 
 _SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB")
+# As `SAME` in measure/stats.py, which imports numpy.
+_TIED = 1.02
 
 
 def size(size_bytes: float) -> str:
@@ -30,6 +32,17 @@ def short_count(number: float) -> str:
         if number >= limit:
             return f"{number / limit:.{0 if number >= 100 * limit else 1}f} {word}"
     return f"{number:,.0f}"
+
+
+def behind(share: float, best: str = "") -> str:
+    """A speed as a share of the best one's: `4 % slower than B`; within 2 %, `tied with B`.
+
+    A share above 1 is of one that is behind for another reason than its speed.
+    """
+    if 1 / _TIED < share < _TIED:
+        return f"tied with {best}" if best else "tied"
+    than = f" than {best}" if best else ""
+    return f"{100 * abs(1 - share):.0f} % {'slower' if share < 1 else 'faster'}{than}"
 
 
 def clock(clock_hz: float) -> str:

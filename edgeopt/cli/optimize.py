@@ -95,23 +95,22 @@ def _candidates(outcome: "Outcome") -> Table:
     from edgeopt.graph.accuracy import decibels
     from edgeopt.search.outcome import in_order
 
-    paces = [each.pace for each in outcome.candidates if each.status in {"winner", "lost"} and each.pace]
-    top = max(paces, default=0.0)
     rows = []
     for number, report in enumerate(in_order(outcome), start=1):
         chosen = report.candidate == outcome.winner
         mark = _ON_THE_FRONT if report.candidate.name in outcome.front else " "
         cells = (
             Marked(f"{number}{mark}", "faint"),
-            " · ".join(part for part in _parts(report.candidate) if part),
-            _speed(report, chosen, top),
+            _named(report),
+            _race(report, outcome),
+            _proof(report, outcome),
             decibels(report.accuracy_db) if report.accuracy_db is not None else "",
             _size(report.memory.peak_bytes if report.memory else None),
             _size(report.size_bytes),
             _verdict(report, outcome),
         )
         rows.append(Row(cells, "strong" if chosen else ""))
-    titles = columns(">#", "candidate", ">speed", ">accuracy", ">memory", ">size", "verdict")
+    titles = columns(">#", "candidate", ">race", ">proof", ">accuracy", ">memory", ">size", "verdict")
     return Table(titles, tuple(rows))
 
 
@@ -119,12 +118,14 @@ def _proved(outcome: "Outcome") -> str:
     from edgeopt.graph.accuracy import decibels
 
     proof = outcome.proof
-    said = "Measured" if outcome.verdict == "keep what you have" else "Proved"
+    said = "Measured" if outcome.verdict in {"keep what you have", "undecided"} else "Proved"
     if outcome.from_cache:
         said = f"From the cache, {said.lower()} at {outcome.from_cache}"
+    itself = "the model against itself " if outcome.winner == outcome.baseline else ""
     legs = f", {proof.legs} times in fresh processes" if proof.legs > 1 else ""
     return (
-        f"{said} from the written bundle over {proof.speedup.rounds} rounds in turns{legs}: {proof.speedup} "
+        f"{said} from the written bundle over {proof.speedup.rounds} rounds in turns{legs}: {itself}"
+        f"{proof.speedup} "
         f"({proof.speedup.confidence:.1%} interval), {decibels(proof.accuracy_db)} on {proof.samples} samples"
         f"{' set aside' if proof.set_aside else ''}; "
         f"{outcome.goal or f'floor {outcome.floor_db:g} dB'}; target {outcome.target}; {outcome.seconds:.0f} s."
@@ -154,17 +155,38 @@ def _parts(candidate: "Candidate") -> tuple[str, ...]:
     return candidate.variant, candidate.backend, options, called, *candidate.sizes
 
 
-def _speed(report: "CandidateReport", chosen: bool, top: float) -> str:
-    """The winner against the baseline; the others against the best, by way of those that they ran with."""
-    if chosen:
-        return str(report.speedup) if report.speedup else ""
-    return f"{report.pace / top:.2f} of the best" if report.of_best is not None and report.pace and top else ""
+def _race(report: "CandidateReport", outcome: "Outcome") -> str:
+    """Against the baseline, which is 1.00x by definition."""
+    if report.candidate == outcome.baseline:
+        return "1.00x"
+    return f"{report.pace:.2f}x" if report.pace else ""
+
+
+def _proof(report: "CandidateReport", outcome: "Outcome") -> str:
+    """From the written bundle: what the verdict rests on."""
+    if report.candidate == outcome.baseline:
+        return "1.00x"
+    proof = outcome.proof.speedup if report.candidate == outcome.winner else report.proof
+    return str(proof) if proof is not None else ""
+
+
+def _won(winner: "CandidateReport", outcome: "Outcome") -> str:
+    """With the reason why it won over one that looked faster in the race."""
+    rivals = [e for e in outcome.candidates if e.status == "lost" and e.pace and e.pace > (winner.pace or 0.0)]
+    if not rivals or outcome.verdict == "picked":
+        return outcome.verdict if outcome.verdict == "picked" else "winner"
+    best = max(rivals, key=lambda e: e.pace or 0.0)
+    return f"winner; {_named(best)} looked faster in the race: {best.reason}"
+
+
+def _named(report: "CandidateReport") -> str:
+    return " · ".join(part for part in _parts(report.candidate) if part)
 
 
 def _verdict(report: "CandidateReport", outcome: "Outcome") -> str:
     kept = outcome.winner == outcome.baseline
     if report.candidate == outcome.winner:
-        return "the baseline, kept" if kept else "winner"
+        return "the baseline, kept" if kept else _won(report, outcome)
     if report.candidate == outcome.baseline:
         return "the baseline"
     if report.status == "below the floor":
@@ -172,4 +194,4 @@ def _verdict(report: "CandidateReport", outcome: "Outcome") -> str:
         return f"below the floor{low}"
     if report.status == "failed":
         return report.reason[:160]
-    return "slower" if report.of_best is not None else report.reason
+    return units.behind(report.of_best) if report.of_best is not None else report.reason

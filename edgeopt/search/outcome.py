@@ -17,6 +17,7 @@ from edgeopt.search.shapes.by_size import SizeTimes
 
 SCHEMA = 1
 Status = Literal["winner", "lost", "below the floor", "over a limit", "failed", "not tried"]
+Verdict = Literal["faster", "better", "picked", "undecided", "keep what you have"]
 CURRENT = "current"
 """In place of a variant: the bundle that runs today."""
 RuntimeOptions = dict[str, str | int | float | bool | dict[str, list[int]]]
@@ -52,6 +53,8 @@ class VariantReport(msgspec.Struct, frozen=True):
     ledger: tuple[LedgerEntry, ...] = ()
     backends: tuple[str, ...] = ()
     """Those that it was made for alone; empty: all that read it."""
+    late: bool = False
+    """Not ready in time: a longer search has it."""
 
     def is_of(self, candidate: Candidate) -> bool:
         """The candidate runs it, or what was made of it."""
@@ -78,6 +81,9 @@ class CandidateReport(msgspec.Struct, frozen=True):
     in the same rounds can be compared."""
     of_best: float | None = None
     """Its speed as a share of that of the best it ran with last, where it is out for that."""
+    proof: Interval | None = None
+    """How many times as fast as the baseline, from a written bundle; None where that was not measured."""
+    proof_verdict: str = ""
 
     @property
     def pace(self) -> float | None:
@@ -135,8 +141,11 @@ class Outcome(msgspec.Struct, frozen=True):
     model_digest: str
     bundle: str
     target: str
-    verdict: Literal["faster", "better", "picked", "keep what you have"]
-    """Faster; or, where the objective is another, better by that and not slower; or what the user picked."""
+    verdict: Verdict
+    """Faster; or, where the objective is another, better by that and not slower; or what the user picked.
+
+    Undecided: nothing is proved, and a longer search or a quieter device may prove something.
+    """
     summary: str
     """The verdict in words, and what was found."""
     floor_db: float
@@ -165,6 +174,8 @@ class Outcome(msgspec.Struct, frozen=True):
     """Of the source model, how often each occurs."""
     found: str = ""
     """The summary without the words for the verdict, where it begins with them."""
+    undecided: tuple[str, ...] = ()
+    """Why it is undecided, each without a full stop."""
     schema: int = SCHEMA
 
 

@@ -7,6 +7,7 @@ from PySide6.QtCore import QObject, Signal
 from edgeopt_gui.garbage import GarbageTimer
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.jobs.runner import JobRunner
+from edgeopt_gui.quiet import QuietWatch
 from edgeopt_gui.settings import Settings
 from edgeopt_gui.subject import Subject
 
@@ -31,6 +32,7 @@ class Context(QObject):
         super().__init__(parent)
         self.settings = settings
         self.jobs = JobRunner(self)
+        self.quiet = QuietWatch(self)
         GarbageTimer(self)
         self.subject: Subject | None = None
         self.data: Path | None = None

@@ -72,6 +72,7 @@ def settings(tmp_path):
 @pytest.fixture
 def context(qapp, settings):
     made = Context(settings)
+    made.quiet.enabled = False  # what others do on this machine is not the test's
     dress = Theme(qapp, settings)
     yield made
     made.jobs.close()

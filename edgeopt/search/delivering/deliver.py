@@ -66,6 +66,7 @@ def _tried(delivery: Delivery, raced: Raced, entry: Entry, legs: int) -> Outcome
         except TrialError as error:
             entry.status, entry.reason = "failed", f"from the written bundle: {error.message}"
             return None
+        entry.proof, entry.proof_verdict = proof.speedup, proof.verdict
         if not _holds(delivery, entry, proof):
             return None
         entry.status, entry.reason = "winner", ""

@@ -8,12 +8,14 @@ from typing import NamedTuple
 
 import msgspec
 
+from edgeopt import units
 from edgeopt.bundle.deployment import Budget, Deployment, Evidence, Processing, Run, Source, UnderLoad
 from edgeopt.bundle.facts import four_digits, machine_of, tensor_of
 from edgeopt.bundle.write import MODEL_FOLDER
 from edgeopt.data.judging.goals import Goal
 from edgeopt.graph.accuracy import decibels
 from edgeopt.hw.device import Device, device_for_evidence, fingerprint
+from edgeopt.measure.stats import SAME, TOO_FEW, TOO_NOISY
 from edgeopt.profiles import TargetProfile
 from edgeopt.search.delivering.front import front_of
 from edgeopt.search.delivering.steps import steps_of
@@ -21,7 +23,16 @@ from edgeopt.search.making.made import Variants
 from edgeopt.search.making.messages import Inspected
 from edgeopt.search.making.recipes import recipe_named
 from edgeopt.search.objectives import THROUGHPUT, Objective
-from edgeopt.search.outcome import CURRENT, Candidate, CandidateReport, Outcome, Proof, rival
+from edgeopt.search.outcome import (
+    CURRENT,
+    Candidate,
+    CandidateReport,
+    Outcome,
+    Proof,
+    VariantReport,
+    Verdict,
+    rival,
+)
 from edgeopt.search.racing.screen import Entry
 from edgeopt.version import __version__
 
@@ -66,16 +77,18 @@ def outcome_of(
     case: Case, variants: Variants, entries: Sequence[Entry], winner: Candidate, proof: Proof, told: Told
 ) -> Outcome:
     kept, cut_short = case.is_kept(winner), f" {told.cut_short}." if told.cut_short else ""
-    found = _found(case, winner, proof)
     candidates = tuple(_candidate_report(e, entries) for e in entries)
+    undecided = undecided_by(proof, candidates, variants.reports) if kept else ()
+    found = _undecided(undecided) if undecided else _found(case, winner, proof)
+    word = "Undecided" if undecided else "Keep what you have"
     return Outcome(
         model=case.model.name,
         model_digest=case.facts.digest,
         bundle=str(case.out),
         target=case.profile.name,
-        verdict="keep what you have" if kept else "faster" if case.objective.figure is None else "better",
+        verdict=_verdict(case, kept, undecided),
         objective=case.objective.name,
-        summary=(f"Keep what you have: {found}" if kept else found) + cut_short,
+        summary=(f"{word}: {found}" if kept else found) + cut_short,
         floor_db=case.goal.target_db or 0.0,
         goal="" if case.goal.is_ratio else str(case.goal),
         winner=winner,
@@ -92,7 +105,36 @@ def outcome_of(
         device=device_for_evidence(case.device),
         operators=case.facts.operators,
         found=found + cut_short if kept else "",
+        undecided=undecided,
     )
+
+
+def undecided_by(
+    proof: Proof, candidates: Sequence[CandidateReport], variants: Sequence[VariantReport]
+) -> tuple[str, ...]:
+    """Why nothing being proved does not mean that nothing is faster; empty where it does."""
+    unsure = (TOO_NOISY, TOO_FEW)
+    reasons = []
+    noisy = [e for e in candidates if e.proof and e.proof_verdict in unsure and e.proof.high > SAME]
+    if noisy:
+        names = "; ".join(f"{each.candidate.name} {each.proof}" for each in noisy)
+        reasons.append(f"{units.count(len(noisy), 'proof')} {noisy[0].proof_verdict} ({names})")
+    elif proof.verdict in unsure and not any(each.proof for each in candidates):
+        reasons.append(f"the proof is {proof.verdict} ({proof.speedup})")
+    late = sum(variant.late for variant in variants)
+    if late:
+        reasons.append(f"{units.count(late, 'variant')} not ready within the time limit")
+    return tuple(reasons)
+
+
+def _undecided(reasons: Sequence[str]) -> str:
+    return f"{'; '.join(reasons)}. The bundle has your model unchanged."
+
+
+def _verdict(case: Case, kept: bool, undecided: Sequence[str]) -> Verdict:
+    if kept:
+        return "undecided" if undecided else "keep what you have"
+    return "faster" if case.objective.figure is None else "better"
 
 
 def warnings_of(proof: Proof) -> tuple[str, ...]:
@@ -220,6 +262,8 @@ def _candidate_report(entry: Entry, entries: Sequence[Entry]) -> CandidateReport
         throughput_per_s=entry.pace.throughput_per_s,
         by_way_of_best=_pace(entry, entries),
         of_best=entry.of_best if entry.status == "lost" else None,
+        proof=entry.proof,
+        proof_verdict=entry.proof_verdict,
     )
 
 

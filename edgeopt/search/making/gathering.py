@@ -16,7 +16,7 @@ from edgeopt.search.making.messages import Made, Make
 from edgeopt.search.making.plans import PLANNED, Planned, Planning, Plans
 from edgeopt.search.making.recipes import recipe_named
 from edgeopt.search.making.studying import packed
-from edgeopt.search.making.variants import KnownVariants, Maker, make_all
+from edgeopt.search.making.variants import LATE, KnownVariants, Maker, make_all
 from edgeopt.search.outcome import VariantReport
 from edgeopt.search.padding import said_of, skips_padding
 from edgeopt.search.place import Place
@@ -169,7 +169,9 @@ class Gathering:
         title = title_of(asked)
         if isinstance(made, Failed):
             backends = asked.backends if asked.lowerings else ()
-            self.variants.leave_out(VariantReport(asked.recipe, title, failure=made.message, backends=backends))
+            late = made.code == LATE
+            report = VariantReport(asked.recipe, title, failure=made.message, backends=backends, late=late)
+            self.variants.leave_out(report)
         elif made.plans is not None:
             yield from self._ready_plans(asked.recipe, title, made.plans, made.seconds)
         else:

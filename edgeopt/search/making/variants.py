@@ -17,7 +17,8 @@ from edgeopt.search.making.messages import Inspect, Inspected, Made, Make, decod
 MAKER_MODULE = "edgeopt.search.making.maker"
 _ANSWER_READY_S = 5.0
 _LOOK_EVERY_S = 0.2
-_LATE = Failed("not ready within the time limit; a longer one allows it", code="late")
+LATE = "late"
+_LATE = Failed("not ready within the time limit; a longer one allows it", code=LATE)
 _STOPPED = Failed("not ready when the search was stopped", code="stopped")
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from edgeopt import units
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.judging.judged import Judged
 from edgeopt.errors import TrialError
@@ -51,6 +52,9 @@ class Entry:
     lead: Lead | None = None
     of_best: float | None = None
     """The share of the lead, where it is why it is out."""
+    proof: Interval | None = None
+    """From a written bundle, with what it says in the next one."""
+    proof_verdict: str = ""
     loaded: Loaded | None = None
     memory: Memory | None = None
     size_bytes: int | None = None
@@ -77,7 +81,7 @@ class Entry:
     def fall_behind(self, best: Candidate, share: float) -> None:
         """Out of the race, because another one is that much faster in the rounds that both ran."""
         self.lead = Lead(best, share)
-        self.leave("lost", f"{share:.2f} of the speed of {best.name}")
+        self.leave("lost", units.behind(share, best.name))
         self.of_best = share
 
     def leave(self, status: Status, reason: str) -> None:

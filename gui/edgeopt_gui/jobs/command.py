@@ -3,6 +3,8 @@
 import shlex
 from dataclasses import dataclass
 
+_MEASURING = frozenset({"optimize", "bench", "quantize", "ops"})
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -11,6 +13,11 @@ class Command:
     title: str
     """For people: `Optimizing digits_cnn.onnx`."""
     arguments: tuple[str, ...]
+
+    @property
+    def measures(self) -> bool:
+        """Whether what runs beside it falsifies it: times are taken on this device."""
+        return not _MEASURING.isdisjoint(self.arguments[:1]) and "--device" not in self.arguments
 
     @property
     def line(self) -> str:

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
-from PySide6.QtWidgets import QStackedLayout, QWidget
+from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtWidgets import QStackedLayout, QVBoxLayout, QWidget
 
 from edgeopt_gui.actions.action import Action
 from edgeopt_gui.actions.book import ActionBook
@@ -12,6 +14,7 @@ from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.subject import subject_at
 from edgeopt_gui.widgets.action_button import ActionButton
+from edgeopt_gui.widgets.quiet_banner import QuietBanner
 from edgeopt_gui.widgets.states import BusyState, EmptyState, ErrorState
 
 
@@ -20,6 +23,9 @@ class Page(QWidget):
 
     A page builds its content in its own `__init__`, and gives it to `set_content`.
     """
+
+    MEASURES: ClassVar[bool] = False
+    """It shows what others on the device can spoil; `key_to_measure` says what measures it anew."""
 
     def __init__(self, context: Context) -> None:
         super().__init__()
@@ -30,7 +36,14 @@ class Page(QWidget):
         self._empty.recent.chosen.connect(lambda path: context.open(subject_at(path)))
         context.settings.changed.connect(self._offer_recent)
         self._content = QWidget()
-        self._stack = QStackedLayout(self)
+        self._stack = QStackedLayout()
+        self.banner = QuietBanner(context.quiet, self.key_to_measure) if self.MEASURES else None
+        rows = QVBoxLayout(self)
+        rows.setContentsMargins(0, 0, 0, 0)
+        rows.setSpacing(0)
+        if self.banner is not None:
+            rows.addWidget(self.banner)
+        rows.addLayout(self._stack, 1)
         for state in (self._empty, self._busy, self._error, self._content):
             self._stack.addWidget(state)
 
@@ -72,6 +85,22 @@ class Page(QWidget):
         """Connects every `ActionButton` in the page; once, by the window."""
         for button in self.findChildren(ActionButton):
             button.use(book)
+        if self.banner is not None:
+            self.banner.use(book)
+
+    def key_to_measure(self) -> str:
+        """Of the action that measures anew what the page shows."""
+        return ""
+
+    def showEvent(self, event: QShowEvent) -> None:  # noqa: N802 - Qt's name
+        super().showEvent(event)
+        if self.banner is not None and not event.spontaneous():
+            self.context.quiet.start()
+
+    def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802 - Qt's name
+        super().hideEvent(event)
+        if self.banner is not None and not event.spontaneous():
+            self.context.quiet.stop()
 
     def in_content(self) -> frozenset[str]:
         """The keys of the actions that have a button in the content: the header need not repeat them."""

@@ -38,6 +38,7 @@ class Stage:
         self.settings = settings
         self.folder = folder
         self.context = Context(settings)
+        self.context.quiet.enabled = False
         self.shown = ""
         """The key of the page that was asked for last."""
         self._holding = True

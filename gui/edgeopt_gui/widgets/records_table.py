@@ -18,8 +18,10 @@ class RecordsTable(QTableView):
     chosen = Signal(object)
     """The record that was double-clicked, or on which Enter was pressed."""
 
-    def __init__(self, records: RecordsModel[Any], name: str) -> None:
+    def __init__(self, records: RecordsModel[Any], name: str, header: QHeaderView | None = None) -> None:
         super().__init__()
+        if header is not None:
+            self.setHorizontalHeader(header)
         self.records = records
         self._key: Hashable | None = None
         self.setAccessibleName(name)

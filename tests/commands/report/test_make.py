@@ -20,3 +20,18 @@ def test_a_single_file_is_reported_as_its_folder_is(raced_bundle, tmp_path):
     found = report(Request(single, tmp_path / "report.html", nodes=False))
     assert found.verdict == "faster"
     assert "SIGSEGV" in (tmp_path / "report.html").read_text()
+
+
+def test_undecided_shows_the_source_unchanged(raced_bundle):
+    facts = gather(raced_bundle, nodes=False)
+    undecided = msgspec.structs.replace(facts, verdict="undecided", stages=facts.stages[:1])
+    page = written(undecided, "markdown")
+    assert "Undecided" in page
+    assert "Speed-up" not in page
+    assert page.count("unchanged") == 2
+
+
+def test_candidates_have_race_and_proof_apart(raced_bundle):
+    page = written(gather(raced_bundle, nodes=False), "markdown")
+    assert "| race |" in page
+    assert "| proof |" in page

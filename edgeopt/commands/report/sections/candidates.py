@@ -16,9 +16,9 @@ def section(facts: Facts) -> Section | None:
         return None
     blocks: list[Block] = []
     if ordered:
-        blocks.append(_table(ordered[:_SHOWN]))
+        blocks.append(_table(facts, ordered[:_SHOWN]))
     if len(ordered) > _SHOWN:
-        blocks.append(Folded(f"{len(ordered) - _SHOWN:,} more candidates", (_table(ordered[_SHOWN:]),)))
+        blocks.append(Folded(f"{len(ordered) - _SHOWN:,} more candidates", (_table(facts, ordered[_SHOWN:]),)))
     if facts.not_made:
         rows = tuple(Row((each.name, each.title, each.reason)) for each in facts.not_made)
         blocks.append(Table(columns("variant", "what", "why it did not take part"), rows))
@@ -31,13 +31,18 @@ def _rank(point: Point) -> tuple[int, float]:
     return place, point.time_ms if point.time_ms is not None else float("inf")
 
 
-def _table(points: list[Point]) -> Table:
+def _table(facts: Facts, points: list[Point]) -> Table:
     measured = any(p.ratio is not None for p in points)
     rows = []
     for p in points:
         winner = p.status == "winner"
         reason = p.reason or ("the result" if winner else "")
-        speed = (words.ratio(p.ratio.median if p.ratio else None), _span(p)) if measured else ()
+        source = facts.speed is not None and p.name == facts.speed.baseline.name
+        proof = facts.speed.ratio.median if facts.speed is not None and winner and not source else None
+        race, span = words.ratio(p.ratio.median if p.ratio else None), _span(p)
+        if source:  # as fast as itself by definition
+            race, span, proof = words.ratio(1.0), words.UNKNOWN, 1.0
+        speed = (race, span, words.ratio(proof)) if measured else ()
         rows.append(
             Row(
                 (
@@ -56,7 +61,7 @@ def _table(points: list[Point]) -> Table:
         "candidate",
         "",
         ">time",
-        *((">speed", ">interval") if measured else ()),
+        *((">race", ">interval of the race", ">proof") if measured else ()),
         ">accuracy",
         ">peak memory",
         "why",

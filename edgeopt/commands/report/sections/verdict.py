@@ -29,7 +29,7 @@ def good_enough(accuracy: Accuracy | None) -> bool:
 def _figures(facts: Facts) -> tuple[Figure, ...]:
     figures = []
     if facts.speed is not None:
-        figures += _of_speed(facts.speed)
+        figures += _of_the_source(facts.speed) if _is_unchanged(facts) else _of_speed(facts.speed)
     predicted = facts.deployment.predicted
     if predicted is not None and predicted.latency_ms is not None:
         beside = f"predicted; baseline {words.milliseconds(predicted.baseline_ms)}"
@@ -38,8 +38,17 @@ def _figures(facts: Facts) -> tuple[Figure, ...]:
     before, after = facts.deployment.source.size_bytes, facts.model_bytes
     compared = f"source {words.size(before)} ({words.change(before, after)})"
     figures.append(Figure("Size of the model", words.size(after), compared))
-    figures += _of_memory(facts.speed)
+    figures += _of_memory(facts.speed, unchanged=_is_unchanged(facts))
     return tuple(figures)
+
+
+def _is_unchanged(facts: Facts) -> bool:
+    """The bundle has the source model: what its two sides differ by is noise."""
+    return facts.verdict in {"keep what you have", "undecided"} and len(facts.stages) == 1
+
+
+def _of_the_source(speed: Speed) -> list[Figure]:
+    return [Figure("Time of one run", words.milliseconds(speed.baseline.latency_ms), "unchanged")]
 
 
 def _of_speed(speed: Speed) -> list[Figure]:
@@ -67,9 +76,11 @@ def _of_accuracy(accuracy: Accuracy | None) -> Figure:
     return Figure("Accuracy", words.decibels(accuracy.snr_db), f"floor {floor}; {on}", mood)
 
 
-def _of_memory(speed: Speed | None) -> list[Figure]:
+def _of_memory(speed: Speed | None, *, unchanged: bool) -> list[Figure]:
     result = speed.result.memory.peak_bytes if speed and speed.result.memory else None
     baseline = speed.baseline.memory.peak_bytes if speed and speed.baseline.memory else None
+    if unchanged and baseline is not None:
+        return [Figure("Peak memory", words.mebibytes(baseline), "unchanged")]
     if result is None:
         return []
     compared = f"baseline {words.mebibytes(baseline)} ({words.change(baseline, result)})"

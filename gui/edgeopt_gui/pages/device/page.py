@@ -26,6 +26,8 @@ _SOURCES = "device.sources"
 
 
 class DevicePage(Page):
+    MEASURES = True
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.device: Device | None = None
@@ -49,6 +51,9 @@ class DevicePage(Page):
 
     def command(self) -> Command:
         return _PROBE
+
+    def key_to_measure(self) -> str:
+        return "device.probe"
 
     def probe(self) -> None:
         if self.device is None:

@@ -23,6 +23,7 @@ from edgeopt_gui.pages.live import commands
 from edgeopt_gui.pages.live.absent import awaited, nothing_of
 from edgeopt_gui.pages.live.agent_link import AgentLink
 from edgeopt_gui.pages.live.choices import BUNDLE, MODEL, choices, chosen
+from edgeopt_gui.pages.live.giving_way import GivingWay
 from edgeopt_gui.pages.live.situation import Situation, shown, why_not_start
 from edgeopt_gui.pages.live.stepwise import import_in_steps
 from edgeopt_gui.pages.live.watcher import Watcher
@@ -42,6 +43,8 @@ _SLOW_TO_IMPORT = "edgeopt_gui.pages.live.view"
 
 
 class LivePage(Page):
+    MEASURES = True
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.session: Session | None = None
@@ -59,6 +62,8 @@ class LivePage(Page):
         self._book: ActionBook | None = None
         self._when_ready: list[Callable[[], None]] = []
         self._watcher = Watcher(context.jobs, self)
+        self.giving_way = GivingWay(context.jobs, self._give_way, self)
+        self.giving_way.changed.connect(self._gave_way)
         self._watcher.told.connect(self._told)
         self._watcher.ended.connect(self._ended)
         self._link = AgentLink(context.jobs, self)
@@ -85,6 +90,23 @@ class LivePage(Page):
         self._watcher.stop()
         self._settle()
 
+    def _give_way(self) -> bool:
+        gives_way = self._watcher.running and self._loads
+        if gives_way:
+            self._watcher.stop()
+        return gives_way
+
+    def _gave_way(self) -> None:
+        if self.view is not None and self.giving_way.paused_for:
+            retry = "" if self.giving_way.measuring else "live.start"
+            self.view.message.show_ending(Ending("cancelled", {}, self.giving_way.sentence, ""), retry)
+        self._settle()
+
+    @property
+    def _loads(self) -> bool:
+        """An agent is only looked at, unless requests are sent to it."""
+        return not self.url or (self.view is not None and self.view.agent.send_per_s is not None)
+
     def pause(self) -> None:
         """Drawing stops and the samples go on; or it goes on with all of them."""
         if self.session is None or self.view is None:
@@ -94,6 +116,9 @@ class LivePage(Page):
         self.session.history.mark("paused" if self.paused_at is not None else "resumed", time.time())
         self.view.chart.freeze(self.paused_at is not None)
         self._settle()
+
+    def face_of_start(self) -> Face | None:
+        return Face("Resume watching") if self.giving_way.paused_for else None
 
     def face_of_pause(self) -> Face | None:
         return Face("Resume", "play") if self.paused_at is not None else None
@@ -178,10 +203,14 @@ class LivePage(Page):
             follows=self.view is not None and self.view.chart.span.follows,
             writing=self._exports is not None and self._exports.writing,
             failed=self._failure is not None,
+            measuring=self.giving_way.measuring if self._loads else "",
         )
 
     def command(self) -> Command | None:
         return self._watched if self._watcher.running else self.command_of_start()
+
+    def key_to_measure(self) -> str:
+        return "live.clear" if self._watcher.running else "live.start"
 
     def command_of_start(self) -> Command | None:
         view, data = self.view, self.context.data
@@ -247,6 +276,7 @@ class LivePage(Page):
         name = f"the agent at {self.url}" if self.url or subject is None else subject.name
         self._failure = None
         self._connected = False
+        self.giving_way.resume()
         self.view.message.hide()
         self.session.begin(name, self.url, time.time(), again)
         self._watched = command
@@ -331,8 +361,8 @@ class LivePage(Page):
             return
         self.view.show_readouts(self.session.readouts(), self.session.comparison())
         state = self.session.state(self._watcher.running, self._watcher.stopping, self.paused_at)
-        # Of an agent that went away the message tells.
-        away = self.session.agent is not None and self.session.agent.away
+        away = self.session.agent is not None and self.session.agent.away  # the message tells of it
+        state = "Paused" if self.giving_way.paused_for else state
         self.view.show_state(state, self.session.name, "" if away else self.session.said)
 
     def _show_marks(self) -> None:
@@ -341,7 +371,6 @@ class LivePage(Page):
             self.view.chart.compare(self.session.level())
 
     def _settle(self) -> None:
-        """Shows what is the case: content, or why there is none."""
         self._show_state()
         self.context.changed.emit()
 
@@ -365,6 +394,7 @@ class LivePage(Page):
         elif state == "busy":
             self.show_busy(awaited(self.url, session.phase, session.name), "live.stop")
         elif state == "empty":
-            self.show_empty(*nothing_of(self.url, self._subject()))
+            sentence, action, other = nothing_of(self.url, self._subject())
+            self.show_empty(self.giving_way.sentence or sentence, action, other)
         else:
             self.show_content()

@@ -26,6 +26,7 @@ ACTIONS = (
         icon="play",
         command=LivePage.command_of_start,
         primary=True,
+        face=LivePage.face_of_start,
     ),
     Action(
         "live.stop",

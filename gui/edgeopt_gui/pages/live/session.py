@@ -35,14 +35,17 @@ class Session:
         self._doubted_s = 0.0
         self._p50_ms: float | None = None
         self._before: tuple[str, float] | None = None
+        self._url, self._url_before = "", ""
 
     def begin(self, name: str, agent_url: str, now_s: float, again: bool = False) -> None:
         """Something is watched from now on, on this machine where there is no agent; `again`: in another way."""
         if name != self.name:
             if self._p50_ms is not None:
                 self._before = (self.name, self._p50_ms)
+                self._url_before = self._url
             self._p50_ms = None
             self.missing.clear()
+        self._url = agent_url
         if not agent_url:
             self.agent = None
         elif self.agent is None or self.agent.url != agent_url:
@@ -77,7 +80,7 @@ class Session:
 
     def level(self) -> Level | None:
         """What was watched before, to compare with."""
-        if self._before is None:
+        if self._before is None or not self._alike:
             return None
         name, p50_ms = self._before
         return Level(panels.P50, p50_ms, f"{name}: p50 {significant(p50_ms)} ms")
@@ -85,10 +88,15 @@ class Session:
     def comparison(self) -> str:
         """A sentence: two runs after each other, so it is a hint and no proof."""
         now = self.history.latest.get(panels.P50)
-        if self._before is None or now is None:
+        if self._before is None or now is None or not self._alike:
             return ""
         name, before = self._before
         return f"p50 before, of {name}: {significant(before)} ms; now {significant(now)} ms."
+
+    @property
+    def _alike(self) -> bool:
+        """A run in a process and a request to an agent take different ways: their times do not compare."""
+        return self._url == self._url_before
 
     def state(self, running: bool, stopping: bool, paused_at: int | None) -> str:
         """In a word or two; `paused_at` is how many moments there were when drawing was paused."""

@@ -34,6 +34,8 @@ class Situation:
     writing: bool = False
     failed: bool = False
     """What ran last broke off before its first sample."""
+    measuring: str = ""
+    """The title of what measures on this device, and must not be disturbed."""
 
 
 def why_not_start(now: Situation) -> str:
@@ -41,6 +43,8 @@ def why_not_start(now: Situation) -> str:
         return "What ran before is being stopped."
     if now.start is None:
         return "Open a model or a bundle first, or connect to an agent."
+    if now.measuring:
+        return f"It would disturb a measurement: {now.measuring}."
     return "It is being watched already." if now.start == now.watched else ""
 
 

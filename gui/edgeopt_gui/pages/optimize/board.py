@@ -3,9 +3,9 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
-from edgeopt import events
+from edgeopt import events, units
 from edgeopt_gui.pages.optimize.phases import place_of
 from edgeopt_gui.pages.optimize.trade import trade_of
 
@@ -23,9 +23,13 @@ Status = Literal[
     "over a limit",
     "failed",
     "not tried",
+    "cancelled",
     "not made",
 ]
+_OUT = frozenset({"lost", "below the floor", "over a limit", "failed", "not tried", "cancelled", "not made"})
 _SAME = 1.02
+_SOURCE = "source · "
+Known = TypeVar("Known", int, float)
 _MARKS = {
     "racing": "▸ racing",
     "winner": "★ winner",
@@ -37,6 +41,7 @@ _MARKS = {
     "over a limit": "▲ over a limit",
     "failed": "✕ failed",
     "not tried": "not tried",
+    "cancelled": "cancelled",
     "not made": "not made",
 }
 
@@ -60,21 +65,46 @@ class Row:
     """No other one beats it in all that counts."""
     of_best: float | None = None
     """Its speed as a share of that of the best, where it is out for that."""
+    proof: float | None = None
+    """Against the baseline, from a written bundle, with the ends of its interval in the next two."""
+    proof_low: float | None = None
+    proof_high: float | None = None
+    memory_bytes: int | None = None
+    size_bytes: int | None = None
+    leading: bool = False
+    """The fastest of those that race."""
+
+    @property
+    def interval(self) -> tuple[float | None, float | None, float | None]:
+        """Low, middle and high: of the proof where there is one, else of the race."""
+        if self.proof is not None:
+            return self.proof_low, self.proof, self.proof_high
+        return self.low, self.speedup, self.high
 
     @property
     def outcome(self) -> str:
         """A mark, a word, and the reason where there is one."""
-        word = "out" if self.status == "lost" and self.of_best is None else _MARKS[self.status]
+        if self.of_best is not None and self.status == "lost" and self.reason:
+            return self.reason
+        word = "out" if self.status == "lost" and self.of_best is None else self._mark
         return f"{word}: {self.reason}" if self.reason else word
 
     @property
     def short(self) -> str:
         """The same for a narrow column; what was measured stands in the others."""
         if self.status == "lost" and self.of_best is not None:
-            return f"{100 * self.of_best:.0f} % of the best"
+            return units.behind(self.of_best)
         if self.status in {"below the floor", "over a limit"}:
             return _MARKS[self.status]
         return self.outcome.partition(";")[0]
+
+    @property
+    def _mark(self) -> str:
+        if self.status != "racing":
+            return _MARKS[self.status]
+        if self.leading:
+            return "▸ leading, not proved"
+        return "▸ screening" if self.speedup is None else "▸ racing"
 
     @property
     def leads(self) -> bool:
@@ -82,7 +112,7 @@ class Row:
 
     @property
     def out(self) -> bool:
-        return self.status in {"lost", "below the floor", "over a limit", "failed", "not tried", "not made"}
+        return self.status in _OUT
 
 
 class Board:
@@ -94,9 +124,11 @@ class Board:
         """Of the furthest phase reached, in `PHASES`."""
         self.warnings: list[str] = []
         self.rows: dict[str, Row] = {}
+        self._baseline = ""
+        self._leader = ""
 
-    def hear(self, event: events.Event) -> Row | None:
-        """Takes one event in; the row that it changed, if it did."""
+    def hear(self, event: events.Event) -> tuple[Row, ...]:
+        """Takes one event in; the rows that it changed, first the one that it is about."""
         if isinstance(event, events.Progress):
             self.progress = event
             place = place_of(event.phase)
@@ -104,10 +136,32 @@ class Board:
         elif isinstance(event, events.Log) and event.level == "warning":
             self.warnings.append(event.message)
         elif isinstance(event, events.Standing):
-            row = _row_of(event, self.rows.get(event.candidate))
-            self.rows[row.name] = row
-            return row
-        return None
+            name = event.candidate
+            if not self.rows and name.startswith(_SOURCE):  # a search begins with what it compares with
+                self._baseline = name
+            row = _row_of(event, self.rows.get(name))
+            self.rows[name] = _yardstick(row) if name == self._baseline else row
+            return tuple(self.rows[each] for each in dict.fromkeys((name, *self._lead())))
+        return ()
+
+    def _lead(self) -> list[str]:
+        """Marks the fastest of those that race; the names of the rows that are marked otherwise now."""
+        best = self.best
+        leader = best.name if best is not None else ""
+        changed = [name for name in {self._leader, leader} if name in self.rows]
+        changed = [name for name in changed if self.rows[name].leading != (name == leader)]
+        for name in changed:
+            self.rows[name] = replace(self.rows[name], leading=name == leader)
+        self._leader = leader
+        return changed
+
+    def cancel(self) -> None:
+        """Who raced is left where it was."""
+        for name, row in self.rows.items():
+            if row.status == "racing":
+                raced = row.speedup is not None
+                said = "while it raced" if raced else "after screening"
+                self.rows[name] = replace(row, status="cancelled", reason=said, leading=False)
 
     def finish(self, result: "Result") -> None:
         """Puts what was found in the place of what was told on the way."""
@@ -129,7 +183,7 @@ def axis(rows: Iterable[Row]) -> tuple[float, float]:
 
     By the middles: one wild interval must not squeeze all others.
     """
-    middles = [row.speedup for row in rows if row.speedup]
+    middles = [middle for row in rows if (middle := row.interval[1])]
     low, high = min([0.8, *middles]), max([1.25, *middles])
     room = (high / low) ** 0.15
     return low / room, high * room
@@ -160,27 +214,60 @@ def _row_of(standing: events.Standing, before: Row | None) -> Row:
     )
 
 
+def _yardstick(row: Row) -> Row:
+    """What all are compared with is 1x as fast as itself, however its two processes differ."""
+    return replace(row, speedup=1.0, low=None, high=None)
+
+
 def _reported(report: "Report", result: "Result") -> Row:
     status: Status = report.status
     if report.candidate == result.baseline:
         status = "kept" if report.candidate == result.winner else "baseline"
     elif report.candidate == result.winner:
         status = "picked" if result.verdict == "picked" else "winner"
-    speedup = report.speedup
-    return Row(
+    reason = "" if status in {"baseline", "kept", "picked", "winner"} else report.reason
+    race, proof = report.race, report.proof
+    row = Row(
         report.candidate.name,
         status,
-        "" if status in {"baseline", "kept", "picked", "winner"} else report.reason,
+        result.why_it_won if status == "winner" else reason,
         report.latency_ms,
-        speedup.median if speedup else None,
-        speedup.low if speedup else None,
-        speedup.high if speedup else None,
+        race.median if race else None,
+        race.low if race else None,
+        race.high if race else None,
         report.accuracy_db,
         trade_of(report, result),
         report.candidate.name in result.front,
         report.of_best,
+        proof.median if proof else None,
+        proof.low if proof else None,
+        proof.high if proof else None,
+        report.memory.peak_bytes if report.memory else None,
+        report.size_bytes,
     )
+    if status in {"baseline", "kept"}:
+        return replace(
+            _yardstick(row),
+            proof=1.0,
+            proof_low=None,
+            proof_high=None,
+            latency_ms=result.proof.baseline_ms,
+            memory_bytes=_known(result.source_peak, row.memory_bytes),
+        )
+    if status in {"winner", "picked"}:
+        proved = result.proof
+        return replace(
+            row,
+            latency_ms=proved.bundle_ms,
+            accuracy_db=_known(proved.accuracy_db, row.accuracy_db),
+            memory_bytes=_known(proved.peak_bytes, row.memory_bytes),
+            proof=proved.speedup.median,
+            proof_low=proved.speedup.low,
+            proof_high=proved.speedup.high,
+        )
+    # Bare times of other rounds than the proof's cannot be compared with its: the speeds in the race can.
+    return replace(row, latency_ms=result.proof.baseline_ms / row.proof if row.proof else None)
 
 
-def _known(new: float | None, old: float | None) -> float | None:
+def _known(new: Known | None, old: Known | None) -> Known | None:
     return old if new is None else new

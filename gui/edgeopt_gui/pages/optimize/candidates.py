@@ -6,18 +6,29 @@ from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QVBoxLayout, QWidg
 
 from edgeopt_gui import theme
 from edgeopt_gui.pages.optimize.board import Board, Row, axis
-from edgeopt_gui.pages.optimize.interval_bar import IntervalBar, MiddleElided
-from edgeopt_gui.pages.optimize.words import NOTHING, accuracy, milliseconds, short_name, times
+from edgeopt_gui.pages.optimize.interval_bar import AxisHeader, IntervalBar, MiddleElided
+from edgeopt_gui.pages.optimize.words import NOTHING, accuracy, memory, milliseconds, short_name, times
 from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.records import Column, Look, RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
 
-_SPEED, _INTERVAL = 1, 2
-_BAR_LETTERS, _NAME_LETTERS, _OUTCOME_LETTERS = 15, 26, 26
+_RACE, _INTERVAL, _OUTCOME = 1, 3, 4
+_BAR_LETTERS, _NAME_LETTERS, _OUTCOME_LETTERS = 40, 26, 24
+INTERVAL_PX = 250
+"""The interval is never drawn narrower."""
 
 
 def _interval(row: Row) -> str:
-    return NOTHING if row.low is None or row.high is None else f"{times(row.low)} to {times(row.high)}"
+    low, middle, high = row.interval
+    if low is None or high is None:
+        return "1.00x by definition" if row.status in {"baseline", "kept"} else NOTHING
+    where = "in the race" if row.proof is None else "in the proof"
+    return f"{times(low)} to {times(high)}, {times(middle)} {where}"
+
+
+def _rank(row: Row) -> tuple[bool, float] | None:
+    """The winner first, however fast another one looked in the race."""
+    return None if row.speedup is None and not row.leads else (row.leads, row.speedup or 0.0)
 
 
 def _look(row: Row) -> Look:
@@ -27,20 +38,28 @@ def _look(row: Row) -> Look:
 COLUMNS: tuple[Column[Row], ...] = (
     Column("Candidate", lambda r: r.name, lambda r: short_name(r.name), tip=lambda r: r.name),
     Column(
-        "Speed",
-        lambda r: r.speedup,
+        "Race",
+        _rank,
         lambda r: times(r.speedup),
         "right",
-        title_tip="How many times faster than your model in ONNX Runtime, in the rounds of the race; "
-        "the proof then measures the winner once more",
+        title_tip="Speed against your model in the race, which ranks many candidates in little time",
     ),
     Column(
-        "Interval ┊ 1x",
-        lambda r: r.low,
+        "Proof",
+        lambda r: r.proof,
+        lambda r: times(r.proof),
+        "right",
+        title_tip="Speed against your model, measured from the written bundle in fresh processes: "
+        "what the verdict rests on",
+    ),
+    Column(
+        "Interval",
+        lambda r: r.interval[0],
         _interval,
         tip=_interval,
-        title_tip="Low, middle and high of the speed; the dotted line is your model at 1x",
+        title_tip="Low, middle and high of the speed: of the proof where there is one, else of the race",
     ),
+    Column("Outcome", lambda r: r.short, tip=lambda r: r.outcome),
     Column(
         "Accuracy",
         lambda r: r.accuracy_db,
@@ -48,25 +67,41 @@ COLUMNS: tuple[Column[Row], ...] = (
         "right",
         title_tip="Signal-to-noise ratio of the outputs against your model's; more is better",
     ),
-    Column("Latency", lambda r: r.latency_ms, lambda r: milliseconds(r.latency_ms), "right"),
-    Column("Outcome", lambda r: r.short, tip=lambda r: r.outcome, stretch=True),
+    Column(
+        "Latency",
+        lambda r: r.latency_ms,
+        lambda r: milliseconds(r.latency_ms),
+        "right",
+        title_tip="In the proof; of what was not proved, only the speed in the race is known",
+    ),
+    Column("Memory", lambda r: r.memory_bytes, lambda r: memory(r.memory_bytes), "right"),
+    Column("Size", lambda r: r.size_bytes, lambda r: memory(r.size_bytes), "right"),
 )
 
 
 class _Table(RecordsTable):
-    """Names get what they need where there is room beside the outcomes, and the outcomes the rest."""
+    """Names get what they need where there is room; what may be out of sight stands at the right."""
+
+    def __init__(self, records: RecordsModel[Row], bar: IntervalBar) -> None:
+        super().__init__(records, "Candidates", AxisHeader(_INTERVAL, bar))
+        bar.setParent(self)
+        self.setItemDelegateForColumn(_INTERVAL, bar)
 
     def fit(self) -> None:
         super().fit()
         letter = self.fontMetrics().averageCharWidth()
-        self.setColumnWidth(_INTERVAL, letter * _BAR_LETTERS)
+        self.setColumnWidth(_INTERVAL, max(INTERVAL_PX, letter * _BAR_LETTERS))
         bold = QFont(self.font())
         bold.setBold(True)
-        names = (QFontMetrics(bold).horizontalAdvance(short_name(row.name)) for row in self.records.rows)
-        wanted, least = max(names, default=0) + 3 * letter, letter * _NAME_LETTERS
-        others = sum(self.columnWidth(place) for place in range(1, len(COLUMNS) - 1))
-        room = self.viewport().width() - others - letter * _OUTCOME_LETTERS
-        self.setColumnWidth(0, max(least, min(wanted, room)))
+        widths = (QFontMetrics(bold).horizontalAdvance(short_name(row.name)) for row in self.records.rows)
+        wanted, least = max(widths, default=0) + 3 * letter, letter * _NAME_LETTERS
+        told, short = self.columnWidth(_OUTCOME), letter * _OUTCOME_LETTERS
+        self.setColumnWidth(_OUTCOME, short)
+        others = sum(self.columnWidth(place) for place in range(1, len(COLUMNS)))
+        room = self.viewport().width() - others
+        names = max(least, min(wanted, room))
+        self.setColumnWidth(0, names)
+        self.setColumnWidth(_OUTCOME, max(short, min(told, short + room - names)))
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
         super().resizeEvent(event)
@@ -81,10 +116,9 @@ class Candidates(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.records: RecordsModel[Row] = RecordsModel(COLUMNS, lambda row: row.name, _look, self)
-        self.table = _Table(self.records, "Candidates")
-        self.table.sortByColumn(_SPEED, Qt.SortOrder.DescendingOrder)
-        self._bar = IntervalBar(self.table)
-        self.table.setItemDelegateForColumn(_INTERVAL, self._bar)
+        self._bar = IntervalBar()
+        self.table = _Table(self.records, self._bar)
+        self.table.sortByColumn(_RACE, Qt.SortOrder.DescendingOrder)
         self._names = MiddleElided(self.table)
         self.table.setItemDelegateForColumn(0, self._names)
         self._details = QLabel()
@@ -118,6 +152,15 @@ class Candidates(QWidget):
         self.only_front.setText(f"Only the Pareto front ({front})")
         self.only_front.setVisible(front > 1)
         self._filter(self.only_front.isChecked() and front > 1)
+        won = next((row for row in board.rows.values() if row.leads and row.reason), None)
+        if won is not None and self.table.current is None:  # why it won has no room in its column
+            self.table.pick(won.name)
+
+    def show_picked(self, name: str) -> None:
+        """Moves to this candidate, in the front or not."""
+        if not self.table.pick(name):
+            self.only_front.setChecked(False)
+            self.table.pick(name)
 
     def _filter(self, front: bool) -> None:
         self.records.accept((lambda row: row.front) if front else None)
@@ -131,6 +174,7 @@ class Candidates(QWidget):
         if span != self._bar.span:
             self._bar.span = span
             self.table.viewport().update()
+            self.table.horizontalHeader().viewport().update()
         if len(self.records.rows) != before:
             self.table.fit()
         self._tell(self.table.current)

@@ -36,6 +36,8 @@ _REDRAW_MS = 100
 
 
 class OptimizePage(Page):
+    MEASURES = True
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self._runs: dict[Path, Run] = {}
@@ -79,6 +81,11 @@ class OptimizePage(Page):
         """The same search, and nothing of it from the cache."""
         if self._run is not None and self._run.order is not None:
             self._launch(self._run.order, fresh=True)
+
+    def search_longer(self) -> None:
+        """The same search with twice the time."""
+        if self._run is not None and self._run.order is not None and self._run.result is not None:
+            self._launch(self._run.order.longer(self._run.result.seconds))
 
     def pick(self) -> None:
         """Delivers the candidate under the cursor, of the search that is shown."""
@@ -156,6 +163,9 @@ class OptimizePage(Page):
 
     # What the window asks.
 
+    def key_to_measure(self) -> str:
+        return "optimize.fresh" if self.situation.found else "optimize.start"
+
     @property
     def situation(self) -> Situation:
         subject, run, delivery = self.context.subject, self._run, self.delivery
@@ -200,10 +210,9 @@ class OptimizePage(Page):
     # What comes back.
 
     def _hear(self, run: Run, event: events.Event) -> None:
-        row = run.board.hear(event)
+        rows = run.board.hear(event)
         if run is self._run:
-            if row is not None:
-                self._told[row.name] = row
+            self._told.update({row.name: row for row in rows})
             if not self._redraw.isActive():
                 self._redraw.start()
 
@@ -215,6 +224,8 @@ class OptimizePage(Page):
             self.context.say(f"{run.model.name}: {slow.result().headline(run.result)}." if run.result else "")
         else:
             run.failure = ending
+            if run.cancelled:
+                run.board.cancel()
             self._background.do(lambda: give_back(run.place), lambda _: None)
         shown = run is self._run
         if run.before is not None and (run.cancelled or (run.picked and run.failure is not None)):
@@ -313,10 +324,10 @@ class OptimizePage(Page):
         self.show_content()
         self.panel.set_enabled(not self._searching)
         self._show_command(run.shown if run is not None else self.command_of_start())
-        if run is None or run.cancelled:
+        if run is None or (run.cancelled and not run.board.rows):
             self.welcome.set(model.name if model else "", run.failure.what if run and run.failure else "")
             self._right.setCurrentWidget(self.welcome)
-        elif run.failure is not None:
+        elif run.failure is not None and not run.cancelled:
             self._show_failure(run.failure)
         else:
             self.view.show_run(run)

@@ -63,6 +63,14 @@ ACTIONS = (
         icon="refresh",
     ),
     Action(
+        "optimize.longer",
+        "Search longer",
+        _MENU,
+        OptimizePage.search_longer,
+        _when(situation.why_not_measure_again),
+        icon="play",
+    ),
+    Action(
         "optimize.pick",
         "Deliver the chosen candidate",
         _MENU,

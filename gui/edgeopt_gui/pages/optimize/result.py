@@ -15,6 +15,8 @@ from edgeopt.units import count
 from edgeopt_gui.pages.optimize.choices import LATENCY
 from edgeopt_gui.pages.optimize.words import accuracy, ago, change, memory, milliseconds, short_name, times
 
+UNCHANGED = "unchanged"
+
 
 class Interval(msgspec.Struct, frozen=True):
     """As in the core, but an end that is not finite arrives as null."""
@@ -50,6 +52,20 @@ class Report(msgspec.Struct, frozen=True):
     size_bytes: int | None = None
     of_best: float | None = None
     """Its speed as a share of that of the best, where it is out for that."""
+    by_way_of_best: float | None = None
+    """How many times as fast as the baseline, by way of the best of those that it ran with."""
+    proof: Interval | None = None
+    """From a written bundle, where that was measured."""
+
+    @property
+    def race(self) -> Interval | None:
+        """The speed by which candidates are best compared, with the interval moved along."""
+        found, pace = self.speedup, self.by_way_of_best
+        if found is None or pace is None or found.median <= 0:
+            return found
+        moved = pace / found.median
+        low, high = (end if end is None else end * moved for end in (found.low, found.high))
+        return msgspec.structs.replace(found, median=pace, low=low, high=high)
 
     @property
     def can_be_delivered(self) -> bool:
@@ -75,6 +91,15 @@ class Proof(msgspec.Struct, frozen=True):
     weakest: LevelAccuracy | None = None
     """Of samples of several levels of input, that which decides."""
 
+    @property
+    def bundle_ms(self) -> float:
+        """A run of the bundle, by the proved speed: medians of all runs would give another ratio."""
+        return self.baseline_ms / self.speedup.median if self.speedup.median > 0 else self.latency_ms
+
+    @property
+    def peak_bytes(self) -> int | None:
+        return self.memory.peak_bytes if self.memory else None
+
 
 class Result(msgspec.Struct, frozen=True):
     """What the page reads of `edgeopt.search.outcome.Outcome`."""
@@ -83,7 +108,7 @@ class Result(msgspec.Struct, frozen=True):
     bundle: str
     target: str
     verdict: str
-    """`faster`, `better`, `picked` or `keep what you have`."""
+    """`faster`, `better`, `picked`, `undecided` or `keep what you have`."""
     summary: str
     floor_db: float
     winner: Candidate
@@ -105,9 +130,37 @@ class Result(msgspec.Struct, frozen=True):
     found: str = ""
     """The summary without the words for the verdict, where it begins with them."""
 
+    undecided: tuple[str, ...] = ()
+    """Why it is undecided, each without a full stop."""
+
     @property
     def kept(self) -> bool:
-        return self.verdict == "keep what you have"
+        return self.verdict in {"keep what you have", "undecided"}
+
+    @property
+    def unchanged(self) -> bool:
+        """The bundle has the source model itself."""
+        return self.winner == self.baseline
+
+    @property
+    def source_peak(self) -> int | None:
+        memory = self.proof.baseline_memory
+        return memory.peak_bytes if memory else None
+
+    @property
+    def why_it_won(self) -> str:
+        """Where another one looked faster in the race; "" otherwise."""
+        winner = next((each for each in self.candidates if each.candidate == self.winner), None)
+        own = winner.race.median if winner is not None and winner.race is not None else 0.0
+        lost = [(each.race.median, each) for each in self.candidates if each.can_be_delivered and each.race]
+        faster = [pair for pair in lost if pair[0] > own]
+        if not faster:
+            return ""
+        speed, best = max(faster, key=lambda pair: pair[0])
+        return (
+            f"proved {times(self.proof.speedup.median)}; {short_name(best.candidate.name)} had {times(speed)} "
+            f"in the race, but is out: {best.reason}"
+        )
 
     @property
     def budget(self) -> str:
@@ -133,6 +186,8 @@ def headline(result: Result) -> str:
     speed = times(result.proof.speedup.median)
     figures = _figures(result)
     match result.verdict:
+        case "undecided":
+            return "Undecided"
         case "keep what you have":
             return "Keep what you have"
         case "better" | "faster" if figures is not None:
@@ -145,6 +200,9 @@ def headline(result: Result) -> str:
 def explanation(result: Result) -> str:
     """The verdict in one sentence, or two where it is to keep the model."""
     proof = result.proof
+    if result.verdict == "undecided":
+        why = _capitalized("; ".join(result.undecided))
+        return f"{why}. A longer search, or a quieter device, may decide it. The bundle has your model unchanged."
     if result.kept and result.winner.variant == CURRENT:
         return (
             f"Nothing was proved better than what runs today inside {result.budget}. The bundle is a copy of that."
@@ -159,7 +217,7 @@ def explanation(result: Result) -> str:
     if result.verdict != "faster" or result.objective != LATENCY:
         return result.found or result.summary
     return (
-        f"{short_name(result.winner.name)} takes {milliseconds(proof.latency_ms)} where "
+        f"{short_name(result.winner.name)} takes {milliseconds(proof.bundle_ms)} where "
         f"{short_name(result.baseline.name)} takes {milliseconds(proof.baseline_ms)}."
     )
 
@@ -168,7 +226,8 @@ def proof_line(result: Result) -> str:
     """What the verdict rests on."""
     proof, speedup = result.proof, result.proof.speedup
     said = "Measured" if result.kept else "Proved"
-    how = f"{said} from the written bundle over {speedup.rounds} rounds in turns: {_interval(speedup)}"
+    what = "your model against itself " if result.unchanged else ""
+    how = f"{said} from the written bundle over {speedup.rounds} rounds in turns: {what}{_interval(speedup)}"
     samples = f"checked on {count(proof.samples, 'sample')}{' set aside until then' if proof.set_aside else ''}"
     sure = f"{speedup.confidence:.1%} confidence"
     weakest = proof.weakest.sentence.rstrip(".") if proof.weakest is not None else ""
@@ -199,17 +258,21 @@ def _figures(result: Result) -> tuple[str, str] | None:
 
 def comparison(result: Result) -> tuple[Compared, ...]:
     proof = result.proof
-    before = proof.baseline_memory.peak_bytes if proof.baseline_memory else None
-    after = proof.memory.peak_bytes if proof.memory else None
+    before, after = result.source_peak, proof.peak_bytes
     near = proof.accuracy_db is not None and proof.accuracy_db >= EQUAL_DB
+    latency = Compared(
+        "Latency",
+        milliseconds(proof.baseline_ms),
+        milliseconds(proof.bundle_ms),
+        change(proof.baseline_ms, proof.bundle_ms),
+    )
+    peak = Compared("Peak memory", memory(before), memory(after), change(before, after))
+    if result.unchanged:
+        latency = Compared("Latency", "", milliseconds(proof.baseline_ms), UNCHANGED)
+        peak = Compared("Peak memory", "", memory(before), UNCHANGED)
     return (
-        Compared(
-            "Latency",
-            milliseconds(proof.baseline_ms),
-            milliseconds(proof.latency_ms),
-            change(proof.baseline_ms, proof.latency_ms),
-        ),
-        Compared("Peak memory", memory(before), memory(after), change(before, after)),
+        latency,
+        peak,
         Compared(
             "Accuracy",
             "reference",

@@ -8,7 +8,7 @@ from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.jobs.job import Job
 from edgeopt_gui.pages.optimize.board import Board
-from edgeopt_gui.pages.optimize.choices import Choices
+from edgeopt_gui.pages.optimize.choices import LONGEST_LIMIT_S, SHORTEST_LIMIT_S, Choices
 
 if TYPE_CHECKING:
     from edgeopt_gui.pages.optimize.result import Result
@@ -23,6 +23,11 @@ class Order:
     today: Path | None
     choices: Choices
     shape: tuple[str, ...] = ()
+
+    def longer(self, took_s: float) -> "Order":
+        """With twice the time limit, or where there is none, twice the time that it took."""
+        limit_s = 2 * (self.choices.time_limit_s or max(SHORTEST_LIMIT_S, round(took_s)))
+        return replace(self, choices=replace(self.choices, time_limit_s=min(LONGEST_LIMIT_S, limit_s)))
 
     def command(self, out: Path, *, fresh: bool = False, pick: str = "") -> Command:
         return self.choices.command(

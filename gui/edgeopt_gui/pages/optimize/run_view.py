@@ -8,9 +8,12 @@ from edgeopt_gui.pages.optimize.candidates import Candidates
 from edgeopt_gui.pages.optimize.ledger import ledger_rows
 from edgeopt_gui.pages.optimize.ledger_table import LedgerTable
 from edgeopt_gui.pages.optimize.run import Run
+from edgeopt_gui.pages.optimize.scatter import Scatter
 from edgeopt_gui.pages.optimize.standing import Standing
 from edgeopt_gui.pages.optimize.texts import selectable
 from edgeopt_gui.pages.optimize.verdict import Verdict
+
+_SCATTER = 3
 
 
 class RunView(QWidget):
@@ -29,8 +32,17 @@ class RunView(QWidget):
         self.tabs.setDocumentMode(True)
         self.tabs.tabBar().setAccessibleName("Candidates, ledger and warnings")
         self.tabs.setCornerWidget(self.candidates.only_front)
-        for page, title in ((self.candidates, "Candidates"), (self.ledger, "Ledger"), (self.warnings, "Warnings")):
+        self.scatter = Scatter()
+        self.scatter.clicked.connect(self.candidates.show_picked)
+        self.candidates.picked.connect(self._ring)
+        for page, title in (
+            (self.candidates, "Candidates"),
+            (self.ledger, "Ledger"),
+            (self.warnings, "Warnings"),
+            (self.scatter, "Speed and accuracy"),
+        ):
             self.tabs.addTab(page, title)
+        self._floor_db: float | None = None
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(height)
@@ -44,6 +56,7 @@ class RunView(QWidget):
         result = run.result
         self.standing.setVisible(result is None)
         self.verdict.setVisible(result is not None)
+        self._floor_db = result.floor_db if result is not None else None
         self.candidates.show_board(run.board)
         self.tabs.setTabVisible(1, result is not None)
         if result is not None:
@@ -52,6 +65,8 @@ class RunView(QWidget):
             self.verdict.say(run.note)
             self.ledger.set_rows(rows)
             self.tabs.setTabText(1, f"Ledger ({len(rows)})" if rows else "Ledger")
+        elif run.cancelled:
+            self.standing.show_cancelled(run.board)
         self.show_progress(run, [])
 
     def show_progress(self, run: Run, rows: list[Row]) -> None:
@@ -61,12 +76,18 @@ class RunView(QWidget):
             self.standing.set(run.board, job.cancelled, stopping=job.stopping, picked=run.picked)
         if rows:
             self.candidates.put(rows)
+        self.scatter.show_rows(run.board.rows.values(), self._floor_db)
+        self.tabs.setTabVisible(_SCATTER, bool(self.scatter.dots))
         count = len(run.board.rows)
         self.tabs.setTabText(0, f"Candidates ({count})" if count else "Candidates")
         warnings = run.board.warnings
         self.tabs.setTabVisible(2, bool(warnings))
         self.tabs.setTabText(2, f"Warnings ({len(warnings)})")
         self.warnings.setText("\n\n".join(warnings))
+
+    def _ring(self) -> None:
+        row = self.candidates.table.current
+        self.scatter.pick(row.name if row is not None else "")
 
     def say_about(self, sentence: str) -> None:
         """Which model it is about, where that is not the open one."""

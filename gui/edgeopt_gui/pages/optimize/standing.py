@@ -2,6 +2,7 @@
 
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
+from edgeopt.units import count
 from edgeopt_gui.pages.optimize.board import Board, Row
 from edgeopt_gui.pages.optimize.phases import share_done, told
 from edgeopt_gui.pages.optimize.stepper import Stepper
@@ -38,8 +39,18 @@ class Standing(QWidget):
             self.detail.setText(f"{short_name(picked)} is made again, written, and proved from there.")
             return
         best = board.best
-        self.best.setText(f"{times(best.speedup)} faster so far" if best else "Nothing faster yet")
+        self.best.setText(
+            f"{times(best.speedup)} in the race, not proved" if best else "Nothing faster in the race yet"
+        )
         self.detail.setText(_about(best) if best else "Your model is the yardstick: it is never changed.")
+
+    def show_cancelled(self, board: Board) -> None:
+        """What was seen of the candidates stays; nothing of it is proved."""
+        self.stepper.set(board.place, 0.0)
+        self.line.setText("Cancelled; nothing was changed.")
+        raced = sum(row.speedup is not None for row in board.rows.values())
+        self.best.setText("Cancelled: nothing is proved")
+        self.detail.setText(f"{count(len(board.rows), 'candidate')} screened, {raced} of them raced.")
 
 
 def _about(row: Row) -> str:

@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
+from edgeopt.units import count
 from edgeopt_gui.pages.optimize.texts import large, quiet, selectable
 from edgeopt_gui.widgets.action_button import ActionButton
 
 if TYPE_CHECKING:
     from edgeopt_gui.pages.optimize.result import Compared, Result
+
+
+_SHOWN_WARNINGS = 3
 
 
 class Verdict(QWidget):
@@ -19,6 +23,10 @@ class Verdict(QWidget):
         self.headline = large(QLabel(), 2.0)
         self.headline.setObjectName("headline")
         self.explanation = selectable(QLabel())
+        self.limits = selectable(QLabel())
+        self.limits.setObjectName("limits")
+        self.limits.setProperty("role", "problem")
+        self.limits.setAccessibleName("What limits the conclusion")
         self.proof = quiet(selectable(QLabel()))
         self.note = selectable(QLabel())
         self.note.setObjectName("note")
@@ -48,17 +56,22 @@ class Verdict(QWidget):
         again.addWidget(self.condition)
         self._fresh = ActionButton("optimize.fresh")
         again.addWidget(self._fresh)
+        self._longer = ActionButton("optimize.longer")
+        again.addWidget(self._longer)
         again.addStretch()
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(height // 2)
         layout.addWidget(self.headline)
         layout.addWidget(self.explanation)
+        layout.addWidget(self.limits)
         layout.addLayout(tiles)
         layout.addWidget(self.proof)
         layout.addWidget(self._again)
         layout.addLayout(buttons)
         layout.addWidget(self.note)
+        self.limits.hide()
+        self._again.hide()
         self.say("")
 
     def set(self, result: "Result") -> None:
@@ -68,8 +81,15 @@ class Verdict(QWidget):
         self.explanation.setText(explanation(result))
         self.proof.setText(proof_line(result))
         self.condition.setText(condition(result, datetime.now(UTC)))
-        self._fresh.setVisible(bool(result.from_cache))
-        self._again.setVisible(bool(self.condition.text()))
+        self.condition.setVisible(bool(self.condition.text()))
+        undecided = result.verdict == "undecided"
+        self._fresh.setVisible(bool(result.from_cache) or undecided)
+        self._longer.setVisible(undecided)
+        self._again.setVisible(bool(self.condition.text()) or undecided)
+        shown, more = result.warnings[:_SHOWN_WARNINGS], len(result.warnings) - _SHOWN_WARNINGS
+        also = [f"{count(more, 'more warning')} in the tab Warnings."] if more > 0 else []
+        self.limits.setText("\n".join(f"⚠ {each}" for each in (*shown, *also)))
+        self.limits.setVisible(bool(shown))
         for tile, compared in zip(self._tiles, comparison(result), strict=True):
             tile.set(compared)
 
@@ -92,6 +112,6 @@ class _Tile(QGridLayout):
     def set(self, compared: "Compared") -> None:
         self._caption.setText(compared.what)
         self._value.setText(compared.after)
-        was = [] if compared.before == "reference" else [f"was {compared.before}"]
+        was = [] if compared.before in {"", "reference"} else [f"was {compared.before}"]
         self._was.setText(", ".join([*was, *([compared.change] if compared.change else [])]))
         self._value.setAccessibleName(f"{compared.what}: {compared.after}, {self._was.text()}")

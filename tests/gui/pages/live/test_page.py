@@ -13,9 +13,11 @@ from PySide6.QtWidgets import QAbstractSpinBox, QComboBox
 
 from edgeopt.data.demo import MODEL
 from edgeopt.events import Metric
+from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.pages.live import page as live
 from edgeopt_gui.pages.live.agent import Step
 from edgeopt_gui.pages.live.page import ENTRY
+from edgeopt_gui.pages.live.situation import Situation, why_not_start
 from edgeopt_gui.subject import Subject
 from edgeopt_gui.widgets.ask_text import AskText
 
@@ -106,6 +108,43 @@ def test_the_window_answers_while_the_charts_are_imported(tmp_path):
     command = [sys.executable, "-c", FIRST_ENTRY, str(tmp_path / "settings.ini")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.stdout.splitlines() == ["busy", "empty []"], done.stderr
+
+
+def test_it_pauses_for_a_measurement_and_offers_to_resume(qtbot, watched, context, tmp_path):
+    page = watched
+    model = tmp_path / "no-such-model.onnx"
+    job = context.jobs.run(Command("Optimizing m.onnx", ("optimize", str(model), "-o", str(tmp_path / "o"))))
+    qtbot.waitUntil(lambda: not page._watcher.running)
+    assert page.view.message.sentence.text().startswith("Paused ")
+    assert "Optimizing m.onnx" in page.view.message.sentence.text()
+    qtbot.waitUntil(lambda: job not in context.jobs.jobs)
+    assert page.view.message.sentence.text() == "Paused for a measurement, which has ended: Optimizing m.onnx."
+    assert "Paused" in page.view.state.text()
+    assert page.view.message.again.isVisible()
+    qtbot.waitUntil(lambda: page.view.message.again.text() == "Resume watching")
+    page.view.message.again.click()
+    assert page._watcher.running
+    assert not page.view.message.isVisible()
+    page.stop()
+
+
+def test_nothing_is_watched_beside_a_measurement():
+    now = Situation(start=Command("Watching", ("watch", "m.onnx")), measuring="Optimizing m.onnx")
+    assert why_not_start(now) == "It would disturb a measurement: Optimizing m.onnx."
+
+
+@pytest.mark.parametrize(
+    ("line", "measures"),
+    [
+        ("optimize m.onnx -o o.edgeopt", True),
+        ("bench m.onnx", True),
+        ("optimize m.onnx -o o.edgeopt --device pi5.json", False),
+        ("report o.edgeopt", False),
+        ("watch m.onnx", False),
+    ],
+)
+def test_only_what_takes_times_here_makes_the_watch_give_way(line, measures):
+    assert Command("", tuple(line.split())).measures == measures
 
 
 def test_curves_and_figures_move_until_it_is_paused_and_stopped(qtbot, watched):

@@ -35,6 +35,18 @@ def test_what_ran_before_is_there_to_compare(session):
     assert session.level() is None
 
 
+def test_a_request_to_an_agent_is_not_compared_with_a_run_in_a_process(session):
+    session.begin("the agent at device", "device", NOW_S)
+    session.take(metric("latency_p50_ms", 0.298, 0), NOW_S)
+    session.begin("model.onnx", "", NOW_S + 1)
+    session.take(metric("latency_p50_ms", 0.386, 1), NOW_S + 1)
+    assert session.comparison() == ""
+    assert session.level() is None
+    session.begin("model.edgeopt", "", NOW_S + 2)
+    session.take(metric("latency_p50_ms", 0.1, 2), NOW_S + 2)
+    assert session.comparison() == "p50 before, of model.onnx: 0.386 ms; now 0.100 ms."
+
+
 def test_the_same_again_is_no_comparison(session):
     session.begin("model.onnx", "", NOW_S)
     session.take(metric("latency_p50_ms", 0.26, 0), NOW_S)

@@ -5,11 +5,12 @@ import os
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 from edgeopt import events
 from edgeopt_gui.jobs.lines import EventLines
-from edgeopt_gui.pages.optimize.result import read_result
+from edgeopt_gui.pages.optimize.result import Interval, Memory, read_result
 
 
 @pytest.fixture(scope="session")
@@ -47,6 +48,40 @@ def found(recorded):
 @pytest.fixture
 def result(found):
     return read_result(found)
+
+
+@pytest.fixture
+def won(result):
+    """As if a candidate had won that another one had looked faster than."""
+    source = next(each for each in result.candidates if each.candidate == result.baseline)
+    change = msgspec.structs.replace
+    winner = change(source.candidate, variant="cleaned")
+    interval = Interval(3.04, 2.5, 3.5, 22, 0.995)
+    raced = change(source, speedup=Interval(2.4, 2.2, 2.9, 9), by_way_of_best=2.6, memory=Memory(61 << 20))
+    first = change(raced, candidate=winner, status="winner", reason="", proof=interval, of_best=None)
+    failed = "measured again from the written bundle: no difference seen"
+    other = change(raced, candidate=change(winner, variant="other"), status="lost", reason=failed, of_best=None)
+    other = change(other, by_way_of_best=2.7)
+    proof = change(
+        result.proof,
+        verdict="faster",
+        speedup=interval,
+        baseline_ms=0.189,
+        latency_ms=0.0585,
+        memory=Memory(67 << 20),
+        baseline_memory=Memory(70 << 20),
+    )
+    return change(
+        result,
+        verdict="faster",
+        winner=winner,
+        proof=proof,
+        candidates=(source, first, other),
+        undecided=(),
+        warnings=(),
+        from_cache="",
+        cut_short="",
+    )
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from PySide6.QtTest import QAbstractItemModelTester
 
 from edgeopt import events
 from edgeopt_gui.pages.optimize.board import Board, Row
-from edgeopt_gui.pages.optimize.candidates import Candidates
+from edgeopt_gui.pages.optimize.candidates import COLUMNS, Candidates
 
 
 @pytest.fixture
@@ -26,10 +26,8 @@ def test_a_recorded_race_keeps_the_model_in_order(shown, recorded):
     tester = QAbstractItemModelTester(shown.records, QAbstractItemModelTester.FailureReportingMode.Fatal, shown)
     board = Board()
     for event in recorded:
-        row = board.hear(event)
-        if row is not None:
-            shown.put([row])
-    speeds = [row.speedup for row in shown.records.shown if row.speedup is not None]
+        shown.put(list(board.hear(event)))
+    speeds = [row.speedup for row in shown.records.shown if row.speedup is not None and not row.leads]
     assert speeds == sorted(speeds, reverse=True)
     assert len(shown.records.shown) == len(board.rows)
     assert tester.model() is shown.records
@@ -81,10 +79,26 @@ def test_another_board_replaces_the_rows(shown):
 
 
 def test_names_and_outcomes_are_readable_in_a_narrow_window(shown):
-    shown.put([Row("cleaned · onnxruntime-cpu · threads=1", "lost", "0.97 of the speed of another", speedup=1.5)])
+    shown.put([Row("cleaned · onnxruntime-cpu · threads=1", "lost", "3 % slower than another", speedup=1.5)])
     shown.resize(600, 300)
     assert shown.table.columnWidth(0) >= shown.fontMetrics().averageCharWidth() * 26
-    assert shown.table.columnWidth(5) > shown.fontMetrics().horizontalAdvance("97 % of the best")
+    outcome = next(place for place, column in enumerate(COLUMNS) if column.title == "Outcome")
+    assert shown.table.columnWidth(outcome) > shown.fontMetrics().horizontalAdvance("3 % slower")
+    assert shown.table.columnWidth(3) >= 250
+
+
+def test_race_and_proof_are_columns_and_the_winner_stands_first(shown, won):
+    board = Board()
+    board.finish(won)
+    shown.show_board(board)
+    titles = [column.title for column in COLUMNS]
+    assert titles == [
+        "Candidate", "Race", "Proof", "Interval", "Outcome", "Accuracy", "Latency", "Memory", "Size"
+    ]  # fmt: skip
+    winner = shown.records.shown[0]
+    assert winner.name == won.winner.name
+    assert [COLUMNS[place].text_of(winner) for place in (1, 2)] == ["2.60x", "3.04x"]
+    assert COLUMNS[7].text_of(winner) == "67 MiB"
 
 
 def test_names_are_whole_where_there_is_room(shown):
@@ -92,3 +106,10 @@ def test_names_are_whole_where_there_is_room(shown):
     shown.put([Row(name, "winner", speedup=1.5)])
     shown.resize(1400, 300)
     assert shown.table.columnWidth(0) > shown.fontMetrics().horizontalAdvance(name)
+
+
+def test_why_the_winner_won_is_told_without_a_click(shown, won):
+    board = Board()
+    board.finish(won)
+    shown.show_board(board)
+    assert "had 2.70x in the race, but is out" in shown._details.text()

@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QStyleOptionViewItem
 
 from edgeopt_gui.pages.optimize.board import Row, place_on
 from edgeopt_gui.pages.optimize.candidates import COLUMNS
-from edgeopt_gui.pages.optimize.interval_bar import IntervalBar
+from edgeopt_gui.pages.optimize.interval_bar import IntervalBar, ticks
 from edgeopt_gui.theme import colours
 from edgeopt_gui.widgets.records import RecordsModel
 
@@ -53,6 +53,20 @@ def test_the_middle_stands_at_its_place_in_the_colour_of_the_verdict(qapp, conte
     assert places
     middle = sum(places) / len(places)
     assert middle == pytest.approx(place_on(SPAN, row.speedup), abs=0.05)
+
+
+def test_the_interval_of_the_proof_is_drawn_where_there_is_one(qapp, context):
+    row = Row("a", "winner", speedup=2.6, low=2.5, high=2.7, proof=1.2, proof_low=1.1, proof_high=1.3)
+    places = columns_of(drawn(row), colours.good())
+    assert sum(places) / len(places) == pytest.approx(place_on(SPAN, 1.2), abs=0.05)
+
+
+@pytest.mark.parametrize("span", [(0.9, 1.2), (0.5, 2.0), (0.2, 40.0)])
+def test_the_axis_has_a_few_ticks_and_1x_among_them(span):
+    found = ticks(span)
+    assert 1.0 in found
+    assert len(found) >= 3
+    assert all(span[0] <= tick <= span[1] for tick in found)
 
 
 def test_without_a_speed_only_the_line_at_1x_is_drawn(qapp, context):

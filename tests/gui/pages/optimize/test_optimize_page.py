@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 
+import msgspec
 import numpy as np
 import psutil
 import pytest
@@ -140,7 +141,8 @@ def test_a_cancelled_search_leaves_no_process_and_no_file(qtbot, ready, context,
         assert "stopping already" in why_not(ready, "optimize.cancel")
     assert psutil.wait_procs(family, timeout=60)[1] == []
     assert ready.state == "content"
-    assert ready.welcome.notice.text() == "Cancelled; nothing was changed."
+    assert ready.view.standing.line.text() == "Cancelled; nothing was changed."
+    assert ready.view.candidates.records.rowCount() > 0
     assert why_not(ready, "optimize.start") == ""
     assert ready.panel.fields.isEnabled()
     ready._background.wait()
@@ -265,6 +267,27 @@ def test_to_measure_again_takes_nothing_from_the_cache(qtbot, searched, context)
     (job,) = started.args
     assert job.command.line.endswith("--fresh")
     assert "--floor balanced" in job.command.line
+    with qtbot.waitSignal(job.ended, timeout=60_000):
+        searched.cancel()
+
+
+def test_an_undecided_search_with_warnings_fits_into_the_smallest_window(searched):
+    long = "All samples are alike: what is proved on them is not proved for inputs that are much quieter. " * 2
+    run = searched._run
+    run.result = msgspec.structs.replace(
+        run.result, verdict="undecided", undecided=("too noisy to tell",), warnings=(long,) * 5
+    )
+    searched._show_run()
+    window = searched.window()
+    window.resize(1000, 640)
+    assert window.minimumSizeHint().height() <= 640
+
+
+def test_to_search_longer_takes_twice_the_time(qtbot, searched, context):
+    with qtbot.waitSignal(context.jobs.started) as started:
+        searched.search_longer()
+    (job,) = started.args
+    assert "--time-limit 10" in job.command.line
     with qtbot.waitSignal(job.ended, timeout=60_000):
         searched.cancel()
 

@@ -20,7 +20,8 @@ def faster(found):
         "latency_ms": 0.0571,
         "accuracy_db": 128.7,
     }
-    return {**found, "verdict": "faster", "proof": proof, "found": ""}
+    winner = {**found["winner"], "variant": "cleaned"}
+    return {**found, "verdict": "faster", "winner": winner, "proof": proof, "found": "", "undecided": []}
 
 
 def test_the_verdict_is_one_sentence_with_both_latencies(faster):
@@ -39,8 +40,32 @@ def test_the_proof_says_interval_confidence_rounds_and_samples(faster):
 def test_to_keep_the_model_is_explained_and_no_error(found):
     kept = read_result({**found, "verdict": "keep what you have", "winner": found["baseline"]})
     assert headline(kept) == "Keep what you have"
+    assert comparison(kept)[0].change == "unchanged"
     assert "unchanged" in explanation(kept)
     assert proof_line(kept).startswith("Measured")
+
+
+def test_undecided_says_why_and_what_to_do(found):
+    undecided = read_result(
+        {
+            **found,
+            "verdict": "undecided",
+            "winner": found["baseline"],
+            "undecided": ["the proof is too noisy to tell (1.10x [0.53 2.10])", "2 variants not ready"],
+        }
+    )
+    assert headline(undecided) == "Undecided"
+    assert explanation(undecided).startswith("The proof is too noisy to tell (1.10x [0.53 2.10]); 2 variants")
+    assert "as fast" not in explanation(undecided)
+    latency, memory, _ = comparison(undecided)
+    assert (latency.before, latency.change) == ("", "unchanged")
+    assert (memory.before, memory.change) == ("", "unchanged")
+
+
+def test_headline_latencies_and_proof_give_one_ratio(won):
+    assert headline(won) == "3.04x faster"
+    latency = comparison(won)[0]
+    assert (latency.before, latency.after) == ("189 µs", "62.2 µs")
 
 
 def test_another_objective_is_told_by_its_figures(faster):

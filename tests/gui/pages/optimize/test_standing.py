@@ -9,7 +9,7 @@ def test_the_best_so_far_stands_large_with_its_interval(qtbot, context):
     standing, board = Standing(), Board()
     qtbot.addWidget(standing)
     standing.set(board, cancelling=False)
-    assert standing.best.text() == "Nothing faster yet"
+    assert standing.best.text() == "Nothing faster in the race yet"
     board.hear(events.Progress("racing", done=1, total=9, time_left_s=20))
     board.hear(
         events.Standing(
@@ -17,7 +17,7 @@ def test_the_best_so_far_stands_large_with_its_interval(qtbot, context):
         )
     )
     standing.set(board, cancelling=False)
-    assert standing.best.text() == "2.50x faster so far"
+    assert standing.best.text() == "2.50x in the race, not proved"
     assert standing.detail.text() == "cleaned · x · between 2.10x and 2.90x · 500 µs · accuracy 40.0 dB"
     assert "round 1 of 9" in standing.line.text()
 
