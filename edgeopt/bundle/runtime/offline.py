@@ -14,7 +14,7 @@ from edgeopt.bundle.request import RunRequest
 from edgeopt.bundle.runtime.session import Session, load
 from edgeopt.data.read import load_data
 from edgeopt.data.samples import Samples, write_archive
-from edgeopt.errors import UsageError
+from edgeopt.errors import UsageError, writing_to
 from edgeopt.events import Emit, Log, Progress
 
 FILE = "outputs.npz"
@@ -53,11 +53,12 @@ def run_offline(request: RunRequest, emit: Emit) -> Ran:
     else:
         # Outputs whose shape depends on the sample (detections, say) cannot be one array.
         arrays = {f"{name}/{k}": run[name] for k, run in enumerate(runs) for name in run}
-    out.mkdir(parents=True, exist_ok=True)
     partial = out / f".{FILE}.partial-{os.getpid()}"
     try:
-        write_archive(partial, arrays)
-        partial.replace(out / FILE)
+        with writing_to(out / FILE, inside=out):
+            out.mkdir(parents=True, exist_ok=True)
+            write_archive(partial, arrays)
+            partial.replace(out / FILE)
     finally:
         partial.unlink(missing_ok=True)
     return Ran(str(subject), count, str(out / FILE), {name: list(array.shape) for name, array in arrays.items()})

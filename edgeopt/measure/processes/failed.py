@@ -2,7 +2,7 @@
 
 import msgspec
 
-from edgeopt.errors import EdgeoptError, Ending, TrialError, said_by
+from edgeopt.errors import EdgeoptError, Ending, TrialError, disk_full, is_disk_full, said_by
 
 FAILED, NO_MEMORY, NO_PACKAGE = "failed", "out-of-memory", "missing-package"
 """Codes of what no error of edgeopt's own stands for."""
@@ -26,6 +26,8 @@ def failure_of(error: BaseException) -> Failed:
     """The edge of every process that is asked: whatever a library raises is an answer."""
     if isinstance(error, EdgeoptError):
         return Failed(error.message, error.hint, error.code)
+    if isinstance(error, OSError) and is_disk_full(error):
+        return failure_of(disk_full(error))
     if isinstance(error, MemoryError):
         return Failed("There is not enough memory.", code=NO_MEMORY)
     if isinstance(error, ModuleNotFoundError) and error.name:
