@@ -114,17 +114,25 @@ class BundleError(InputError):
 class DiskFullError(InputError):
     code = "disk-full"
 
-    def __init__(self, place: Path | str) -> None:
-        """`place`: what was being written; a temporary file is named by the folder that holds such files."""
-        temporary = _temporary_folder(Path(place))
-        another = "name another folder in TMPDIR" if temporary else "choose another place"
-        super().__init__(
-            f"The disk is full: there is no room for '{place}'."
-            if temporary is None
-            else f"The disk is full: there is no room for temporary files in '{temporary}'.",
-            f"Free some space there or {another}, then run the same command again.",
-        )
+    def __init__(self, message: str, hint: str = "", place: Path | str = "") -> None:
+        """`place`: what was to be written."""
+        super().__init__(message, hint)
         self.place = Path(place)
+
+
+def no_room(place: Path | str) -> DiskFullError:
+    """A temporary file is named by the folder that holds such files."""
+    temporary = _temporary_folder(Path(place))
+    what, another = (
+        (f"'{place}'", "choose another place")
+        if temporary is None
+        else (f"temporary files in '{temporary}'", "name another folder in TMPDIR")
+    )
+    return DiskFullError(
+        f"The disk is full: there is no room for {what}.",
+        f"Free some space there or {another}, then run the same command again.",
+        place,
+    )
 
 
 def is_disk_full(error: OSError) -> bool:
@@ -144,20 +152,20 @@ def writing_to(place: Path | str, inside: Path | None = None) -> Iterator[None]:
         yield
     except DiskFullError as error:
         if inside is not None and error.place.is_relative_to(inside):
-            raise DiskFullError(place) from error
+            raise no_room(place) from error
         raise
     except OSError as error:
         if not is_disk_full(error):
             raise
         told = disk_full(error)
         elsewhere = inside is not None and _has_place(error) and not told.place.is_relative_to(inside)
-        raise told if elsewhere else DiskFullError(place) from error
+        raise told if elsewhere else no_room(place) from error
 
 
 def disk_full(error: OSError) -> DiskFullError:
     """Names the file that a system call was to write; where it does not tell, the folder for temporary files."""
     # A copy tells first what it reads.
-    return DiskFullError(error.filename2 or error.filename if _has_place(error) else tempfile.gettempdir())
+    return no_room(error.filename2 or error.filename if _has_place(error) else tempfile.gettempdir())
 
 
 def _has_place(error: OSError) -> bool:
@@ -168,8 +176,12 @@ def _temporary_folder(place: Path) -> Path | None:
     """The folder for temporary files that a place of edgeopt's own lies in."""
     # A process that begins when $TMPDIR is full already gets another one from Python.
     folders = {Path(tempfile.gettempdir()), Path(os.environ.get("TMPDIR") or os.sep)}
-    inside = (place, *(each.parent for each in (place, *place.parents) if each.name.startswith("edgeopt-")))
-    return next((folder for folder in inside if folder in folders), None)
+    for each in (place, *place.parents):
+        if re.fullmatch(r"edgeopt-[a-z]+-\d+-[0-9a-f]{16}", each.name):  # of a process that may have another one
+            return each.parent
+        if each in folders and (each == place or place.relative_to(each).parts[0].startswith("edgeopt-")):
+            return each
+    return None
 
 
 class ConstraintError(EdgeoptError):

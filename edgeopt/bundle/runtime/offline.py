@@ -1,5 +1,6 @@
 """Offline inference: a bundle or model over all samples of some data."""
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -53,14 +54,19 @@ def run_offline(request: RunRequest, emit: Emit) -> Ran:
     else:
         # Outputs whose shape depends on the sample (detections, say) cannot be one array.
         arrays = {f"{name}/{k}": run[name] for k, run in enumerate(runs) for name in run}
+    made = not out.exists()
     partial = out / f".{FILE}.partial-{os.getpid()}"
     try:
         with writing_to(out / FILE, inside=out):
             out.mkdir(parents=True, exist_ok=True)
             write_archive(partial, arrays)
             partial.replace(out / FILE)
-    finally:
+    except BaseException:
         partial.unlink(missing_ok=True)
+        if made:
+            with contextlib.suppress(OSError):
+                out.rmdir()
+        raise
     return Ran(str(subject), count, str(out / FILE), {name: list(array.shape) for name, array in arrays.items()})
 
 
