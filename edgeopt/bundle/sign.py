@@ -254,7 +254,8 @@ def _write_pair(*files: tuple[Path, bytes, int]) -> None:
         try:
             ready = [drafts.enter_context(_draft(path, path.parent, *rest)) for path, *rest in files]
             for draft, (path, _, _) in zip(ready, files, strict=True):
-                publish_file(draft, path)
+                with writing_to(path):
+                    publish_file(draft, path)
                 published.append(path)
         except BaseException:
             for path in published:

@@ -264,7 +264,6 @@ def test_nobody_reading_is_no_reason_to_complain(edgeopt, arguments):
         (["export", "BUNDLE", "--to", "onnx", "-o", "FULL/out"], "FULL/out"),
         (["export", "BUNDLE", "--to", "openvino-ir", "-o", "FULL/out"], "FULL/out"),
         (["profile", "export", "BUNDLE", "-o", "FULL/profile.toml"], "FULL/profile.toml"),
-        (["replay", "BUNDLE", "MODEL", "-o", "FULL/out.edgeopt"], "FULL/out.edgeopt"),
         (["run", "BUNDLE", "--data", "DATA", "-o", "FULL/out"], "FULL/out/outputs.npz"),
         (["report", "BUNDLE", "-o", "FULL/report.html"], "FULL/report.html"),
         (["targets", "new", "mine", "-o", "FULL/mine.toml"], "FULL/mine.toml"),
