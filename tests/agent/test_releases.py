@@ -44,7 +44,7 @@ def test_pruning_keeps_the_last_two_and_what_it_is_told(data):
 def test_the_list_tells_what_each_is_and_why_it_is_refused(data):
     failed = {name: Record(id=1, release=name, name="bad", reason="NaN") for name in ("gone", "serves")}
     refused = [
-        Record(id=4, release="serves", name="null", reason="not signed"),
+        Record(id=4, release="other", name="null", reason="not signed"),
         Record(id=3, release="gone", name="bad", reason="NaN"),
         Record(id=2, name="cut.edgeopt", reason="damaged"),
     ]
@@ -54,7 +54,7 @@ def test_the_list_tells_what_each_is_and_why_it_is_refused(data):
         ("served", "previous", "null", ""),
         ("other", "kept", "null", ""),
         ("gone", "quarantined", "bad", "NaN"),
-        ("serves", "refused", "null", "not signed"),
+        ("other", "refused", "null", "not signed"),
         ("", "refused", "cut.edgeopt", "damaged"),
     ]
 
@@ -74,7 +74,7 @@ def test_only_the_model_counts_for_memory(data):
 def test_space_is_checked_twice_over(data):
     free = shutil.disk_usage(data.root).free
     check_space(data, 1000, 0)
-    with pytest.raises(RefusedError, match="is full: the bundle needs .* GiB") as refused:
+    with pytest.raises(RefusedError, match=r"is full: the bundle needs .* GiB") as refused:
         check_space(data, free * 3 // 4, 0)
     assert refused.value.status == 507
 

@@ -63,7 +63,8 @@ def test_a_key_is_added_to_the_agent_that_says_how(start, tmp_path):
     assert shlex.split(command)[-2:] == ["--data-dir", str(tmp_path / "my agent")]
     refused = start("--data-dir", tmp_path / "other's", "--host", "0.0.0.0")  # noqa: S104 - refused
     _, err = refused.communicate(timeout=60)
-    assert f"trust add KEY.pub --data-dir {shlex.quote(f"{tmp_path}/other's")};" in err
+    place = shlex.quote(f"{tmp_path}/other's")
+    assert f"trust add KEY.pub --data-dir {place};" in err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
