@@ -146,9 +146,8 @@ def test_refused_bundles_are_listed_by_name_and_digest_and_no_rollback_to_them_i
 ):
     for name in ("trusted", "other"):
         new_key(tmp_path / name)
-    before, after = (
-        shutil.copytree(each, tmp_path / "sent" / each.parent.name) for each in (old_bundle, new_bundle)
-    )
+    before = shutil.copytree(old_bundle, tmp_path / "before.edgeopt")
+    after = shutil.copytree(new_bundle, tmp_path / "after.edgeopt")
     sign_bundle(after, tmp_path / "trusted")
     agent.deploy(before)
     agent.deploy(after)
