@@ -252,7 +252,7 @@ def _write_pair(*files: tuple[Path, bytes, int]) -> None:
     published: list[Path] = []
     with contextlib.ExitStack() as drafts:
         try:
-            ready = [drafts.enter_context(_draft(path, path.parent, *rest)) for path, *rest in files]
+            ready = [drafts.enter_context(_draft(path, path.parent, text, mode)) for path, text, mode in files]
             for draft, (path, _, _) in zip(ready, files, strict=True):
                 with writing_to(path):
                     publish_file(draft, path)

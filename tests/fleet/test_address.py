@@ -1,0 +1,58 @@
+import pytest
+
+from edgeopt.errors import UsageError
+from edgeopt.fleet.address import in_commands, parse
+
+
+@pytest.mark.parametrize(
+    ("url", "full"),
+    [
+        ("http://device:9000", "http://device:9000"),
+        ("http://device:9000/", "http://device:9000"),
+        ("device:9000", "http://device:9000"),
+        ("device", "http://device:8080"),
+        ("10.0.0.7", "http://10.0.0.7:8080"),
+        ("http://[::1]:9000", "http://[::1]:9000"),
+        ("[::1]", "http://[::1]:8080"),
+        ("HTTP://Device", "http://device:8080"),
+    ],
+)
+def test_every_usual_form_is_understood(url, full):
+    address = parse(url)
+    assert address.url == full
+    assert address.websocket_url == full.replace("http", "ws")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("", "http://", "http://:8080", "device:port", "device:70000", "device:-1", "a b"),
+        *("http://device/api", "u:p@device", "device?x", "[::1", "devi\nce"),
+    ],
+)
+def test_what_is_no_address_is_refused_with_an_example(url):
+    with pytest.raises(UsageError, match="no address of an agent") as caught:
+        parse(url)
+    assert "http://127.0.0.1:8080" in caught.value.hint
+
+
+@pytest.mark.parametrize("url", ["https://device", "ftp://device", "unix:///run/x"])
+def test_other_protocols_are_refused_with_a_way_out(url):
+    with pytest.raises(UsageError, match="plain HTTP") as caught:
+        parse(url)
+    assert "ssh -L" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("Deploy: edgeopt-agent deploy BUNDLE", "Deploy: edgeopt-agent deploy BUNDLE --url URL"),
+        ("`edgeopt fleet releases` lists it", "`edgeopt fleet releases --url URL` lists it"),
+        ("(edgeopt fleet status; it runs)", "(edgeopt fleet status --url URL; it runs)"),
+        ("edgeopt-agent deploy does so.", "edgeopt-agent deploy does so."),
+        ("edgeopt fleet status --url x", "edgeopt fleet status --url x"),
+    ],
+)
+def test_commands_to_copy_name_the_agent_that_was_asked(said, shown):
+    assert in_commands(said, "[::1]:9000") == shown.replace("URL", "'http://[::1]:9000'")
+    assert in_commands(said, "127.0.0.1:8080") == said
