@@ -6,7 +6,8 @@ EdgeoptError
 │   ├── ModelError                 the model
 │   ├── DataError                  the data
 │   ├── ProfileError               a target profile
-│   └── BundleError                a bundle
+│   ├── BundleError                a bundle
+│   └── DiskFullError              a disk has no room for what is to be written
 ├── ConstraintError       exit 4   what was asked for cannot be met
 ├── MissingError          exit 5   a runtime or a device is not here
 │   └── MissingExtraError          an optional dependency is not installed
@@ -17,8 +18,14 @@ EdgeoptError
 Terminated                exit 143 SIGTERM; a KeyboardInterrupt, which is exit 130
 """
 
-from collections.abc import Sequence
+import errno
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 EXIT_CANCELLED = 130
@@ -102,6 +109,79 @@ class ProfileError(InputError):
 
 class BundleError(InputError):
     code = "bad-bundle"
+
+
+class DiskFullError(InputError):
+    code = "disk-full"
+
+    def __init__(self, message: str, hint: str = "", place: Path | str = "") -> None:
+        """`place`: what was to be written."""
+        super().__init__(message, hint)
+        self.place = Path(place)
+
+
+def no_room(place: Path | str) -> DiskFullError:
+    """A temporary file is named by the folder that holds such files."""
+    temporary = _temporary_folder(Path(place))
+    what, another = (
+        (f"'{place}'", "choose another place")
+        if temporary is None
+        else (f"temporary files in '{temporary}'", "name another folder in TMPDIR")
+    )
+    return DiskFullError(
+        f"The disk is full: there is no room for {what}.",
+        f"Free some space there or {another}, then run the same command again.",
+        place,
+    )
+
+
+def is_disk_full(error: OSError) -> bool:
+    """numpy gives no number where a disk took only a part of an array."""
+    if error.errno is None:
+        return re.fullmatch(r"\d+ requested and \d+ written", str(error)) is not None
+    return error.errno in {errno.ENOSPC, errno.EDQUOT}
+
+
+@contextmanager
+def writing_to(place: Path | str, inside: Path | None = None) -> Iterator[None]:
+    """Raises DiskFullError, which names `place`, where its disk is full.
+
+    With `inside` it stands only for what is written in that folder: what is known to lie elsewhere keeps its name.
+    """
+    try:
+        yield
+    except DiskFullError as error:
+        if inside is not None and error.place.is_relative_to(inside):
+            raise no_room(place) from error
+        raise
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+        told = disk_full(error)
+        elsewhere = inside is not None and _has_place(error) and not told.place.is_relative_to(inside)
+        raise told if elsewhere else no_room(place) from error
+
+
+def disk_full(error: OSError) -> DiskFullError:
+    """Names the file that a system call was to write; where it does not tell, the folder for temporary files."""
+    # A copy tells first what it reads.
+    return no_room(error.filename2 or error.filename if _has_place(error) else tempfile.gettempdir())
+
+
+def _has_place(error: OSError) -> bool:
+    return isinstance(error.filename2 or error.filename, str)
+
+
+def _temporary_folder(place: Path) -> Path | None:
+    """The folder for temporary files that a place of edgeopt's own lies in."""
+    # A process that begins when $TMPDIR is full already gets another one from Python.
+    folders = {Path(tempfile.gettempdir()), Path(os.environ.get("TMPDIR") or os.sep)}
+    for each in (place, *place.parents):
+        if re.fullmatch(r"edgeopt-[a-z]+-\d+-[0-9a-f]{16}", each.name):  # of a process that may have another one
+            return each.parent
+        if each in folders and (each == place or place.relative_to(each).parts[0].startswith("edgeopt-")):
+            return each
+    return None
 
 
 class ConstraintError(EdgeoptError):

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from edgeopt.errors import writing_to
+
 BENCH = "edgeopt-bench-"
 PEAKS = "edgeopt-peaks-"
 WORK = "edgeopt-work-"
@@ -22,8 +24,9 @@ def workspace(prefix: str = BENCH) -> Iterator[Path]:
     # Named first and made second: an interrupt between the two leaves nothing.
     folder = fresh_place(prefix)
     try:
-        folder.mkdir(mode=0o700)
-        yield folder
+        with writing_to(folder, inside=folder):
+            folder.mkdir(mode=0o700)
+            yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -182,10 +182,10 @@ def test_a_full_disk_is_one_sentence_and_the_older_bundle_stays(start, full_disk
     shutil.copytree(conv_bundle, folder / "bundles/out.edgeopt")
     fill()
     run = start("run", cache=folder / "cache", out=folder / "bundles/out.edgeopt")
-    assert run.wait() == 1
+    assert run.wait() == 3
     told = [json.loads(line) for line in run.stdout.splitlines()]
-    assert (told[-1]["event"], told[-1]["code"]) == ("error", "operating-system")
-    assert "No space left on device" in told[-1]["message"]
+    assert (told[-1]["event"], told[-1]["code"]) == ("error", "disk-full")
+    assert told[-1]["message"] == f"The disk is full: there is no room for '{run.out}'."
     assert "Traceback" not in run.stderr
     run.assert_all_ended()
     check(run.out, ignore)

@@ -12,13 +12,14 @@ from typing import TypeVar
 
 import msgspec
 
-from edgeopt.errors import EdgeoptError, UsageError
+from edgeopt.errors import DiskFullError, EdgeoptError, UsageError, no_room
 from edgeopt_agent.deployments.record import Detail, Moment, Record
 from edgeopt_agent.deployments.states import FINAL, State
 
 SCHEMA = 1
 KEPT_EVENTS = 20_000
 MOST_EVENTS_AT_ONCE = 500
+KEPT_REFUSED = 50
 log = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
@@ -29,10 +30,23 @@ CREATE TABLE deployments (id INTEGER PRIMARY KEY AUTOINCREMENT, release TEXT NOT
     fault INTEGER NOT NULL, record TEXT NOT NULL);
 CREATE INDEX by_release ON deployments (release, id);
 """
+# Of the deployments `d`, those after the last that put their release into service.
+_SINCE_COMMITTED = (
+    "id > (SELECT coalesce(max(id), 0) FROM deployments WHERE release = d.release AND release != '' AND state = ?)"
+)
 
 
 class JournalError(EdgeoptError):
     code = "journal"
+
+
+class JournalFullError(JournalError):
+    """It could not be written as its disk is full."""
+
+    code = DiskFullError.code
+
+    def __init__(self, full: DiskFullError) -> None:
+        super().__init__(full.message, full.hint)
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -100,6 +114,23 @@ class Journal:
         """The releases that failed and have not been committed since, each with its failed deployment."""
         return await self._run(self._quarantined)
 
+    async def refused(self) -> list[Record]:
+        """The newest bundles that were sent and do not serve, each with its last deployment, the newest first."""
+        found = await self._run(
+            lambda: self._records(
+                f"AS d WHERE state IN (?, ?) AND {_SINCE_COMMITTED} ORDER BY id DESC LIMIT ?",
+                State.FAILED,
+                State.ROLLED_BACK,
+                State.COMMITTED,
+                KEPT_REFUSED,
+            )
+        )
+        newest: dict[tuple[str, str], Record] = {}
+        for record in found:
+            if record.kind == "deploy":
+                newest.setdefault((record.release, "" if record.release else record.name), record)
+        return list(newest.values())
+
     def wake(self) -> None:
         """Ends every wait for events at once."""
         self._changed.set()
@@ -113,6 +144,8 @@ class Journal:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._writer, work)
         except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
+                raise JournalFullError(no_room(self._path)) from error
             raise JournalError(
                 f"The journal {self._path} cannot be used: {error}.", "Free some space and check the disk."
             ) from error
@@ -223,8 +256,7 @@ class Journal:
 
     def _quarantined(self) -> dict[str, Record]:
         rows = self._records(
-            "AS d WHERE fault AND id > (SELECT coalesce(max(id), 0) FROM deployments "
-            "WHERE release = d.release AND state = ?) ORDER BY id",
+            f"AS d WHERE fault AND {_SINCE_COMMITTED} ORDER BY id",
             State.COMMITTED,
         )
         return {record.release: record for record in rows if record.release}

@@ -1,6 +1,7 @@
 """The releases on the disk: checked bundles, each under the first digits of its manifest's digest."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -11,14 +12,14 @@ from edgeopt.bundle.deployment import FILE as DEPLOYMENT
 from edgeopt.bundle.deployment import Deployment, read_deployment
 from edgeopt.bundle.manifest import FILE as MANIFEST
 from edgeopt.bundle.manifest import file_digest
-from edgeopt.errors import EdgeoptError
+from edgeopt.errors import DiskFullError, EdgeoptError
 from edgeopt_agent.data_dir import DataDir, pointed, remove
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.refused import RefusedError
 
 ID_DIGITS = 12
 KEPT_LOGS = 20
-Standing = Literal["serving", "previous", "kept", "quarantined"]
+Standing = Literal["serving", "previous", "kept", "quarantined", "refused"]
 
 
 class Release(msgspec.Struct, frozen=True):
@@ -66,26 +67,32 @@ def check_space(data: DataDir, needed_bytes: int, reserve_bytes: int) -> None:
     if free < needed:
         raise RefusedError(
             507,
-            "no-space",
-            f"The bundle needs {units.size(needed)} of disk, and {units.size(free)} are free.",
-            "Free some space on the device, or make the bundle smaller.",
+            DiskFullError.code,
+            f"The disk of the agent's data folder '{data.root}' is full: the bundle needs {units.size(needed)}, "
+            f"and {units.size(free)} are free.",
+            "Free some space there, or make the bundle smaller.",
         )
 
 
-def list_releases(data: DataDir, failed: dict[str, Record]) -> list[Release]:
-    """The releases on the disk, and those that failed and are refused."""
+def list_releases(data: DataDir, failed: dict[str, Record], refused: Sequence[Record]) -> list[Release]:
+    """The releases on the disk, those that failed and are refused, and what else was sent and not kept."""
     current, previous = pointed(data.current), pointed(data.previous)
     found = []
     for folder in sorted(data.releases.iterdir()):
         name = folder.name
         standing: Standing = "serving" if name == current else "previous" if name == previous else "kept"
         found.append(_described(folder, standing))
-    on_disk = {release.id for release in found}
+    listed = {release.id for release in found}
     for name, record in failed.items():
-        if name not in on_disk:
-            found.append(Release(name, record.name, "quarantined", summary=record.summary, reason=record.reason))
-    order = ("serving", "previous", "kept", "quarantined")
-    return sorted(found, key=lambda release: (order.index(release.state), release.id))
+        if name not in listed:
+            found.append(_of_record(record, "quarantined"))
+    found += [_of_record(record, "refused") for record in refused if record.release not in failed]
+    order = ("serving", "previous", "kept", "quarantined", "refused")
+    return sorted(found, key=lambda release: order.index(release.state))
+
+
+def _of_record(record: Record, standing: Standing) -> Release:
+    return Release(record.release, record.name, standing, summary=record.summary, reason=record.reason)
 
 
 def _described(folder: Path, standing: Standing) -> Release:

@@ -1,6 +1,7 @@
 """What can be set on an agent; the units stand in the names."""
 
 import os
+import shlex
 from pathlib import Path
 
 import msgspec
@@ -59,10 +60,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a clean stop may take, the requests in flight included."""
 
 
+def on_data_dir(command: str, data_dir: Path) -> str:
+    """A command to copy that acts on this agent: with `--data-dir` unless the user's shell would choose it."""
+    return command if data_dir == _users_data_dir() else f"{command} --data-dir {shlex.quote(str(data_dir))}"
+
+
 def default_data_dir() -> Path:
     """Where the agent keeps its state: systemd's choice, or the user's state folder."""
     given = os.environ.get("STATE_DIRECTORY", "").split(":", 1)[0]
     if given:
         return Path(given)
+    return _users_data_dir()
+
+
+def _users_data_dir() -> Path:
     home = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
     return Path(home) / "edgeopt"

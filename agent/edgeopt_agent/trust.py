@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from edgeopt.errors import UsageError
+from edgeopt_agent.settings import on_data_dir
 
 SUFFIX = ".pub"
 Trust = Literal["unsigned", "signed"]
@@ -52,9 +53,10 @@ def check_host(host: str, folder: Path) -> None:
     """Raises UsageError for an address that others reach while nobody's signature is asked for."""
     if is_loopback(host) or trusted_files(folder):
         return
+    add = on_data_dir("edgeopt-agent trust add KEY.pub", folder.parent)
     raise UsageError(
         f"The agent trusts no key yet, so it does not listen on '{host}', where others could reach it.",
-        "Trust a key first: edgeopt-agent trust add KEY.pub; or leave out --host.",
+        f"Trust a key first: {add}; or leave out --host.",
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.bundle.sign import key_id, load_public_key
-from edgeopt.errors import InputError
+from edgeopt.errors import InputError, writing_to
 from edgeopt_agent.data_dir import DataDir, sync_folder
 from edgeopt_agent.trust import SUFFIX, trusted_files
 
@@ -59,13 +59,17 @@ def _make_private(folder: Path) -> None:
 def _write(place: Path, text: str) -> None:
     """Whole or not at all: half a key would be a key that nobody can read."""
     fresh = place.with_name(f".{place.name}.new")
-    with fresh.open("w", encoding="ascii") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    _give_to_owner(fresh)
-    fresh.replace(place)
-    sync_folder(place.parent)
+    try:
+        with writing_to(place):
+            with fresh.open("w", encoding="ascii") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            _give_to_owner(fresh)
+            fresh.replace(place)
+            sync_folder(place.parent)
+    finally:
+        fresh.unlink(missing_ok=True)
 
 
 def _give_to_owner(path: Path) -> None:

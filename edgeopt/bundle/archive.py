@@ -13,7 +13,7 @@ from typing import BinaryIO
 from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from edgeopt.bundle.durable import MARK, publish_file
-from edgeopt.errors import BundleError, said_by
+from edgeopt.errors import BundleError, said_by, writing_to
 
 _OLDEST = (1980, 1, 1, 0, 0, 0)
 _PIECE_BYTES = 1 << 20
@@ -55,11 +55,12 @@ def pack_into(folder: Path, file: Path) -> None:
     """Writes a bundle's folder as one file, replacing what was there only once all of it is on the disk."""
     partial = file.with_name(f".{file.name}{MARK}{os.getpid()}-{secrets.token_hex(4)}")
     try:
-        with partial.open("xb") as out:
-            pack(folder, out)
-        if file.is_file():
-            partial.chmod(stat.S_IMODE(file.stat().st_mode))
-        publish_file(partial, file)
+        with writing_to(file):
+            with partial.open("xb") as out:
+                pack(folder, out)
+            if file.is_file():
+                partial.chmod(stat.S_IMODE(file.stat().st_mode))
+            publish_file(partial, file)
     finally:
         partial.unlink(missing_ok=True)
 

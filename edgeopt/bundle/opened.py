@@ -1,13 +1,12 @@
 """A bundle as one file, in use: unpacked into a private folder that is gone when nobody holds it any more."""
 
-import errno
 import os
 import shutil
 import weakref
 from pathlib import Path
 
 from edgeopt.bundle.archive import unpack
-from edgeopt.errors import EdgeoptError
+from edgeopt.errors import EdgeoptError, writing_to
 from edgeopt.workspace import BUNDLE, fresh_place
 
 
@@ -20,19 +19,15 @@ class Opened:
         private = fresh_place(BUNDLE)
         self.close = weakref.finalize(self, _remove, private, os.getpid())
         """Removes the folder at once, whoever still holds this: an error that is kept holds what it was about."""
-        private.mkdir(mode=0o700)
         self.file = file
         # The last part is the bundle's own name, which messages use.
         self.folder = private / file.name
         try:
-            unpack(file, self.folder, file.stat().st_size, f"The bundle '{file.name}'")
-        except BaseException as error:
+            with writing_to(private):
+                private.mkdir(mode=0o700)
+                unpack(file, self.folder, file.stat().st_size, f"The bundle '{file.name}'")
+        except BaseException:
             self.close()
-            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-                raise EdgeoptError(
-                    f"There is no room to unpack the bundle '{file.name}' in '{private.parent}'.",
-                    "Free some space there, name another folder in TMPDIR, or unpack the bundle yourself.",
-                ) from None
             raise
 
     def retell(self, error: EdgeoptError) -> None:

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,9 +18,18 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgeopt.bundle.archive import pack_into
+from edgeopt.bundle.durable import publish_file, remove
 from edgeopt.bundle.manifest import FILE, SIGNATURE, check_manifest
 from edgeopt.bundle.opened import Opened
-from edgeopt.errors import BundleError, EdgeoptError, InputError, MissingExtraError, UsageError, said_by
+from edgeopt.errors import (
+    BundleError,
+    EdgeoptError,
+    InputError,
+    MissingExtraError,
+    UsageError,
+    said_by,
+    writing_to,
+)
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -86,8 +95,7 @@ def new_key(path: Path) -> NewKey:
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     public = PublicKey(private.public_key().public_bytes_raw())
-    _write_new(path, text, 0o600)
-    _write_new(public_file, public.text().encode(), 0o644)
+    _write_pair((path, text, 0o600), (public_file, public.text().encode(), 0o644))
     return NewKey(key_id(public), str(path), str(public_file))
 
 
@@ -239,24 +247,40 @@ def _check_installed() -> None:
         raise MissingExtraError("sign", "Signing and checking signatures")
 
 
-def _write_new(path: Path, content: bytes, mode: int) -> None:
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+def _write_pair(*files: tuple[Path, bytes, int]) -> None:
+    """Writes new files, each with its mode, all of them or none."""
+    published: list[Path] = []
+    with contextlib.ExitStack() as drafts:
+        try:
+            ready = [drafts.enter_context(_draft(path, path.parent, text, mode)) for path, text, mode in files]
+            for draft, (path, _, _) in zip(ready, files, strict=True):
+                with writing_to(path):
+                    publish_file(draft, path)
+                published.append(path)
+        except BaseException:
+            for path in published:
+                remove(path)
+            raise
 
 
 def _replace(path: Path, content: bytes) -> None:
     """Written beside the bundle first: a file left inside it by a crash would make it damaged."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.parent.name}.sig-", dir=path.parent.resolve().parent)
+    mode = (path.parent / FILE).stat().st_mode & 0o777
+    with _draft(path, path.parent.resolve().parent, content, mode) as draft, writing_to(path):
+        draft.replace(path)
+
+
+@contextlib.contextmanager
+def _draft(path: Path, folder: Path, content: bytes, mode: int) -> Iterator[Path]:
+    """What is to become `path`, whole and on the disk, in a hidden file; gone afterwards unless it was moved."""
+    with writing_to(path):
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=folder)
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with writing_to(path), os.fdopen(descriptor, "wb") as file:
+            os.fchmod(file.fileno(), mode)
             file.write(content)
             file.flush()
-            os.fchmod(file.fileno(), (path.parent / FILE).stat().st_mode & 0o777)
             os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            Path(name).unlink()
-        raise
+        yield Path(name)
+    finally:
+        remove(Path(name))

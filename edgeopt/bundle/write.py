@@ -19,7 +19,7 @@ from edgeopt.bundle.archive import holds, pack_into
 from edgeopt.bundle.deployment import FILE, Deployment, Record, to_toml
 from edgeopt.bundle.durable import MARK, OLD, publish_folder, remove
 from edgeopt.data.samples import write_archive
-from edgeopt.errors import UsageError
+from edgeopt.errors import UsageError, writing_to
 
 MODEL_FOLDER = "model"
 RECORD = "quantization.json"
@@ -55,10 +55,12 @@ def check_target(out: Path, sources: Sequence[Path] = ()) -> None:
 def draft(out: Path) -> Iterator[Path]:
     """A hidden folder beside the target to write in; gone afterwards unless it was published."""
     _sweep(out.parent)
-    folder = Path(tempfile.mkdtemp(prefix=f".{out.name}{MARK}{os.getpid()}-", dir=out.parent))
+    with writing_to(out):
+        folder = Path(tempfile.mkdtemp(prefix=f".{out.name}{MARK}{os.getpid()}-", dir=out.parent))
     folder.chmod(0o777 & ~_umask())  # what `mkdir` would have given: a bundle is for others to read
     try:
-        yield folder
+        with writing_to(out, inside=folder):
+            yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

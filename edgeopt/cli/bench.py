@@ -12,7 +12,7 @@ from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
 from edgeopt.cli.markdown import MarkdownFlag, failure_as_page, refuse_two_voices
 from edgeopt.commands.bench.request import Request
-from edgeopt.errors import EXIT_BUG, EXIT_CANCELLED, EXIT_TERMINATED, exit_code_of
+from edgeopt.errors import EXIT_CANCELLED, EXIT_TERMINATED, InputError, exit_code_of
 from edgeopt.events import Log
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def measure(request: Request, markdown: MarkdownFlag = False, json: JsonFlag = F
 
     execute("bench", work, _markdown if markdown else _show, json)
     report, unwritten = made[0]
-    _leave(report, _exit_code(report) or (EXIT_BUG if unwritten else 0), json)
+    _leave(report, _exit_code(report) or (InputError.exit_code if unwritten else 0), json)
 
 
 def _leave(report: "Report | SuiteReport", otherwise: int, json: bool) -> None:
@@ -133,7 +133,7 @@ def _suite(folder: Path, request: "Request", markdown: bool, json: bool) -> None
 
     execute("bench-suite", work, _markdown if markdown else _show, json)
     found, unwritten = made[0]
-    _leave(found, found.exit_code or (EXIT_BUG if unwritten else 0), json)
+    _leave(found, found.exit_code or (InputError.exit_code if unwritten else 0), json)
 
 
 def without_info(emit: "Emit") -> "Emit":

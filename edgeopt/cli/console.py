@@ -12,7 +12,19 @@ import typer
 from edgeopt import events
 from edgeopt.cli import signals
 from edgeopt.cli.progress import JsonLines, People
-from edgeopt.errors import EXIT_BUG, EXIT_CANCELLED, EXIT_TERMINATED, EXIT_UNREAD, EdgeoptError, Terminated
+from edgeopt.cli.whole_lines import standard_output
+from edgeopt.errors import (
+    EXIT_BUG,
+    EXIT_CANCELLED,
+    EXIT_TERMINATED,
+    EXIT_UNREAD,
+    DiskFullError,
+    EdgeoptError,
+    Terminated,
+    disk_full,
+    is_disk_full,
+    writing_to,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -71,8 +83,9 @@ def _code(
             from rich.console import Console
 
             # A pipe has no width of its own: wide enough there that no sentence is cut or folded oddly.
-            told(show, outcome, Console(width=None if sys.stdout.isatty() else 140, highlight=False))
-            sys.stdout.flush()
+            with writing_to(standard_output()):
+                told(show, outcome, Console(width=None if sys.stdout.isatty() else 140, highlight=False))
+                sys.stdout.flush()
             heard.finish()
             return 0
         except (BrokenPipeError, SystemExit):  # the reader (`| head`) went away before the end; so rich says it
@@ -109,10 +122,10 @@ def fail(error: events.Error, json: bool) -> None:
 
 
 def let_go_of_stdout() -> None:
-    """Flushes what is left to say; where nobody reads any more, that goes nowhere and is no complaint."""
+    """Flushes what is left to say; where that is not possible any more, it was said before."""
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -122,6 +135,10 @@ def _say(voice: JsonLines | People, last: events.Result | events.Error, code: in
         voice.close()
         try:
             voice.tell(last)
+        except DiskFullError:
+            if isinstance(last, events.Result):
+                raise
+            fail(last, json=False)
         except OSError:
             # Where even an error cannot be told, the exit code has to.
             if isinstance(last, events.Result):
@@ -133,17 +150,13 @@ def _say(voice: JsonLines | People, last: events.Result | events.Error, code: in
 def _failure(error: Exception) -> tuple[events.Error, int]:
     if isinstance(error, EdgeoptError):
         return events.Error(error.code, error.message, error.hint, named=error.named), error.exit_code
+    if isinstance(error, OSError) and is_disk_full(error):
+        return _failure(disk_full(error))
     if isinstance(error, OSError):
-        return _operating_system_error(error), EXIT_BUG
+        where = f" ({error.filename})" if error.filename else ""
+        said = f"The operating system refused: {error.strerror or error}{where}."
+        return events.Error("operating-system", said), EXIT_BUG
     return _bug(error), EXIT_BUG
-
-
-def _operating_system_error(error: OSError) -> events.Error:
-    where = f" ({error.filename})" if error.filename else ""
-    hint = "Free some space and run the same command again." if error.errno == 28 else ""
-    return events.Error(
-        "operating-system", f"The operating system refused: {error.strerror or error}{where}.", hint
-    )
 
 
 def _bug(error: Exception) -> events.Error:

@@ -2,21 +2,20 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
 
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.fleet_show import show_deployment, show_releases, show_status, show_watched
+from edgeopt.cli.fleet_show import goes_on, show_deployment, show_releases, show_status, show_watched
 from edgeopt.cli.from_request import asks
 from edgeopt.fleet.request import DeployRequest, LookRequest, RollbackRequest, WatchRequest
 
 if TYPE_CHECKING:
     from edgeopt.events import Emit
     from edgeopt.fleet.monitor import Watched
-
-GOES_ON = "the agent goes on with what it has (edgeopt fleet status; edgeopt fleet rollback takes it back)"
 
 
 def _fleet(context: typer.Context) -> None:
@@ -47,7 +46,7 @@ def status(request: LookRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import commands
 
-    execute("status", lambda _emit: commands.status(request), show_status, json)
+    execute("status", lambda _emit: commands.status(request), partial(show_status, url=request.url), json)
 
 
 @asks(LookRequest)
@@ -61,7 +60,7 @@ def releases(request: LookRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import commands
 
-    execute("releases", lambda _emit: commands.releases(request), show_releases, json)
+    execute("releases", lambda _emit: commands.releases(request), partial(show_releases, url=request.url), json)
 
 
 @asks(DeployRequest)
@@ -70,7 +69,7 @@ def deploy(request: DeployRequest, json: JsonFlag = False) -> None:
 
     \b
     Exit code 0: it serves; 6: it was refused or taken back, and the reason is said; 4: the agent
-    is busy or has no room.
+    is busy; 3: its disk is full.
 
     \b
     Examples:
@@ -80,7 +79,7 @@ def deploy(request: DeployRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import commands
 
-    execute("deploy", lambda emit: commands.deploy(request, emit), show_deployment, json, GOES_ON)
+    execute("deploy", lambda emit: commands.deploy(request, emit), show_deployment, json, goes_on(request.url))
 
 
 @asks(RollbackRequest)
@@ -94,7 +93,7 @@ def rollback(request: RollbackRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import commands
 
-    execute("rollback", lambda emit: commands.rollback(request, emit), show_deployment, json, GOES_ON)
+    execute("rollback", lambda emit: commands.rollback(request, emit), show_deployment, json, goes_on(request.url))
 
 
 @asks(WatchRequest)
@@ -113,9 +112,9 @@ def watch(request: WatchRequest, json: JsonFlag = False) -> None:
     """
 
     def work(emit: "Emit") -> "Watched":
-        from edgeopt.fleet.monitor import monitor
+        from edgeopt.fleet import commands
 
-        return monitor(request, emit)
+        return commands.watch(request, emit)
 
     if json:
         execute("watch", work, show_watched, json)

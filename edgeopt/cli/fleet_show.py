@@ -4,6 +4,7 @@ import time
 from typing import TYPE_CHECKING
 
 from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns, lines
+from edgeopt.fleet.address import DEFAULT_URL, in_commands
 
 if TYPE_CHECKING:
     from edgeopt.fleet.monitor import Watched
@@ -15,7 +16,14 @@ _TRUST = {
 }
 
 
-def show_status(result: "Status") -> tuple[Block, ...]:
+def goes_on(url: str) -> str:
+    """How things stand when following a deployment is given up."""
+    return in_commands(
+        "the agent goes on with what it has (edgeopt fleet status; edgeopt fleet rollback takes it back)", url
+    )
+
+
+def show_status(result: "Status", url: str = DEFAULT_URL) -> tuple[Block, ...]:
     """What serves, what came before, and the last deployment with its reason."""
     said = [f"The agent is {result.state}, up for {_duration(result.uptime_s)}."]
     if result.serving is not None:
@@ -27,15 +35,18 @@ def show_status(result: "Status") -> tuple[Block, ...]:
     if result.reason:
         said.append(f"Trouble: {result.reason}")
     if result.previous is not None:
-        said.append(f"A rollback leads to: {result.previous.name} (release {result.previous.release})")
+        previous = f"{result.previous.name} (release {result.previous.release})"
+        why_not = result.previous.reason
+        said.append(f"No rollback to {previous}: {why_not}" if why_not else f"A rollback leads to: {previous}")
     if result.deployment is not None:
         said.append(f"Last deployment: {_told(result.deployment)}")
-    return lines([*said, _TRUST.get(result.trust, result.trust)])
+    return lines([*(in_commands(line, url) for line in said), _TRUST.get(result.trust, result.trust)])
 
 
-def show_releases(result: "Releases") -> list[Block]:
+def show_releases(result: "Releases", url: str = DEFAULT_URL) -> list[Block]:
     if not result.releases:
-        return [Words("No release is on the device. Deploy one with: edgeopt-agent deploy BUNDLE")]
+        said = "No release is on the device. Deploy one with: edgeopt-agent deploy BUNDLE"
+        return [Words(in_commands(said, url))]
     rows = (
         Row((each.id, each.name, each.state, each.created[:16].replace("T", " "), each.reason or each.summary))
         for each in result.releases

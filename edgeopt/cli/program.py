@@ -12,7 +12,8 @@ from typer.exceptions import TyperException as UsageProblem
 from edgeopt import events
 from edgeopt.cli import signals
 from edgeopt.cli.console import NOTHING, fail, let_go_of_stdout, stopped
-from edgeopt.errors import EXIT_CANCELLED, UsageError
+from edgeopt.cli.whole_lines import standard_output
+from edgeopt.errors import EXIT_CANCELLED, DiskFullError, UsageError, writing_to
 
 
 def leave(run: Callable[[list[str]], int]) -> None:
@@ -78,10 +79,15 @@ def _run(
         if order and isinstance(command, TyperGroup):
             ordered = sorted(command.commands, key=order.index)
             command.commands = {each: command.commands[each] for each in ordered}
-        code = command.main(args=arguments or ["--help"], prog_name=name, standalone_mode=False)
+        with writing_to(standard_output()):  # of the help, which no command prints
+            code = command.main(args=arguments or ["--help"], prog_name=name, standalone_mode=False)
     except UsageProblem as problem:
         hint = f"See: {name} --help, or {name} COMMAND --help"
         return _misused(events.Error("usage", problem.format_message(), hint), heard, arguments)
+    except DiskFullError as error:
+        heard.finish()
+        fail(events.Error(error.code, error.message, error.hint), json=False)
+        return error.exit_code
     except UsageError as error:  # a request that was not made, because a value is outside of its range
         told = events.Error(error.code, error.message, error.hint, named=error.named)
         return _misused(told, heard, arguments)

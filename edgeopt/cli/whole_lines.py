@@ -5,14 +5,24 @@ import os
 import select
 import sys
 import time
+from pathlib import Path
 
 from edgeopt.cli import signals
+from edgeopt.errors import writing_to
 
 PATIENCE_S = 3.0
 """So long the reader of a command that is to end has to take the rest of a record."""
 _LOOK_MS = 100
 # So much goes into a pipe that says that it has room without waiting for more of it.
 _PIECE_BYTES = getattr(select, "PIPE_BUF", 512)
+
+
+def standard_output() -> str:
+    """The file that standard output goes into, where the system tells."""
+    try:
+        return str(Path(f"/proc/self/fd/{sys.stdout.fileno()}").readlink())
+    except (OSError, ValueError):  # io.UnsupportedOperation is both
+        return "standard output"
 
 
 class WholeLines:
@@ -26,8 +36,9 @@ class WholeLines:
         self._torn = False
 
     def write(self, line: str) -> None:
-        """Raises BrokenPipeError where nobody reads."""
-        sys.stdout.flush()  # what was printed before comes before
+        """Raises BrokenPipeError where nobody reads, DiskFullError where it goes into a file with no room."""
+        with writing_to(standard_output()):
+            sys.stdout.flush()  # what was printed before comes before
         try:
             descriptor = sys.stdout.fileno()
         except io.UnsupportedOperation:  # a caller in this process put something else there
@@ -36,7 +47,7 @@ class WholeLines:
             return
         if not signals.pressing():
             _wait_for_room(descriptor)  # here a signal may still be raised: nothing is out yet
-        with signals.held():
+        with signals.held(), writing_to(standard_output()):
             self._write(descriptor, memoryview(f"{line}\n".encode()))
 
     def _write(self, descriptor: int, rest: memoryview) -> None:

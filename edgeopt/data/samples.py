@@ -8,7 +8,7 @@ from zipfile import ZipFile, ZipInfo
 import numpy as np
 
 from edgeopt.backends.base import Array, TensorInfo
-from edgeopt.errors import DataError, said_by
+from edgeopt.errors import DataError, said_by, writing_to
 
 _SIZES = ".sizes.npy"
 
@@ -129,13 +129,14 @@ def _array(name: str, sample: int, value: object) -> Array:
 
 def save_samples(samples: Samples, folder: Path) -> None:
     """Writes the samples as plain .npy files, which trials map into memory without copying."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for position, (name, array) in enumerate(samples.arrays.items()):
-        np.save(folder / f"{position}.npy", np.ascontiguousarray(array), allow_pickle=False)
-        if name in samples.sizes:
-            np.save(folder / f"{position}{_SIZES}", samples.sizes[name], allow_pickle=False)
-    rows = [f"{samples.ranks[name]} {name}" for name in samples.arrays]
-    (folder / "names").write_text("\n".join(rows), encoding="utf-8")
+    with writing_to(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for position, (name, array) in enumerate(samples.arrays.items()):
+            np.save(folder / f"{position}.npy", np.ascontiguousarray(array), allow_pickle=False)
+            if name in samples.sizes:
+                np.save(folder / f"{position}{_SIZES}", samples.sizes[name], allow_pickle=False)
+        rows = [f"{samples.ranks[name]} {name}" for name in samples.arrays]
+        (folder / "names").write_text("\n".join(rows), encoding="utf-8")
 
 
 def open_samples(folder: Path) -> Samples:
@@ -150,7 +151,7 @@ def open_samples(folder: Path) -> Samples:
 
 def write_archive(path: Path, arrays: Mapping[str, Array]) -> None:
     """Writes an .npz; `np.savez` takes an input called "file" for its own argument, and stamps the time."""
-    with ZipFile(path, "w") as archive:
+    with writing_to(path), ZipFile(path, "w") as archive:
         for name, array in arrays.items():
             with archive.open(ZipInfo(f"{name}.npy"), "w", force_zip64=True) as file:
                 plain = np.asarray(array, np.str_) if array.dtype.kind == "O" else np.asarray(array)

@@ -1,5 +1,7 @@
 """Where an agent is: `http://host:port`, `host:port` or `host`."""
 
+import re
+import shlex
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -7,6 +9,7 @@ from edgeopt.errors import UsageError
 
 PORT = 8080
 DEFAULT_URL = f"http://127.0.0.1:{PORT}"
+_COMMAND = re.compile(r"\bedgeopt(?: fleet|-agent) (?:status|releases|rollback|watch|deploy BUNDLE)\b(?! --url)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,12 @@ class Address:
     def _place(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
+
+
+def in_commands(text: str, url: str) -> str:
+    """A sentence whose commands name the agent that they are for, so that they can be copied."""
+    found = parse(url).url
+    return text if found == DEFAULT_URL else _COMMAND.sub(rf"\g<0> --url {shlex.quote(found)}", text)
 
 
 def parse(url: str) -> Address:

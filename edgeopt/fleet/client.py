@@ -68,7 +68,7 @@ class Agent:
 
         Without `wait` it returns as soon as the agent has accepted it.
         """
-        asked = {"force": int(force), "soak_s": soak_s, "soak_requests": soak_requests}
+        asked = {"force": int(force), "soak_s": soak_s, "soak_requests": soak_requests, "name": bundle.name}
         query = urlencode({name: value for name, value in asked.items() if value is not None})
         with ready_to_send(bundle, emit) as (file, size):
             headers = {"Content-Type": "application/zip", "Content-Length": str(size)}

@@ -1,23 +1,55 @@
 """What `edgeopt fleet` and `edgeopt-agent` ask of an agent, here or elsewhere."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from edgeopt.errors import EdgeoptError
 from edgeopt.events import Emit
+from edgeopt.fleet.address import in_commands
 from edgeopt.fleet.client import Agent
 from edgeopt.fleet.records import Deployment, Releases, Status
-from edgeopt.fleet.request import DeployRequest, LookRequest, RollbackRequest
+from edgeopt.fleet.request import DeployRequest, LookRequest, RollbackRequest, WatchRequest
+
+if TYPE_CHECKING:
+    from edgeopt.fleet.monitor import Watched
 
 
 def status(request: LookRequest) -> Status:
-    return Agent(request.url).status()
+    with _told_for(request.url):
+        return Agent(request.url).status()
 
 
 def releases(request: LookRequest) -> Releases:
-    return Agent(request.url).releases()
+    with _told_for(request.url):
+        return Agent(request.url).releases()
 
 
 def deploy(request: DeployRequest, emit: Emit) -> Deployment:
     soak = request.soak_seconds, request.soak_requests
-    return Agent(request.url).deploy(request.bundle, emit, request.force, *soak, wait=not request.no_wait)
+    with _told_for(request.url):
+        return Agent(request.url).deploy(request.bundle, emit, request.force, *soak, wait=not request.no_wait)
 
 
 def rollback(request: RollbackRequest, emit: Emit) -> Deployment:
-    return Agent(request.url).rollback(emit, wait=not request.no_wait)
+    with _told_for(request.url):
+        return Agent(request.url).rollback(emit, wait=not request.no_wait)
+
+
+def watch(request: WatchRequest, emit: Emit) -> "Watched":
+    from edgeopt.fleet.monitor import monitor
+
+    with _told_for(request.url):
+        return monitor(request, emit)
+
+
+@contextmanager
+def _told_for(url: str) -> Iterator[None]:
+    """Lets the commands in an error name the agent that was asked; the agent itself does not know its address."""
+    try:
+        yield
+    except EdgeoptError as error:
+        error.hint = in_commands(error.hint, url)
+        error.message = in_commands(error.message, url)
+        error.args = (error.message,)
+        raise

@@ -12,13 +12,14 @@ import msgspec
 from edgeopt.errors import (
     BundleError,
     ConstraintError,
+    DiskFullError,
     EdgeoptError,
     InputError,
     MissingError,
     VerificationError,
     said_by,
 )
-from edgeopt.fleet.address import Address
+from edgeopt.fleet.address import PORT, Address
 
 Answer = TypeVar("Answer", bound=msgspec.Struct)
 
@@ -32,7 +33,7 @@ _ERRORS: Mapping[int, type[EdgeoptError]] = {
     415: BundleError,
     429: ConstraintError,
     503: ConstraintError,
-    507: ConstraintError,
+    507: DiskFullError,
 }
 _LONGEST_ANSWER_BYTES = 64 << 20
 
@@ -127,8 +128,9 @@ def unreachable(message: str, hint: str) -> MissingError:
 
 
 def nobody(address: Address) -> MissingError:
+    port = "" if address.port == PORT else f" --port {address.port}"
     return unreachable(
-        f"No agent listens at {address.url}.", "Start one there with: edgeopt-agent run; or check --url."
+        f"No agent listens at {address.url}.", f"Start one there with: edgeopt-agent run{port}; or check --url."
     )
 
 

@@ -25,6 +25,8 @@ class Previous(msgspec.Struct, frozen=True):
     release: str
     name: str = ""
     summary: str = ""
+    reason: str = ""
+    """Why a rollback to it is refused; empty where it would be accepted."""
 
 
 class Moment(msgspec.Struct, frozen=True):

@@ -3,9 +3,10 @@
 import json
 import os
 import re
+import shutil
 from pathlib import Path, PurePosixPath
 
-from edgeopt.errors import InputError, UsageError
+from edgeopt.errors import InputError, UsageError, writing_to
 from edgeopt.hw.device import Unavailable
 from edgeopt.hw.host import CALLS, Host, RecordedHost, call_key
 from edgeopt.hw.plain import plain
@@ -71,8 +72,6 @@ class RecordingHost:
         """
         check_folder(folder)
         texts = {path: text for path, text in self._files.items() if text is not None and not is_private(path)}
-        for path, text in texts.items():
-            _write(_inside(folder, path), scrubbed(path, text))
         host_name = self._host.call("platform", "node")
         tables = {
             "calls": {key: scrubbed_data(_kept(value)) for key, value in self._calls.items() if value is not None},
@@ -84,8 +83,19 @@ class RecordingHost:
                 path: list(scrubbed_names(names, host_name)) for path, names in self._lists.items() if names
             },
         }
-        _write(folder / CALLS, json.dumps(tables, indent=1, sort_keys=True) + "\n")
-        return len(texts) + 1
+        written = {_inside(folder, path): scrubbed(path, text) for path, text in texts.items()}
+        written[folder / CALLS] = json.dumps(tables, indent=1, sort_keys=True) + "\n"
+        made = not folder.exists()
+        try:
+            with writing_to(folder):
+                for file, text in written.items():
+                    _write(file, text)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            if not made:
+                folder.mkdir(exist_ok=True)
+            raise
+        return len(written)
 
 
 def check_folder(folder: Path) -> None:

@@ -1,10 +1,13 @@
 """Writing a file that a user named: whole or not at all, and never in place of what is no plain file."""
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
+
+from edgeopt.errors import is_disk_full
 
 # What lies there stands for something else, such as a file that this process holds open: /dev/stdout.
 _STAND_INS = (Path("/dev"), Path("/dev/fd"))
@@ -23,6 +26,18 @@ def in_its_place(path: Path) -> bool:
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
     """A crash leaves the old file or the new one; a link stays one, and what it leads to is written."""
+    try:
+        with _writing(path) as file:
+            yield file
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+        # Of a write, the system does not tell which file it was.
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path)) from error
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[BinaryIO]:
     if in_its_place(path):
         with path.open("wb") as file:
             yield file

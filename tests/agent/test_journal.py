@@ -94,6 +94,39 @@ def test_a_release_is_quarantined_by_its_own_fault_until_it_is_committed(tmp_pat
     assert {name: record.reason for name, record in found.items()} == {"bad": "NaN"}
 
 
+def test_the_newest_refusals_are_listed_until_the_release_serves(tmp_path, monkeypatch):
+    monkeypatch.setattr("edgeopt_agent.journal.KEPT_REFUSED", 3)
+
+    async def look(journal):
+        await ended(journal, State.FAILED, name="oldest.edgeopt", reason="damaged")
+        await ended(journal, State.FAILED, release="later", reason="not signed")
+        await ended(journal, State.COMMITTED, release="later")
+        await ended(journal, State.FAILED, release="unsigned", reason="not signed")
+        await ended(journal, State.ROLLED_BACK, release="slow", reason="too few requests")
+        await ended(journal, State.FAILED, release="unsigned", reason="signed by another key")
+        return await journal.refused()
+
+    found = run(tmp_path / "state.db", look)
+    assert [(record.release, record.reason) for record in found] == [
+        ("unsigned", "signed by another key"),
+        ("slow", "too few requests"),
+    ]
+
+
+def test_a_journal_on_a_full_disk_says_where_there_is_no_room(tmp_path):
+    async def look(journal):
+        def full():
+            error = sqlite3.OperationalError("database or disk is full")
+            error.sqlite_errorcode = sqlite3.SQLITE_FULL
+            raise error
+
+        with pytest.raises(JournalError, match=r"no room for '.*state\.db'") as raised:
+            await journal._run(full)
+        return raised.value.code
+
+    assert run(tmp_path / "state.db", look) == "disk-full"
+
+
 def test_who_waits_for_events_hears_at_once(tmp_path):
     async def look(journal):
         waiting = asyncio.create_task(journal.events(0, wait_s=20))

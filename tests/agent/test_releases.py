@@ -43,18 +43,25 @@ def test_pruning_keeps_the_last_two_and_what_it_is_told(data):
 
 def test_the_list_tells_what_each_is_and_why_it_is_refused(data):
     failed = {name: Record(id=1, release=name, name="bad", reason="NaN") for name in ("gone", "serves")}
-    found = [(r.id, r.state, r.name, r.reason) for r in list_releases(data, failed)]
+    refused = [
+        Record(id=4, release="other", name="null", reason="not signed"),
+        Record(id=3, release="gone", name="bad", reason="NaN"),
+        Record(id=2, name="cut.edgeopt", reason="damaged"),
+    ]
+    found = [(r.id, r.state, r.name, r.reason) for r in list_releases(data, failed, refused)]
     assert found == [
         ("serves", "serving", "null", ""),
         ("served", "previous", "null", ""),
         ("other", "kept", "null", ""),
         ("gone", "quarantined", "bad", "NaN"),
+        ("other", "refused", "null", "not signed"),
+        ("", "refused", "cut.edgeopt", "damaged"),
     ]
 
 
 def test_one_that_cannot_be_read_does_not_hide_the_others(data):
     (data.release("other") / "deployment.toml").write_text("name = ")
-    found = list_releases(data, {})
+    found = list_releases(data, {}, [])
     assert "cannot be read" in next(r.reason for r in found if r.id == "other")
     assert len(found) == 3
 
@@ -67,7 +74,7 @@ def test_only_the_model_counts_for_memory(data):
 def test_space_is_checked_twice_over(data):
     free = shutil.disk_usage(data.root).free
     check_space(data, 1000, 0)
-    with pytest.raises(RefusedError, match="GiB of disk") as refused:
+    with pytest.raises(RefusedError, match=r"is full: the bundle needs .* GiB") as refused:
         check_space(data, free * 3 // 4, 0)
     assert refused.value.status == 507
 

@@ -3,7 +3,7 @@ import os
 import pytest
 
 from edgeopt.bundle.sign import new_key
-from edgeopt.errors import InputError
+from edgeopt.errors import DiskFullError, InputError
 from edgeopt_agent import trust, trusted_keys
 
 
@@ -46,8 +46,9 @@ def test_what_is_no_public_key_is_not_trusted(tmp_path, public):
 
 def test_half_a_key_is_never_left(tmp_path, public, monkeypatch):
     monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(DiskFullError, match=r"no room for .*pub'"):
         trusted_keys.add(tmp_path / "agent", public[0])
+    assert list((tmp_path / "agent/trust").iterdir()) == []
     assert trusted_keys.trusted(tmp_path / "agent").keys == ()
     monkeypatch.undo()
     assert len(trusted_keys.add(tmp_path / "agent", public[0]).keys) == 1

@@ -105,7 +105,7 @@ def test_no_room_is_told(file, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("edgeopt.bundle.opened.unpack", full)
-    with pytest.raises(EdgeoptError, match=r"no room to unpack the bundle 'my model\.edgeopt'") as raised:
+    with pytest.raises(EdgeoptError, match="no room for temporary files in") as raised:
         opened(file)
     assert "TMPDIR" in raised.value.hint
     assert not unpacked()

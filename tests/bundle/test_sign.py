@@ -1,5 +1,6 @@
 import base64
 import json
+import os
 import shutil
 import subprocess
 
@@ -16,7 +17,7 @@ from edgeopt.bundle.sign import (
     sign_bundle,
     verify_signature,
 )
-from edgeopt.errors import BundleError, InputError, MissingExtraError, UsageError
+from edgeopt.errors import BundleError, DiskFullError, InputError, MissingExtraError, UsageError
 
 
 @pytest.fixture
@@ -181,10 +182,29 @@ def test_a_failed_signing_leaves_the_old_signature_and_nothing_else(bundle, pair
     sign_bundle(bundle, pair[0])
     before = set(bundle.parent.iterdir())
     monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(DiskFullError, match=r"no room for .*manifest\.sig\.json"):
         sign_bundle(bundle, other[0])
     assert verify_signature(bundle, [pair[1]])
     assert set(bundle.parent.iterdir()) == before
+
+
+@pytest.mark.parametrize("fails_at", [1, 2, 3])
+def test_a_key_that_does_not_fit_leaves_nothing_in_the_way_of_another_try(tmp_path, monkeypatch, fails_at):
+    calls, real = [], os.fsync
+
+    def fsync(descriptor):
+        calls.append(descriptor)
+        if len(calls) == fails_at:
+            raise OSError(28, "No space left on device")
+        real(descriptor)
+
+    monkeypatch.setattr("os.fsync", fsync)
+    with pytest.raises(DiskFullError, match=r"no room for .*key"):
+        new_key(tmp_path / "key")
+    assert list(tmp_path.iterdir()) == []
+    new_key(tmp_path / "key")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["key", "key.pub"]
+    assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
 
 
 RSA_SIZED = "-----BEGIN PUBLIC KEY-----\n" + base64.b64encode(b"x" * 90).decode() + "\n-----END PUBLIC KEY-----\n"

@@ -2,6 +2,7 @@ import json
 import os
 import signal
 
+import numpy as np
 import psutil
 import pytest
 
@@ -169,11 +170,11 @@ def test_a_bug_shows_where_it_happened_on_request(edgeopt):
 
 
 def test_a_full_disk_is_one_sentence(failing):
-    code, _, err = failing(OSError(28, "No space left", "x"))
-    assert code == 1
+    code, _, err = failing(OSError(28, "No space left", "source", None, "target"))
+    assert code == 3
     assert err.splitlines() == [
-        "edgeopt: The operating system refused: No space left (x).",
-        "  Free some space and run the same command again.",
+        "edgeopt: The disk is full: there is no room for 'target'.",
+        "  Free some space there or choose another place, then run the same command again.",
     ]
 
 
@@ -253,3 +254,43 @@ def test_nobody_reading_is_no_reason_to_complain(edgeopt, arguments):
     finally:
         os.close(writer)
     assert is_for_people(err)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["sign", "--new-key", "FULL/key"], "FULL/key"),
+        (["simplify", "MODEL", "-o", "FULL/out.onnx"], "FULL/out.onnx"),
+        (["export", "BUNDLE", "--to", "onnx", "-o", "FULL/out"], "FULL/out"),
+        (["export", "BUNDLE", "--to", "openvino-ir", "-o", "FULL/out"], "FULL/out"),
+        (["profile", "export", "BUNDLE", "-o", "FULL/profile.toml"], "FULL/profile.toml"),
+        (["run", "BUNDLE", "--data", "DATA", "-o", "FULL/out"], "FULL/out/outputs.npz"),
+        (["report", "BUNDLE", "-o", "FULL/report.html"], "FULL/report.html"),
+        (["targets", "new", "mine", "-o", "FULL/mine.toml"], "FULL/mine.toml"),
+        (["probe", "--record", "FULL/recording"], "FULL/recording"),
+    ],
+    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else "",
+)
+def test_what_a_full_disk_has_no_room_for_is_named_and_not_half_written(
+    edgeopt_here, full_disk, conv_bundle, conv_model, tmp_path, arguments, named
+):
+    folder, fill = full_disk
+    fill()
+    np.savez(tmp_path / "data.npz", x=np.zeros((1, 3, 16, 16), np.float32))
+    places = {"MODEL": conv_model, "BUNDLE": conv_bundle, "DATA": tmp_path / "data.npz"}
+    full = [str(places.get(each, each.replace("FULL", str(folder)))) for each in arguments]
+    code, _, err = edgeopt_here(*full)
+    assert code == 3
+    assert f"edgeopt: The disk is full: there is no room for '{named.replace('FULL', str(folder))}'." in err
+    assert [each.name for each in folder.iterdir()] == ["filler"]
+
+
+def test_a_full_folder_for_temporary_files_is_named(edgeopt, full_disk, conv_model, tmp_path):
+    folder, fill = full_disk
+    np.savez(tmp_path / "data.npz", x=np.zeros((64, 3, 16, 16), np.float32))
+    fill()
+    os.truncate(folder / "filler", (folder / "filler").stat().st_size - (64 << 10))
+    code, _, err = edgeopt("bench", conv_model, "--data", tmp_path / "data.npz", TMPDIR=str(folder))
+    assert code == 3
+    assert f"there is no room for temporary files in '{folder}'" in err
+    assert [each.name for each in folder.iterdir()] == ["filler"]

@@ -216,10 +216,12 @@ def work(emit):
     assert (code, [each.kind for each in told]) == (0, ["test"])
 
 
-def test_a_full_disk_is_no_traceback(edgeopt, tmp_path):
+@pytest.mark.parametrize("arguments", [["passes", "--json"], ["passes"], ["--help"]])
+def test_a_full_disk_behind_standard_output_is_told_on_the_other(edgeopt, arguments):
     with open("/dev/full", "w") as full:  # noqa: PTH123 - a descriptor for the process
-        code, _, err = edgeopt("passes", "--json", stdout=full)
-    assert (code, err) == (1, "")
+        code, _, err = edgeopt(*arguments, stdout=full)
+    assert code == 3
+    assert err.splitlines()[0] == "edgeopt: The disk is full: there is no room for '/dev/full'."
 
 
 def test_the_handlers_of_who_calls_it_come_back(edgeopt_here):

@@ -1,7 +1,7 @@
 import pytest
 
 from edgeopt.errors import UsageError
-from edgeopt.fleet.address import parse
+from edgeopt.fleet.address import in_commands, parse
 
 
 @pytest.mark.parametrize(
@@ -41,3 +41,18 @@ def test_other_protocols_are_refused_with_a_way_out(url):
     with pytest.raises(UsageError, match="plain HTTP") as caught:
         parse(url)
     assert "ssh -L" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("Deploy: edgeopt-agent deploy BUNDLE", "Deploy: edgeopt-agent deploy BUNDLE --url URL"),
+        ("`edgeopt fleet releases` lists it", "`edgeopt fleet releases --url URL` lists it"),
+        ("(edgeopt fleet status; it runs)", "(edgeopt fleet status --url URL; it runs)"),
+        ("edgeopt-agent deploy does so.", "edgeopt-agent deploy does so."),
+        ("edgeopt fleet status --url x", "edgeopt fleet status --url x"),
+    ],
+)
+def test_commands_to_copy_name_the_agent_that_was_asked(said, shown):
+    assert in_commands(said, "[::1]:9000") == shown.replace("URL", "'http://[::1]:9000'")
+    assert in_commands(said, "127.0.0.1:8080") == said

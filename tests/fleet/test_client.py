@@ -105,7 +105,7 @@ def test_the_options_reach_the_agent(scripted, conv_bundle):
     server = scripted({DEPLOY: ACCEPTED})
     done = Agent(server.url).deploy(conv_bundle, ignore, force=True, soak_s=2.5, soak_requests=7, wait=False)
     assert (done.id, done.state) == (7, "ACCEPTED")
-    assert server.asked == ["POST /api/v1/deploy?force=1&soak_s=2.5&soak_requests=7"]
+    assert server.asked == ["POST /api/v1/deploy?force=1&soak_s=2.5&soak_requests=7&name=conv.edgeopt"]
 
 
 def test_each_state_is_told_once_and_the_soak_with_what_is_left(scripted, told):

@@ -68,7 +68,7 @@ def test_what_is_no_agent_or_goes_away(listener, words, says):
         (403, errors.VerificationError, 6),
         (409, errors.ConstraintError, 4),
         (413, errors.ConstraintError, 4),
-        (507, errors.ConstraintError, 4),
+        (507, errors.DiskFullError, 3),
         (404, errors.MissingError, 5),
         (500, errors.MissingError, 5),
     ],

@@ -1,8 +1,9 @@
 """`edgeopt-agent deploy|rollback|status|releases`: asks a running agent, here or elsewhere."""
 
+from functools import partial
+
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.fleet import GOES_ON
-from edgeopt.cli.fleet_show import show_deployment, show_releases, show_status
+from edgeopt.cli.fleet_show import goes_on, show_deployment, show_releases, show_status
 from edgeopt.cli.from_request import asks
 from edgeopt.fleet.request import DeployRequest, LookRequest, RollbackRequest
 
@@ -13,7 +14,7 @@ def deploy(request: DeployRequest, json: JsonFlag = False) -> None:
 
     \b
     Exit code 0: it serves; 6: it was refused or taken back, and the reason is said; 4: the agent
-    is busy or has no room.
+    is busy; 3: its disk is full.
 
     \b
     Examples:
@@ -22,7 +23,7 @@ def deploy(request: DeployRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import commands
 
-    execute("deploy", lambda emit: commands.deploy(request, emit), show_deployment, json, GOES_ON)
+    execute("deploy", lambda emit: commands.deploy(request, emit), show_deployment, json, goes_on(request.url))
 
 
 @asks(RollbackRequest)
@@ -36,7 +37,7 @@ def rollback(request: RollbackRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import commands
 
-    execute("rollback", lambda emit: commands.rollback(request, emit), show_deployment, json, GOES_ON)
+    execute("rollback", lambda emit: commands.rollback(request, emit), show_deployment, json, goes_on(request.url))
 
 
 @asks(LookRequest)
@@ -50,7 +51,7 @@ def status(request: LookRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import commands
 
-    execute("status", lambda _emit: commands.status(request), show_status, json)
+    execute("status", lambda _emit: commands.status(request), partial(show_status, url=request.url), json)
 
 
 @asks(LookRequest)
@@ -64,4 +65,4 @@ def releases(request: LookRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import commands
 
-    execute("releases", lambda _emit: commands.releases(request), show_releases, json)
+    execute("releases", lambda _emit: commands.releases(request), partial(show_releases, url=request.url), json)

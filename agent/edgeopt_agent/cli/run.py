@@ -13,8 +13,9 @@ from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.commands.documents.blocks import Block, Words
 from edgeopt.errors import MissingExtraError
 from edgeopt.events import Emit, Progress
+from edgeopt.fleet.address import in_commands
 from edgeopt_agent.cli.options import DataDirOption, data_folder
-from edgeopt_agent.settings import Settings
+from edgeopt_agent.settings import Settings, on_data_dir
 
 # What the service cannot do without; uvloop is used where it is there.
 MODULES = ("starlette", "uvicorn", "websockets", "prometheus_client", "cryptography")
@@ -96,13 +97,14 @@ def _tell_live(settings: Settings, port: int, json: bool, emit: Emit) -> None:
     if json:
         emit(Progress("live", url))
         return
+    add = on_data_dir("edgeopt-agent trust add KEY.pub", settings.data_dir)
     trust = {
-        "unsigned": "unsigned: any bundle is taken, from this device alone (edgeopt-agent trust add KEY.pub)",
+        "unsigned": f"unsigned: any bundle is taken, from this device alone ({add})",
         "signed": "only bundles that are signed by a trusted key are taken",
     }[trust_of(DataDir(settings.data_dir).trust)]
     typer.echo(f"edgeopt-agent listens at {url}, {trust}")
     typer.echo(f"  its state:      {settings.data_dir}")
-    typer.echo(f"  deploy with:    edgeopt-agent deploy BUNDLE{'' if port == 8080 else f' --url {url}'}")
+    typer.echo(f"  deploy with:    {in_commands('edgeopt-agent deploy BUNDLE', url)}")
 
 
 def show(_result: Ran) -> list[Block]:

@@ -3,12 +3,12 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from pathlib import Path
 
 import msgspec
 
-from edgeopt.errors import EdgeoptError
-from edgeopt_agent.data_dir import pointed, remove
+from edgeopt.bundle.deployment import Deployment
+from edgeopt.errors import EdgeoptError, is_disk_full, no_room
+from edgeopt_agent.data_dir import DataDir, pointed, remove
 from edgeopt_agent.deployments.probing import probe
 from edgeopt_agent.deployments.receive import archive_of, receive, stage, unpacked_of, verify
 from edgeopt_agent.deployments.record import Record
@@ -56,13 +56,22 @@ class Machine:
         self._task: asyncio.Task[None] | None = None
 
     async def deploy(
-        self, stream: AsyncIterator[bytes], length: int, force: bool, soak_s: float, soak_requests: int
+        self,
+        stream: AsyncIterator[bytes],
+        length: int,
+        force: bool,
+        soak_s: float,
+        soak_requests: int,
+        name: str = "",
     ) -> Work:
-        """Begins with a bundle that is on its way; raises RefusedError when it cannot be taken now."""
+        """Begins with a bundle that is on its way; raises RefusedError when it cannot be taken now.
+
+        `name` stands for the bundle's own until that is known.
+        """
         await self.recovered.wait()
         self._check_idle()
         await asyncio.to_thread(check_space, self.site.data, length, self.site.settings.disk_reserve_bytes)
-        record = Record(id=0, force=force, soak_s=soak_s, soak_requests=soak_requests)
+        record = Record(id=0, name=name, force=force, soak_s=soak_s, soak_requests=soak_requests)
         return await self._begin(Work(record, stream, length))
 
     async def roll_back(self, reason: str = "Someone asked to go back.") -> Record:
@@ -78,9 +87,7 @@ class Machine:
         previous = pointed(self.site.data.previous)
         if previous is None:
             raise _nothing_to_return_to()
-        folder = self.site.data.release(previous)
-        deployment = deployment_of(folder)
-        await asyncio.to_thread(_check_trusted, folder, self.site.data.trust, previous)
+        deployment = await asyncio.to_thread(check_return, self.site.data, previous)
         record = Record(id=0, kind="rollback", release=previous, name=deployment.name, reason=reason)
         return (await self._begin(Work(record))).record
 
@@ -149,9 +156,14 @@ class Machine:
         except StepError as error:
             return Outcome(Event.FAILURE, error.message), error.fault
         except EdgeoptError as error:
-            reason = error.message.replace(f"{self.site.data.partial}/", "")  # the sender has no such folder
+            # The sender has no such folders.
+            unpacked = unpacked_of(self.site, work)
+            reason = error.message.replace(f"'{unpacked.name}'", work.bundle)
+            reason = reason.replace(f"{unpacked}/", "").replace(f"{unpacked.parent}/", "")
             return Outcome(Event.FAILURE, reason), isinstance(error, WorkerError)
         except OSError as error:
+            if is_disk_full(error):
+                return Outcome(Event.FAILURE, no_room(self.site.data.root).message), False
             return Outcome(Event.FAILURE, f"The device's disk or network failed: {error}."), False
         except Exception as error:
             log.exception("Deployment %d failed while %s", work.record.id, state)
@@ -163,7 +175,7 @@ class Machine:
         state = row.exits[outcome.event]
         if record.state is State.ACCEPTED and outcome.event is Event.DONE:
             state = FIRST[record.kind]
-        changes: dict[str, object] = {**outcome.changes, "state": state, "reason": outcome.reason}
+        changes: dict[str, object] = {**work.found, **outcome.changes, "state": state, "reason": outcome.reason}
         if outcome.event is Event.FAILURE and fault:
             changes["fault"] = True
         if state is State.ROLLED_BACK:
@@ -211,10 +223,12 @@ class Machine:
             await asyncio.to_thread(remove, left)
 
 
-def _check_trusted(folder: Path, trust: Path, release: str) -> None:
-    """Whose bundles are taken may have changed since this one was."""
+def check_return(data: DataDir, release: str) -> Deployment:
+    """What a rollback would serve; raises why it is refused: trust may have changed since it was taken."""
+    folder = data.release(release)
+    deployment = deployment_of(folder)
     try:
-        check_signature(folder, trust)
+        check_signature(folder, data.trust)
     except EdgeoptError as error:
         raise RefusedError(
             403,
@@ -222,6 +236,7 @@ def _check_trusted(folder: Path, trust: Path, release: str) -> None:
             f"The release {release} served before, and is not trusted any more. {error.message}",
             "Deploy a bundle that a trusted key signed.",
         ) from error
+    return deployment
 
 
 def _nothing_to_return_to() -> RefusedError:

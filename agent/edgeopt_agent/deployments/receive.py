@@ -15,6 +15,7 @@ from edgeopt_agent.deployments.refused import StepError
 from edgeopt_agent.deployments.site import Outcome, Site, Work, current
 from edgeopt_agent.deployments.states import Event
 from edgeopt_agent.releases import deployment_of, release_id
+from edgeopt_agent.settings import on_data_dir
 from edgeopt_agent.threads import in_thread
 from edgeopt_agent.trust import check_signature, is_loopback
 
@@ -70,26 +71,28 @@ async def verify(site: Site, work: Work) -> Outcome:
     folder = unpacked_of(site, work)
     device_parts = fingerprint(await site.device())
     found = await in_thread(partial(_verify, site, work, folder, device_parts))
-    await _refuse_quarantined(site, work, str(found.changes["release"]))
+    await _refuse_quarantined(site, work, str(work.found["release"]))
     return found
 
 
 def _verify(site: Site, work: Work, folder: Path, device_parts: dict[str, str]) -> Outcome:
-    unpack(archive_of(site, work), folder, site.settings.max_bundle_bytes)
+    unpack(archive_of(site, work), folder, site.settings.max_bundle_bytes, f"The bundle {work.bundle}")
     archive_of(site, work).unlink()
     listed = check_manifest(folder)
+    release = work.found["release"] = release_id(folder)
+    deployment = deployment_of(folder)
+    if not (deployment.name and deployment.name.isprintable() and deployment.summary.isprintable()):
+        raise BundleError("The bundle's name and summary are to be shown, and hold what cannot be.")
+    work.found |= {"name": deployment.name, "summary": deployment.summary}
     signed_by = check_signature(folder, site.data.trust)
     if not signed_by and not is_loopback(site.settings.host):
         raise StepError(
             "No key is trusted any more, and others can reach this agent, so it takes no bundle. Trust a key: "
-            "edgeopt-agent trust add KEY.pub",
+            + on_data_dir("edgeopt-agent trust add KEY.pub", site.data.root),
             fault=False,
         )
-    deployment = deployment_of(folder)
     if deployment.run.model not in listed.files:
         raise BundleError(f"The bundle is to run '{deployment.run.model}', which its manifest does not list.")
-    if not (deployment.name and deployment.name.isprintable() and deployment.summary.isprintable()):
-        raise BundleError("The bundle's name and summary are to be shown, and hold what cannot be.")
     other = [
         part for part in DECIDING_PARTS if deployment.device.get(part, device_parts[part]) != device_parts[part]
     ]
@@ -99,13 +102,7 @@ def _verify(site: Site, work: Work, folder: Path, device_parts: dict[str, str]) 
             "nothing of its proof holds here. Run `edgeopt optimize` on this device, or deploy it with --force.",
             fault=False,
         )
-    release = release_id(folder)
-    changes: dict[str, object] = {
-        "release": release,
-        "name": deployment.name,
-        "summary": deployment.summary,
-        "detail": {"signed_by": signed_by} if signed_by else {},
-    }
+    changes: dict[str, object] = {"detail": {"signed_by": signed_by} if signed_by else {}}
     serving = site.router.serving
     if release == current(site) and serving is not None and serving.release_id == release:
         return Outcome(
@@ -118,7 +115,7 @@ async def _refuse_quarantined(site: Site, work: Work, release: str) -> None:
     failed = (await site.journal.quarantined()).get(release)
     if failed is not None and not work.record.force:
         raise StepError(
-            f"The release {release} failed before (deployment {failed.id}: {failed.reason}) and is refused. "
+            f"The bundle {work.bundle} failed before (deployment {failed.id}: {failed.reason}) and is refused. "
             "Send a mended bundle, or this one again with --force.",
             fault=False,
         )

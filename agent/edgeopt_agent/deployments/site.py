@@ -50,6 +50,14 @@ class Work:
     stop_asked: asyncio.Event = field(default_factory=asyncio.Event)
     holds_serving: bool = False
     progress: Detail = field(default_factory=dict)
+    found: dict[str, object] = field(default_factory=dict)
+    """What is known of the bundle so far, as fields of the record, whatever becomes of the step."""
+
+    @property
+    def bundle(self) -> str:
+        """What messages call the bundle: its name, and the digest of its manifest once that is known."""
+        name, release = (str(self.found.get(key, getattr(self.record, key))) for key in ("name", "release"))
+        return (f"'{name}'" if name else "that was sent") + (f" (release {release})" if release else "")
 
 
 @dataclass(frozen=True, slots=True)

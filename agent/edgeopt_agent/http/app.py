@@ -1,6 +1,7 @@
 """All routes of the agent's port, as one ASGI application."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -8,12 +9,19 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 
+from edgeopt.nearest import nearest
 from edgeopt_agent.http import metrics, telemetry
 from edgeopt_agent.http.inference import make_inference
-from edgeopt_agent.http.plain import App, Receive, Scope, Send
+from edgeopt_agent.http.plain import App, Receive, Scope, Send, respond_json
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.hub import Hub
 from edgeopt_agent.workers.router import Router
+
+PARAMETERS: Mapping[str, tuple[str, ...]] = {
+    "/api/v1/deploy": ("force", "soak_s", "soak_requests", "name"),
+    "/api/v1/events": ("after", "wait_s"),
+}
+"""What each route takes in its query; the others take nothing."""
 
 
 def make_app(
@@ -34,12 +42,37 @@ def make_app(
     )
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"].startswith("/v2"):
+        said = _misspelt(scope) if scope.get("query_string") else ""
+        if said and scope["type"] == "http":
+            await _refuse_query(scope, send, said)
+        elif said:
+            await send({"type": "websocket.close", "code": 1008, "reason": said})
+        elif scope["type"] == "http" and scope["path"].startswith("/v2"):
             await inference(scope, receive, send)
         else:
             await others(scope, receive, send)
 
     return app
+
+
+def _misspelt(scope: Scope) -> str:
+    """Which parameter of the query no route takes here: passed over, it would look as if it had been followed."""
+    path = scope["path"].rstrip("/")
+    known = PARAMETERS.get(path, ())
+    given = parse_qsl(scope["query_string"].decode(errors="replace"), keep_blank_values=True)
+    unknown = next((name for name, _ in given if name not in known), None)
+    if unknown is None:
+        return ""
+    hint = nearest(unknown, known) if known else "It takes none."
+    return f"'{path[:80]}' takes no parameter '{unknown[:40]}'. {hint}"
+
+
+async def _refuse_query(scope: Scope, send: Send, said: str) -> None:
+    error: object = said
+    if not scope["path"].startswith("/v2"):
+        error = {"code": "bad-query", "message": said, "hint": "See docs/agent.md for what each route takes."}
+    # A body may be on its way, and is not read.
+    await respond_json(send, 400, {"error": error}, (b"connection", b"close"))
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from edgeopt.errors import EdgeoptError, InputError
+from edgeopt.errors import DiskFullError, EdgeoptError, InputError
 from edgeopt.version import __version__
 from edgeopt_agent.deployments.machine import Machine
 from edgeopt_agent.deployments.refused import RefusedError
@@ -24,6 +24,7 @@ from edgeopt_agent.trust import Trust, is_loopback
 
 PREFIX = "/api/v1"
 LONGEST_WAIT_S = 30.0
+_LONGEST_NAME = 120
 Answer = Callable[[Request], Awaitable[tuple[int, Document]]]
 
 
@@ -65,6 +66,8 @@ def _endpoint(answer: Answer, trust: Callable[[], Trust], host: str) -> Callable
 def _status_of(error: EdgeoptError) -> int:
     if isinstance(error, RefusedError):
         return error.status
+    if error.code == DiskFullError.code:
+        return 507
     return 400 if isinstance(error, InputError) else 500
 
 
@@ -112,8 +115,9 @@ class _Control:
         return 200, documents.status(self._site, self._machine, time.monotonic() - self._started)
 
     async def releases(self, _request: Request) -> tuple[int, Document]:
-        failed = await self._site.journal.quarantined()
-        return 200, {"releases": await asyncio.to_thread(list_releases, self._site.data, failed)}
+        journal = self._site.journal
+        failed, refused = await journal.quarantined(), await journal.refused()
+        return 200, {"releases": await asyncio.to_thread(list_releases, self._site.data, failed, refused)}
 
     async def deployment(self, request: Request) -> tuple[int, Document]:
         number: str = request.path_params["number"]
@@ -136,7 +140,8 @@ class _Control:
         soak_s = _number(request, "soak_s", settings.soak_s)
         soak_requests = int(_number(request, "soak_requests", settings.soak_requests))
         force = _number(request, "force", 0) != 0
-        work = await self._machine.deploy(_pieces(request), length, force, soak_s, soak_requests)
+        name = _shown(request.query_params.get("name", ""))
+        work = await self._machine.deploy(_pieces(request), length, force, soak_s, soak_requests, name)
         await work.received.wait()
         record = work.record
         if record.state is State.FAILED and not work.arrived:
@@ -163,6 +168,11 @@ class _Control:
                 "Deploy a smaller model.",
             )
         return length
+
+
+def _shown(name: str) -> str:
+    """A bundle's file name as its sender calls it, fit to be shown."""
+    return "".join(c if c.isprintable() else "?" for c in name)[:_LONGEST_NAME]
 
 
 def _number(request: Request, name: str, default: float) -> float:

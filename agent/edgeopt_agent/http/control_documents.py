@@ -2,9 +2,10 @@
 
 from edgeopt.errors import EdgeoptError
 from edgeopt_agent.data_dir import pointed
-from edgeopt_agent.deployments.machine import Machine
+from edgeopt_agent.deployments.machine import Machine, check_return
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.site import Site
+from edgeopt_agent.deployments.states import State
 from edgeopt_agent.releases import deployment_of
 
 Document = dict[str, object]
@@ -16,7 +17,7 @@ def status(site: Site, machine: Machine, uptime_s: float) -> Document:
     return {
         "state": _state(site, machine, alive),
         "serving": _serving(site) if alive else None,
-        "previous": _release(site, pointed(site.data.previous)),
+        "previous": _previous(site, machine),
         "deployment": None if newest is None else deployment(machine, newest),
         "reason": site.trouble or site.journal.set_aside,
         "uptime_s": round(uptime_s, 3),
@@ -61,6 +62,22 @@ def _serving(site: Site) -> Document | None:
         "pid": worker.pid,
         "since_s": site.since_s,
     }
+
+
+def _previous(site: Site, machine: Machine) -> Document | None:
+    """What a rollback leads to, or why it is refused; during a soak that is what served before, trusted or not."""
+    running = machine.work
+    if running is not None and running.record.state is State.SOAKING:
+        return _release(site, running.record.old)
+    previous = pointed(site.data.previous)
+    if previous is None:
+        return None
+    found = _release(site, previous) or {}
+    try:
+        check_return(site.data, previous)
+    except (EdgeoptError, OSError) as error:
+        return {**found, "reason": str(error)}
+    return found
 
 
 def _release(site: Site, release: str | None) -> Document | None:

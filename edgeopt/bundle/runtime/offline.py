@@ -1,5 +1,6 @@
 """Offline inference: a bundle or model over all samples of some data."""
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ from edgeopt.bundle.request import RunRequest
 from edgeopt.bundle.runtime.session import Session, load
 from edgeopt.data.read import load_data
 from edgeopt.data.samples import Samples, write_archive
-from edgeopt.errors import UsageError
+from edgeopt.errors import UsageError, writing_to
 from edgeopt.events import Emit, Log, Progress
 
 FILE = "outputs.npz"
@@ -53,13 +54,19 @@ def run_offline(request: RunRequest, emit: Emit) -> Ran:
     else:
         # Outputs whose shape depends on the sample (detections, say) cannot be one array.
         arrays = {f"{name}/{k}": run[name] for k, run in enumerate(runs) for name in run}
-    out.mkdir(parents=True, exist_ok=True)
+    made = not out.exists()
     partial = out / f".{FILE}.partial-{os.getpid()}"
     try:
-        write_archive(partial, arrays)
-        partial.replace(out / FILE)
-    finally:
+        with writing_to(out / FILE, inside=out):
+            out.mkdir(parents=True, exist_ok=True)
+            write_archive(partial, arrays)
+            partial.replace(out / FILE)
+    except BaseException:
         partial.unlink(missing_ok=True)
+        if made:
+            with contextlib.suppress(OSError):
+                out.rmdir()
+        raise
     return Ran(str(subject), count, str(out / FILE), {name: list(array.shape) for name, array in arrays.items()})
 
 

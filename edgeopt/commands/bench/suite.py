@@ -18,6 +18,8 @@ from edgeopt.errors import (
     InputError,
     Terminated,
     UsageError,
+    disk_full,
+    is_disk_full,
     said_by,
 )
 from edgeopt.events import Emit, Progress
@@ -131,6 +133,9 @@ def _row(path: Path, request: Request, measure: Measure, emit: Emit) -> SuiteRow
     except BrokenPipeError:
         raise  # nobody reads what is told
     except OSError as error:
+        if is_disk_full(error):
+            full = disk_full(error)
+            return SuiteRow(path.name, None, full.message, full.hint, full.exit_code)
         where = f" ({error.filename})" if error.filename else ""
         words = f"The operating system refused: {error.strerror or error}{where}."
         return SuiteRow(path.name, None, words, exit_code=EXIT_BUG)

@@ -1,5 +1,6 @@
 """`openvino-ir`: the model as OpenVINO's own .xml and .bin, made by its own converter."""
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -7,12 +8,14 @@ from edgeopt.backends.openvino.model import port_name, read_model
 from edgeopt.commands.export.base import Format, Made, Order, refuse
 from edgeopt.commands.export.checking import check_model
 from edgeopt.commands.export.settings import DEVICES, openvino_settings, options_text
-from edgeopt.errors import EdgeoptError, MissingError, ModelError, VerificationError
+from edgeopt.errors import EdgeoptError, MissingError, ModelError, VerificationError, no_room
 
 if TYPE_CHECKING:
     from openvino import Model
 
 NAME = "openvino-ir"
+_LEAST_FREE_BYTES = 1 << 20
+"""A disk with less is taken for full where writing failed without a reason."""
 # The options that OpenVINO takes from the model itself, as it reads `runtime_options` in the .xml.
 _IN_THE_MODEL = {
     "dynamic_quantization_group_size": "DYNAMIC_QUANTIZATION_GROUP_SIZE",
@@ -72,7 +75,13 @@ def save(order: Order, model: "Model", place: Path) -> Path:
         if value not in (None, ""):
             model.set_rt_info(str(value), ["runtime_options", key])
     place.parent.mkdir(parents=True, exist_ok=True)
-    openvino.save_model(model, place, compress_to_fp16=False)
+    try:
+        openvino.save_model(model, place, compress_to_fp16=False)
+    except RuntimeError as error:
+        # OpenVINO's streams do not tell why they end.
+        if shutil.disk_usage(place.parent).free < _LEAST_FREE_BYTES:
+            raise no_room(place) from error
+        raise
     return place
 
 

@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 
 from edgeopt.backends.base import Array
+from edgeopt.errors import writing_to
 
 
 def write(path: Path, arrays: Mapping[str, Array]) -> None:
     """The names first, then each array as numpy writes it."""
-    with path.open("wb") as file:
+    with writing_to(path), path.open("wb") as file:
         np.save(file, np.array(list(arrays)))
         for array in arrays.values():
             np.save(file, array, allow_pickle=False)

@@ -5,7 +5,7 @@ from pathlib import Path
 from edgeopt.commands.ops.messages import Answer, Open, Time, decode_answer
 from edgeopt.measure.host import TrialHost
 from edgeopt.measure.processes.asked import Asked
-from edgeopt.measure.processes.failed import Failed, refuse_not_started
+from edgeopt.measure.processes.failed import Failed, refuse_machine_failure
 
 CHILD_MODULE = "edgeopt.commands.ops.child"
 _MOST_STARTS = 25
@@ -36,7 +36,7 @@ class Lane:
     def answer(self, limit_s: float = _OPEN_LIMIT_S) -> Answer | Failed:
         """What it says; that it crashed or hung is an answer too."""
         found = self._asked.answer(limit_s)
-        refuse_not_started(found)
+        refuse_machine_failure(found)
         return found
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ from edgeopt.commands.replay.embedding import packed
 from edgeopt.commands.replay.processing import embedded
 from edgeopt.commands.replay.profile import Profile, model_place, read_profile
 from edgeopt.commands.replay.steps import check_steps, said_of
-from edgeopt.errors import BundleError, EdgeoptError, UsageError
+from edgeopt.errors import BundleError, EdgeoptError, UsageError, writing_to
 from edgeopt.hw.probe import probe
 
 SUFFIX = ".toml"
@@ -74,12 +74,14 @@ def export(bundle: Path, out: Path) -> Exported:
             "Replay from the bundle itself.",
         )
     # Under a hidden name first: what is there stays until the new one is whole.
-    descriptor, name = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.absolute().parent)
+    with writing_to(out):
+        descriptor, name = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.absolute().parent)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        Path(name).chmod(0o644)
-        publish_file(Path(name), out.absolute())
+        with writing_to(out):
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+            Path(name).chmod(0o644)
+            publish_file(Path(name), out.absolute())
     finally:
         Path(name).unlink(missing_ok=True)
     steps = tuple(said_of(step) for step in deployment.steps)

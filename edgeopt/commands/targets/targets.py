@@ -1,5 +1,6 @@
 """`edgeopt targets` and its commands: every target and whether it fits, one in full, and profiles of one's own."""
 
+import os
 from pathlib import Path
 
 from edgeopt.commands.targets.records import Shown, TargetList, Use, Validated, Written
@@ -7,6 +8,7 @@ from edgeopt.commands.targets.request import ListRequest, NewRequest, ShowReques
 from edgeopt.errors import UsageError
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
+from edgeopt.measure.files import writing
 from edgeopt.profiles import AUTO, resolve, shipped_profiles, shipped_uses
 from edgeopt.profiles.explain import check_new, draft, explained
 from edgeopt.profiles.targets import Fits, choose, find, fit, lacking_backend, planned_names
@@ -63,11 +65,11 @@ def begin(request: NewRequest) -> Written:
     path = request.out or Path(f"{name}.toml")
     check_new(name, resolved.files[0], path)
     title = f"{name}, after {extends}"
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(draft(name, extends, explained(resolved), title))
-    except FileExistsError as error:
-        raise UsageError(f"'{path}' is there already.", "Take another name, or another file with -o.") from error
+    text = draft(name, extends, explained(resolved), title)
+    if os.path.lexists(path):
+        raise UsageError(f"'{path}' is there already.", "Take another name, or another file with -o.")
+    with writing(path) as file:
+        file.write(text.encode())
     return Written(str(path), name, extends)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from edgeopt.errors import ModelError
+from edgeopt.errors import ModelError, writing_to
 from edgeopt.graph.files.stripped import graphs_of, skeleton, tensor_attributes
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def save(model_ir: "ir.Model", path: Path | str) -> None:
     beside = sum(weight.nbytes for weight in weights) > EXTERNAL_ABOVE_BYTES
     inside = _with_inner_tensors_read(model_ir)
     try:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+        with writing_to(path), tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
             temporary = Path(folder) / path.name
             proto, big = skeleton(inside, everything=False)
             _leave_out_inner_shapes(proto)

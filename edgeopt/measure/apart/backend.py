@@ -11,7 +11,7 @@ from edgeopt.measure.apart import values
 from edgeopt.measure.apart.messages import Answer, Close, Done, Open, Opened, Request, Run, decode_answer
 from edgeopt.measure.host import LocalHost
 from edgeopt.measure.processes.asked import Asked
-from edgeopt.measure.processes.failed import FAILED, NO_MEMORY, NO_PACKAGE, Failed, refuse_not_started
+from edgeopt.measure.processes.failed import FAILED, NO_MEMORY, NO_PACKAGE, Failed, refuse_machine_failure
 
 CHILD_MODULE = "edgeopt.measure.apart.child"
 LIMIT_S = 1800.0
@@ -84,7 +84,7 @@ class Process:
         answer = self._asked.ask(request, limit_s)
         if not isinstance(answer, Failed):
             return answer
-        refuse_not_started(answer)
+        refuse_machine_failure(answer)
         if answer.ending:
             raise ModelError(f"{self._title} {answer.message.rstrip('.')}, {when}.", answer.hint)
         # What a runtime raises of its own speaks of the model.

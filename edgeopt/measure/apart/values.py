@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from edgeopt.errors import writing_to
+
 
 def write(path: Path, values: Mapping[str, Any]) -> None:
     """One line of JSON says what there is; the arrays follow as they lie in memory."""
     arrays: list[np.ndarray[Any, Any]] = []
     plan = {name: _planned(value, arrays) for name, value in values.items()}
     head = {"values": plan, "arrays": [[_type(array), list(array.shape)] for array in arrays]}
-    with path.open("wb") as file:
+    with writing_to(path), path.open("wb") as file:
         file.write(json.dumps(head).encode() + b"\n")
         for array in arrays:
             # A flat view of bytes: numpy's own writer does not know bfloat16 and float8.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from edgeopt.data.regimes import Case
-from edgeopt.errors import EdgeoptError
+from edgeopt.errors import DiskFullError, EdgeoptError
 from edgeopt.graph.accuracy import flat
 from edgeopt.measure.exactness.opened import OpenedModel
 from edgeopt.measure.exactness.rounding import difference, excess, moved_feeds
@@ -74,6 +74,8 @@ def _answers(opened: OpenedModel, feeds: Sequence[Feeds], limit_s: float) -> "li
     for sample in feeds:
         try:
             found.append(opened.run(sample) if time.monotonic() <= end else None)
+        except DiskFullError:
+            raise
         except EdgeoptError as error:
             found.append(error)
     return found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgeopt.backends.full_precision import in_full_precision
 from edgeopt.data.regimes import Case, cases
-from edgeopt.errors import EdgeoptError, ModelError, VerificationError
+from edgeopt.errors import DiskFullError, EdgeoptError, ModelError, VerificationError
 from edgeopt.graph.watching import with_float_outputs
 from edgeopt.measure.exactness.cases import (
     Answered,
@@ -246,6 +246,8 @@ class SourceCheck:
         self.failing.clear()
         try:
             seen = self._seen(model_ir)
+        except DiskFullError:
+            raise
         except EdgeoptError as error:
             return error.message.rstrip(".")
         if seen.accuracy.problem:

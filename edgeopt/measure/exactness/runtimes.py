@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from edgeopt.backends.full_precision import in_full_precision
-from edgeopt.errors import EdgeoptError, MissingError, ModelError
+from edgeopt.errors import DiskFullError, EdgeoptError, MissingError, ModelError
 from edgeopt.hw.device import Unavailable
 from edgeopt.measure.exactness.opened import OpenedModel
 
@@ -57,6 +57,8 @@ def _first_that(ask: "Callable[[Backend], Found]", backends: "tuple[Backend, ...
             continue
         try:
             return ask(backend)
+        except DiskFullError:
+            raise
         except EdgeoptError as error:
             reasons.append(error.message)
     if not reasons:

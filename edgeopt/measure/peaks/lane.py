@@ -5,7 +5,7 @@ import time
 from edgeopt.measure.host import TrialHost
 from edgeopt.measure.peaks.tasks import Ran, Repeat, Task, decode_answer
 from edgeopt.measure.processes.asked import Asked
-from edgeopt.measure.processes.failed import Failed, refuse_not_started
+from edgeopt.measure.processes.failed import Failed, refuse_machine_failure
 
 CHILD_MODULE = "edgeopt.measure.peaks.child"
 _MOST_STARTS = 3
@@ -46,7 +46,7 @@ class Lane:
         if task is None:
             return
         answer = self._process.answer(max(0.1, deadline - time.monotonic()))
-        refuse_not_started(answer)
+        refuse_machine_failure(answer)
         if isinstance(answer, Failed):
             self.failures[task] = answer.message
         elif keep:

@@ -1,7 +1,7 @@
 """A process that is asked one thing after another; where it ends, the next question has one of its own.
 
 How it ended is an answer like any other. Whoever cannot go on without a process hands answers to
-`refuse_not_started`.
+`refuse_machine_failure`.
 """
 
 from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from edgeopt.errors import EdgeoptError, Ending, TrialError, said_by
+from edgeopt.errors import DiskFullError, EdgeoptError, Ending, TrialError, disk_full, is_disk_full, said_by
 
 FAILED, NO_MEMORY, NO_PACKAGE = "failed", "out-of-memory", "missing-package"
 """Codes of what no error of edgeopt's own stands for."""
@@ -26,6 +26,8 @@ def failure_of(error: BaseException) -> Failed:
     """The edge of every process that is asked: whatever a library raises is an answer."""
     if isinstance(error, EdgeoptError):
         return Failed(error.message, error.hint, error.code)
+    if isinstance(error, OSError) and is_disk_full(error):
+        return failure_of(disk_full(error))
     if isinstance(error, MemoryError):
         return Failed("There is not enough memory.", code=NO_MEMORY)
     if isinstance(error, ModuleNotFoundError) and error.name:
@@ -33,10 +35,12 @@ def failure_of(error: BaseException) -> Failed:
     return Failed(f"{type(error).__name__}: {said_by(error)}")
 
 
-def refuse_not_started(answer: object) -> None:
-    """Raises TrialError where the system gave no process: that is no matter of what was asked."""
+def refuse_machine_failure(answer: object) -> None:
+    """Raises what says nothing of what was asked: the system gave no process, or a disk is full."""
     if isinstance(answer, Failed) and answer.ending == "not-started":
         raise TrialError(f"A process {answer.message.rstrip('.')}.", answer.hint, answer.code, answer.ending)
+    if isinstance(answer, Failed) and answer.code == DiskFullError.code:
+        raise DiskFullError(answer.message, answer.hint)
 
 
 def ended(error: TrialError) -> Failed:

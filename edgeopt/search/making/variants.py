@@ -11,7 +11,7 @@ from edgeopt.backends.base import TensorInfo
 from edgeopt.errors import EdgeoptError, MissingExtraError, ModelError
 from edgeopt.measure.host import TrialHost
 from edgeopt.measure.processes.asked import Asked
-from edgeopt.measure.processes.failed import FAILED, NO_MEMORY, NO_PACKAGE, Failed, refuse_not_started
+from edgeopt.measure.processes.failed import FAILED, NO_MEMORY, NO_PACKAGE, Failed, refuse_machine_failure
 from edgeopt.search.making.messages import Inspect, Inspected, Made, Make, decode_answer
 
 MAKER_MODULE = "edgeopt.search.making.maker"
@@ -38,7 +38,7 @@ class Maker:
         """The answer that is ready; after a crash, the reason, with a fresh child for what comes next."""
         answer = self.process.answer(_ANSWER_READY_S)
         self.busy = None
-        refuse_not_started(answer)
+        refuse_machine_failure(answer)
         assert not isinstance(answer, Inspected)  # noqa: S101 - a maker answers Make with the others
         return answer
 
@@ -140,7 +140,7 @@ def _give_up(busy: list[Maker], waiting: list[Make], why: Failed) -> Iterator[tu
 
 
 def _as_error(failed: Failed, model: Path) -> EdgeoptError:
-    refuse_not_started(failed)
+    refuse_machine_failure(failed)
     if failed.ending:
         return ModelError(f"Reading '{model.name}' {failed.message}.", "The file may be damaged; export it again.")
     if failed.code in {MissingExtraError.code, NO_PACKAGE}:

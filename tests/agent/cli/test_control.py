@@ -62,3 +62,16 @@ def test_without_waiting_it_returns_once_the_agent_has_it(ask, conv_bundle):
 def test_nobody_there(capsys):
     assert run(["status", "--url", "127.0.0.1:1"]) == 5
     assert "No agent listens" in capsys.readouterr().err
+
+
+def test_printed_commands_reach_the_agent_that_was_asked(ask, url, bundle, change_deployment):
+    for command in ("status", "releases"):
+        assert f"edgeopt-agent deploy BUNDLE --url {url}" in ask(command)[1]
+    assert f"edgeopt-agent deploy BUNDLE --url {url}" in ask("rollback")[2]
+    change_deployment(bundle, device={"cpu": "0" * 16, "host": "0" * 16})
+    assert f"`edgeopt fleet releases --url {url}`" in ask("deploy", bundle)[2]
+
+
+def test_where_no_agent_listens_the_command_starts_one_on_that_port(capsys):
+    assert run(["status", "--url", "127.0.0.1:9"]) == 5
+    assert "edgeopt-agent run --port 9;" in capsys.readouterr().err

@@ -1,5 +1,6 @@
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -53,6 +54,17 @@ def test_three_lines_say_where_it_is_and_what_next(start, tmp_path):
     assert lines[2].split(maxsplit=2)[2] == f"edgeopt-agent deploy BUNDLE --url {url}\n"
     assert Agent(url).status().state == "empty"
     assert len(list((tmp_path / "state" / "edgeopt").iterdir())) > 0
+
+
+def test_a_key_is_added_to_the_agent_that_says_how(start, tmp_path):
+    process = start("--data-dir", tmp_path / "my agent")
+    said = process.stdout.readline()
+    command = said[said.index("(") + 1 : said.rindex(")")]
+    assert shlex.split(command)[-2:] == ["--data-dir", str(tmp_path / "my agent")]
+    refused = start("--data-dir", tmp_path / "other's", "--host", "0.0.0.0")  # noqa: S104 - refused
+    _, err = refused.communicate(timeout=60)
+    place = shlex.quote(f"{tmp_path}/other's")
+    assert f"trust add KEY.pub --data-dir {place};" in err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

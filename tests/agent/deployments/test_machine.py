@@ -316,7 +316,7 @@ def test_a_bundle_that_does_not_fit_the_disk_is_refused_before_it_is_sent(start_
     full.settled()
     status, _, answer = full.send(new_bundle)
     assert status == 507
-    assert answer["error"]["code"] == "no-space"
+    assert answer["error"]["code"] == "disk-full"
     full.serves(old_bundle)
 
 

@@ -13,10 +13,12 @@ import pytest
 
 from edgeopt.bundle.manifest import write_manifest
 from edgeopt.bundle.sign import new_key, sign_bundle
+from edgeopt.cli.fleet_show import show_status
 from edgeopt.errors import ConstraintError, VerificationError
 from edgeopt.events import ignore
 from edgeopt.fleet.client import Agent
 from edgeopt.hw.device import Device, fingerprint
+from edgeopt_agent import trusted_keys
 from edgeopt_agent.releases import release_id
 
 
@@ -116,6 +118,61 @@ def test_what_makes_no_sense_is_a_sentence(idle_agent, method, path, status):
     assert found == status
     assert set(answer["error"]) == {"code", "message", "hint"}
     assert answer["error"]["message"].endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "says"),
+    [
+        ("POST", "/api/v1/deploy?soak=3", "Did you mean 'soak_s'?"),
+        ("GET", "/api/v1/events?wait=1", "Did you mean 'wait_s'?"),
+        ("GET", "/api/v1/status?soak_s=3", "It takes none."),
+        ("GET", "/api/v1/releases?x", "It takes none."),
+        ("POST", "/api/v1/rollback?force=1", "It takes none."),
+        ("GET", "/api/v1/deployments/1?x=", "It takes none."),
+        ("GET", "/metrics?x=1", "It takes none."),
+        ("GET", "/v2/health/ready?x=1", "It takes none."),
+        ("POST", "/v2/models/null/infer?timeout=1", "It takes none."),
+    ],
+)
+def test_a_query_parameter_that_a_route_does_not_take_is_refused(idle_agent, method, path, says):
+    status, _, answer = idle_agent.ask(method, path, body=b"" if method == "POST" else None)
+    assert status == 400
+    said = answer["error"] if isinstance(answer["error"], str) else answer["error"]["message"]
+    assert said.endswith(says)
+
+
+def test_refused_bundles_are_listed_by_name_and_digest_and_no_rollback_to_them_is_promised(
+    agent, old_bundle, new_bundle, tmp_path
+):
+    for name in ("trusted", "other"):
+        new_key(tmp_path / name)
+    before = shutil.copytree(old_bundle, tmp_path / "before.edgeopt")
+    after = shutil.copytree(new_bundle, tmp_path / "after.edgeopt")
+    sign_bundle(after, tmp_path / "trusted")
+    agent.deploy(before)
+    agent.deploy(after)
+    assert "reason" not in agent.status()["previous"]
+    trusted_keys.add(agent.data_dir, tmp_path / "trusted.pub")
+    why_not = agent.status()["previous"]["reason"]
+    status, _, refused = agent.ask("POST", "/api/v1/rollback")
+    assert (status, refused["error"]["message"]) == (403, why_not)
+    shown = " ".join(each.text for each in show_status(Agent(f"127.0.0.1:{agent.port}").status()))
+    assert f"No rollback to null (release {release_id(before)}): " in shown
+    assert "A rollback leads to" not in shown
+
+    unsigned = agent.deploy(before, name="before.edgeopt")
+    called = f"'null' (release {release_id(before)})"
+    assert unsigned["reason"] == f"The bundle {called} is not signed."
+    sign_bundle(before, tmp_path / "other")
+    other = agent.deploy(before)
+    assert other["reason"].startswith(f"The bundle {called} is signed by the key ")
+    damaged = agent.deploy(b"no zip", name="cut.edgeopt")
+    assert damaged["reason"].startswith("The bundle 'cut.edgeopt' is refused: ")
+    listed = agent.ask("GET", "/api/v1/releases")[2]["releases"]
+    assert [(each["id"], each["name"], each["reason"]) for each in listed if each["state"] == "refused"] == [
+        ("", "cut.edgeopt", damaged["reason"]),
+        (release_id(before), "null", other["reason"]),
+    ]
 
 
 def raw(agent, head, body=b""):

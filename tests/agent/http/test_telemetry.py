@@ -125,3 +125,8 @@ def test_a_page_in_a_browser_may_not_watch(serving):
     with pytest.raises(InvalidStatus) as caught:
         watch(serving(), origin="http://somewhere.example")
     assert caught.value.response.status_code == 403
+
+
+def test_a_query_is_refused_as_it_would_not_be_followed(serving):
+    with pytest.raises(InvalidStatus), connect(f"ws://{serving().place}{telemetry.PATH}?lease_s=5"):
+        pass

@@ -93,7 +93,7 @@ def test_a_suite_that_is_stopped_keeps_what_is_done(folder, report, stop, code, 
 
 def test_whatever_goes_wrong_with_one_model_ends_nothing(folder, report):
     errors = {
-        "a.onnx": OSError(28, "No space left on device"),
+        "a.onnx": OSError(28, "No space left on device", "report.json"),
         "c.null.json": ZeroDivisionError("division by zero"),
     }
 
@@ -104,8 +104,8 @@ def test_whatever_goes_wrong_with_one_model_ends_nothing(folder, report):
         return report({"x": 1.0})
 
     found = suite(folder, Request(), measure, ignore)
-    assert [row.exit_code for row in found.models] == [1, 0, 1, 0]
-    assert found.models[0].failure == "The operating system refused: No space left on device."
+    assert [row.exit_code for row in found.models] == [3, 0, 1, 0]
+    assert found.models[0].failure == "The disk is full: there is no room for 'report.json'."
     assert "ZeroDivisionError: division by zero" in found.models[2].failure
 
 

@@ -5,7 +5,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from edgeopt.errors import ModelError
+from edgeopt.errors import DiskFullError, ModelError
 from edgeopt.graph.files import saving
 from edgeopt.graph.model import load, save
 
@@ -119,7 +119,7 @@ def test_a_failed_save_leaves_the_older_file(weighted, folder, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", no_space)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(DiskFullError, match=r"no room for .*kept"):
         save(weighted.ir, target)
     assert target.read_bytes() == b"older"
     assert not list(folder.glob(".kept*"))

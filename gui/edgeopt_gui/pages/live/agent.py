@@ -76,7 +76,8 @@ class AgentRecord:
 
     @property
     def can_go_back(self) -> bool:
-        return self.status is not None and self.status.previous is not None
+        previous = None if self.status is None else self.status.previous
+        return previous is not None and not previous.reason
 
     @property
     def busy(self) -> bool:
