@@ -171,3 +171,15 @@ def test_a_clip_of_halves_lets_infinity_pass_where_it_has_no_limit(make_model, s
     model, x = shaped(make_model(text, opset=opset)), np.float16([[np.inf, -np.inf, np.nan, 0.5]])
     raised = PASS.apply(model.ir, PassContext())
     np.testing.assert_array_equal(in_runtime(raised.model, x=x), in_runtime(model.ir, x=x))
+
+
+@pytest.mark.parametrize("opset", [8, 9, 13])
+@pytest.mark.parametrize("to", ["int8", "uint8", "int32", "int64", "bool"])
+@pytest.mark.parametrize("of", ["float", "float16"])
+def test_a_cast_of_nan_and_infinity_gives_the_same_integer(make_model, shaped, opset, to, of):
+    number = onnx.TensorProto.DataType.Value(to.upper())
+    text = f"g ({of}[1,4] x) => ({to}[1,4] y) {{ y = Cast <to = {number}> (x) }}"
+    x = np.array([[np.nan, np.inf, -np.inf, -0.0]], np.float16 if of == "float16" else np.float32)
+    model = shaped(make_model(text, opset=opset))
+    raised = PASS.apply(model.ir, PassContext())
+    np.testing.assert_array_equal(in_runtime(raised.model, x=x), in_runtime(model.ir, x=x))
