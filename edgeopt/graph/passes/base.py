@@ -83,7 +83,7 @@ class Pass:
     finite_only: bool = False
     """NaN, infinity and -0 among the inputs may give other results; `simplify --strict` leaves the pass out."""
     nonempty_only: bool = False
-    """So may inputs without elements, with some of its rewrites; with `PassContext.empty_inputs` it leaves them out."""
+    """So may empty inputs, with some of its rewrites; with `PassContext.empty_inputs` it leaves those out."""
     on_request: bool = False
     """It runs only where it is named, or where the context holds what it asks for."""
     lowest_opset: int = 0
