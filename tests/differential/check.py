@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnx_ir as ir
+from onnx import numpy_helper
 
 from edgeopt.graph.ledger import Ledger
 from edgeopt.graph.model import Model
@@ -22,7 +23,7 @@ from tests.differential.runtimes import RUNTIMES, Answers, Outputs
 
 Rewrite = Callable[[onnx.ModelProto], onnx.ModelProto]
 USUAL = ("reference", "ONNX Runtime")
-JUDGE = "ONNX Runtime"
+REFERENCE, JUDGE = USUAL
 """What a source must run in, or there is nothing to judge."""
 
 
@@ -134,7 +135,7 @@ class Source:
             strict = [
                 one
                 for one in self.samples
-                if (finite_only and not one.is_finite) or (nonempty_only and one.is_empty)
+                if (finite_only and (one.is_empty or not one.is_finite)) or (nonempty_only and one.is_empty)
             ]
             yield from self._wrong(result, [one for one in self.samples if one not in strict])
             if strict:
@@ -159,10 +160,26 @@ class Source:
             judged, was = judges[sample.title], before[sample.title]
             if sample.size in known or isinstance(was, str) or isinstance(judged, str):
                 continue
+            if name == REFERENCE and isinstance(now, str) and (sample.is_empty or not sample.is_finite):
+                continue  # its pools divide by a batch of 0, and find no maximum of nothing but NaN
+            if sample.is_empty and name == JUDGE and self._is_wrong(sample, was):
+                continue
             said = f"the result fails: {now}" if isinstance(now, str) else sample.difference(was, now, name)
             if not said or (name != JUDGE and sample.difference(judged, was, name)):
                 continue  # it was wrong before; what it makes of the result says nothing
             yield Finding(name, sample.title, said)
+
+    def _is_wrong(self, sample: Sample, was: Outputs) -> bool:
+        """Whether the source's answer to an empty input is another one than the reference's, or may be within."""
+        if self.reduces_from_the_back:
+            return True
+        (right,) = RUNTIMES[REFERENCE](self.case.model, [sample.feeds])
+        return not isinstance(right, str) and sample.difference(right, was, JUDGE) is not None
+
+    @cached_property
+    def reduces_from_the_back(self) -> bool:
+        """Whether a reduction counts its axes from the back, which ONNX Runtime keeps where it is empty."""
+        return any(axis < 0 for axis in _reduced_axes(self.case.model.graph, {}))
 
     @property
     def titles(self) -> list[str]:
@@ -193,6 +210,20 @@ def loaded(model: onnx.ModelProto) -> Model:
     graph = ir.from_proto(model)
     fill_outputs(graph)
     return Model(graph, Path("random.onnx"), "")
+
+
+def _reduced_axes(graph: onnx.GraphProto, outside: dict[str, onnx.TensorProto]) -> Iterator[int]:
+    weights = {**outside, **{weight.name: weight for weight in graph.initializer}}
+    for node in graph.node:
+        named = {attribute.name: attribute for attribute in node.attribute}
+        if node.op_type == "Constant":
+            weights[node.output[0]] = named["value"].t
+        if node.op_type.startswith("Reduce"):
+            yield from named["axes"].ints if "axes" in named else ()
+            known = [weights[name] for name in node.input[1:2] if name in weights]
+            yield from (int(axis) for one in known for axis in numpy_helper.to_array(one).reshape(-1))
+        for attribute in node.attribute:
+            yield from _reduced_axes(attribute.g, weights) if attribute.HasField("g") else ()
 
 
 def _with_leading_ones(array: np.ndarray, like: "np.ndarray | None") -> np.ndarray:
