@@ -8,6 +8,7 @@ from edgeopt.cli.from_request import asks
 from edgeopt.cli.next_steps import next_steps
 from edgeopt.commands.documents.blocks import Block, Marked, Row, Table, Words, columns, filled, lines, section
 from edgeopt.commands.simplify.request import Request
+from edgeopt.graph.ledger import promised_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -71,7 +72,8 @@ def show(result: "Simplified") -> list[Block]:
             continue
         nodes = f"{entry.nodes_before} → {entry.nodes_after}" if entry.nodes_before != entry.nodes_after else ""
         if did or entry.rolled_back:
-            did += " (finite inputs only)" if entry.finite_only else ""
+            inputs = promised_inputs(entry.finite_only, entry.nonempty_only)
+            did += f" ({inputs})" if inputs else ""
             what = Marked(entry.rolled_back or did, "warning" if entry.rolled_back else "")
             rows.append(Row((entry.pass_name, what, nodes, _decibels(entry.snr_db))))
         rows += _refusals(entry, not did and not entry.rolled_back)

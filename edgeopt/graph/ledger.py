@@ -13,6 +13,12 @@ class Refusal(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...] = ()
 
 
+def promised_inputs(finite_only: bool, nonempty_only: bool) -> str:
+    """The inputs for which the results stay the same, where that is not all."""
+    kinds = [*(["finite"] if finite_only else []), *(["non-empty"] if nonempty_only else [])]
+    return f"{' and '.join(kinds)} inputs only" if kinds else ""
+
+
 class LedgerEntry(msgspec.Struct, frozen=True):
     pass_name: str
     applied: tuple[Change, ...] = ()
@@ -30,6 +36,8 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     """What the pass promises: outputs keep at least this ratio; None: they stay the same to the last bit."""
     finite_only: bool = False
     """The pass changed something, and keeps the results for finite inputs alone, without -0."""
+    nonempty_only: bool = False
+    """The pass changed something, and where an open dimension is 0 the result may fail or differ."""
     gain: float | None = None
     """How much faster the model became by this pass, where that was measured."""
     failing_case: str = ""

@@ -209,6 +209,7 @@ def _apply(one: Pass, current: "ir.Model", before: Signature, context: PassConte
             refused=result.refused,
             nodes_after=after,
             finite_only=one.finite_only,
+            nonempty_only=result.nonempty_only,
         ),
         result.model,
     )

@@ -38,3 +38,12 @@ def test_one_pass_tells_how_it_works(printed):
     text = printed(passes(Request("dead-nodes")))
     assert "Removes what no output needs" in text
     assert "the same to the last bit" in text
+
+
+def test_the_inputs_for_which_results_stay_the_same_are_said(printed):
+    lines = {line.split()[0]: line for line in printed(passes(Request())).splitlines() if line.strip()}
+    assert "finite and non-empty inputs only" in lines["pad-into-pool"]
+    assert "finite inputs only" in lines["operator-forms"]
+    assert "non-empty inputs only" in lines["fold-shapes"]
+    assert "inputs only" not in lines["transposes"]
+    assert "for finite and non-empty inputs only" in printed(passes(Request("global-pooling")))

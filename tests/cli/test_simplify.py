@@ -297,7 +297,10 @@ def test_empty_inputs_are_proved_by_strict(command, tmp_path):
     code, output, error = command(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--json")
     assert code == 0, error
     assert "no rows" in last(output)["data"]["differs_at_edges"]
+    marked = {one["pass_name"] for one in last(output)["data"]["ledger"] if one.get("nonempty_only")}
+    assert marked == {"fold-shapes"}
     code, output, error = command(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--json", "--strict")
     assert code == 0, error
     assert {"no rows", "empty"} <= set(last(output)["data"]["regimes"])
     assert not last(output)["data"].get("differs_at_edges")
+    assert not any(one.get("rolled_back") for one in last(output)["data"]["ledger"])

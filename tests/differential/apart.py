@@ -1,10 +1,10 @@
-"""OpenVINO in a process of its own: on some of these models it takes its process along."""
+"""Runtimes in a process of their own: OpenVINO crashes on some of these models, ONNX Runtime on empty inputs."""
 
 import atexit
 import pickle
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO
@@ -17,6 +17,9 @@ from edgeopt.privacy import keep_runtimes_quiet
 ROOT = Path(__file__).parents[2]
 MOST_CASES = 100  # in one process; what one case does to its memory must not be blamed on a much later one
 SETTINGS = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1}
+
+Run = Callable[[dict], list]
+Open = Callable[[bytes, list[str]], tuple[set[str], Run]]
 
 
 class CrashedError(Exception):
@@ -63,44 +66,78 @@ def child() -> Child:
     return made
 
 
-def answers(model: onnx.ModelProto, feeds: list[Mapping[str, np.ndarray]]) -> list[dict[str, np.ndarray] | str]:
-    """What OpenVINO answers to each of these, or what it says against it; CrashedError when it says no more."""
+def answers(
+    runtime: str, model: onnx.ModelProto, feeds: list[Mapping[str, np.ndarray]]
+) -> list[dict[str, np.ndarray] | str]:
+    """What a runtime answers to each of these, or what it says against it; CrashedError when it says no more."""
     one = child()
     if one.loaded >= MOST_CASES:
         one.close()
     one.loaded += 1
     names = [value.name for value in model.graph.output]
-    return one.ask(model.SerializeToString(), names, feeds)  # type: ignore[return-value]
+    return one.ask(runtime, model.SerializeToString(), names, feeds)  # type: ignore[return-value]
 
 
 def serve(questions: BinaryIO, replies: BinaryIO) -> None:
     keep_runtimes_quiet()
-    import openvino
-
-    core = openvino.Core()
+    opened = {"OpenVINO": _openvino, "ONNX Runtime": _onnxruntime}
     while True:
         try:
-            model, names, feeds = pickle.load(questions)  # noqa: S301 - what this very file wrote
+            runtime, model, names, feeds = pickle.load(questions)  # noqa: S301 - what this very file wrote
         except EOFError:
             return
-        pickle.dump(_answers(core, model, names, feeds), replies)
+        pickle.dump(_answers(opened[runtime], model, names, feeds), replies)
         replies.flush()
 
 
-def _answers(core, model: bytes, names: list[str], feeds: list[dict]) -> list:
+def _answers(opened: Open, model: bytes, names: list[str], feeds: list[dict]) -> list:
     try:
-        compiled = core.compile_model(core.read_model(model), "CPU", SETTINGS)
+        taken, run = opened(model, names)
     except Exception as error:  # noqa: BLE001 - whatever it says is the answer
         return [str(error)] * len(feeds)
-    taken = {name for port in compiled.inputs for name in port.get_names()}
     said: list = []
     for one in feeds:
         try:
-            results = compiled({name: array for name, array in one.items() if name in taken})
-            said.append({name: np.array(results[place]) for place, name in enumerate(names)})
+            arrays = run({name: array for name, array in one.items() if name in taken})
+            said.append({name: np.array(array) for name, array in zip(names, arrays, strict=True)})
         except Exception as error:  # noqa: BLE001 - the same
             said.append(str(error))
     return said
+
+
+@cache
+def _core():
+    import openvino
+
+    return openvino.Core()
+
+
+def _openvino(model: bytes, names: list[str]) -> tuple[set[str], Run]:
+    core = _core()
+    compiled = core.compile_model(core.read_model(model), "CPU", SETTINGS)
+    taken = {name for port in compiled.inputs for name in port.get_names()}
+
+    def run(feeds: dict) -> list:
+        results = compiled(feeds)
+        return [results[place] for place in range(len(names))]
+
+    return taken, run
+
+
+def _onnxruntime(model: bytes, names: list[str]) -> tuple[set[str], Run]:
+    session = plain_session(model)
+    return {value.name for value in session.get_inputs()}, lambda feeds: session.run(names, feeds)
+
+
+def plain_session(model: bytes):
+    """ONNX Runtime's session of a model that it leaves as it is."""
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    return ort.InferenceSession(model, options, ["CPUExecutionProvider"])
 
 
 if __name__ == "__main__":

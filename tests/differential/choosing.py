@@ -56,25 +56,30 @@ def _condition(g: Graph, x: str) -> str:
 
 
 def loop(g: Graph, kind: str) -> None:
-    """One that carries a value along, a known or a given number of times."""
+    """One that carries a value along, of one shape or growing, a known or a given number of times."""
     x = g.value()
     body = Graph(g.choices, g.random, g.opset, f"{g.prefix}body{len(g.nodes)}_", {}, dict(g.known))
     carried = f"{body.prefix}carried"
     body.nasty = False
     body.values[carried] = body.known[carried] = g.known[x]
     y = carried
-    for one in g.pick(("Tanh",), ("Relu", "Neg"), ("Mul",), ("Add", "Sigmoid")):
+    for one in g.pick(("Tanh",), ("Relu", "Neg"), ("Mul",), ("Add", "Sigmoid"), ("Concat",), ("Concat", "Mul")):
         more = [body.scalar(0.5)] if one == "Mul" else [g.pick(x, carried)] if one == "Add" else []
-        y = body.op(one, y, *more)
+        # What grows by itself doubles each time; x is from outside and stays as it is.
+        y = body.op(one, y, x, axis=g.axis(x)) if one == "Concat" else body.op(one, y, *more)
+    grows = body.shape(y) != g.shape(x)
     ports = [
         (f"{body.prefix}round", np.array(0, np.int64)),
         (f"{body.prefix}going", np.array(True)),
         (carried, g.known[x]),
     ]
     body.nodes.append(helper.make_node("Identity", [ports[1][0]], [f"{body.prefix}on"]))
-    inner = _graph(body, "body", ports, [(f"{body.prefix}on", np.array(True)), (y, g.known[x])])
-    times = g.scalar(g.pick(1, 2, 0, 3), np.int64)
-    g.op(kind, times, g.array(np.array(g.pick(True, False))), x, body=inner)
+    inner = _graph(body, "body", ports, [(f"{body.prefix}on", np.array(True)), (y, body.known[y])])
+    times = "trips" if "trips" in g.values and g.pick(True, False) else g.scalar(g.pick(2, 5, 0, 1), np.int64)
+    result = g.op(kind, times, g.array(np.array(g.pick(True, False))), x, body=inner)
+    if grows and g.pick(True, False):  # how large it is depends on the trips, which fits few steps behind it
+        g.op("ReduceSum", result, keepdims=0)
+        g.values.pop(result, None)
 
 
 def _graph(g: Graph, title: str, inputs: list, outputs: list):

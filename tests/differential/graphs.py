@@ -4,7 +4,7 @@ They are valid, they compute something, and they hold what breaks rules that are
 undefined (a cast beyond the type, an integer divided by zero) and what is random is left out.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 
 from tests.differential.growing import Choices, Graph
-from tests.differential.regimes import SIZES, Input, feeds
+from tests.differential.regimes import SIZES, TRIPS, Input, feeds
 from tests.differential.table import STEPS
 
 OPSETS = (17, 13, 15, 18, 20)
@@ -30,6 +30,7 @@ INPUTS = (
     Input("number", np.float32, ()),
     Input("flag", np.bool_, ()),
     Input("counts", np.int32, (4,)),
+    Input("trips", np.int64, (), choices=TRIPS),
 )
 FLOATS = ("rows", "words", "picture", "number")
 
@@ -86,7 +87,7 @@ def _inputs(g: Graph) -> tuple[Input, ...]:
     if g.sometimes(3):
         return tuple(chosen)
     known = SIZES[0]
-    return tuple(Input(one.name, one.dtype, one.shape(known), one.high) for one in chosen)
+    return tuple(replace(one, dims=one.shape(known)) for one in chosen)
 
 
 def _outputs(g: Graph) -> list[str]:

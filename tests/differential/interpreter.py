@@ -143,7 +143,7 @@ STEP = 2.0**-24
 
 ENDS = np.array([np.inf, -np.inf, np.nan])
 SMALLER = 2.0**-10
-POOLS = ("MaxPool", "GlobalMaxPool")
+POOLS = ("MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin")
 
 SUBNORMAL = 2.0**-120  # below this, and a little above, numbers have fewer digits
 
@@ -184,7 +184,7 @@ class Rounding:
         return np.where(over, drawn.astype(array.dtype), array)
 
     def pooled(self, array: np.ndarray) -> np.ndarray:
-        """Whether the largest of numbers and NaN is NaN depends on their order, in ONNX Runtime."""
+        """Whether the largest or least of numbers and NaN is NaN depends on their order, in ONNX Runtime."""
         if array.dtype not in EPSILONS:
             return array
         return np.where(np.isnan(array), self.random.choice(ENDS[:2], array.shape).astype(array.dtype), array)

@@ -85,7 +85,7 @@ QUANTIZED = (
     *_all("QLinearMatMul QLinearConv ConvInteger", quantized.quantized_layer),
 )
 
-CHOOSING = (*_all("If If If", choosing.choice), *_all("Loop", choosing.loop))
+CHOOSING = (*_all("If If If", choosing.choice), *_all("Loop Loop", choosing.loop))
 
 # They are no operators of onnx in every opset, but several nodes that mean one.
 PATTERNS = (

@@ -7,7 +7,7 @@ import onnx
 
 from tests.differential.constants import NASTY
 from tests.differential.graphs import BYTES, INPUTS, case_from
-from tests.differential.regimes import REGIMES, feeds
+from tests.differential.regimes import REGIMES, SIZES, feeds
 from tests.differential.table import OPERATORS
 
 
@@ -42,7 +42,19 @@ def test_nasty_constants_control_flow_open_sizes_and_eight_bits_occur():
     numbers = {float(n) for w in weights if w.dtype == np.float32 and w.size for n in w.reshape(-1)[:1]}
     assert len({float(np.float32(n)) for n in NASTY} & numbers) > 8
     assert any(np.isnan(w).any() for w in weights if w.dtype == np.float32)
-    assert {len(case.sizes) for case in cases} == {1, 2}
+    assert {len(case.sizes) for case in cases} == {1, len(SIZES)}
+
+
+def test_growing_loops_given_trip_counts_and_empty_inputs_occur():
+    cases = some(600)
+    loops = [node for case in cases for node in case.model.graph.node if node.op_type == "Loop"]
+    bodies = [{node.op_type for node in attribute.g.node} for loop in loops for attribute in loop.attribute]
+    assert any("Concat" in body for body in bodies)
+    assert any(loop.input[0] == "trips" for loop in loops)
+    trips = next(one for one in INPUTS if one.name == "trips")
+    assert {int(feeds((trips,), place)["trips"]) for place in range(len(REGIMES))} == {0, 2, 5}
+    words = next(one for one in INPUTS if one.name == "words")
+    assert {feeds((words,), 0, size)["words"].shape[:2] for size in range(len(SIZES))} >= {(0, 3), (2, 0)}
 
 
 def test_regimes_are_what_they_are_called():
@@ -55,3 +67,6 @@ def test_regimes_are_what_they_are_called():
     assert len(np.unique(fed["constant"])) == 1
     assert np.count_nonzero(fed["one hot"]) == 1
     assert np.abs(np.diff(np.sign(fed["alternating"].reshape(-1)))).min() == 2
+    assert np.isnan(fed["NaN"]).any()
+    assert np.isposinf(fed["infinities and -0"]).any()
+    assert (np.signbit(fed["infinities and -0"]) & (fed["infinities and -0"] == 0)).any()

@@ -1,32 +1,14 @@
 """Random graphs after every exact pass, in the reference evaluator and both runtimes: the same answers."""
 
-import random
 from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from tests.differential import check
-from tests.differential.graphs import BYTES, case_from, cases
-from tests.differential.runtimes import RUNTIMES
+from tests.differential.graphs import cases
+from tests.differential.sweep import judged, sweep
 
 QUICK, SWEPT, SHARDS = 150, 20_000, 40
-# OpenVINO takes a third of a second to compile both graphs, as long as all else takes for three.
-SHARE_IN_OPENVINO = 16
-
-
-# OpenVINO rounds what it quantizes again as it likes: in one layout to the next step, in another to the last.
-STEPPING = {"QLinearConv", "QLinearMatMul"}
-
-
-def judged(case, number):
-    """What is wrong with the simplified case, told so that it can be made again; None where it says nothing."""
-    stepping = any(node.op_type in STEPPING for node in case.model.graph.node)
-    names = check.USUAL if stepping or number % SHARE_IN_OPENVINO else tuple(RUNTIMES)
-    try:
-        return [str(one) for one in check.findings(case, names=names)]
-    except check.UselessError:
-        return None
 
 
 @pytest.mark.timeout(600)
@@ -59,12 +41,6 @@ def test_random_graphs_mean_the_same_after_every_pass():
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_more_random_graphs(shard):
     """From seeded bytes, which are what names a case that fails."""
-    source, wrong, useless = random.Random(shard), [], 0  # noqa: S311 - graphs are no secrets
-    for number in range(SWEPT // SHARDS):
-        data = source.randbytes(BYTES + BYTES // 2)
-        found = judged(case_from(data), number)
-        useless += found is None
-        if found:
-            wrong.append((data.hex(), found[0]))
-    assert wrong == []
-    assert useless < SWEPT // SHARDS // 20
+    found = list(sweep(shard, SWEPT // SHARDS))
+    assert [(data.hex(), wrong[0]) for data, wrong in found if wrong] == []
+    assert sum(wrong is None for _, wrong in found) < SWEPT // SHARDS // 20

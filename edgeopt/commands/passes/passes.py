@@ -38,4 +38,15 @@ def _line(one: Pass, runtime: str, with_text: bool) -> PassLine:
     parts = (module.__name__ if module else "").split(".")
     kind = next((part for part in _KINDS if part in parts), "rules")
     text = inspect.getdoc(module) or "" if with_text and module else ""
-    return PassLine(one.name, one.title, kind, one.tolerance_db, one.on_request, one.lowest_opset, runtime, text)
+    return PassLine(
+        one.name,
+        one.title,
+        kind,
+        one.tolerance_db,
+        finite_only=one.finite_only,
+        nonempty_only=one.nonempty_only,
+        on_request=one.on_request,
+        lowest_opset=one.lowest_opset,
+        runtime=runtime,
+        text=text,
+    )

@@ -12,6 +12,10 @@ class PassLine(msgspec.Struct, frozen=True):
     """The folder that it stands in: cleaning, algebra, fusion, layout; `lowering` or `rules` for others."""
     tolerance_db: float | None = None
     """Outputs keep at least this ratio; None: they stay the same to the last bit."""
+    finite_only: bool = False
+    """Results may differ where inputs are NaN, infinite or -0."""
+    nonempty_only: bool = False
+    """Results may differ, or the model fail, where an open dimension is 0."""
     on_request: bool = False
     lowest_opset: int = 0
     """0: any."""

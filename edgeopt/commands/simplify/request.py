@@ -85,7 +85,12 @@ def context_of(request: Request) -> "PassContext":
         raise UsageError(f"There is no opset {request.opset} here; the newest is {newest}.", "Give one from 7 on.")
     if request.layout and request.layout not in LAYOUTS:
         raise UsageError(f"There is no layout '{request.layout}'.", f"Give {' or '.join(LAYOUTS)}.")
-    return PassContext(target_opset=request.opset, shapes=request.shapes, layout=request.layout)
+    return PassContext(
+        target_opset=request.opset,
+        empty_inputs=request.strict,
+        shapes=request.shapes,
+        layout=request.layout,
+    )
 
 
 def requested(request: Request) -> tuple[str, ...]:

@@ -54,6 +54,8 @@ class PassContext:
     """A folded constant may add this much to the model; more only where it takes as much away."""
     shapes: "Mapping[str, tuple[int, ...]]" = field(default_factory=dict)
     """The shapes of inputs that the user fixes."""
+    empty_inputs: bool = False
+    """Empty inputs must give what the source gives: no rewrite that holds for non-empty ones only."""
     layout: str = ""
     """The order of dimensions in which the user wants to give and get pictures, where he wants another."""
     copy: "Callable[[ir.Model], ir.Model]" = field(default=_clone, compare=False, repr=False)
@@ -65,6 +67,8 @@ class PassResult:
     model: "ir.Model"
     applied: tuple[Change, ...] = ()
     refused: tuple[Refusal, ...] = ()
+    nonempty_only: bool = False
+    """Something that it applied may fail, or give other results, where an open dimension is 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,8 @@ class Pass:
     """Outputs keep at least this ratio of signal to noise; None: they stay the same to the last bit."""
     finite_only: bool = False
     """NaN, infinity and -0 among the inputs may give other results; `simplify --strict` leaves the pass out."""
+    nonempty_only: bool = False
+    """So may empty inputs, with some of its rewrites; with `PassContext.empty_inputs` it leaves those out."""
     on_request: bool = False
     """It runs only where it is named, or where the context holds what it asks for."""
     lowest_opset: int = 0
@@ -90,6 +96,7 @@ class Notes:
 
     applied: dict[str, list[str]] = field(default_factory=dict)
     refused: dict[str, list[str]] = field(default_factory=dict)
+    nonempty_only: bool = False
 
     def did(self, what: str, *nodes: str) -> None:
         self.applied.setdefault(what, []).extend(nodes)
@@ -102,6 +109,7 @@ class Notes:
             model,
             tuple(Change(what, tuple(dict.fromkeys(nodes))) for what, nodes in self.applied.items()),
             tuple(Refusal(reason, tuple(dict.fromkeys(nodes))) for reason, nodes in self.refused.items()),
+            self.nonempty_only,
         )
 
 

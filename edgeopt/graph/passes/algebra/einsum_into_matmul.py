@@ -55,7 +55,11 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
             if not is_op(node, "Einsum"):
                 continue
             named = label(node)
-            found = _operator(part, node) if opset >= OPSET else f"MatMul for all floats needs opset {OPSET}"
+            found = (
+                _operator(part, node, context, notes)
+                if opset >= OPSET
+                else f"MatMul for all floats needs opset {OPSET}"
+            )
             if found in {"MatMul", "Mul", "Transpose"}:
                 notes.did(f"wrote Einsum as {found}", named)
             else:
@@ -63,7 +67,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     return notes.result(model)
 
 
-def _operator(graph: "ir.Graph", node: "ir.Node") -> str:
+def _operator(graph: "ir.Graph", node: "ir.Node", context: PassContext, notes: Notes) -> str:
     """Replaces the node; tells by which operator, or why it stays."""
     operands = [value for value in node.inputs if value is not None]
     if not 0 < len(operands) == len(node.inputs) <= 2:
@@ -86,8 +90,18 @@ def _operator(graph: "ir.Graph", node: "ir.Node") -> str:
         return "Mul"
     if isinstance(found, str) or isinstance(lengths, str):
         return str(found)
+    if _is_ambiguous(found, lengths):
+        if context.empty_inputs:
+            return "a Reshape cannot tell one open dimension from the others where one of these is 0"
+        notes.nonempty_only = True
     writer.product(equation, operands, lengths, found)
     return "MatMul"
+
+
+def _is_ambiguous(way: MatrixForm, lengths: Lengths) -> bool:
+    """Whether a dimension is left to be told from others that are copied, which may be 0."""
+    shapes = (joined(way.left, lengths), joined(way.right, lengths), parted(way.out, lengths))
+    return any(shape is not None and 0 in shape and -1 in shape for shape in shapes if not isinstance(shape, str))
 
 
 def _lengths(equation: Equation, operands: "list[ir.Value]") -> Lengths | str:
@@ -202,4 +216,11 @@ class Writer:
         self.finish(self.turned(result, "".join(way.out), equation.result))
 
 
-PASS = Pass("einsum-into-matmul", "Einsums become matrix products", apply, tolerance_db=100.0, lowest_opset=OPSET)
+PASS = Pass(
+    "einsum-into-matmul",
+    "Einsums become matrix products",
+    apply,
+    tolerance_db=100.0,
+    nonempty_only=True,
+    lowest_opset=OPSET,
+)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label
 from edgeopt.graph.passes.knowledge.linear import pads
+from edgeopt.graph.passes.knowledge.sizes import picture_may_be_empty
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -24,8 +25,11 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     for node in [node for part in model.graphs() for node in part]:  # functions are inlined before
         if is_op(node, *_POOLS) and _over_a_picture(node):
             kind, reason = _POOLS[node.op_type], _why_not(node)
+            is_open = picture_may_be_empty(node.inputs[0])
+            if is_open and context.empty_inputs:
+                reason = reason or "its picture may be empty, of which runtimes make no global pooling"
         elif is_op(node, "AveragePool", "MaxPool") and _takes_all(node):
-            kind, reason = f"Global{node.op_type}", _why_not_type(node)
+            kind, reason, is_open = f"Global{node.op_type}", _why_not_type(node), False
         else:
             continue
         if reason:
@@ -38,6 +42,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
         node.graph.insert_before(node, pool)
         result.replace_all_uses_with(pool.outputs[0], replace_graph_outputs=True)
         node.graph.remove(node, safe=True)
+        notes.nonempty_only |= is_open
         notes.did("made pools of whole pictures global pooling", label(node))
     return notes.result(model)
 
@@ -95,4 +100,5 @@ PASS = Pass(
     apply,
     tolerance_db=100.0,
     finite_only=True,  # GlobalMaxPool loses NaN, and gives the lowest number for minus infinity
+    nonempty_only=True,
 )

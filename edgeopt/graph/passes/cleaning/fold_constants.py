@@ -35,7 +35,7 @@ SMALL_BYTES = SMALL_ELEMENTS * 4
 PRESERVED = ("ConstantOfShape", "QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
 
 # onnx's reference, which does the folding, is wrong about them (docs/upstream.md).
-MISCOMPUTED = ("LRN", "LogSoftmax", "OneHot")
+MISCOMPUTED = ("GlobalMaxPool", "LRN", "LogSoftmax", "LpNormalization", "OneHot")
 
 
 def apply(model: "ir.Model", context: PassContext) -> PassResult:

@@ -36,6 +36,8 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
                 if found.known and _put_constant(graph, node.outputs[0], found):
                     folded.append(label(node))
                     graph.remove(node, safe=True)
+            elif is_op(node, "Reshape"):
+                _reshape(graph, node, known, notes, empty_inputs=context.empty_inputs)
             elif rewrite := REWRITES.get(node.op_type) if is_op(node, node.op_type) else None:
                 rewrite(graph, node, known, notes)
     if folded:
@@ -82,7 +84,9 @@ def _constant_input(graph: "ir.Graph", node: "ir.Node", index: int, elements: li
     node.replace_input_with(index, _weight(graph, f"{node.outputs[0].name}__sizes{index}", array))
 
 
-def _reshape(graph: "ir.Graph", node: "ir.Node", known: "dict[ir.Value, Elements]", notes: Notes) -> None:
+def _reshape(
+    graph: "ir.Graph", node: "ir.Node", known: "dict[ir.Value, Elements]", notes: Notes, *, empty_inputs: bool
+) -> None:
     wanted = _computed(node, 1, known)
     if wanted is None or _allows_zero(node):
         return
@@ -99,6 +103,14 @@ def _reshape(graph: "ir.Graph", node: "ir.Node", known: "dict[ir.Value, Elements
             label(node),
         )
         return
+    # Where the dimension copied is 0, no runtime can tell the one that is left.
+    is_ambiguous = -1 in target and 0 in target
+    if is_ambiguous and empty_inputs:
+        notes.refuse(
+            "a dimension of the new shape cannot be told from the others where one of these is 0", label(node)
+        )
+        return
+    notes.nonempty_only |= is_ambiguous
     _constant_input(graph, node, 1, target)
     notes.did("wrote shapes with open dimensions without arithmetic", label(node))
 
@@ -166,6 +178,6 @@ def _computed(node: "ir.Node", index: int, known: "dict[ir.Value, Elements]") ->
     return None if found is None or found.scalar else found.elements
 
 
-REWRITES = {"Reshape": _reshape, "Expand": _expand, "Slice": _slice}
+REWRITES = {"Expand": _expand, "Slice": _slice}
 
-PASS = Pass("fold-shapes", "arithmetic on shapes whose result is known goes away", apply)
+PASS = Pass("fold-shapes", "arithmetic on shapes whose result is known goes away", apply, nonempty_only=True)

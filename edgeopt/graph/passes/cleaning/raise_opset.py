@@ -44,6 +44,11 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
     if before >= after or notes.refused:
         return notes.result(model)
     changed = _raised(model.clone(), before, after, notes)
+    splits = [node for node in nodes_of(changed) if is_op(node, "Split")]
+    counted = [label(node) for node in splits if "num_outputs" in node.attributes]
+    notes.nonempty_only = bool(counted)
+    if counted and context.empty_inputs:
+        notes.refuse("what it splits may be empty, which runtimes refuse from opset 18 on", *counted)
     if notes.refused:
         return PassResult(source, (), notes.result(source).refused)
     with quiet():
@@ -128,4 +133,4 @@ def _with_weights_as_inputs(model: "ir.Model") -> "ir.Model":
     return listed
 
 
-PASS = Pass("raise-opset", "older opsets are raised to 17, or to --opset", apply)
+PASS = Pass("raise-opset", "older opsets are raised to 17, or to --opset", apply, nonempty_only=True)

@@ -13,6 +13,7 @@ import numpy as np
 
 from edgeopt.graph.passes.base import Notes, Pass, PassContext, PassResult, constant, is_op, label
 from edgeopt.graph.passes.knowledge.linear import integer, pads
+from edgeopt.graph.passes.knowledge.sizes import picture_may_be_empty
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -31,6 +32,9 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
                 continue
             begin_end = _spatial_pads(pad)
             reason = begin_end if isinstance(begin_end, str) else _why_not(pad, pool, begin_end)
+            is_open = picture_may_be_empty(pad.inputs[0])
+            if is_open and context.empty_inputs:
+                reason = reason or "its picture may be empty, which runtimes do not pool"
             if reason or isinstance(begin_end, str):
                 notes.refuse(reason or "", label(pad))
                 continue
@@ -40,6 +44,7 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
                 pool.attributes["count_include_pad"] = ir.AttrInt64("count_include_pad", 1)
             pool.replace_input_with(0, pad.inputs[0])
             part.remove(pad, safe=True)
+            notes.nonempty_only |= is_open
             notes.did("let the pool pad", label(pad))
     return notes.result(model)
 
@@ -110,4 +115,4 @@ def _why_not_filled(pad: "ir.Node", pool: "ir.Node") -> str | None:
 
 
 # A window of minus infinity and padding has another maximum.
-PASS = Pass("pad-into-pool", "pads go into the pools behind them", apply, finite_only=True)
+PASS = Pass("pad-into-pool", "pads go into the pools behind them", apply, finite_only=True, nonempty_only=True)

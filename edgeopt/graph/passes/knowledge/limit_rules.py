@@ -131,22 +131,36 @@ def _merged(op: Op, x: "ir.Value", before: "ir.Value", behind: "ir.Value", **_: 
     kind = x.dtype.numpy()
     limits = _limits(first, kind).then(_limits(second, kind))
     ends = [
-        None if number is None else op.Constant(value=ir.tensor(np.asarray(number, kind)))
-        for number in (limits.lowest, limits.highest)
+        None if number is None or number == unsaid else op.Constant(value=ir.tensor(np.asarray(number, kind)))
+        for number, unsaid in zip((limits.lowest, limits.highest), _unsaid("Clip", kind), strict=True)
     ]
     while ends and ends[-1] is None:
         ends.pop()
     return op.Clip(x, *ends)
 
 
+def _unsaid(operator: str, kind: "np.dtype[Any]") -> tuple[Op, Op]:
+    """The limits of an operator to which none is given: a Clip has finite ones, the others let infinity pass."""
+    import ml_dtypes
+
+    try:
+        found = ml_dtypes.finfo(kind)  # type: ignore[no-untyped-call]
+    except ValueError:
+        return None, None
+    if operator == "Clip":
+        return found.min, found.max
+    return kind.type(-np.inf), kind.type(np.inf)
+
+
 def _limits(node: "ir.Node", kind: "np.dtype[Any]") -> Clipping:
     numbers = [None if array is None else array.reshape(())[()] for array in map(constant, node.inputs[1:])]
+    low, high = _unsaid(node.op_type, kind)
     if is_op(node, "Relu"):
-        return Clipping(np.zeros((), kind)[()], None)
+        return Clipping(np.zeros((), kind)[()], high)
     if is_op(node, "Clip"):
         lowest, highest = (*numbers, None, None)[:2]
-        return Clipping(lowest, highest)
+        return Clipping(low if lowest is None else lowest, high if highest is None else highest)
     known = [number for number in numbers if number is not None]
     if is_op(node, "Min"):
-        return Clipping(None, min(known, default=None))
-    return Clipping(max(known, default=None), None)
+        return Clipping(low, min(known, default=high))
+    return Clipping(max(known, default=low), high)

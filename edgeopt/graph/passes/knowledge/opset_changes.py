@@ -17,6 +17,7 @@ Change = Callable[["ir.Node"], str | None]
 OLDEST = 9
 """Below, operators changed in ways that are not written down here."""
 _ENLARGES = "edgeopt.enlarges"
+_ZERO_IS_ZERO = "edgeopt.zero_is_zero"
 
 
 def _attribute_to_input(name: str, index: int) -> Change:
@@ -152,11 +153,44 @@ def _softmax(node: "ir.Node") -> str | None:
     if shape is not None:
         last = len(shape) - 1
         if axis % len(shape) != last and any(size != 1 for size in shape[axis % len(shape) + 1 :]):
-            return "it goes over several axes at once, which opset 13 cannot say"
+            return _softmax_of_flat(node, axis % len(shape))
         axis %= len(shape)
     elif axis != -1:
         return "how many axes it goes over is not known"
     node.attributes["axis"] = ir.AttrInt64("axis", axis)
+    return None
+
+
+def _softmax_of_flat(node: "ir.Node", axis: int) -> str | None:
+    """Several axes are made one before, and what they were after."""
+    import onnx_ir as ir
+
+    if node.op_type == "Hardmax":
+        return "it goes over several axes at once, which opset 13 cannot say"
+    x, result = node.inputs[0], node.outputs[0]
+    assert node.graph is not None  # noqa: S101 - it was found in one
+    flat = ir.node("Flatten", [x], {"axis": axis})
+    sizes = ir.node("Shape", [x])
+    one = ir.node(node.op_type, [flat.outputs[0]], {"axis": -1})
+    back = ir.node("Reshape", [one.outputs[0], sizes.outputs[0]], name=node.name)
+    for new, title in ((flat, "flat"), (sizes, "sizes"), (one, "of_flat")):
+        new.outputs[0].name = f"{result.name}__{title}"
+        new.outputs[0].type = ir.TensorType(ir.DataType.INT64) if new is sizes else result.type
+    back.meta[_ZERO_IS_ZERO] = True
+    made = back.outputs[0]
+    made.name, made.shape, made.type = result.name, result.shape, result.type
+    node.graph.insert_before(node, [flat, sizes, one, back])
+    result.replace_all_uses_with(made, replace_graph_outputs=True)
+    node.graph.remove(node, safe=True)
+    return None
+
+
+def _reshape(node: "ir.Node") -> str | None:
+    """A 0 in the shape of another tensor is a size; before opset 14 it was the size at that place of its own."""
+    import onnx_ir as ir
+
+    if node.meta.get(_ZERO_IS_ZERO):
+        node.attributes["allowzero"] = ir.AttrInt64("allowzero", 1)
     return None
 
 
@@ -174,10 +208,19 @@ def _roi_align(node: "ir.Node") -> str | None:
 
 
 def _split(node: "ir.Node") -> str | None:
+    """ONNX Runtime counts no outputs of an empty tensor, so that sizes are written where they are known."""
+    import numpy as np
     import onnx_ir as ir
 
-    if len(node.inputs) < 2 or node.inputs[1] is None:
-        node.attributes["num_outputs"] = ir.AttrInt64("num_outputs", len(node.outputs))
+    if len(node.inputs) > 1 and node.inputs[1] is not None:
+        return None
+    axis, shape = node.attributes.get("axis"), node.inputs[0].shape if node.inputs[0] is not None else None
+    size = None if shape is None else shape[0 if axis is None else axis.as_int()]
+    count = len(node.outputs)
+    if isinstance(size, int) and size % count == 0:
+        _set_input(node, 1, "split", np.full(count, size // count, np.int64))
+    else:
+        node.attributes["num_outputs"] = ir.AttrInt64("num_outputs", count)
     return None
 
 
@@ -230,7 +273,7 @@ CHANGES: dict[int, dict[str, Change]] = {
         **dict.fromkeys(("Squeeze", "Unsqueeze", "ReduceSum"), _AXES),
         "Split": _attribute_to_input("split", 1),
     },
-    14: {"BatchNormalization": _batch_normalization},
+    14: {"BatchNormalization": _batch_normalization, "Reshape": _reshape},
     16: {"RoiAlign": _roi_align},
     18: {"Split": _split, **{f"Reduce{name}": _AXES for name in _REDUCTIONS}},
     19: {"AveragePool": _average_pool},

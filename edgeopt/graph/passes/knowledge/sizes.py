@@ -51,6 +51,11 @@ def shape_of(value: "ir.Value | None") -> tuple[Size, ...] | None:
     return tuple(dimension(value, axis) for axis in range(len(value.shape)))
 
 
+def picture_may_be_empty(value: "ir.Value | None") -> bool:
+    """Whether a dimension behind batch and channel is open, so that it may be 0."""
+    return value is None or value.shape is None or not all(isinstance(size, int) for size in list(value.shape)[2:])
+
+
 def add(a: Size, b: Size) -> Size:
     if a is None or b is None:
         return None

@@ -119,3 +119,18 @@ def test_what_is_no_product_stays_and_is_named(einsum, reasons, equation, says, 
 def test_sums_over_lengths_that_may_differ_stay(make_model, reasons, ports, says):
     model = make_model(f'g ({ports}) => (float[2,4] y) {{ y = Einsum <equation = "ij,jk->ik"> (x, z) }}')
     assert says in reasons(PASS.apply(model.ir, PassContext()))
+
+
+@pytest.mark.parametrize(("equation", "still_open", "nonempty_only"), [
+    ("bij,bij->bi", "bj", True),
+    ("bij,bjk->bik", "b", False),
+])  # fmt: skip
+def test_a_reshape_that_cannot_tell_what_is_empty_is_for_non_empty_inputs(
+    einsum, kinds, equation, still_open, nonempty_only
+):
+    model, _ = einsum(equation, still_open)
+    result = PASS.apply(model.ir, PassContext())
+    assert result.applied
+    assert result.nonempty_only == nonempty_only
+    kept = PASS.apply(model.ir, PassContext(empty_inputs=True))
+    assert ("Einsum" in kinds(kept.model)) == nonempty_only

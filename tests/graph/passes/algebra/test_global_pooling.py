@@ -72,3 +72,17 @@ def test_types_that_runtimes_do_not_pool_stay(make_model, reasons, text, reason)
 def test_tensors_of_more_dimensions_than_pictures_stay(make_model, apply_pass):
     text = "g (float[1,1,1,1,1,1] x) => (float[1,1,1,1,1,1] y) { y = ReduceMean <axes = [2, 3, 4, 5]> (x) }"
     assert not apply_pass(PASS, make_model(text), x=np.ones((1,) * 6, np.float32)).applied
+
+
+@pytest.mark.parametrize(("shape", "nonempty_only"), [("n,3,5,4", False), ("2,3,h,4", True), ("2,3,h,w", True)])
+def test_a_picture_that_may_be_empty_is_pooled_for_non_empty_inputs_only(
+    make_model, apply_pass, kinds, reasons, shape, nonempty_only
+):
+    text = f"g (float[{shape}] x) => (float[a,b,c,d] y) {{ y = ReduceMean(x, picture) }}"
+    model = make_model(text, opset=18, **AXES)
+    result = apply_pass(PASS, model, tolerance=1e-6, x=X)
+    assert kinds(result.model) == ["GlobalAveragePool"]
+    assert result.nonempty_only == nonempty_only
+    kept = PASS.apply(model.ir, PassContext(empty_inputs=True))
+    assert kinds(kept.model) == ["ReduceMean" if nonempty_only else "GlobalAveragePool"]
+    assert ("may be empty" in reasons(kept)) == nonempty_only

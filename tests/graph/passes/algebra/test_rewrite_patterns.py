@@ -5,6 +5,7 @@ import onnx_ir as ir
 import pytest
 
 from edgeopt.graph.passes.algebra.rewrite_patterns import PASS, rewrites
+from edgeopt.graph.passes.base import PassContext
 
 X = np.float32(np.random.default_rng(5).standard_normal((1, 4, 6, 6)))
 INTS = {
@@ -74,8 +75,6 @@ def test_inside_a_branch(make_model, apply_pass, kinds):
 
 
 def test_casts_that_round_stay_with_the_reason(make_model, kinds, reasons, shaped):
-    from edgeopt.graph.passes.base import PassContext
-
     text = "g (double[2] x) => (float16[2] y) { a = Cast <to = 1> (x)  y = Cast <to = 10> (a) }"
     result = PASS.apply(shaped(make_model(text)).ir, PassContext())
     assert "DOUBLE by way of FLOAT to FLOAT16 rounds differently" in reasons(result)
@@ -106,8 +105,6 @@ def test_a_slice_that_others_read_too_stays(model_of, apply_pass, kinds, shaped,
 
 
 def test_rules_that_write_newer_attributes_wait_for_the_opset(make_model, kinds):
-    from edgeopt.graph.passes.base import PassContext
-
     text = "g (float[1,4,6,6] x) => (float y) { a = Flatten(x)  y = Reshape(a, back) }"
     model = make_model(text, opset=8, ir_version=4, back=np.int64(INTS["back"]))
     assert kinds(PASS.apply(model.ir, PassContext()).model) == ["Flatten", "Reshape"]
@@ -117,3 +114,22 @@ def test_every_rewrite_says_in_words_what_it_did():
     told = [rewrite.what for rewrite in rewrites()]
     assert len(set(told)) == len(told)
     assert all(what.split()[0] in {"dropped", "merged", "filled", "made", "multiplied", "let"} for what in told)
+
+
+@pytest.mark.parametrize("nodes", [
+    "a = Min(x, three)  y = Max(a)", "a = Max(x, three)  y = Min(a)",
+    "a = Relu(x)  y = Clip(a, zero)", "a = Clip(x, zero)  y = Relu(a)", "a = Min(x, three)  y = Max(a, zero)",
+])  # fmt: skip
+def test_merged_limits_let_infinity_pass_where_the_first_ones_do(model_of, shaped, nodes):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    model, x = shaped(model_of(nodes)), X.copy()
+    x.flat[:4] = np.inf, -np.inf, 3.4e38, -3.4e38
+    result = PASS.apply(model.ir, PassContext())
+    assert result.applied
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    was, now = (
+        onnxruntime.InferenceSession(ir.to_proto(one).SerializeToString(), options).run(None, {"x": x})
+        for one in (model.ir, result.model)
+    )
+    np.testing.assert_array_equal(now, was)

@@ -110,6 +110,15 @@ def test_what_the_reference_computes_wrongly_is_left_to_the_runtime(make_model, 
     assert "LogSoftmax" in kinds(PASS.apply(model.ir, PassContext()).model)
 
 
+@pytest.mark.parametrize(("kind", "node", "numbers"), [
+    ("LpNormalization", "LpNormalization <p = 1, axis = 0> (c)", [-1, -3]),
+    ("GlobalMaxPool", "GlobalMaxPool(c)", np.ones((2, 3, 4))),
+])  # fmt: skip
+def test_more_that_the_reference_computes_wrongly(make_model, kinds, kind, node, numbers):
+    model = make_model(f"g (float x) => (float y) {{ w = {node}  y = Add(x, w) }}", c=np.float32(numbers))
+    assert kind in kinds(PASS.apply(model.ir, PassContext()).model)
+
+
 EMPTY_OUTPUTS = {
     "Range": """zero = Constant <value_int = 0> ()  one = Constant <value_int = 1> ()
         end = Constant <value_int = END> ()  y = Range(zero, end, one)""",

@@ -150,3 +150,22 @@ def test_a_squeeze_by_no_axes_drops_all_dimensions_of_one_as_runtimes_do(make_mo
     text = "g (float[1,4,1] x) => (float[4] y) { q = Squeeze(x, e)  y = Neg(q) }"
     model = shaped(make_model(text, e=np.zeros(0, np.int64)))
     assert list(model.ir.graph[0].outputs[0].shape) == [4]
+
+
+@pytest.mark.parametrize(("nodes", "nonempty_only"), [
+    # [0, -1]: with an empty batch no runtime can tell the -1
+    ("k = Shape(x) n = Gather(k, i0) c = Gather(k, i1) m = Mul(c, two) t = Concat <axis = 0> (n, m, two)", True),
+    # [0, 0, 2, 2] and [-1, 2] hold for every size
+    ("k = Shape(x) n = Gather(k, i0) c = Gather(k, i1) t = Concat <axis = 0> (n, c, two, two)", False),
+    ("k = Shape(x) a = Gather(k, i0) c = Gather(k, i1) m = Mul(a, c) f = Mul(m, i2) t = Concat <axis = 0> (f, i2)",
+     False),
+])  # fmt: skip
+def test_an_empty_batch_keeps_its_shape_where_that_is_asked_for(model_of, results, reasons, nodes, nonempty_only):
+    model, empty = model_of("b,s,4", f"{nodes}  y = Reshape(x, t)"), np.zeros((0, 3, 4), np.float32)
+    result = PASS.apply(model.ir, PassContext())
+    assert result.applied
+    assert result.nonempty_only == nonempty_only
+    kept = PASS.apply(model.ir, PassContext(empty_inputs=True))
+    assert bool(kept.applied) != nonempty_only
+    assert ("cannot be told" in reasons(kept)) == nonempty_only
+    assert results(kept.model, x=empty)[0].shape == results(model.ir, x=empty)[0].shape

@@ -70,3 +70,16 @@ def test_what_a_function_gets_as_arguments_is_left_alone(make_model, kinds):
     result = PASS.apply(make_model(text, functions=body).ir, PassContext())
     assert (result.applied, result.refused) == ((), ())
     assert "Pad" in kinds(result.model)
+
+
+@pytest.mark.parametrize(("shape", "nonempty_only"), [("n,3,8,8", False), ("1,3,h,8", True)])
+def test_a_picture_that_may_be_empty_is_padded_for_non_empty_inputs_only(
+    make_model, apply_pass, kinds, image, reasons, shape, nonempty_only
+):
+    model = make_model(f"g (float[{shape}] x) => (float[a,b,c,d] y) {{ l = Pad(x, p) {AVERAGE} }}", **PADS)
+    result = apply_pass(PASS, model, 1e-6, x=image)
+    assert kinds(result.model) == ["AveragePool"]
+    assert result.nonempty_only == nonempty_only
+    kept = PASS.apply(model.ir, PassContext(empty_inputs=True))
+    assert kinds(kept.model) == (["Pad", "AveragePool"] if nonempty_only else ["AveragePool"])
+    assert ("may be empty" in reasons(kept)) == nonempty_only
