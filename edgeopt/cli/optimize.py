@@ -123,11 +123,12 @@ def _proved(outcome: "Outcome") -> str:
         said = f"From the cache, {said.lower()} at {outcome.from_cache}"
     itself = "the model against itself " if outcome.winner == outcome.baseline else ""
     legs = f", {proof.legs} times in fresh processes" if proof.legs > 1 else ""
+    lowest = f", lowest {decibels(proof.tail.lowest_db)}" if proof.tail is not None else ""
     return (
         f"{said} from the written bundle over {proof.speedup.rounds} rounds in turns{legs}: {itself}"
         f"{proof.speedup} "
         f"({proof.speedup.confidence:.1%} interval), {decibels(proof.accuracy_db)} on {proof.samples} samples"
-        f"{' set aside' if proof.set_aside else ''}; "
+        f"{' set aside' if proof.set_aside else ''}{lowest}; "
         f"{outcome.goal or f'floor {outcome.floor_db:g} dB'}; target {outcome.target}; {outcome.seconds:.0f} s."
     )
 

@@ -69,6 +69,7 @@ def proved(found: "Quantized", proof: "Proof") -> list[str]:
 
     seen = "that nothing had seen before" if proof.set_aside else "which the plan had seen too"
     low = "" if proof.snr_db >= 200 else f", on others perhaps {decibels(proof.low_db)}"
+    low += "" if proof.tail is None else f", lowest sample {decibels(proof.tail.lowest_db)}"
     goal, judged = found.goal, proof.judged
     lines = [f"Accuracy: {decibels(proof.snr_db)}{low}; on {units.count(proof.samples, 'sample')} {seen}."]
     if proof.weakest is not None:

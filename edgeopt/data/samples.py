@@ -8,6 +8,7 @@ from zipfile import ZipFile, ZipInfo
 import numpy as np
 
 from edgeopt.backends.base import Array, TensorInfo
+from edgeopt.backends.feeds import converted
 from edgeopt.errors import DataError, said_by, writing_to
 
 _SIZES = ".sizes.npy"
@@ -26,6 +27,8 @@ class Samples:
     ranks: Mapping[str, int]
     ignored: tuple[str, ...] = ()
     """Arrays in the data that are no input of the model (labels, say)."""
+    converted: tuple[str, ...] = ()
+    """Sentences on whole numbers that are given for an input of floats."""
     sizes: Mapping[str, Array] = field(default_factory=dict)
     """Of inputs whose samples differ in size, the shape of each sample: that corner of its array is the sample."""
 
@@ -53,7 +56,7 @@ class Samples:
         """Some of the samples, without copying them."""
         part = slice(indices.start, indices.stop)
         arrays, sizes = ({n: a[part] for n, a in these.items()} for these in (self.arrays, self.sizes))
-        return Samples(arrays, self.ranks, self.ignored, sizes)
+        return Samples(arrays, self.ranks, self.ignored, self.converted, sizes)
 
 
 def check_samples(arrays: Mapping[str, Array], inputs: tuple[TensorInfo, ...], what: str = "the data") -> Samples:
@@ -71,7 +74,18 @@ def check_samples(arrays: Mapping[str, Array], inputs: tuple[TensorInfo, ...], w
         told = ", ".join(f"{n}: {c}" for n, c in counts.items())
         raise DataError(f"The arrays in {what} hold different numbers of samples ({told}).", HOW)
     ignored = tuple(n for n in arrays if n not in kept)
-    return Samples(kept, {i.name: _rank(arrays[i.name], i) for i in inputs}, ignored)
+    ranks = {i.name: _rank(arrays[i.name], i) for i in inputs}
+    return Samples(kept, ranks, ignored, _conversions(arrays, inputs, what))
+
+
+def _conversions(arrays: Mapping[str, Array], inputs: tuple[TensorInfo, ...], what: str) -> tuple[str, ...]:
+    """Floats of another width go without saying; whole numbers may be pictures that nobody has scaled."""
+    return tuple(
+        f"The array '{info.name}' in {what} holds {arrays[info.name].dtype.name} and the input takes {info.dtype}: "
+        "its values are converted, not scaled."
+        for info in inputs
+        if arrays[info.name].dtype.kind in "iu" and "float" in info.dtype
+    )
 
 
 def from_feeds(feeds: Iterable[Mapping[str, Array]]) -> dict[str, Array]:
@@ -190,9 +204,8 @@ def _cast(array: Array, dtype: str, name: str) -> Array:
         if array.dtype.kind == "U" or (array.dtype.kind == "O" and all(isinstance(t, str) for t in array.flat)):
             return array.astype(np.str_)
     elif array.dtype.kind in "iuf" and dtype in np.sctypeDict and np.can_cast(array.dtype, dtype, "same_kind"):
-        with np.errstate(over="ignore"):
-            cast = array.astype(dtype)
-        if not np.isfinite(cast).all() or (cast.dtype.kind in "iu" and not np.array_equal(cast, array)):
+        cast = converted(array, dtype)
+        if cast is None:
             raise DataError(f"{name} holds numbers that do not fit into {dtype}.", "Scale or clip them first.")
         return cast
     raise DataError(f"{name} is of type {array.dtype.name}; the input takes {dtype}.", HOW)

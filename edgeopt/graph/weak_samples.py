@@ -1,4 +1,4 @@
-"""Samples that are far below the floor by themselves, which a ratio over all samples together does not show.
+"""What single samples say, which a ratio over all samples together does not show.
 
 Loud samples carry such a ratio: a quiet one beside them may be useless and hardly count.
 """
@@ -32,10 +32,38 @@ class WeakSamples(msgspec.Struct, frozen=True):
         )
 
 
+class Tail(msgspec.Struct, frozen=True):
+    """The samples with the lowest ratios, each by itself."""
+
+    lowest_db: float
+    tenth_db: float
+    """The mean of the worst tenth of the samples, of one at least."""
+
+
+def tail_of(accuracy: Accuracy) -> Tail | None:
+    """Of an accuracy that still has its figures for each sample; None where no sample differs."""
+    found = sorted(ratio_db for ratio_db, _ in _by_sample(accuracy).values())
+    if not found:
+        return None
+    tenth = found[: math.ceil(len(accuracy.outputs[0].noise_power) / 10)]
+    return Tail(found[0], math.fsum(tenth) / len(tenth))
+
+
 def weak_samples(accuracy: Accuracy, floor_db: float) -> WeakSamples | None:
     """Those of an accuracy that still has its figures for each sample; None where there is none."""
-    if accuracy.problem or not math.isfinite(floor_db):
+    if not math.isfinite(floor_db):
         return None
+    weak = [found for found in _by_sample(accuracy).values() if found[0] < floor_db - FAR_DB]
+    if not weak:
+        return None
+    lowest_db, name = min(weak)
+    return WeakSamples(len(weak), len(accuracy.outputs[0].noise_power), lowest_db, name)
+
+
+def _by_sample(accuracy: Accuracy) -> dict[int, tuple[float, str]]:
+    """The ratio of each sample in the output in which it is lowest, where it differs at all."""
+    if accuracy.problem:
+        return {}
     worst: dict[int, tuple[float, str]] = {}
     for output in accuracy.outputs:
         if output.counted or output.silent:
@@ -44,8 +72,4 @@ def weak_samples(accuracy: Accuracy, floor_db: float) -> WeakSamples | None:
             if noise > 0 and signal > SILENT_POWER:
                 ratio_db = 10 * math.log10(signal / noise)
                 worst[place] = min(worst.get(place, (math.inf, "")), (ratio_db, output.name))
-    weak = [found for found in worst.values() if found[0] < floor_db - FAR_DB]
-    if not weak:
-        return None
-    lowest_db, name = min(weak)
-    return WeakSamples(len(weak), len(accuracy.outputs[0].noise_power), lowest_db, name)
+    return worst

@@ -14,6 +14,17 @@ from edgeopt.errors import DataError
 _WITHOUT_DATA = "Forms without calibrated ranges are int8-dynamic, int8-groups, w8, w4, fp16 and bf16"
 
 
+def check_differ(samples: Samples) -> int:
+    """So many different samples; raises a DataError where several are all the same, which prove nothing."""
+    count, different = len(samples), _different(samples)
+    if different == 1 < count:
+        raise DataError(
+            f"All {count} samples of the data are the same: they say nothing about other inputs.",
+            f"Give {FEWEST_TO_QUANTIZE} or more that differ as real inputs do. {_WITHOUT_DATA}.",
+        )
+    return different
+
+
 def check_data(samples: Samples) -> tuple[str, ...]:
     """Raises a DataError for samples that cannot calibrate; for those that do so badly it returns sentences."""
     count = len(samples)
@@ -22,12 +33,7 @@ def check_data(samples: Samples) -> tuple[str, ...]:
             "The data holds one sample: its ranges fit no other, and nothing is left to check the result on.",
             f"Give {FEWEST_TO_QUANTIZE} or more that differ as real inputs do. {_WITHOUT_DATA}.",
         )
-    different = _different(samples)
-    if different == 1:
-        raise DataError(
-            f"All {count} samples of the data are the same: they say nothing about other inputs.",
-            f"Give {FEWEST_TO_QUANTIZE} or more that differ as real inputs do. {_WITHOUT_DATA}.",
-        )
+    different = check_differ(samples)
     return (*_too_few(count, different), *_never_vary(samples))
 
 

@@ -8,6 +8,7 @@ from edgeopt.backends.base import TensorInfo
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.graph.levels import LevelAccuracy
+from edgeopt.graph.weak_samples import Tail
 from edgeopt.hw.device import Device
 from edgeopt.measure.calls import ONE, Calls
 from edgeopt.measure.messages import Memory
@@ -130,6 +131,8 @@ class Proof(msgspec.Struct, frozen=True):
     """Where open dimensions have several sizes."""
     met: bool = True
     """It is inside the accuracy budget on these samples."""
+    tail: Tail | None = None
+    """The lowest sample, and the worst tenth of them."""
     weakest: LevelAccuracy | None = None
     """Of samples of several levels, that which decides: `accuracy_db` is the lowest of all levels."""
     legs: int = 0

@@ -22,6 +22,7 @@ from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.hw.device import Unavailable
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.targets import DoesNotFit, fit, planned_names, profile_for, without_planned
+from edgeopt.quant.checks import check_differ
 from edgeopt.search.making.messages import Inspected
 from edgeopt.search.making.variants import inspect
 from edgeopt.search.notes import Notes
@@ -83,6 +84,8 @@ def prepare(settings: Settings, place: Place, stack: ExitStack) -> tuple[Prepare
     facts = inspect(place.maker, settings.model, made_up, _GENERATED_SAMPLES)
     attached = attach(settings.pre, settings.post, facts.inputs, facts.outputs)
     given = _given(settings, facts, profile, attached, place)
+    if given.of_user:
+        check_differ(given.samples)
     starts = starts_on(place.device, profile, facts.inputs, given.samples)
     save_samples(given.samples, ground.samples_path)
     baseline = first_running(ground, settings.model, profile.backends.order)
@@ -181,6 +184,8 @@ def _warn_of_the_data(given: Given, standard: Standard, notes: Notes) -> None:
         )
     elif not standard.split.calibration_count:
         notes.warn(f"{len(samples)} samples are too few to calibrate and to check apart; 8-bit needs 12.")
+    for said in samples.converted:
+        notes.warn(said)
     for one in alike_inputs(samples) if given.of_user else ():
         notes.warn(one.warning)
     for output in compare_outputs(reference, reference).outputs:

@@ -1,7 +1,7 @@
 import numpy as np
 
 from edgeopt.graph.accuracy import compare_outputs
-from edgeopt.graph.weak_samples import weak_samples
+from edgeopt.graph.weak_samples import tail_of, weak_samples
 
 NOISE = np.random.default_rng(0).normal(size=(4, 100))
 
@@ -36,3 +36,15 @@ def test_whole_numbers_and_what_cannot_be_compared_are_left_out():
     wanted, got = [{"n": np.array([1, 2])}], [{"n": np.array([5, 9])}]
     assert weak_samples(compare_outputs(wanted, got), 30) is None
     assert weak_samples(compare_outputs(wanted, []), 30) is None
+
+
+def test_the_lowest_sample_and_the_worst_tenth():
+    found = accuracy((1, 1, 1, 1), (0.02, 0.2, 0.02, 0.02))
+    tail = tail_of(found)
+    assert 13 < tail.lowest_db < 15
+    assert tail.tenth_db == tail.lowest_db, "of four samples a tenth is one"
+    assert found.snr_db > 19
+
+
+def test_samples_that_do_not_differ_have_no_tail():
+    assert tail_of(accuracy((1, 1, 1, 1), (0, 0, 0, 0))) is None

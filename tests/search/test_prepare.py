@@ -148,3 +148,18 @@ def test_a_target_that_is_about_an_accelerator_that_is_not_here(prepared, conv_m
 def test_a_shipped_profile_by_name(prepared, conv_model):
     found = prepared(conv_model, profile="realtime", target="generic-cpu")
     assert (found.found.profile.name, found.found.profile.match.rank) == ("realtime", 0)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5])
+def test_samples_that_are_all_the_same_prove_nothing(prepared, conv_model, tmp_path, value):
+    np.savez(tmp_path / "same.npz", x=np.full((16, 3, 16, 16), value, np.float32))
+    with pytest.raises(DataError, match="All 16 samples of the data are the same") as raised:
+        prepared(conv_model, data=tmp_path / "same.npz")
+    assert "12 or more that differ" in raised.value.hint
+
+
+def test_whole_numbers_for_an_input_of_floats_are_told(prepared, conv_model, tmp_path):
+    pictures = np.random.default_rng(0).integers(0, 255, (16, 3, 16, 16), np.uint8)
+    np.savez(tmp_path / "whole.npz", x=pictures)
+    found = prepared(conv_model, data=tmp_path / "whole.npz")
+    assert any("holds uint8 and the input takes float32" in each for each in found.warnings)

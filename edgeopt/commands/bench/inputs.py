@@ -81,7 +81,11 @@ def named_arrays(data: Path) -> tuple[TensorInfo, ...]:
 def _saved(samples: Samples, what: str, tensors: tuple[TensorInfo, ...], folder: Path) -> Inputs:
     save_samples(samples, folder)
     count = len(samples)
-    return Inputs(folder, f"{what} ({count} sample{'s' if count != 1 else ''})", tensors)
+    words = [
+        f"{what} ({count} sample{'s' if count != 1 else ''})",
+        *(each.rstrip(".") for each in samples.converted),
+    ]
+    return Inputs(folder, "; ".join(words), tensors)
 
 
 def _count(tensors: tuple[TensorInfo, ...]) -> int:

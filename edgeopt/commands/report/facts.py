@@ -50,6 +50,8 @@ class Accuracy(msgspec.Struct, frozen=True):
     set_aside: bool | None = None
     low_db: float | None = None
     """What resampling says that it may be on other samples."""
+    lowest_db: float | None = None
+    """Of the single sample with the lowest ratio."""
     outputs: tuple[OutputAccuracy, ...] = ()
     outputs_on: str = ""
     """Which samples the outputs were compared on."""

@@ -167,6 +167,7 @@ def _accuracy(bundle: Bundle, found: Found | str, unknown: dict[str, str]) -> Ac
         proof = found.proof
         known = Accuracy(
             proof.accuracy_db, found.floor_db, "", proof.samples, proof.set_aside,
+            lowest_db=None if proof.tail is None else proof.tail.lowest_db,
             outputs=proof.outputs, outputs_on="the samples of the proof", weakest=proof.weakest,
         )  # fmt: skip
     if isinstance(found, Ahead):
@@ -175,7 +176,8 @@ def _accuracy(bundle: Bundle, found: Found | str, unknown: dict[str, str]) -> Ac
         proved, goal = found.proof, found.goal or NO_FLOOR
         known = Accuracy(
             proved.snr_db, goal.target_db, "" if goal.is_open else str(goal), proved.samples, proved.set_aside,
-            proved.low_db, proved.outputs, "the samples of the proof", proved.weakest,
+            proved.low_db, None if proved.tail is None else proved.tail.lowest_db,
+            proved.outputs, "the samples of the proof", proved.weakest,
         )  # fmt: skip
     if not known.outputs:
         known = _with_golden(known, bundle, unknown)

@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from edgeopt.data.judging.judged import Judged
     from edgeopt.data.judging.metric import Labels, Metric, Outputs
     from edgeopt.graph.levels import Level
+    from edgeopt.graph.weak_samples import Tail
 
 DEFAULT_BUDGET = "transparent"
 _FLOOR, _DROP = Named("floor"), Named("max_drop")
+TAIL_DB = 3.0
+"""A floor in dB is an average over samples: the worst tenth of them may be so far below it."""
 _LARGEST_BARE_DROP = 0.1
 """Who writes more without a percent sign means percent."""
 
@@ -96,6 +99,17 @@ class Goal(msgspec.Struct, frozen=True):
         """Whether it will be met on other samples too, at 95 %; a few samples with labels cannot tell."""
         return self.met(judged) and self._low(judged) >= self.needed
 
+    def tail_lacks(self, tail: "Tail | None") -> float:
+        """By how many dB the worst tenth of the samples is too far below a floor in dB; 0 where it is not."""
+        floor_db = self.floor if self.is_ratio else self.floor_db
+        if tail is None or floor_db is None:
+            return 0.0
+        return max(0.0, floor_db - TAIL_DB - tail.tenth_db)
+
+    def tail_words(self, tail: "Tail | None") -> str:
+        """The worst tenth of the samples, where it is what keeps the goal from being met; else nothing."""
+        return f", the worst tenth of them {tail.tenth_db:.1f}" if tail and self.tail_lacks(tail) else ""
+
     def _value(self, judged: "Judged") -> float:
         if judged.problem:
             return -math.inf
@@ -111,8 +125,8 @@ class Goal(msgspec.Struct, frozen=True):
         return -judged.low if judged.smaller_is_better else judged.low
 
     def _lacks_beside(self, judged: "Judged") -> float:
-        """Of the ratio asked for beside the metric, and of the floor beside a drop."""
-        lacks = 0.0
+        """Of the worst tenth of the samples, of the ratio beside the metric, and of the floor beside a drop."""
+        lacks = self.tail_lacks(judged.tail)
         if self.floor_db is not None and judged.low_db is not None:
             lacks += max(0.0, self.floor_db - judged.low_db)
         if self.max_drop is not None and self.floor is not None:

@@ -3,6 +3,7 @@
 import msgspec
 
 from edgeopt.graph.levels import LevelAccuracy
+from edgeopt.graph.weak_samples import Tail
 
 
 class OutputValue(msgspec.Struct, frozen=True):
@@ -40,5 +41,7 @@ class Judged(msgspec.Struct, frozen=True):
     """Of samples of several levels, that which decides."""
     pooled_low_db: float | None = None
     """What `low_db` would be over all samples together."""
+    tail: Tail | None = None
+    """Of single samples; None where no sample differs."""
     problem: str = ""
     """Why the outputs cannot be compared, as a sentence."""

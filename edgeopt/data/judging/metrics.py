@@ -21,6 +21,7 @@ from edgeopt.graph.accuracy import (
     snr_lower_bound,
 )
 from edgeopt.graph.levels import Level, by_level
+from edgeopt.graph.weak_samples import tail_of
 from edgeopt.nearest import nearest
 
 _GROUP = 16
@@ -218,7 +219,9 @@ def judged_with_ratio(
     is_ratio = metric.name == "snr"
     judged = _ratio_of(accuracy, len(got)) if is_ratio else metric.judge(got, reference, labels)
     snr_db, low_db, found = accuracy.snr_db, lower_bound_db(accuracy), by_level(accuracy, levels)
-    judged = msgspec.structs.replace(judged, snr_db=snr_db, low_db=low_db, pooled_low_db=low_db)
+    judged = msgspec.structs.replace(
+        judged, snr_db=snr_db, low_db=low_db, pooled_low_db=low_db, tail=tail_of(accuracy)
+    )
     if not found:
         return judged
     weakest = min(found, key=lambda one: (one.low_db, one.snr_db))

@@ -57,7 +57,7 @@ def read_given(
 
     samples = load_data(data, inputs, preparation)
     warnings = check_data(samples) if calibrates else ()
-    warnings += tuple(one.warning for one in alike_inputs(samples))
+    warnings += (*samples.converted, *(one.warning for one in alike_inputs(samples)))
     found = labels_for(goal.kind, data, samples, request.labels)
     calibrate, plan, prove, shared = _shares(len(samples), goal.kind.most_samples, request.samples)
     use = SampleUse(len(samples), len(calibrate), len(plan), len(prove), shared=shared)

@@ -11,7 +11,7 @@ from edgeopt.data.judging.judged import Judged
 from edgeopt.graph.accuracy import OutputAccuracy
 from edgeopt.graph.ledger import Change
 from edgeopt.graph.levels import LevelAccuracy
-from edgeopt.graph.weak_samples import WeakSamples
+from edgeopt.graph.weak_samples import Tail, WeakSamples
 from edgeopt.hw.device import Device
 from edgeopt.measure.messages import Memory
 from edgeopt.measure.stats import Interval
@@ -146,6 +146,8 @@ class Proof(msgspec.Struct, frozen=True):
     """Without their figures for each sample."""
     steps_back: int = 0
     """So many plans before this one fell below the goal on these samples, each more daring than the next."""
+    tail: Tail | None = None
+    """The lowest sample, and the worst tenth of them."""
     weak: WeakSamples | None = None
     """Samples that are far below the floor by themselves."""
     weakest: LevelAccuracy | None = None

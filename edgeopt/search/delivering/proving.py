@@ -223,6 +223,7 @@ def _proof(
         baseline_calls=Calls(old.concurrency, old.batch),
         by_size=by_size,
         met=answered.met,
+        tail=judged.tail,
         weakest=judged.weakest,
         legs=found.processes,
     )

@@ -123,7 +123,8 @@ def _reached(goal: Goal, judged: Judged, count: int) -> str:
     where = f"on {count} samples that calibration never saw"
     if goal.is_ratio:
         weakest = f": {judged.weakest.where}" if judged.weakest is not None else ""
-        return f"{judged.value:.1f} dB {where} (on others perhaps {judged.low:.1f}){weakest}"
+        tail = goal.tail_words(judged.tail)
+        return f"{judged.value:.1f} dB {where} (on others perhaps {judged.low:.1f}){weakest}{tail}"
     beside = f", {judged.snr_db:.1f} dB" if judged.snr_db is not None else ""
     return f"{goal.title} {goal.shown(judged.value)}{beside} {where}"
 

@@ -5,6 +5,7 @@ import pytest
 from edgeopt.data.judging.goals import Goal, goal_from
 from edgeopt.data.judging.judged import Judged
 from edgeopt.errors import UsageError
+from edgeopt.graph.weak_samples import Tail
 
 
 def outputs(values):
@@ -69,6 +70,32 @@ def test_the_ratio_must_hold_on_others_too():
     goal = Goal()
     assert not goal.met(Judged("snr", 30.2, 29.6, 16))
     assert goal.met(Judged("snr", 31.0, 30.1, 16))
+
+
+def test_the_worst_tenth_of_the_samples_may_be_3_db_below_the_floor():
+    goal = goal_from(None, "30dB")
+    held, broken = (
+        Judged("snr", 34.0, 32.0, 16, snr_db=34.0, low_db=32.0, tail=Tail(lowest, tenth))
+        for lowest, tenth in ((26.0, 27.5), (26.0, 26.5))
+    )
+    assert goal.met(held)
+    assert not goal.met(broken)
+    assert goal.score(broken)[0] < goal.needed, "a proof is judged by the value"
+    assert goal.tail_words(held.tail) == ""
+    assert goal.tail_words(broken.tail) == ", the worst tenth of them 26.5"
+    assert goal_from("top1", None).tail_lacks(broken.tail) == 0.0
+
+
+def test_rare_samples_break_a_floor_that_all_together_keep():
+    """32 samples of one level, three of which come out at 20 dB."""
+    noise = np.random.default_rng(0).normal(size=(32, 2, 100))
+    errors = [0.1 if k in {3, 9, 20} else 0.01 for k in range(32)]
+    reference = [{"y": each[0]} for each in noise]
+    got = [{"y": each[0] + error * each[1]} for each, error in zip(noise, errors, strict=True)]
+    judged = goal_from(None, "24dB").judge(got, reference)
+    assert judged.value > 28
+    assert 18 < judged.tail.lowest_db < 22
+    assert not goal_from(None, "24dB").met(judged)
 
 
 def test_counted_answers_are_met_by_the_value_and_sure_by_the_bound():

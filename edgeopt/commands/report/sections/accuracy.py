@@ -36,6 +36,8 @@ def _sentence(found: Accuracy) -> str:
     if found.snr_db is None:
         return "The accuracy was not proved; this is what the golden samples say."
     said = f"The worst output reaches {words.decibels(found.snr_db)}"
+    if found.lowest_db is not None:
+        said += f", the lowest sample {words.decibels(found.lowest_db)}"
     if found.low_db is not None:
         said += f", and on other samples perhaps {words.decibels(found.low_db)}"
     floor = found.goal or ("" if found.floor_db is None else f"{found.floor_db:g} dB")

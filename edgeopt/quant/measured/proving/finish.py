@@ -164,7 +164,7 @@ def _reached(work: Work, proof: Proof) -> str:
     """The accuracy on the samples that proved, and what it may be on others where that is what decided."""
     goal, met = work.request.goal, work.judge.met(proof)
     low = "" if met or proof.judged is not None else f" ({decibels(proof.low_db)} on others perhaps)"
-    said = f"{decibels(proof.snr_db)}{low} on {proof.samples} samples"
+    said = f"{decibels(proof.snr_db)}{low} on {proof.samples} samples{goal.tail_words(proof.tail)}"
     if proof.weakest is not None:
         said += f", of {proof.weakest.levels} levels the weakest"
     if proof.judged is not None:

@@ -44,6 +44,7 @@ class Judge:
             judged=None if self.goal.is_ratio else judged,
             outputs=tuple(output.without_samples() for output in accuracy.outputs),
             steps_back=steps_back,
+            tail=judged.tail,
             weak=weak_samples(accuracy, self.goal.needed) if self.goal.is_ratio else None,
             weakest=judged.weakest,
         )
@@ -54,10 +55,13 @@ class Judge:
             return False
         if proof.judged is not None:
             return self.goal.met(proof.judged)
-        return proof.snr_db > -math.inf and proof.low_db >= self.goal.needed
+        return proof.snr_db > -math.inf and self.score(proof) >= self.goal.needed
 
     def score(self, proof: Proof | None) -> float:
         """What decides, on a scale where more is better."""
         if proof is None:
             return -math.inf
-        return proof.low_db if proof.judged is None else self.goal.score(proof.judged)[1]
+        if proof.judged is not None:
+            return self.goal.score(proof.judged)[1]
+        lacks = self.goal.tail_lacks(proof.tail)
+        return min(proof.low_db, self.goal.needed) - lacks if lacks else proof.low_db

@@ -9,6 +9,7 @@ import msgspec
 from edgeopt.graph.accuracy import EQUAL_DB
 from edgeopt.graph.ledger import LedgerEntry
 from edgeopt.graph.levels import LevelAccuracy
+from edgeopt.graph.weak_samples import Tail
 from edgeopt.search.objectives import OBJECTIVES
 from edgeopt.search.outcome import CURRENT, Candidate
 from edgeopt.units import count
@@ -88,6 +89,8 @@ class Proof(msgspec.Struct, frozen=True):
     figure: float | None = None
     """Of the objective, where that is not latency: of the bundle, and of the source model."""
     baseline_figure: float | None = None
+    tail: Tail | None = None
+    """The lowest sample, and the worst tenth of them."""
     weakest: LevelAccuracy | None = None
     """Of samples of several levels of input, that which decides."""
 
@@ -277,9 +280,15 @@ def comparison(result: Result) -> tuple[Compared, ...]:
             "Accuracy",
             "reference",
             "the same outputs" if near else accuracy(proof.accuracy_db),
-            f"floor {result.floor_db:g} dB" if result.floor_db else "no floor in dB",
+            _floor(result),
         ),
     )
+
+
+def _floor(result: Result) -> str:
+    floor = f"floor {result.floor_db:g} dB" if result.floor_db else "no floor in dB"
+    tail = result.proof.tail
+    return floor if tail is None else f"{floor}, lowest sample {accuracy(tail.lowest_db)}"
 
 
 def _interval(speedup: Interval) -> str:
