@@ -7,7 +7,6 @@ from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
 from edgeopt.commands.documents.blocks import Block, Marked, Row, Table, Words, columns, filled, lines, section
 from edgeopt.commands.simplify.request import Request
-from edgeopt.graph.ledger import promised_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,6 +57,8 @@ def simplify(request: Request, json: JsonFlag = False) -> None:
 
 def show(result: "Simplified") -> list[Block]:
     """What each pass did, and why not; those with nothing to say in one line; the result."""
+    from edgeopt.graph.ledger import promised_inputs
+
     rows: list[Row] = []
     silent: list[str] = []
     told = {entry.pass_name for entry in result.ledger if entry.applied or entry.rolled_back or entry.refused}

@@ -162,6 +162,8 @@ class Source:
                 continue
             if name == REFERENCE and isinstance(now, str) and (sample.is_empty or not sample.is_finite):
                 continue  # its pools divide by a batch of 0, and find no maximum of nothing but NaN
+            if name == "OpenVINO" and sample.title.startswith("NaN"):
+                continue  # its Relu, Clip, Min and Max make numbers of NaN, by what they are fused with
             if sample.is_empty and name == JUDGE and self._is_wrong(sample, was):
                 continue
             said = f"the result fails: {now}" if isinstance(now, str) else sample.difference(was, now, name)
