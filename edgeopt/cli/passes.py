@@ -7,7 +7,6 @@ from edgeopt.cli.from_request import asks
 from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns, filled, lines, section
 from edgeopt.commands.passes.records import STANDARD, PassLine, PassList
 from edgeopt.commands.passes.request import Request
-from edgeopt.graph.ledger import promised_inputs
 
 if TYPE_CHECKING:
     from edgeopt.events import Emit
@@ -59,8 +58,14 @@ def show(result: PassList) -> list[Block]:
 
 def _results(line: PassLine) -> str:
     kept = "exact" if line.tolerance_db is None else f"{line.tolerance_db:g} dB"
-    inputs = promised_inputs(line.finite_only, line.nonempty_only)
+    inputs = _inputs(line)
     return f"{kept}, {inputs}" if inputs else kept
+
+
+def _inputs(line: PassLine) -> str:
+    from edgeopt.graph.ledger import promised_inputs
+
+    return promised_inputs(line.finite_only, line.nonempty_only)
 
 
 def _facts(line: PassLine) -> str:
@@ -69,7 +74,7 @@ def _facts(line: PassLine) -> str:
         "results: the same to the last bit"
         if line.tolerance_db is None
         else f"results: at least {line.tolerance_db:g} dB of the source's",
-        *([f"for {inputs}"] if (inputs := promised_inputs(line.finite_only, line.nonempty_only)) else []),
+        *([f"for {inputs}"] if (inputs := _inputs(line)) else []),
         *([] if line.runtime != STANDARD else ["runs on request alone" if line.on_request else "runs by default"]),
         *([f"needs opset {line.lowest_opset}"] if line.lowest_opset else []),
         *([f"for {line.runtime} alone, where the target profile's [lowerings] has it"]

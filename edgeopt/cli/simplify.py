@@ -8,7 +8,6 @@ from edgeopt.cli.from_request import asks
 from edgeopt.cli.next_steps import next_steps
 from edgeopt.commands.documents.blocks import Block, Marked, Row, Table, Words, columns, filled, lines, section
 from edgeopt.commands.simplify.request import Request
-from edgeopt.graph.ledger import promised_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,6 +61,8 @@ def simplify(request: Request, json: JsonFlag = False) -> None:
 
 def show(result: "Simplified") -> list[Block]:
     """What each pass did, and why not; those with nothing to say in one line; the result."""
+    from edgeopt.graph.ledger import promised_inputs
+
     rows: list[Row] = []
     silent: list[str] = []
     told = {entry.pass_name for entry in result.ledger if entry.applied or entry.rolled_back or entry.refused}

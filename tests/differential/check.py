@@ -162,6 +162,10 @@ class Source:
                 continue
             if name == REFERENCE and isinstance(now, str) and (sample.is_empty or not sample.is_finite):
                 continue  # its pools divide by a batch of 0, and find no maximum of nothing but NaN
+            if name == REFERENCE and _infinities_differ(judged, was):
+                continue  # its Resize makes the largest number of infinity
+            if name == "OpenVINO" and sample.title.startswith("NaN"):
+                continue  # its Relu, Clip, Min and Max make numbers of NaN, by what they are fused with
             if sample.is_empty and name == JUDGE and self._is_wrong(sample, was):
                 continue
             said = f"the result fails: {now}" if isinstance(now, str) else sample.difference(was, now, name)
@@ -224,6 +228,11 @@ def _reduced_axes(graph: onnx.GraphProto, outside: dict[str, onnx.TensorProto]) 
             yield from (int(axis) for one in known for axis in numpy_helper.to_array(one).reshape(-1))
         for attribute in node.attribute:
             yield from _reduced_axes(attribute.g, weights) if attribute.HasField("g") else ()
+
+
+def _infinities_differ(one: Outputs, other: Outputs) -> bool:
+    pairs = [(array, other[name]) for name, array in one.items() if array.dtype.kind == "f"]
+    return any(a.shape == b.shape and not np.array_equal(np.isinf(a), np.isinf(b)) for a, b in pairs)
 
 
 def _with_leading_ones(array: np.ndarray, like: "np.ndarray | None") -> np.ndarray:
