@@ -179,10 +179,8 @@ def check_feeds(inputs: tuple[TensorInfo, ...], feeds: Feeds) -> str | None:
     for info in inputs:
         array = np.asarray(feeds[info.name])
         if array.dtype.name != info.dtype and not (info.dtype == "str" and array.dtype.kind in "OU"):
-            return (
-                f"The input '{info.name}' must be of type {info.dtype}, not {array.dtype.name}: a session converts "
-                "nothing."
-            )
+            wrong = f"must be of type {info.dtype}, not {array.dtype.name}"
+            return f"The input '{info.name}' {wrong}: a session converts nothing."
         if not info.rank_known:
             continue
         if array.ndim != len(info.shape):

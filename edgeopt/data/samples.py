@@ -81,7 +81,7 @@ def check_samples(arrays: Mapping[str, Array], inputs: tuple[TensorInfo, ...], w
 def _conversions(arrays: Mapping[str, Array], inputs: tuple[TensorInfo, ...], what: str) -> tuple[str, ...]:
     """Floats of another width go without saying; whole numbers may be pictures that nobody has scaled."""
     return tuple(
-        f"The array '{info.name}' in {what} holds {arrays[info.name].dtype.name} and the input takes {info.dtype}: "
+        f"The array '{info.name}' in {what} holds {arrays[info.name].dtype.name} for an input of {info.dtype}: "
         "its values are converted, not scaled."
         for info in inputs
         if arrays[info.name].dtype.kind in "iu" and "float" in info.dtype

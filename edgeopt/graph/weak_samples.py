@@ -45,7 +45,7 @@ def tail_of(accuracy: Accuracy) -> Tail | None:
     found = sorted(ratio_db for ratio_db, _ in _by_sample(accuracy).values())
     if not found:
         return None
-    tenth = found[: math.ceil(len(accuracy.outputs[0].noise_power) / 10)]
+    tenth = found[: max(1, round(len(accuracy.outputs[0].noise_power) / 10))]
     return Tail(found[0], math.fsum(tenth) / len(tenth))
 
 

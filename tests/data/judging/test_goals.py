@@ -83,7 +83,7 @@ def test_the_worst_tenth_of_the_samples_may_be_3_db_below_the_floor():
     assert goal.score(broken)[0] < goal.needed, "a proof is judged by the value"
     assert goal.tail_words(held.tail) == ""
     assert goal.tail_words(broken.tail) == ", the worst tenth of them 26.5"
-    assert goal_from("top1", None).tail_lacks(broken.tail) == 0.0
+    assert goal_from("top1", "90%").tail_lacks(broken.tail) == 0.0
 
 
 def test_rare_samples_break_a_floor_that_all_together_keep():

@@ -67,7 +67,7 @@ def test_a_full_disk_leaves_what_was_there(bundle, tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "copytree", full)
     with pytest.raises(EdgeoptError) as raised:
         save_bundle(bundle, target)
-    assert "No space left" in raised.value.message
+    assert "The disk is full" in raised.value.message
     assert "Free some space" in raised.value.hint
     assert (target / "manifest.json").read_bytes() == before
     assert {p.name for p in tmp_path.iterdir() if p.name.startswith(".")} == set()
