@@ -56,8 +56,6 @@ def test_without_data_it_says_what_is_not_tried(prepared, conv_model):
 def test_few_samples_and_arrays_that_are_no_input_are_told(prepared, conv_model, tmp_path):
     some = np.random.default_rng(0).random((3, 3, 16, 16), np.float32)
     np.savez(tmp_path / "d.npz", x=some, labels=np.arange(3))
-        tmp_path / "d.npz", x=np.random.default_rng(0).random((3, 3, 16, 16), np.float32), labels=np.arange(3)
-    )
     told = " ".join(prepared(conv_model, data=tmp_path / "d.npz").warnings)
     assert "3 samples are too few" in told
     assert "labels" in told
