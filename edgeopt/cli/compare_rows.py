@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from edgeopt.commands.documents.blocks import Section, Table, Words, columns, lines, rows, section
 
 if TYPE_CHECKING:
-    from edgeopt.commands.compare.records import Comparison, Layers
+    from edgeopt.commands.compare.records import Comparison, Layers, Probe
     from edgeopt.graph.accuracy import OutputAccuracy, Tolerance
     from edgeopt.graph.diff import GraphDiff
 
@@ -127,17 +127,18 @@ def _output_row(output: "OutputAccuracy") -> tuple[str, ...]:
 def _layers(layers: "Layers") -> Section:
     if layers.not_compared:
         return section("Layers", Words(f"Layers were not compared: {layers.not_compared}"))
-    cells = [
-        (p.value, p.node, p.other_node, decibels_text(p.snr_db, p.problem), f"{p.max_abs:.1e}")
-        for p in layers.probes
-    ]
+    cells = [(p.value, p.node, p.other_node, _accuracy_of(p), f"{p.max_abs:.1e}") for p in layers.probes]
     if layers.first is None:
         line = f"None of the {layers.compared} values that both have before '{layers.output}' is below the floor."
     else:
-        accuracy = decibels_text(layers.first.snr_db, layers.first.problem)
+        accuracy = _accuracy_of(layers.first)
         line = f"The first layer that differs: {layers.first.node}, value '{layers.first.value}' ({accuracy})."
     titles = ("=value", "in the first", "in the second", ">accuracy", ">max abs")
     return _section(f"Layers before '{layers.output}'", titles, cells, [line])
+
+
+def _accuracy_of(probe: "Probe") -> str:
+    return f"{decibels_text(probe.snr_db, probe.problem)}{', rescaled' if probe.rescaled else ''}"
 
 
 def _graph(graph: "GraphDiff | None", reason: str, everything: bool) -> Section:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import msgspec
 
@@ -35,7 +35,9 @@ def monitor(request: WatchRequest, emit: Emit) -> Watched:
             stack.callback(timer.cancel)
         if traffic is not None:
             stack.enter_context(traffic)
-        watch(url, emit if traffic is None else _with_traffic(traffic, emit), stop)
+        # Ctrl-C is how a watch without an end is ended.
+        with suppress(KeyboardInterrupt):
+            watch(url, emit if traffic is None else _with_traffic(traffic, emit), stop)
     return Watched(parse(url).url, time.monotonic() - begin, traffic.sent() if traffic else None)
 
 

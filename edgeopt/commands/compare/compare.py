@@ -211,6 +211,6 @@ def _layers(
         Runner(second.model.ir, backends[1], second.options or {}, answers.feeds[1][sample]),
     )
     try:
-        return first_difference(matching, runners, worst.name, request.floor_db, emit)
+        return first_difference(matching, runners, worst.name, worst.snr_db, request.floor_db, emit)
     except EdgeoptError as error:
         return Layers(worst.name, 0, None, not_compared=error.message)

@@ -4,6 +4,9 @@ On the road to the output that differs most, each round asks both models for a f
 on between the last that is right and the first that is wrong behind it, so that no more than a few are ever held.
 A graph has branches, and what is right on one says nothing of another: so a value counts as the first only when
 all that it is computed from is right; else the search goes on before that.
+
+A value that is the same but for a factor counts as right, as later layers may take the factor back. Where they do
+not, the difference behind it is as large, and the value with the factor is the first.
 """
 
 import tempfile
@@ -19,10 +22,14 @@ from edgeopt.errors import EdgeoptError
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from edgeopt.backends.base import Backend, Options
+    from edgeopt.backends.base import Array, Backend, Options
     from edgeopt.graph.diff import Matching
 
 AT_ONCE = 8
+# Of fewer values to a factor, some factor always fits.
+_VALUES_A_FACTOR = 8
+# A value that is so much nearer than the one with a factor before it has taken the factor back.
+_TAKEN_BACK_DB = 6.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,18 +73,26 @@ class Search:
         unknown = [name for name in names if name not in self.probes]
         for begin in range(0, len(unknown), AT_ONCE):
             asked = [(name, pairs[name]) for name in unknown[begin : begin + AT_ONCE]]
-            found = _compared(asked, self.matching, self.runners)
+            found = _compared(asked, self.matching, self.runners, self.floor_db)
             self.probes |= {probe.value: probe for probe in found}
-        return [name for name in names if self.probes[name].snr_db < self.floor_db]
+        return [name for name in names if self._is_bad(self.probes[name])]
+
+    def _is_bad(self, probe: Probe) -> bool:
+        return probe.snr_db < self.floor_db and not probe.rescaled
 
     def seen(self) -> tuple[Probe, ...]:
         return tuple(self.probes[name] for name, _ in self.order if name in self.probes)
 
 
 def first_difference(
-    matching: "Matching", runners: tuple[Runner, Runner], output: str, floor_db: float, emit: events.Emit
+    matching: "Matching",
+    runners: tuple[Runner, Runner],
+    output: str,
+    output_db: float,
+    floor_db: float,
+    emit: events.Emit,
 ) -> Layers:
-    """Bisects the values before an output of the first model."""
+    """Bisects the values before an output of the first model, whose own ratio is `output_db`."""
     model, order = runners[0].model, _tensors(matching, output)
     search = Search(matching, runners, floor_db, emit, order)
     road = _before(output, order, model)
@@ -87,9 +102,25 @@ def first_difference(
         found = _bisected(road, search) or output
         while suspects := search.bad(_sources(found, order, model)):
             found = _bisected(_before(suspects[0], order, model), search) or suspects[0]
+        found = _rescaled_before(found, output_db, order, model, search)
     except EdgeoptError as error:
         return Layers(output, len(road), None, search.seen(), error.message)
     return Layers(output, len(road), search.probes.get(found), search.seen())
+
+
+def _rescaled_before(
+    found: str, output_db: float, order: Sequence[tuple[str, str]], model: "ir.Model", search: Search
+) -> str:
+    """Where a factor came in that was not taken back before this value; the value itself where none did."""
+    while True:
+        here, before = search.probes.get(found), _sources(found, order, model)
+        search.bad(before)
+        least_db = (output_db if here is None else here.snr_db) - _TAKEN_BACK_DB
+        probes = (search.probes[name] for name in before)
+        one = next((p for p in probes if p.rescaled and p.snr_db >= least_db), None)
+        if one is None:
+            return found
+        found = one.value
 
 
 def _bisected(values: list[str], search: Search) -> str | None:
@@ -112,7 +143,7 @@ def _spread(right: int, wrong: int) -> list[int]:
 
 
 def _compared(
-    values: "Sequence[tuple[str, str]]", matching: "Matching", runners: tuple[Runner, Runner]
+    values: "Sequence[tuple[str, str]]", matching: "Matching", runners: tuple[Runner, Runner], floor_db: float
 ) -> list[Probe]:
     from edgeopt.graph.accuracy import compare_outputs
 
@@ -123,8 +154,33 @@ def _compared(
         accuracy = compare_outputs([{name: first[name]}], [{name: second[other]}])
         worst = max((o.max_abs for o in accuracy.outputs), default=0.0)
         nodes = _maker(matching.first.nodes, name), _maker(matching.second.nodes, other)
-        probes.append(Probe(name, other, *nodes, accuracy.snr_db, worst, accuracy.problem))
+        scaled = accuracy.problem is None and accuracy.snr_db < floor_db
+        rescaled = scaled and is_rescaled(first[name], second[other], floor_db)
+        probes.append(Probe(name, other, *nodes, accuracy.snr_db, worst, accuracy.problem, rescaled))
     return probes
+
+
+def is_rescaled(first: "Array", second: "Array", floor_db: float) -> bool:
+    """Whether the second is the first times a positive factor: of the whole, or of each channel or feature."""
+    import numpy as np
+
+    from edgeopt.graph.accuracy import signal_to_noise_db
+
+    a, b = np.asarray(first), np.asarray(second)
+    if a.dtype.kind != "f" or a.shape != b.shape or not (np.isfinite(a).all() and np.isfinite(b).all()):
+        return False
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    for kept in ((), (1,), (a.ndim - 1,)):
+        if any(axis >= a.ndim for axis in kept):
+            continue
+        over = tuple(axis for axis in range(a.ndim) if axis not in kept)
+        if a.size < _VALUES_A_FACTOR * (a.shape[kept[0]] if kept else 1):
+            continue
+        power = (a * a).sum(axis=over, keepdims=True)
+        factor = (a * b).sum(axis=over, keepdims=True) / np.where(power > 0, power, 1.0)
+        if (factor[power > 0] > 0).all() and signal_to_noise_db(b, a * factor) >= floor_db:
+            return True
+    return False
 
 
 def _maker(nodes: "Sequence[ir.Node]", name: str) -> str:

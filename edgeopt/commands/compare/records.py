@@ -36,6 +36,8 @@ class Probe(msgspec.Struct, frozen=True):
     snr_db: float
     max_abs: float
     problem: str | None = None
+    rescaled: bool = False
+    """The same but for a factor, of the whole or of each channel: later layers may take it back."""
 
 
 class Layers(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """Whether it is worth doing, and why: rules that anybody can check by hand."""
 
-from edgeopt.commands.cost.records import Advice, Cost, Span, Terms
+from edgeopt.commands.cost.records import Advice, Cost, Measured, Span, Terms
 from edgeopt.commands.cost.words import count, number, span, times
 from edgeopt.measure.stats import UNDECIDED
 
@@ -32,11 +32,26 @@ def advise(cost: Cost, terms: Terms, claimed: bool) -> tuple[Advice, str]:
         if saving.high > 0:
             said += f" At the upper end of the speed-up it saves {terms.currency} {number(saving.high)} a month."
         return "not worth it", said
+    if disagrees := baselines_disagree(measured):
+        return "consider", f"Saves {money}, but {disagrees}"
     if spent is None:
         if saving.low > 0:
             return "do it", f"Saves {money}. No work was set against that (--engineering-hours)."
         return "consider", f"Saves {money}: at the lower end of the speed-up, nothing."
     return _paid_back(cost, terms, spent, money)
+
+
+def baselines_disagree(measured: Measured) -> str:
+    """Where the times of both sides, each by itself, tell another speed-up than the rounds in turns."""
+    if measured.speedup is None or not measured.baseline_runs_per_s:
+        return ""
+    plain = measured.runs_per_s / measured.baseline_runs_per_s
+    if measured.speedup.low <= plain <= measured.speedup.high:
+        return ""
+    return (
+        f"its own throughput is {plain:.2f} times the baseline's own, outside of the interval of the speed-up in "
+        "turns. Savings are by the speed-up; measure again on a quiet device."
+    )
 
 
 def _paid_back(cost: Cost, terms: Terms, spent: float, money: str) -> tuple[Advice, str]:

@@ -8,6 +8,7 @@ from edgeopt.bundle.deployment import SUFFIX
 from edgeopt.bundle.read import is_bundle
 from edgeopt.commands.bench.bench import bench
 from edgeopt.commands.bench.request import Request as BenchRequest
+from edgeopt.commands.cost.advice import baselines_disagree
 from edgeopt.commands.cost.figures import cost_of
 from edgeopt.commands.cost.measured import of_bundle, of_report, of_saved_run
 from edgeopt.commands.cost.records import Cost, CostReport, Measured, Terms
@@ -135,19 +136,5 @@ def _notes(costs: Sequence[Cost]) -> tuple[str, ...]:
             f"The throughput of {', '.join(guessed)} is 1 / median latency, one request at a time: a device may "
             "do more with several at once or in batches. edgeopt cost --measure --concurrency 1,2,4 counts that."
         )
-    notes += [f"{each.name}: {note}" for each in costs if (note := _baselines_disagree(each))]
+    notes += [f"{each.name}: {note}" for each in costs if (note := baselines_disagree(each.measured))]
     return tuple(notes)
-
-
-def _baselines_disagree(cost: Cost) -> str:
-    """Where the times of both sides, each by itself, tell another speed-up than the rounds in turns."""
-    measured = cost.measured
-    if measured.speedup is None or not measured.baseline_runs_per_s:
-        return ""
-    plain = measured.runs_per_s / measured.baseline_runs_per_s
-    if measured.speedup.low <= plain <= measured.speedup.high:
-        return ""
-    return (
-        f"its own throughput is {plain:.2f} times the baseline's own, outside of the interval of the speed-up in "
-        "turns. Savings are by the speed-up, which is the safer of the two."
-    )

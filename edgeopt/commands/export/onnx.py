@@ -1,12 +1,21 @@
 """`onnx`: the model alone, with its external data; what made it fast is said beside it."""
 
+import re
+from keyword import iskeyword
 from pathlib import Path
 
 from edgeopt.backends.protobuf import GRAPH, opened, parts, text
 from edgeopt.commands.export.base import Format, Made, Order, refuse
 from edgeopt.commands.export.checking import check_model
 from edgeopt.commands.export.models import copy_model
-from edgeopt.commands.export.settings import option_text, options_text
+from edgeopt.commands.export.settings import (
+    DEVICES,
+    PROVIDERS,
+    openvino_settings,
+    option_text,
+    options_text,
+    ort_settings,
+)
 
 NAME = "onnx"
 _NODE, _DOMAIN = 1, 7  # in GraphProto, in NodeProto
@@ -21,10 +30,10 @@ def write(order: Order, folder: Path) -> Made:
             "Use --to openvino-ir, or export the bundle that it was made from.",
         )
     model = copy_model(order, folder, f"{order.file_name}.onnx")
-    made = Made(use=[_bench(order, model.name)])
+    made = Made(use=_code(order, model, f"{order.file_name}.onnx"))
     made.notes.append(
         f"A model file holds no options. This one was proved with {order.backend} and {options_text(order)}; "
-        "with others it may be slower or less exact."
+        f"with others it may be slower or less exact. Measure it so: {_bench(order, model.name)}"
     )
     own = sorted(domains(model) - {"", "ai.onnx", "ai.onnx.ml"})
     if own:
@@ -42,6 +51,47 @@ def domains(model: Path) -> set[str]:
             for node in parts(data, graph, (_NODE,))
             for domain in parts(data, node, (_DOMAIN,))
         }
+
+
+def _code(order: Order, model: Path, name: str) -> list[str]:
+    """What runs it as it was proved, without edgeopt; of other runtimes, how edgeopt runs it."""
+    feeds = ", ".join(f'"{each.name}": {_variable(each.name)}' for each in order.bundle.deployment.inputs)
+    if order.backend in DEVICES:
+        said = openvino_settings(order)
+        reshape = [f"model.reshape({said.shapes})"] if said.shapes else []
+        return [
+            *("import openvino", "core = openvino.Core()", f'model = core.read_model("{name}")', *reshape),
+            f'compiled = core.compile_model(model, "{said.device}", {said.config})',
+            f"outputs = compiled({{{feeds}}})",
+        ]
+    if all(provider.name != order.backend for provider in PROVIDERS):
+        return [_bench(order, name)]
+    ort = ort_settings(order, model)
+    plain = {"intra_op_num_threads": 0, "inter_op_num_threads": 0, "enable_cpu_mem_arena": True}
+    plain |= {"enable_mem_pattern": True, "use_deterministic_compute": False}
+    changed = {key: value for key in plain if (value := getattr(ort, key)) != plain[key]}
+    lines = [f"options.{key} = {value}" for key, value in changed.items()]
+    if ort.graph_optimization_level != "ORT_ENABLE_ALL":
+        level = f"onnxruntime.GraphOptimizationLevel.{ort.graph_optimization_level}"
+        lines.append(f"options.graph_optimization_level = {level}")
+    if ort.execution_mode != "ORT_SEQUENTIAL":
+        lines.append(f"options.execution_mode = onnxruntime.ExecutionMode.{ort.execution_mode}")
+    lines += [f'options.add_session_config_entry("{key}", "{value}")' for key, value in ort.config_entries.items()]
+    lines += [
+        f'options.add_free_dimension_override_by_name("{key}", {value})'
+        for key, value in ort.free_dimensions.items()
+    ]
+    providers = [(key, value) if value else key for key, value in ort.providers]
+    return [
+        *("import onnxruntime", "options = onnxruntime.SessionOptions()", *lines),
+        f'session = onnxruntime.InferenceSession("{name}", options, providers={providers})',
+        f"outputs = session.run(None, {{{feeds}}})",
+    ]
+
+
+def _variable(name: str) -> str:
+    found = re.sub(r"\W", "_", name)
+    return f"input_{found}" if found[:1].isdigit() or iskeyword(found) else found
 
 
 def _bench(order: Order, file: str) -> str:

@@ -3,6 +3,7 @@ import onnx
 import onnx.parser
 import pytest
 
+from edgeopt.cli.compare_rows import sections
 from edgeopt.commands.compare.compare import compare
 from edgeopt.commands.compare.request import Request
 from edgeopt.errors import DataError
@@ -13,10 +14,12 @@ LAYERS = "a = Mul(x, w)  b = Sigmoid(a)  c = Sqrt(b)  d = Mul(c, v)  e = Tanh(d)
 
 @pytest.fixture
 def model(tmp_path):
-    def write(name, body=LAYERS, ports="(float[B,4] x) => (float[B,4] y)", w=1.5, v=0.5):
+    def write(name, body=LAYERS, ports="(float[B,4] x) => (float[B,4] y)", w=1.5, v=0.5, **more):
+        size = 16 if "16" in ports else 4
         proto = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> g {ports} {{ {body} }}')
-        for key, value in (("w", w), ("v", v)):
-            proto.graph.initializer.append(onnx.numpy_helper.from_array(np.full(4, value, np.float32), key))
+        for key, value in {"w": w, "v": v, **more}.items():
+            weights = np.broadcast_to(np.float32(value), size).copy()
+            proto.graph.initializer.append(onnx.numpy_helper.from_array(weights, key))
         onnx.save(proto, tmp_path / f"{name}.onnx")
         return tmp_path / f"{name}.onnx"
 
@@ -169,3 +172,19 @@ def test_made_up_samples_that_do_not_fit_ask_for_data(model):
     found = compare(Request(path, path))
     assert "Give samples with --data" in found.not_compared
     assert found.graph.kept == 1
+
+
+def test_a_scale_that_a_later_layer_takes_back_is_not_the_first_difference(model, tmp_path):
+    """As weights are evened out between two layers, and the second is wrong besides."""
+    ports = "(float[B,16,16] x) => (float[B,16,16] y)"
+    body = "a = Mul(x, w)  b = Relu(a)  c = Mul(b, v)  d = Add(c, {})  e = Tanh(d)  y = Abs(e)"
+    first = model("a", body.format("u"), ports, u=0.0)
+    second = model("b", body.format("u"), ports, w=[0.1, 9.0] * 8, v=[7.5, 0.75 / 9] * 8, u=0.05)
+    np.savez(tmp_path / "d.npz", x=np.random.default_rng(0).standard_normal((4, 16, 16)).astype(np.float32))
+    found = compare(Request(first, second, data=tmp_path / "d.npz", floor_db=40.0))
+    probes = {probe.value: probe for probe in found.layers.probes}
+    assert found.layers.first.value == "d"
+    assert not found.layers.first.rescaled
+    assert probes["b"].rescaled
+    assert probes["b"].snr_db < 10
+    assert any("rescaled" in cell for each in sections(found) for cell in str(each).split("'"))

@@ -53,3 +53,11 @@ def test_the_recommendation_and_its_reason(measured, speedup, verdict, terms, ad
     cost = cost_of("a", measured(speedup, verdict), 0.7, Terms(**terms))
     assert cost.advice == advice
     assert why in cost.reason
+
+
+def test_a_saving_is_not_advised_where_the_times_say_otherwise(measured):
+    """The interval [1.27 1.76] leaves out what both sides' own times say, 1.22."""
+    found = measured((1.49, 1.27, 1.76), baseline_runs_per_s=1000 / 1.22)
+    cost = cost_of("board", found, 1.0, Terms(load_per_s=5000))
+    assert cost.advice == "consider"
+    assert "1.22 times the baseline's own, outside of the interval" in cost.reason

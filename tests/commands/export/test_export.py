@@ -38,7 +38,18 @@ def test_the_model_alone_says_what_made_it_fast(exported):
     result, out = exported("openvino", "onnx")
     assert (out / "conv.onnx").is_file()
     assert "precision=f32" in result.notes[0]
-    assert "--backend openvino-cpu --option precision=f32" in result.use[0]
+    assert "edgeopt bench conv.onnx --backend openvino-cpu --option precision=f32" in result.notes[0]
+
+
+@pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
+def test_the_code_that_uses_the_model_runs_without_edgeopt(exported, runtime, monkeypatch):
+    result, out = exported(runtime, "onnx")
+    monkeypatch.chdir(out)
+    assert not any("edgeopt" in line for line in result.use)
+    names = {"x": np.random.default_rng(0).random((1, 3, 16, 16), np.float32)}
+    exec("\n".join(result.use), names)  # noqa: S102 - as a user copies it
+    outputs = names["outputs"]
+    assert np.asarray(outputs[0]).shape == (1, 10)
 
 
 def test_external_data_goes_with_the_model(bundle, into):
