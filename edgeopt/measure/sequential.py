@@ -30,10 +30,6 @@ _SHARE = 0.13
 # seen too often (`benchmarks/contest_simulation.py --starting 100`).
 _FRESH_LEGS = 3
 
-# Median rounds scatter more than undisturbed slices: if a verdict needed both, one difference of 5 % in eight
-# would stay open (`benchmarks/contest_simulation.py`).
-_TYPICAL = 0.95
-
 
 _Ends = tuple[float, float, float]
 """A middle and the ends of its interval, as logarithms."""
@@ -125,7 +121,7 @@ def decide(legs: Sequence[Leg], rules: Rules, last: bool = False) -> Decision | 
     rounds = sum(leg.rounds for leg in legs)
     confidence = 1 - _SHARE * rules.error
     calm = trimmed_interval([leg.calm for leg in legs], confidence)
-    typical = trimmed_interval([leg.typical for leg in legs], _TYPICAL)
+    typical = trimmed_interval([leg.typical for leg in legs], confidence)
     alone = Interval(_exp(calm[0]), _exp(calm[1]), _exp(calm[2]), rounds, confidence)
     both = msgspec.structs.replace(
         alone, low=min(alone.low, _exp(typical[1])), high=max(alone.high, _exp(typical[2]))

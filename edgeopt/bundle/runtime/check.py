@@ -128,7 +128,7 @@ def _speed(deployment: Deployment) -> Literal["faster", "not proved faster", "no
         return "predicted"
     if found is None or (replayed is not None and not replayed.measured):
         return "not measured"
-    kept = found.verdict in {"keep what you have", "not proved faster"}
+    kept = found.verdict in {"keep what you have", "undecided", "not proved faster"}
     return "faster" if found.speedup_low > 1 and not kept else "not proved faster"
 
 

@@ -179,7 +179,7 @@ def test_a_bundle_that_must_be_faster_must_be_so_on_a_device_like_this_one(
     assert "is stale" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("verdict", ["keep what you have", "not proved faster"])
+@pytest.mark.parametrize("verdict", ["keep what you have", "undecided", "not proved faster"])
 def test_the_verdict_counts_beside_the_interval(bundle, change_deployment, verdict):
     """An interval above 1x alone does not make a kept model a faster one."""
     evidence = msgspec.structs.replace(read_bundle_evidence(bundle), verdict=verdict, speedup_low=1.01)
