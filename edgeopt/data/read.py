@@ -14,6 +14,8 @@ from edgeopt.errors import DataError, said_by
 if TYPE_CHECKING:
     from edgeopt.profiles.schema import Data
 
+_CHANNELS = frozenset({1, 3, 4})
+
 
 def load_data(path: Path, inputs: tuple[TensorInfo, ...], preparation: "Data | None" = None) -> Samples:
     """The data in a file or folder, checked against the model's inputs; raises DataError.
@@ -37,8 +39,9 @@ def load_data(path: Path, inputs: tuple[TensorInfo, ...], preparation: "Data | N
     arrays = _read(path)
     if preparation is not None:
         name = _target(inputs, preparation)
-        if name in arrays and _holds_pictures(arrays[name]):
-            arrays = {**arrays, name: prepare(arrays[name], preparation, f"the array '{name}' in {path.name}")}
+        pictures_of = _pictures_in(arrays[name]) if name in arrays else None
+        if pictures_of is not None:
+            arrays = {**arrays, name: prepare(pictures_of, preparation, f"the array '{name}' in {path.name}")}
     return check_samples(arrays, inputs, path.name)
 
 
@@ -60,9 +63,16 @@ def _target(inputs: tuple[TensorInfo, ...], preparation: "Data") -> str:
     )
 
 
-def _holds_pictures(array: Array) -> bool:
-    """Bytes, channels last or none; floats were prepared by whoever made them."""
-    return array.dtype == np.uint8 and (array.ndim == 3 or (array.ndim == 4 and array.shape[-1] in {1, 3, 4}))
+def _pictures_in(array: Array) -> Array | None:
+    """Bytes, with channels last, first or none, as pictures with channels last; None for anything else.
+
+    Floats were prepared by whoever made them.
+    """
+    if array.dtype != np.uint8 or array.ndim not in {3, 4}:
+        return None
+    if array.ndim == 3 or array.shape[-1] in _CHANNELS:
+        return array
+    return np.moveaxis(array, 1, -1) if array.shape[1] in _CHANNELS else None
 
 
 def _read(path: Path) -> dict[str, Array]:
