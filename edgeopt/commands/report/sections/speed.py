@@ -49,7 +49,7 @@ def _not_measured(facts: Facts) -> str:
 
 def _sides(speed: Speed) -> Table:
     known = [side for side in (speed.baseline, speed.result) if side.taken and side.taken.quantiles_ms]
-    titles = ["", "candidate", ">median of rounds"]
+    titles = ["", "candidate", ">undisturbed"]
     if known:
         titles += [f">p{each}" for each in _PERCENTILES] + [">runs", ">load", ">first run"]
     rows = [
@@ -139,8 +139,8 @@ def _rounds(speed: Speed) -> list[Block]:
         f"the baseline; it was faster in {sum(each > 1 for each in ratios)} of them."
     )
     caption = (
-        "Each point is one round, in which both sides ran; the line is the median of all, the band its interval. "
-        "Other work on the device tends to move both times of a round together."
+        "Each point is one round, in which both sides ran. The line is the speed-up, by the least disturbed round "
+        "of each side in every start of its process; the band is its interval, which holds the median round too."
     )
     table = Table(
         columns(">round", ">baseline", ">result", ">ratio"),
