@@ -20,6 +20,11 @@ class Command:
         return not _MEASURING.isdisjoint(self.arguments[:1]) and "--device" not in self.arguments
 
     @property
+    def watches(self) -> bool:
+        """Whether it runs until it is stopped, and writes nothing."""
+        return self.arguments[:1] == ("watch",) or self.arguments[:2] == ("fleet", "watch")
+
+    @property
     def line(self) -> str:
         """What to type in a shell to do the same."""
         return shlex.join(("edgeopt", *self.arguments))

@@ -13,7 +13,6 @@ from shiboken6 import isValid
 
 from edgeopt.events import Event
 from edgeopt.fleet.address import DEFAULT_URL
-from edgeopt_gui.actions.action import Face
 from edgeopt_gui.actions.book import ActionBook
 from edgeopt_gui.context import Context
 from edgeopt_gui.jobs.command import Command
@@ -31,6 +30,7 @@ from edgeopt_gui.subject import Subject
 from edgeopt_gui.widgets import dialogs
 from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.ask_text import AskText
+from edgeopt_gui.widgets.states import OPENS_A_MODEL
 
 if TYPE_CHECKING:
     from edgeopt_gui.pages.live.exports import Exports
@@ -116,12 +116,6 @@ class LivePage(Page):
         self.session.history.mark("paused" if self.paused_at is not None else "resumed", time.time())
         self.view.chart.freeze(self.paused_at is not None)
         self._settle()
-
-    def face_of_start(self) -> Face | None:
-        return Face("Resume watching") if self.giving_way.paused_for else None
-
-    def face_of_pause(self) -> Face | None:
-        return Face("Resume", "play") if self.paused_at is not None else None
 
     def clear(self) -> None:
         if self.session is None or self.view is None:
@@ -230,6 +224,10 @@ class LivePage(Page):
     def use(self, book: ActionBook) -> None:
         super().use(book)
         self._book = book
+
+    def show_refusal(self, ending: Ending) -> None:
+        self._failure = ending
+        self._with_charts(self._settle)
 
     def entered(self) -> None:
         self._with_charts(self._settle)
@@ -390,7 +388,7 @@ class LivePage(Page):
         self._show_figures()
         state = shown(self.situation)
         if state == "error" and self._failure is not None:
-            self.show_error(self._failure, "live.start")
+            self.show_error(self._failure, "live.start" if self.command_of_start() else OPENS_A_MODEL)
         elif state == "busy":
             self.show_busy(awaited(self.url, session.phase, session.name), "live.stop")
         elif state == "empty":

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from edgeopt_gui.actions.action import Action
+from edgeopt_gui.actions.action import Action, Face
 from edgeopt_gui.pages.base import Entry
 from edgeopt_gui.pages.live import situation
 from edgeopt_gui.pages.live.live_page import LivePage
@@ -26,7 +26,7 @@ ACTIONS = (
         icon="play",
         command=LivePage.command_of_start,
         primary=True,
-        face=LivePage.face_of_start,
+        face=lambda page: Face("Resume watching") if page.giving_way.paused_for else None,
     ),
     Action(
         "live.stop",
@@ -45,7 +45,7 @@ ACTIONS = (
         _when(situation.why_not_draw),
         shortcut="Ctrl+P",
         icon="pause",
-        face=LivePage.face_of_pause,
+        face=lambda page: Face("Resume", "play") if page.paused_at is not None else None,
     ),
     Action(
         "live.follow",
