@@ -105,6 +105,7 @@ class ModelPage(Page):
     def _forget(self) -> None:
         """What is known and what is under way belongs to another subject, or to another state of its file."""
         self.analysis = None
+        self.context.use_inputs(None)
         self._asked = False
         self._feed.stop()
         for job in (self._job, self._findings):
@@ -150,6 +151,7 @@ class ModelPage(Page):
     def _take(self, ending: Ending) -> Analysis:
         """All but the nodes at once; there may be so many of them that they come a few at a time."""
         self.analysis = msgspec.convert({**ending.data, "nodes": ()}, Analysis)
+        self.context.use_inputs(self.analysis.inputs)
         self._feed.start(ending.data["nodes"])
         return self.analysis
 

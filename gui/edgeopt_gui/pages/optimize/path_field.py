@@ -29,7 +29,7 @@ class PathField(QWidget):
         for action, text in ((file, "File…"), (folder, "Folder…"), (none, "None")):
             row.addWidget(ActionButton(action, text=text))
         row.addStretch()
-        column = QVBoxLayout(self)
+        column = self.column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(self.fontMetrics().height() // 3)
         column.addWidget(self.name)

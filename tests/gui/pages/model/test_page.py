@@ -210,3 +210,12 @@ def test_ten_thousand_nodes_do_not_stop_the_app(read, long_model, request):
     moments.append(time.thread_time())
     assert page.view.nodes.records.rowCount() == 10_000
     assert max(after - before for before, after in pairwise(moments)) < LONGEST_GAP_S
+
+
+def test_the_inputs_of_the_model_are_told_to_the_other_pages(context, read, conv_model):
+    page = read(MODEL)
+    assert [(each.name, each.dtype) for each in context.inputs] == [("image", "float32")]
+    context.open(subject_at(conv_model))
+    assert context.inputs is None
+    context.open(None)
+    assert page.state == "empty"
