@@ -17,6 +17,7 @@ from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.pages.live import page as live
 from edgeopt_gui.pages.live.agent import Step
 from edgeopt_gui.pages.live.page import ENTRY
+from edgeopt_gui.pages.live.readouts import NOTHING
 from edgeopt_gui.pages.live.situation import Situation, why_not_start
 from edgeopt_gui.subject import Subject
 from edgeopt_gui.widgets.ask_text import AskText
@@ -84,6 +85,7 @@ from PySide6.QtWidgets import QApplication
 from edgeopt_gui.context import Context
 from edgeopt_gui.gaps import GapMonitor
 from edgeopt_gui.pages.live.page import ENTRY
+from edgeopt_gui.pages.live.readouts import NOTHING
 from edgeopt_gui.settings import Settings
 from edgeopt_gui.theme.apply import Theme
 from edgeopt_gui.window import Window
@@ -251,7 +253,7 @@ def test_an_agent_that_is_not_there_is_an_error_with_a_way_on(qtbot, context, pa
 
 
 def test_the_address_of_an_agent_is_asked_for(qtbot, context, page):
-    page.ask_for_agent()
+    next(each for each in live.ACTIONS if each.key == "live.connect").run(page)
     dialog = page.findChild(AskText)
     assert dialog.field.text() == "http://127.0.0.1:8080"
     dialog.field.clear()
@@ -334,3 +336,85 @@ def test_paused_the_action_is_called_resume(filled):
     assert action.face(filled).title == "Resume"
     filled.pause()
     assert action.face(filled) is None
+
+
+@pytest.fixture
+def of_an_agent(filled):
+    """A page with the curves and figures of an agent that is connected no more."""
+    page = filled
+    page.url = "http://device:8080"
+    page.session.clear()
+    page.session.begin("the agent at http://device:8080", page.url)
+    for moment in range(60):
+        page.session.take(Metric("latency_p50_ms", 1.0 + moment / 600), time.time() - 60 + moment)
+    page._settle()
+    page.view.chart.redraw()
+    assert page.state == "content"
+    assert page.view.figures.text_of("p50") != NOTHING
+    return page
+
+
+def left_of_before(page):
+    """Moments, p50, and the names of the curves that the charts draw once they are shown."""
+    page.show_content()
+    page.view.chart.redraw()
+    page._settle()
+    panels = [panel for panel in page.view.chart.panels if panel.isVisible()]
+    drawn = [key for panel in panels for key, curve in panel.plot._curves.items() if curve.isVisible()]
+    return page.session.history.moments, page.view.figures.text_of("p50"), drawn
+
+
+def test_disconnected_nothing_of_the_agent_is_left(of_an_agent):
+    page = of_an_agent
+    page.leave_agent()
+    assert page.state == "empty"
+    assert left_of_before(page) == (0, NOTHING, [])
+    assert page.session.history.markers == []
+
+
+def test_after_a_refused_connection_nothing_of_the_agent_before_is_left(qtbot, of_an_agent):
+    page = of_an_agent
+    page.connect_to("127.0.0.1:9")
+    assert left_of_before(page) == (0, NOTHING, [])
+    qtbot.waitUntil(lambda: page.state == "error", timeout=LONG_MS)
+    assert page.session.history.markers == []
+
+
+def test_another_model_ends_the_watch_and_clears_what_it_showed(qtbot, watched, context, conv_model):
+    page = watched
+    page.pause()
+    context.open(Subject(conv_model, "model"))
+    assert page.paused_at is None
+    assert left_of_before(page) == (0, NOTHING, [])
+    qtbot.waitUntil(lambda: not page._watcher.running, timeout=LONG_MS)
+    assert page.state == "empty"
+    assert conv_model.name in page._empty.sentence.text()
+    assert page.session.history.markers == []
+
+
+def test_the_same_model_opened_again_is_watched_on(watched, context, sample):
+    context.open(Subject(sample, "model"))
+    assert watched._watcher.running
+    assert not watched._watcher.stopping
+    assert watched.session.history.moments
+
+
+def test_an_agent_is_watched_on_while_a_model_is_opened(of_an_agent, context, sample):
+    context.open(Subject(sample, "model"))
+    assert of_an_agent.state == "content"
+    assert of_an_agent.session.history.moments
+
+
+def test_stopped_while_paused_it_draws_to_the_end_and_cannot_be_paused(qtbot, watched):
+    page = watched
+    assert why_not(page, "live.start") == "Something is being watched already; stop it first."
+    assert why_not(page, "live.stop") == ""
+    assert why_not(page, "live.pause") == ""
+    page.pause()
+    page.stop()
+    qtbot.waitUntil(lambda: not page._watcher.running, timeout=LONG_MS)
+    assert page.paused_at is None
+    assert not page.view.chart.frozen
+    assert why_not(page, "live.pause") == "Nothing is being watched."
+    assert why_not(page, "live.stop") == "Nothing is being watched."
+    assert why_not(page, "live.start") == ""
