@@ -13,6 +13,8 @@ class Command:
     title: str
     """For people: `Optimizing digits_cnn.onnx`."""
     arguments: tuple[str, ...]
+    alone: bool = False
+    """A watch of the app gives way to it."""
 
     @property
     def measures(self) -> bool:

@@ -92,8 +92,8 @@ class LivePage(Page):
         self._watcher.stop()
         self._settle()
 
-    def _give_way(self) -> bool:
-        gives_way = self._watcher.running and self._loads
+    def _give_way(self, command: Command) -> bool:
+        gives_way = self._watcher.running and (self._loads or command.alone)
         if gives_way:
             self._watcher.stop()
         return gives_way

@@ -130,6 +130,16 @@ def test_it_pauses_for_a_measurement_and_offers_to_resume(qtbot, watched, contex
     page.stop()
 
 
+def test_a_mere_look_at_an_agent_gives_way_only_to_what_runs_alone(page, monkeypatch):
+    page.url = "http://device:8080"
+    stops = []
+    monkeypatch.setattr(type(page._watcher), "running", True)
+    monkeypatch.setattr(page._watcher, "stop", lambda: stops.append(True))
+    assert not page._give_way(Command("Optimizing m.onnx", ("optimize", "m.onnx")))
+    assert page._give_way(Command("Analyzing m.onnx", ("analyze", "m.onnx"), alone=True))
+    assert stops == [True]
+
+
 def test_nothing_is_watched_beside_a_measurement():
     now = Situation(start=Command("Watching", ("watch", "m.onnx")), measuring="Optimizing m.onnx")
     assert why_not_start(now) == "It would disturb a measurement: Optimizing m.onnx."
