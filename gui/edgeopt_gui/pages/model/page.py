@@ -18,8 +18,8 @@ _OPEN = "app.open-model"
 _LOOKING = "Trying the passes and asking the runtimes…"
 _WAITS = "The passes are tried and the runtimes asked when nothing else runs, so that no measurement is disturbed."
 _WAITS_FOR_WATCH = (
-    "{} goes on until you stop it. The passes are tried and the runtimes asked after that, "
-    "or now: the watch pauses, and the page Live resumes it."
+    "Waits for a watch that does not end by itself: {}. The passes and the runtimes take all cores. "
+    "To do it now pauses the watch; the page Live resumes it."
 )
 _AGAIN = "F5 tries again."
 

@@ -35,10 +35,10 @@ class DataField(PathField):
         self.show_name(path, "None chosen")
         if path is None:
             found = f"{self.beside.name} lies beside the model. " if self.beside is not None else ""
-            self.use.setText(found + NO_DATA)
+            self.say(found + NO_DATA)
             self.counted.emit()
             return
-        self.use.setText("Counting the samples…")
+        self.say("Counting the samples…")
         self.background.do(
             lambda: (path, count_samples(path, inputs)), lambda found: self._told(path, inputs, found)
         )
@@ -48,7 +48,7 @@ class DataField(PathField):
             return  # another one was chosen meanwhile, or the model was read
         if isinstance(found, EdgeoptError):
             self.problem = found.message
-            self.use.setText(f"{found.message} {found.hint}".strip())
+            self.say(f"{found.message} {found.hint}".strip(), wrong=True)
         else:
-            self.use.setText(use_of(found[1]))
+            self.say(use_of(found[1]))
         self.counted.emit()

@@ -36,6 +36,15 @@ class PathField(QWidget):
         column.addWidget(self.use)
         column.addLayout(row)
 
+    def say(self, sentence: str, *, wrong: bool = False) -> None:
+        """What it is good for, or why it cannot be used."""
+        self.use.setText(sentence)
+        role = "problem" if wrong else "muted"
+        if self.use.property("role") != role:
+            self.use.setProperty("role", role)
+            self.use.style().unpolish(self.use)
+            self.use.style().polish(self.use)
+
     def show_name(self, path: Path | None, otherwise: str) -> None:
         """`otherwise`: where nothing is chosen."""
         shown = path.name if path is not None else otherwise

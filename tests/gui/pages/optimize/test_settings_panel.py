@@ -170,3 +170,6 @@ def test_data_for_another_model_is_said_at_the_field(qtbot, panel, context, tmp_
         context.use_inputs((Tensor("image", "float32", (1, 3, 8, 8)),))
     assert "no array for the model's input 'image'" in panel.data.use.text()
     assert "no array for the model's input 'image'" in panel.problem
+    assert panel.data.use.property("role") == "problem"
+    context.use_data(None)
+    assert panel.data.use.property("role") == "muted"
