@@ -41,7 +41,7 @@ def run(path: Path | None, page: str) -> int:
     faults.complained.connect(lambda said: window.log.say("warning", "Qt", said))
     window.show()
     # After the first frame: nothing of this makes the window come later.
-    QTimer.singleShot(0, window, lambda: _begin(window, path, page or settings.text(PAGE)))
+    QTimer.singleShot(0, window, lambda: _begin(window, path, page, settings.text(PAGE)))
     monitor = _watch_gaps(window)
     signals.came.connect(window.quit_now)
     code = application.exec()
@@ -53,11 +53,12 @@ def run(path: Path | None, page: str) -> int:
     return code
 
 
-def _begin(window: Window, path: Path | None, page: str) -> None:
+def _begin(window: Window, path: Path | None, page: str, last: str) -> None:
+    """`page` is the one asked for, `last` that of the last time."""
     if path is not None:
-        window.open_paths([path.absolute()])
-    elif page:
-        window.show_page(page)
+        window.open_paths([path.absolute()], on=page or "model")
+    if page or path is None:
+        window.show_page(page or last)
     window.make_one_more()
 
 

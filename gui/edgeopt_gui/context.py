@@ -4,6 +4,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
+from edgeopt.graph.analysis import Tensor
 from edgeopt_gui.garbage import GarbageTimer
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.jobs.runner import JobRunner
@@ -16,6 +17,8 @@ class Context(QObject):
     subject_changed = Signal()
     """Another model or bundle, or the same one opened again."""
     data_changed = Signal()
+    inputs_changed = Signal()
+    """The inputs of the subject were read, or are not known any more."""
     bundle_changed = Signal()
     """The latest bundle: made by a search, or opened."""
     changed = Signal()
@@ -36,6 +39,8 @@ class Context(QObject):
         GarbageTimer(self)
         self.subject: Subject | None = None
         self.data: Path | None = None
+        self.inputs: tuple[Tensor, ...] | None = None
+        """Of the subject; None while they are not known."""
         self.bundle: Path | None = None
 
     def open(self, subject: Subject | None) -> None:
@@ -56,6 +61,11 @@ class Context(QObject):
         self.data = path
         self.data_changed.emit()
         self.changed.emit()
+
+    def use_inputs(self, inputs: tuple[Tensor, ...] | None) -> None:
+        if inputs != self.inputs:
+            self.inputs = inputs
+            self.inputs_changed.emit()
 
     def use_bundle(self, path: Path | None) -> None:
         """Makes it the bundle that is watched live and deployed."""

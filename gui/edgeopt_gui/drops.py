@@ -42,7 +42,7 @@ def sort_out(paths: Sequence[Path], *, has_model: bool) -> Dropped:
 def _one(path: Path) -> Dropped:
     ending = path.suffix.lower()
     if not path.exists():
-        return Dropped(refusal=f"{path.name} is not there any more; choose it again.")
+        return Dropped(refusal=f"{path.name} is not there; check its path, or choose another file.")
     if path.is_dir():
         return _folder(path)
     if not path.is_file():

@@ -3,6 +3,9 @@
 from edgeopt import events
 from edgeopt_gui.jobs.command import Command
 
+# What they tell is read again in a moment.
+_READERS = ("probe", "targets", "analyze")
+
 
 def status(command: Command, progress: events.Progress | None) -> str:
     # What happens at an agent is told beside the curves: it is not how far watching it has come.
@@ -12,6 +15,24 @@ def status(command: Command, progress: events.Progress | None) -> str:
     if progress.done is not None and progress.total:
         parts.append(f"{progress.done} of {progress.total}")
     return " · ".join(part for part in parts if part)
+
+
+def loss(command: Command) -> str:
+    """What is lost when it is cancelled, as a sentence; "" where nothing is."""
+    name, *rest = command.arguments
+    if name in _READERS or command.watches or command.arguments[:2] == ("fleet", "status"):
+        return ""
+    if name == "optimize" and "--device" in rest:
+        return "The plan is not written."
+    if name == "optimize" and "--pick" in rest:
+        return "The other candidate is not delivered."
+    if name == "optimize":
+        return "The search ends without a bundle; the variants that it has made are cached for the next search."
+    if name in {"report", "export"}:
+        return "The files are not written."
+    if name == "fleet":
+        return "The agent may still finish what it was asked for; the app no longer shows it."
+    return "The result is lost."
 
 
 def time_left(progress: events.Progress | None) -> str:

@@ -3,13 +3,11 @@
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QMessageBox, QWidget
 
+from edgeopt_gui.job_words import loss
 from edgeopt_gui.jobs.job import PATIENCE_MS
 from edgeopt_gui.jobs.runner import JobRunner
 from edgeopt_gui.settings import Settings
 from edgeopt_gui.widgets.settings_dialog import CONFIRM_QUIT
-
-# What only reads is over in a moment and lost without a loss.
-_READERS = ("probe", "targets", "analyze")
 
 
 class Quitting(QObject):
@@ -29,9 +27,10 @@ class Quitting(QObject):
             return True
         if self._leaving:
             return False
-        running = [job for job in self._jobs.jobs if job.command.arguments[0] not in _READERS]
-        if running and self._settings.flag(CONFIRM_QUIT, True):
-            self._ask(", ".join(job.command.title for job in running))
+        losses = {job.command.title: loss(job.command) for job in self._jobs.jobs}
+        losses = {title: lost for title, lost in losses.items() if lost}
+        if losses and self._settings.flag(CONFIRM_QUIT, True):
+            self._ask(losses)
         else:
             self.leave()
         return False
@@ -52,14 +51,15 @@ class Quitting(QObject):
         if self._leaving and not self._jobs.jobs:
             self.ready.emit()
 
-    def _ask(self, titles: str) -> None:
+    def _ask(self, losses: dict[str, str]) -> None:
+        """By the title of what runs, what is lost with it."""
         if self._question is not None:
             self._question.raise_()
             return
         box = QMessageBox(QMessageBox.Icon.Question, "Quit edgeopt?", "", parent=self._window)
         box.setObjectName("quit")
-        box.setText(f"Still running: {titles}.")
-        box.setInformativeText("Quitting cancels it. Finished bundles stay where they are.")
+        box.setText(f"Still running: {', '.join(losses)}.")
+        box.setInformativeText(" ".join(["Quitting cancels it.", *dict.fromkeys(losses.values())]))
         stop = box.addButton("Cancel it and quit", QMessageBox.ButtonRole.DestructiveRole)
         stay = box.addButton("Stay", QMessageBox.ButtonRole.RejectRole)
         box.setDefaultButton(stay)

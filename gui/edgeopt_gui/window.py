@@ -30,6 +30,7 @@ from edgeopt_gui.widgets.rail import Rail
 from edgeopt_gui.widgets.settings_dialog import SettingsDialog
 
 _SAID_MS = 12_000
+_OPEN_ANOTHER = "Open a model or a bundle with Ctrl+O, or drop one here."
 
 
 class Window(QMainWindow):
@@ -126,11 +127,18 @@ class Window(QMainWindow):
 
         self.open_paths([MODEL, DATA])
 
-    def open_paths(self, paths: Sequence[Path]) -> None:
-        """Models, bundles and data, as they come from a drop, the command line or the recent files."""
+    def open_paths(self, paths: Sequence[Path], on: str = "") -> None:
+        """Models, bundles and data, as they come from a drop, the command line or the recent files.
+
+        What cannot be opened is said in the status bar, or on the page `on`.
+        """
         dropped = sort_out(paths, has_model=self.context.subject is not None)
         if dropped.refusal:
             self.context.say(dropped.refusal)
+            if on:
+                self.show_page(on)
+                files = "\n".join(str(path) for path in paths)
+                self.page(on).show_refusal(Ending("failed", {}, dropped.refusal, _OPEN_ANOTHER, files))
             return
         if dropped.subject is not None:
             self.context.open(dropped.subject)

@@ -10,6 +10,7 @@ import pytest
 from PySide6.QtCore import QSettings
 
 from edgeopt.data.demo import MODEL
+from edgeopt_gui.application import _begin
 from edgeopt_gui.window_state import GEOMETRY, PAGE
 
 PATIENCE_S = 60
@@ -93,3 +94,33 @@ def test_killed_without_a_warning_it_takes_its_jobs_along(qtbot, start):
     app.kill()
     app.wait()
     assert psutil.wait_procs(family, timeout=60)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "shown"), [("", "model"), *((key, key) for key in ("model", "optimize", "live"))]
+)
+def test_a_file_that_is_not_there_is_told_on_the_page_asked_for(qtbot, open_window, tmp_path, asked, shown):
+    window = open_window()
+    _begin(window, tmp_path / "missing.onnx", asked, "device")
+    page = window.page(shown)
+    qtbot.waitUntil(lambda: page.state == "error", timeout=PATIENCE_MS)
+    assert window.shown_page is page
+    assert "missing.onnx is not there" in page._error.sentence.text()
+    assert page._error.button.key == "app.open-model"
+    assert str(tmp_path) in page._error._details.toPlainText()
+
+
+def test_on_the_page_of_the_device_a_dialog_tells_of_the_file(open_window, tmp_path):
+    window = open_window()
+    _begin(window, tmp_path / "missing.onnx", "device", "")
+    assert window.shown_page is window.page("device")
+    assert window._failure.isVisible()
+    assert "missing.onnx is not there" in window._failure.what.text()
+    window._failure.close()
+
+
+def test_a_model_is_opened_on_the_page_asked_for(open_window):
+    window = open_window()
+    _begin(window, MODEL, "optimize", "device")
+    assert window.context.subject.path == MODEL
+    assert window.shown_page is window.page("optimize")

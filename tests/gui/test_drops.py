@@ -65,7 +65,7 @@ def test_what_is_of_no_use_is_refused_with_one_sentence(tmp_path, model, data):
         (): "Only files",
         (picture,): "photo.png is nothing that edgeopt opens",
         (empty,): "no bundle",
-        (tmp_path / "gone.onnx",): "not there any more",
+        (tmp_path / "gone.onnx",): "gone.onnx is not there",
         (model, other): "one model or bundle at a time",
         (data, data, model): "one .npz file",
         (model, picture): "photo.png",

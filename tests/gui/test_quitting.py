@@ -29,6 +29,8 @@ def test_quitting_asks_while_a_search_runs_and_may_be_taken_back(searching):
     box = question(window)
     assert window.isVisible()
     assert "Optimizing" in box.text()
+    assert "The search ends without a bundle" in box.informativeText()
+    assert "Finished bundles" not in box.informativeText()
     next(b for b in box.buttons() if b.text() == "Stay").click()
     assert window.isVisible()
     assert window.isEnabled()
@@ -63,3 +65,18 @@ def test_what_only_reads_is_not_asked_about(qtbot, open_window, context):
     window.close()
     assert question(window) is None
     qtbot.waitUntil(lambda: not window.isVisible(), timeout=60_000)
+
+
+def test_a_watch_alone_is_not_asked_about(qtbot, open_window, context):
+    window = open_window()
+    context.jobs.run(Command("Watching", ("watch", str(MODEL))))
+    window.close()
+    assert question(window) is None
+    qtbot.waitUntil(lambda: not window.isVisible(), timeout=PATIENCE_MS)
+
+
+def test_a_watch_beside_a_search_is_not_counted_as_lost(searching, context):
+    window, _ = searching
+    context.jobs.run(Command("Watching it", ("watch", str(MODEL))))
+    window.close()
+    assert "Watching" not in question(window).text()

@@ -13,11 +13,18 @@ class Command:
     title: str
     """For people: `Optimizing digits_cnn.onnx`."""
     arguments: tuple[str, ...]
+    alone: bool = False
+    """A watch of the app gives way to it."""
 
     @property
     def measures(self) -> bool:
         """Whether what runs beside it falsifies it: times are taken on this device."""
         return not _MEASURING.isdisjoint(self.arguments[:1]) and "--device" not in self.arguments
+
+    @property
+    def watches(self) -> bool:
+        """Whether it runs until it is stopped, and writes nothing."""
+        return self.arguments[:1] == ("watch",) or self.arguments[:2] == ("fleet", "watch")
 
     @property
     def line(self) -> str:

@@ -15,7 +15,7 @@ from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.subject import subject_at
 from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.quiet_banner import QuietBanner
-from edgeopt_gui.widgets.states import BusyState, EmptyState, ErrorState
+from edgeopt_gui.widgets.states import OPENS_A_MODEL, BusyState, EmptyState, ErrorState
 
 
 class Page(QWidget):
@@ -74,6 +74,10 @@ class Page(QWidget):
         """What happened, why, what next, and the buttons of the actions that try again or something else."""
         self._error.set(ending, retry, other)
         self._stack.setCurrentWidget(self._error)
+
+    def show_refusal(self, ending: Ending) -> None:
+        """What was to be opened on this page cannot be opened."""
+        self.show_error(ending, OPENS_A_MODEL)
 
     def show_content(self) -> None:
         self._stack.setCurrentWidget(self._content)

@@ -49,6 +49,10 @@ class DevicePage(Page):
     def left(self) -> None:
         self._watch.stop()
 
+    def show_refusal(self, ending: Ending) -> None:
+        """In a dialog: the page shows the device all the same."""
+        self.context.report(ending)
+
     def command(self) -> Command:
         return _PROBE
 

@@ -1,49 +1,54 @@
-"""The app's own watch gives way to whatever measures, and says so."""
+"""The app's own watch gives way to whatever measures or is to run alone, and says so."""
 
 from collections.abc import Callable
 
 from PySide6.QtCore import QObject, Signal
 
+from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.job import Job
 from edgeopt_gui.jobs.runner import JobRunner
+
+_MEASURES = ("while the app measures", "for a measurement, which has ended")
+_ANALYZES = ("while the app analyzes", "for an analysis, which has ended")
 
 
 class GivingWay(QObject):
     changed = Signal()
 
-    def __init__(self, jobs: JobRunner, stop: Callable[[], bool], parent: QObject) -> None:
-        """`stop` ends the watch, and says whether there was one that loads this device."""
+    def __init__(self, jobs: JobRunner, stop: Callable[[Command], bool], parent: QObject) -> None:
+        """`stop` ends a watch that this command would disturb, and says whether there was one."""
         super().__init__(parent)
         self._stop = stop
         self._jobs: list[Job] = []
         self.paused_for = ""
         """The title of what the watch was stopped for, until it is started again."""
+        self._words = ("", "")
+        """Of the sentence, while that runs and afterwards."""
         jobs.started.connect(self._started)
         jobs.ended.connect(self._ended)
 
     @property
     def measuring(self) -> str:
         """The title of what measures now; "" where nothing does."""
-        return self._jobs[-1].command.title if self._jobs else ""
+        return next((job.command.title for job in reversed(self._jobs) if job.command.measures), "")
 
     @property
     def sentence(self) -> str:
         """What the page says; "" where the watch did not give way."""
         if not self.paused_for:
             return ""
-        if self.measuring:
-            return f"Paused while the app measures: {self.paused_for}."
-        return f"Paused for a measurement, which has ended: {self.paused_for}."
+        return f"Paused {self._words[0 if self._jobs else 1]}: {self.paused_for}."
 
     def resume(self) -> None:
         self.paused_for = ""
 
     def _started(self, job: Job) -> None:
-        if not job.command.measures:
+        if not job.command.measures and not job.command.alone:
             return
         self._jobs.append(job)
-        if self._stop():
+        if self._stop(job.command):
             self.paused_for = job.command.title
+            self._words = _MEASURES if job.command.measures else _ANALYZES
         self.changed.emit()
 
     def _ended(self, job: Job) -> None:

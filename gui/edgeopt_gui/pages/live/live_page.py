@@ -5,6 +5,7 @@ What is drawn is in `view`, what is known in `session`.
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,6 @@ from PySide6.QtCore import QTimer
 from shiboken6 import isValid
 
 from edgeopt.events import Event
-from edgeopt.fleet.address import DEFAULT_URL
-from edgeopt_gui.actions.action import Face
 from edgeopt_gui.actions.book import ActionBook
 from edgeopt_gui.context import Context
 from edgeopt_gui.jobs.command import Command
@@ -28,9 +27,8 @@ from edgeopt_gui.pages.live.situation import Situation, shown, why_not_start
 from edgeopt_gui.pages.live.stepwise import import_in_steps
 from edgeopt_gui.pages.live.watcher import Watcher
 from edgeopt_gui.subject import Subject
-from edgeopt_gui.widgets import dialogs
 from edgeopt_gui.widgets.action_button import ActionButton
-from edgeopt_gui.widgets.ask_text import AskText
+from edgeopt_gui.widgets.states import OPENS_A_MODEL
 
 if TYPE_CHECKING:
     from edgeopt_gui.pages.live.exports import Exports
@@ -55,6 +53,7 @@ class LivePage(Page):
         self.url = ""
         """Of the agent that is watched; "" for this machine."""
         self._choice = BUNDLE
+        self._opened = context.subject.path if context.subject is not None else None
         self._watched: Command | None = None
         self._failure: Ending | None = None
         self._connected = False
@@ -81,17 +80,20 @@ class LivePage(Page):
 
     def watch(self, path: Path) -> None:
         """The open model or the latest bundle, on this machine, at once."""
-        self.url = ""
+        if self.url:
+            self.leave_agent()
         self._prefer(BUNDLE if path == self.context.bundle else MODEL)
-        if not why_not_start(self.situation):
+        now = self.situation
+        # Another watch gives way to the one asked for.
+        if now.start != now.watched and not why_not_start(replace(now, watched=None, stopping=False)):
             self.start()
 
     def stop(self) -> None:
         self._watcher.stop()
         self._settle()
 
-    def _give_way(self) -> bool:
-        gives_way = self._watcher.running and self._loads
+    def _give_way(self, command: Command) -> bool:
+        gives_way = self._watcher.running and (self._loads or command.alone)
         if gives_way:
             self._watcher.stop()
         return gives_way
@@ -117,73 +119,64 @@ class LivePage(Page):
         self.view.chart.freeze(self.paused_at is not None)
         self._settle()
 
-    def face_of_start(self) -> Face | None:
-        return Face("Resume watching") if self.giving_way.paused_for else None
-
-    def face_of_pause(self) -> Face | None:
-        return Face("Resume", "play") if self.paused_at is not None else None
-
     def clear(self) -> None:
-        if self.session is None or self.view is None:
-            return
-        self.session.clear()
-        self.paused_at = 0 if self.paused_at is not None else None
-        self.view.chart.clear()
-        self._show_marks()
-        self._settle()
+        if self.session is not None and self.view is not None:
+            self.session.clear()
+            self.paused_at = 0 if self.paused_at is not None else None
+            self.view.chart.clear()
+            self._show_marks()
+            self._settle()
 
     def follow(self) -> None:
         if self.view is not None:
             self.view.chart.follow()
-
-    def export_csv(self) -> None:
-        path = dialogs.choose_save(self, "Export all samples", dialogs.TABLES, "csv", "live.csv")
-        if path is not None:
-            self.save_csv(path)
 
     def save_csv(self, path: Path) -> None:
         """Writes all samples of the history, in a thread."""
         if self.session is not None and self._exports is not None:
             self._exports.csv(self.session.history.snapshot(), path)
 
-    def export_png(self) -> None:
-        path = dialogs.choose_save(self, "Export a picture of the charts", "Pictures (*.png)", "png", "live.png")
-        if path is not None:
-            self.save_png(path)
-
     def save_png(self, path: Path) -> None:
         """Writes the charts as they are shown, in a thread."""
         if self.session is not None and self.view is not None and self._exports is not None:
             self._exports.png(self.view.picture(self.session.caption()), path)
 
-    def ask_for_agent(self) -> None:
-        """Asks for the address; `connect_to` is what follows."""
-        known = self.url or self.context.settings.text(AGENT_URL, DEFAULT_URL)
-        question = "Address of the agent, for instance device:8080"
-        dialog = AskText(self, "Connect to an agent", question, known, "Connect")
-        dialog.given.connect(self.connect_to)
-        dialog.open()
-
     def connect_to(self, url: str) -> None:
         self.context.settings.keep(AGENT_URL, url)
-        self.url = url
+        if url != self.url:
+            self.url = url
+            self._leave()
         self._with_charts(self._start)
 
     def leave_agent(self) -> None:
-        """Back to what can be watched on this machine; the curves stay."""
-        self.url, self._failure = "", None
-        self._connected = False
+        """Back to what can be watched on this machine."""
+        self.url = ""
+        self._leave()
+
+    def _leave(self) -> None:
+        """Ends the watch and clears what it showed: the page is about something else now."""
+        self._failure, self._connected = None, False
+        self.giving_way.resume()
         self._watcher.stop()
+        if self.session is not None and self.view is not None:
+            self.session.forget()
+            self._unfreeze()
+            self.view.chart.clear()
+            self.view.message.hide()
+            self._show_marks()
         self._settle()
 
+    def _unfreeze(self) -> None:
+        self.paused_at = None
+        if self.view is not None:
+            self.view.chart.freeze(False)
+
     def deploy(self) -> None:
-        command = self.command_of_deploy()
-        if command is not None:
+        if (command := self.command_of_deploy()) is not None:
             self._link.change(command, "live.deploy", self.url)
 
     def roll_back(self) -> None:
-        command = self.command_of_roll_back()
-        if command is not None:
+        if (command := self.command_of_roll_back()) is not None:
             self._link.change(command, "live.rollback", self.url)
 
     @property
@@ -207,7 +200,7 @@ class LivePage(Page):
         )
 
     def command(self) -> Command | None:
-        return self._watched if self._watcher.running else self.command_of_start()
+        return self.situation.watched or self.command_of_start()
 
     def key_to_measure(self) -> str:
         return "live.clear" if self._watcher.running else "live.start"
@@ -230,6 +223,10 @@ class LivePage(Page):
     def use(self, book: ActionBook) -> None:
         super().use(book)
         self._book = book
+
+    def show_refusal(self, ending: Ending) -> None:
+        self._failure = ending
+        self._with_charts(self._settle)
 
     def entered(self) -> None:
         self._with_charts(self._settle)
@@ -274,11 +271,10 @@ class LivePage(Page):
             return
         subject = self._subject()
         name = f"the agent at {self.url}" if self.url or subject is None else subject.name
-        self._failure = None
-        self._connected = False
+        self._failure, self._connected = None, False
         self.giving_way.resume()
         self.view.message.hide()
-        self.session.begin(name, self.url, time.time(), again)
+        self.session.begin(name, self.url, again)
         self._watched = command
         self._watcher.watch(command)
         self._show_marks()
@@ -297,6 +293,10 @@ class LivePage(Page):
 
     def _prefer_what_was_opened(self) -> None:
         subject = self.context.subject
+        opened = subject.path if subject is not None else None
+        if opened != self._opened and not self.url:
+            self._leave()
+        self._opened = opened
         self._prefer(MODEL if subject is not None and subject.kind == "model" else BUNDLE)
 
     def _prefer(self, choice: str = BUNDLE) -> None:
@@ -330,6 +330,7 @@ class LivePage(Page):
         if self.session is None or self.view is None:
             return
         self._connected = False
+        self._unfreeze()
         stopped = ending.how in {"done", "cancelled"}
         self.session.end("stopped" if stopped else "broke off", time.time())
         if not stopped:
@@ -342,9 +343,8 @@ class LivePage(Page):
         self._settle()
 
     def _answered(self, url: str, data: dict[str, Any]) -> None:
-        agent = self.session.agent if self.session is not None else None
-        if agent is not None and agent.url == url:
-            agent.take_status(data)
+        if self.session is not None and self.session.agent is not None and self.session.agent.url == url:
+            self.session.agent.take_status(data)
         self._settle()
 
     def _show_doing(self, sentence: str) -> None:
@@ -390,7 +390,7 @@ class LivePage(Page):
         self._show_figures()
         state = shown(self.situation)
         if state == "error" and self._failure is not None:
-            self.show_error(self._failure, "live.start")
+            self.show_error(self._failure, "live.start" if self.command_of_start() else OPENS_A_MODEL)
         elif state == "busy":
             self.show_busy(awaited(self.url, session.phase, session.name), "live.stop")
         elif state == "empty":

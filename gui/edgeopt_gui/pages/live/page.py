@@ -2,17 +2,40 @@
 
 from collections.abc import Callable
 
-from edgeopt_gui.actions.action import Action
+from edgeopt.fleet.address import DEFAULT_URL
+from edgeopt_gui.actions.action import Action, Face
 from edgeopt_gui.pages.base import Entry
 from edgeopt_gui.pages.live import situation
-from edgeopt_gui.pages.live.live_page import LivePage
+from edgeopt_gui.pages.live.live_page import AGENT_URL, LivePage
 from edgeopt_gui.pages.live.situation import Situation
+from edgeopt_gui.widgets import dialogs
+from edgeopt_gui.widgets.ask_text import AskText
 
 _MENU = "Live"
 
 
 def _when(why_not: Callable[[Situation], str]) -> Callable[[LivePage], str]:
     return lambda page: why_not(page.situation)
+
+
+def _export_csv(page: LivePage) -> None:
+    path = dialogs.choose_save(page, "Export all samples", dialogs.TABLES, "csv", "live.csv")
+    if path is not None:
+        page.save_csv(path)
+
+
+def _export_png(page: LivePage) -> None:
+    path = dialogs.choose_save(page, "Export a picture of the charts", "Pictures (*.png)", "png", "live.png")
+    if path is not None:
+        page.save_png(path)
+
+
+def _ask_for_agent(page: LivePage) -> None:
+    known = page.url or page.context.settings.text(AGENT_URL, DEFAULT_URL)
+    question = "Address of the agent, for instance device:8080"
+    dialog = AskText(page, "Connect to an agent", question, known, "Connect")
+    dialog.given.connect(page.connect_to)
+    dialog.open()
 
 
 ACTIONS = (
@@ -26,7 +49,7 @@ ACTIONS = (
         icon="play",
         command=LivePage.command_of_start,
         primary=True,
-        face=LivePage.face_of_start,
+        face=lambda page: Face("Resume watching") if page.giving_way.paused_for else None,
     ),
     Action(
         "live.stop",
@@ -42,10 +65,10 @@ ACTIONS = (
         "Pause",
         _MENU,
         LivePage.pause,
-        _when(situation.why_not_draw),
+        _when(situation.why_not_pause),
         shortcut="Ctrl+P",
         icon="pause",
-        face=LivePage.face_of_pause,
+        face=lambda page: Face("Resume", "play") if page.paused_at is not None else None,
     ),
     Action(
         "live.follow",
@@ -60,7 +83,7 @@ ACTIONS = (
         "live.csv",
         "Export all samples as CSV…",
         _MENU,
-        LivePage.export_csv,
+        _export_csv,
         _when(situation.why_not_write),
         shortcut="Ctrl+Shift+E",
         icon="export",
@@ -69,14 +92,12 @@ ACTIONS = (
         "live.png",
         "Export a picture of the charts…",
         _MENU,
-        LivePage.export_png,
+        _export_png,
         _when(situation.why_not_write),
         shortcut="Ctrl+Shift+S",
         icon="image",
     ),
-    Action(
-        "live.connect", "Connect to an agent…", _MENU, LivePage.ask_for_agent, shortcut="Ctrl+U", icon="connect"
-    ),
+    Action("live.connect", "Connect to an agent…", _MENU, _ask_for_agent, shortcut="Ctrl+U", icon="connect"),
     Action(
         "live.disconnect",
         "Disconnect from the agent",

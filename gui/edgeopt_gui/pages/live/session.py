@@ -36,9 +36,16 @@ class Session:
         self._p50_ms: float | None = None
         self._before: tuple[str, float] | None = None
         self._url, self._url_before = "", ""
+        self._first_marker = ""
+        """Of what is watched now, until it answers."""
 
-    def begin(self, name: str, agent_url: str, now_s: float, again: bool = False) -> None:
-        """Something is watched from now on, on this machine where there is no agent; `again`: in another way."""
+    def begin(self, name: str, agent_url: str, again: bool = False) -> None:
+        """Something is watched from now on, on this machine where there is no agent; `again`: in another way.
+
+        Its marker comes with its first event, so that a refused connection leaves none.
+        """
+        if agent_url != self._url:
+            self.forget()
         if name != self.name:
             if self._p50_ms is not None:
                 self._before = (self.name, self._p50_ms)
@@ -55,14 +62,18 @@ class Session:
         self.name, self.phase, self.said, self.sampled = name, "", "", False
         self.history.begin()
         if not again:
-            self.history.mark(f"started {name}", now_s)
+            self._first_marker = f"connected to {name}" if agent_url else f"started {name}"
 
     def end(self, what: str, now_s: float) -> None:
         """What happened, in a word or two."""
         self.history.interrupt()
-        self.history.mark(what, now_s)
+        if not self._first_marker and self.history.moments:
+            self.history.mark(what, now_s)
 
     def take(self, event: Event, now_s: float) -> Effect:
+        if self._first_marker:
+            self.history.mark(self._first_marker, now_s)
+            self._first_marker = ""
         if isinstance(event, Metric):
             return self._take_metric(event, now_s)
         if isinstance(event, Progress):
@@ -74,6 +85,13 @@ class Session:
     def clear(self) -> None:
         self.history.clear()
         self._before = None
+
+    def forget(self) -> None:
+        """What was watched is not shown any more; its name and p50 stay to compare with."""
+        self.history.latest.clear()
+        self.history.clear()
+        self.missing.clear()
+        self.said = ""
 
     def readouts(self) -> tuple[Readout, ...]:
         return read(self.history, self.missing)

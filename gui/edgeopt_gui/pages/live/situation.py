@@ -45,11 +45,18 @@ def why_not_start(now: Situation) -> str:
         return "Open a model or a bundle first, or connect to an agent."
     if now.measuring:
         return f"It would disturb a measurement: {now.measuring}."
-    return "It is being watched already." if now.start == now.watched else ""
+    if now.watched is not None:
+        return "Something is being watched already; stop it first."
+    return ""
 
 
 def why_not_stop(now: Situation) -> str:
     return "" if now.watched is not None and not now.stopping else "Nothing is being watched."
+
+
+def why_not_pause(now: Situation) -> str:
+    """Drawing; what is stopped is drawn to its end."""
+    return why_not_stop(now) or why_not_draw(now)
 
 
 def why_not_draw(now: Situation) -> str:

@@ -68,10 +68,10 @@ class ModelContent(QWidget):
         self._count(self.opportunities, "Opportunities", len(analysis.opportunities))
         self._count(self.runtimes, "Runtimes", len(analysis.coverage))
 
-    def say(self, sentence: str) -> None:
-        """Why there are no opportunities and runtimes."""
+    def say(self, sentence: str, action: str = "") -> None:
+        """Why there are no opportunities and runtimes, and the key of the action that does something about it."""
         for tab, title in ((self.opportunities, "Opportunities"), (self.runtimes, "Runtimes")):
-            tab.set_rows((), sentence)
+            tab.set_rows((), sentence, action)
             self._tabs.setTabText(self._tabs.indexOf(tab), title)
 
     def show_nodes(self, nodes: list[NodeRow]) -> None:

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QSplitter, QStackedLayout, QV
 
 from edgeopt_gui.pages.model.tables import hidden_columns
 from edgeopt_gui.pages.model.work import Totals
+from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.heading import quiet
 from edgeopt_gui.widgets.records import RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
@@ -54,18 +55,26 @@ class Detailed(QWidget):
         self.sentence.setAlignment(Qt.AlignmentFlag.AlignCenter)
         margin = self.fontMetrics().height()
         self.sentence.setMargin(margin)
+        self.now = ActionButton(text="Do it now")
+        none = QWidget()
+        middle = QVBoxLayout(none)
+        middle.addStretch()
+        middle.addWidget(self.sentence)
+        middle.addWidget(self.now, 0, Qt.AlignmentFlag.AlignHCenter)
+        middle.addStretch()
         full = QWidget()
         column = QVBoxLayout(full)
         column.setContentsMargins(0, margin // 2, 0, 0)
         column.addWidget(over_details(self.table, below, f"{name}: details", lines))
         self._stack = QStackedLayout(self)
-        for face in (self.sentence, full):
+        for face in (none, full):
             self._stack.addWidget(face)
         records.modelReset.connect(self._pick_one)
 
-    def set_rows(self, rows: Iterable[Any], otherwise: str) -> None:
-        """`otherwise` is the sentence that stands here when there are none."""
+    def set_rows(self, rows: Iterable[Any], otherwise: str, action: str = "") -> None:
+        """`otherwise` is the sentence that stands here when there are none; the action does something about it."""
         rows = tuple(rows)
+        self.now.set_key(action)
         self.sentence.setText(otherwise)
         self._stack.setCurrentIndex(1 if rows else 0)
         if rows != self.records.rows:

@@ -17,6 +17,10 @@ _NO_MODEL = "No model is open."
 _OPEN = "app.open-model"
 _LOOKING = "Trying the passes and asking the runtimes…"
 _WAITS = "The passes are tried and the runtimes asked when nothing else runs, so that no measurement is disturbed."
+_WAITS_FOR_WATCH = (
+    "Waits for a watch that does not end by itself: {}. The passes and the runtimes take all cores. "
+    "To do it now pauses the watch; the page Live resumes it."
+)
 _AGAIN = "F5 tries again."
 
 
@@ -105,6 +109,7 @@ class ModelPage(Page):
     def _forget(self) -> None:
         """What is known and what is under way belongs to another subject, or to another state of its file."""
         self.analysis = None
+        self.context.use_inputs(None)
         self._asked = False
         self._feed.stop()
         for job in (self._job, self._findings):
@@ -130,11 +135,39 @@ class ModelPage(Page):
         if command is None or self.analysis is None or self._asked or not self._seen or self._findings:
             return
         if self.context.jobs.jobs:
-            self.view.say(_WAITS)
-            return
+            self._say_what_for()
+        else:
+            self._look(Command(f"Analyzing {self.analysis.name}", command.arguments))
+
+    def _look(self, command: Command) -> None:
         self.view.say(_LOOKING)
-        job = self._findings = self.context.jobs.run(Command(f"Analyzing {self.analysis.name}", command.arguments))
+        job = self._findings = self.context.jobs.run(command)
         job.ended.connect(lambda ending: self._found(job, ending))
+
+    def look_now(self) -> None:
+        """The watch that it waits for gives way."""
+        command = self.command()
+        if command is not None and self.analysis is not None:
+            self._look(Command(f"Analyzing {self.analysis.name}", command.arguments, alone=True))
+            self.context.changed.emit()
+
+    def why_not_look_now(self) -> str:
+        if self._asked or self._findings:
+            return "The opportunities are known, or looked for just now."
+        return self.why_not_known() or ("" if self._watch else "Nothing that is watched holds it up.")
+
+    @property
+    def _watch(self) -> str:
+        """The title of the watch that goes on; "" where something else runs, which comes to an end."""
+        running = [job.command for job in self.context.jobs.jobs if not job.cancelled]
+        return running[-1].title if running and all(command.watches for command in running) else ""
+
+    def _say_what_for(self) -> None:
+        """What the search for opportunities waits for."""
+        if self._watch:
+            self.view.say(_WAITS_FOR_WATCH.format(self._watch), "model.look-now")
+        else:
+            self.view.say(_WAITS)
 
     def _found(self, job: Job, ending: Ending) -> None:
         if job is not self._findings:
@@ -150,6 +183,7 @@ class ModelPage(Page):
     def _take(self, ending: Ending) -> Analysis:
         """All but the nodes at once; there may be so many of them that they come a few at a time."""
         self.analysis = msgspec.convert({**ending.data, "nodes": ()}, Analysis)
+        self.context.use_inputs(self.analysis.inputs)
         self._feed.start(ending.data["nodes"])
         return self.analysis
 
@@ -159,7 +193,7 @@ class ModelPage(Page):
         if looking is not None and job is not looking:
             self._findings = None
             looking.cancel()
-            self.view.say(_WAITS)
+            self._say_what_for()
 
     def _copy(self, text: str) -> None:
         QGuiApplication.clipboard().setText(text)
@@ -197,6 +231,14 @@ ENTRY = Entry(
             why_not=ModelPage.why_not_analyze,
             shortcut="F5",
             icon="refresh",
+            command=ModelPage.command,
+        ),
+        Action(
+            "model.look-now",
+            "Find opportunities now",
+            "Model",
+            ModelPage.look_now,
+            why_not=ModelPage.why_not_look_now,
             command=ModelPage.command,
         ),
         Action(

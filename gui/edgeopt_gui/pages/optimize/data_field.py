@@ -1,13 +1,15 @@
-"""The data of a search: which, and what it is good for."""
+"""The data of a search: which, what it is good for, and whether it is for the model that is open."""
 
 from pathlib import Path
 
 from PySide6.QtCore import Signal
 
 from edgeopt.errors import EdgeoptError
+from edgeopt.graph.analysis import Tensor
 from edgeopt_gui.context import Context
 from edgeopt_gui.pages.optimize.path_field import PathField
-from edgeopt_gui.pages.optimize.samples import NO_DATA, count_samples, use_of
+from edgeopt_gui.pages.optimize.samples import NO_DATA, beside, count_samples, use_of
+from edgeopt_gui.widgets.action_button import ActionButton
 
 
 class DataField(PathField):
@@ -17,26 +19,36 @@ class DataField(PathField):
     def __init__(self, context: Context) -> None:
         super().__init__("optimize.choose-data", "optimize.choose-folder", "optimize.clear-data")
         self._context = context
-        context.data_changed.connect(self._look)
+        self.beside: Path | None = None
+        """Data with the model's name in the model's folder."""
+        self._offer = ActionButton("optimize.use-beside")
+        self.column.insertWidget(2, self._offer)
+        for signal in (context.data_changed, context.inputs_changed, context.subject_changed):
+            signal.connect(self._look)
         self._look()
 
     def _look(self) -> None:
-        path = self._context.data
+        path, inputs, subject = self._context.data, self._context.inputs, self._context.subject
+        self.beside = beside(subject.path) if subject is not None and subject.kind == "model" else None
+        self._offer.setVisible(path is None and self.beside is not None)
         self.problem = ""
         self.show_name(path, "None chosen")
         if path is None:
-            self.use.setText(NO_DATA)
+            found = f"{self.beside.name} lies beside the model. " if self.beside is not None else ""
+            self.say(found + NO_DATA)
             self.counted.emit()
             return
-        self.use.setText("Counting the samples…")
-        self.background.do(lambda: (path, count_samples(path)), lambda found: self._told(path, found))
+        self.say("Counting the samples…")
+        self.background.do(
+            lambda: (path, count_samples(path, inputs)), lambda found: self._told(path, inputs, found)
+        )
 
-    def _told(self, path: Path, found: tuple[Path, int] | EdgeoptError) -> None:
-        if path != self._context.data:
-            return  # another one was chosen meanwhile
+    def _told(self, path: Path, inputs: tuple[Tensor, ...] | None, found: tuple[Path, int] | EdgeoptError) -> None:
+        if (path, inputs) != (self._context.data, self._context.inputs):
+            return  # another one was chosen meanwhile, or the model was read
         if isinstance(found, EdgeoptError):
             self.problem = found.message
-            self.use.setText(f"{found.message} {found.hint}".strip())
+            self.say(f"{found.message} {found.hint}".strip(), wrong=True)
         else:
-            self.use.setText(use_of(found[1]))
+            self.say(use_of(found[1]))
         self.counted.emit()

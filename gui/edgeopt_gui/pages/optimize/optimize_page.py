@@ -179,6 +179,7 @@ class OptimizePage(Page):
             found=run is not None and run.result is not None,
             row=self.view.candidates.table.current,
             has_data=self.context.data is not None,
+            beside=self.panel.data.beside not in {None, self.context.data},
             has_today=self.panel.today.path is not None,
             saving=delivery.keeper.busy,
             handing=delivery.handing.busy,

@@ -142,6 +142,14 @@ ACTIONS = (
         icon="folder",
     ),
     Action(
+        "optimize.use-beside",
+        "Use the data beside the model",
+        _MENU,
+        lambda page: page.use_data(page.panel.data.beside),
+        _when(situation.why_not_use_beside),
+        icon="data",
+    ),
+    Action(
         "optimize.clear-data",
         "Search without data",
         _MENU,

@@ -29,12 +29,21 @@ class PathField(QWidget):
         for action, text in ((file, "File…"), (folder, "Folder…"), (none, "None")):
             row.addWidget(ActionButton(action, text=text))
         row.addStretch()
-        column = QVBoxLayout(self)
+        column = self.column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(self.fontMetrics().height() // 3)
         column.addWidget(self.name)
         column.addWidget(self.use)
         column.addLayout(row)
+
+    def say(self, sentence: str, *, wrong: bool = False) -> None:
+        """What it is good for, or why it cannot be used."""
+        self.use.setText(sentence)
+        role = "problem" if wrong else "muted"
+        if self.use.property("role") != role:
+            self.use.setProperty("role", role)
+            self.use.style().unpolish(self.use)
+            self.use.style().polish(self.use)
 
     def show_name(self, path: Path | None, otherwise: str) -> None:
         """`otherwise`: where nothing is chosen."""

@@ -1,11 +1,12 @@
 """What the user's data is good for, from its headers alone: the arrays themselves may be gigabytes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 from zipfile import BadZipFile, ZipFile
 
-from edgeopt.errors import DataError, said_by
+from edgeopt.errors import DataError, ModelError, said_by
+from edgeopt.graph.analysis import Tensor
 from edgeopt_gui.pages.optimize.slow import slow
 
 NO_DATA = (
@@ -14,22 +15,34 @@ NO_DATA = (
 )
 
 
-def count_samples(path: Path) -> int:
-    """How many samples an .npz or a folder of .npy holds; raises DataError where it holds none."""
+Header = tuple[tuple[int, ...], Any]
+"""The shape of an array, and its numpy type."""
+
+
+def count_samples(path: Path, inputs: tuple[Tensor, ...] | None = None) -> int:
+    """How many samples an .npz or a folder of .npy holds; raises DataError where it holds none for these inputs.
+
+    Names, types and shapes are checked as the search checks them; values are not looked at.
+    """
     how: str = slow("edgeopt.data.samples").HOW
     if not path.exists():
         raise DataError(f"There is no data at '{path}'.", "Choose it again, or another file.")
     try:
-        shapes = list(_shapes_in_folder(path) if path.is_dir() else _shapes_in_archive(path))
+        headers = dict(_headers_in_folder(path) if path.is_dir() else _headers_in_archive(path))
     except BadZipFile as error:
         raise DataError(f"'{path.name}' is no .npz archive.", how) from error
     except (OSError, ValueError, EOFError, NotImplementedError) as error:
         raise DataError(f"'{path.name}' cannot be read as data: {said_by(error)}.", how) from error
     # Labels and the like lie beside the inputs, one for each sample too.
-    counts = [shape[0] for shape in shapes if shape]
-    if not counts or not min(counts):
+    counts = {name: shape[0] for name, (shape, _) in headers.items() if shape}
+    if not counts or not min(counts.values()):
         raise DataError(f"'{path.name}' holds no sample.", how)
-    return int(min(counts))
+    if inputs is not None and _fit(headers, inputs, path.name):
+        counts = {tensor.name: counts[tensor.name] for tensor in inputs} or counts
+    if inputs and len(set(counts.values())) > 1:
+        told = ", ".join(f"{name}: {count}" for name, count in counts.items())
+        raise DataError(f"The arrays in {path.name} hold different numbers of samples ({told}).", how)
+    return int(min(counts.values()))
 
 
 def use_of(count: int) -> str:
@@ -46,23 +59,48 @@ def use_of(count: int) -> str:
     )
 
 
-def _shapes_in_folder(folder: Path) -> Iterator[tuple[int, ...]]:
+def beside(model: Path) -> Path | None:
+    """The .npz with the model's name, where there is one in its folder."""
+    path = model.with_suffix(".npz")
+    return path if path.is_file() else None
+
+
+def _fit(headers: Mapping[str, Header], inputs: tuple[Tensor, ...], name: str) -> bool:
+    """False where the model does not describe its inputs; raises DataError where the arrays do not fit them."""
+    import numpy as np
+
+    try:
+        wanted = slow("edgeopt.commands.analyze.inputs").infos(inputs, {})
+    except ModelError:
+        return False
+    # One sample of zeros stands for all of them.
+    ones = {
+        key: np.zeros((1, *shape[1:]) if shape else (), dtype)
+        for key, (shape, dtype) in headers.items()
+        if key in {tensor.name for tensor in inputs}
+    }
+    others = {key: np.zeros(1) for key in headers if key not in ones}
+    slow("edgeopt.data.samples").check_samples({**ones, **others}, wanted, name)
+    return True
+
+
+def _headers_in_folder(folder: Path) -> Iterator[tuple[str, Header]]:
     for file in sorted(folder.glob("*.npy")):
         with file.open("rb") as opened:
-            yield _shape(opened)
+            yield file.stem, _header(opened)
 
 
-def _shapes_in_archive(path: Path) -> Iterator[tuple[int, ...]]:
+def _headers_in_archive(path: Path) -> Iterator[tuple[str, Header]]:
     with ZipFile(path) as archive:
         for name in archive.namelist():
             with archive.open(name) as opened:
-                yield _shape(opened)
+                yield name.removesuffix(".npy"), _header(opened)
 
 
-def _shape(file: IO[bytes]) -> tuple[int, ...]:
+def _header(file: IO[bytes]) -> Header:
     import numpy as np
 
     version = np.lib.format.read_magic(file)
     read: Any = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape: tuple[int, ...] = read(file)[0]
-    return shape
+    shape, _, dtype = read(file)
+    return shape, dtype

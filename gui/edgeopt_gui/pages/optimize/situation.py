@@ -27,6 +27,8 @@ class Situation:
     row: Row | None = None
     """The candidate under the cursor."""
     has_data: bool = False
+    beside: bool = False
+    """There is data beside the model, and it is not chosen."""
     has_today: bool = False
     saving: bool = False
     handing: bool = False
@@ -91,6 +93,10 @@ def why_not_plan(now: Situation) -> str:
 
 def why_not_set(now: Situation) -> str:
     return "A search is running with the present settings." if now.search else ""
+
+
+def why_not_use_beside(now: Situation) -> str:
+    return why_not_set(now) if now.beside else "There is no other .npz with the model's name beside it."
 
 
 def why_not_clear_data(now: Situation) -> str:

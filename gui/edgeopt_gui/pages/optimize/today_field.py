@@ -25,7 +25,7 @@ class TodayField(PathField):
         """Another one, or none; looked at beside the GUI's thread."""
         self.path, self.problem = path, ""
         self.show_name(path, "Nothing yet")
-        self.use.setText("Looking at it…" if path is not None else _NOTHING)
+        self.say("Looking at it…" if path is not None else _NOTHING)
         if path is not None:
             self.background.do(lambda: _about(path), lambda found: self._told(path, found))
         self.changed.emit()
@@ -46,7 +46,7 @@ class TodayField(PathField):
         if isinstance(found, EdgeoptError):
             self.problem = found.message
             found = f"{found.message} {found.hint}".strip()
-        self.use.setText(found)
+        self.say(found, wrong=bool(self.problem))
         self.changed.emit()
 
 

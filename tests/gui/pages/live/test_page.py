@@ -3,7 +3,6 @@
 import csv
 import subprocess
 import sys
-import time
 
 import pytest
 from PySide6.QtCore import Qt
@@ -11,48 +10,14 @@ from PySide6.QtGui import QImage
 from PySide6.QtTest import QAbstractItemModelTester
 from PySide6.QtWidgets import QAbstractSpinBox, QComboBox
 
-from edgeopt.data.demo import MODEL
-from edgeopt.events import Metric
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.pages.live import page as live
 from edgeopt_gui.pages.live.agent import Step
-from edgeopt_gui.pages.live.page import ENTRY
 from edgeopt_gui.pages.live.situation import Situation, why_not_start
 from edgeopt_gui.subject import Subject
 from edgeopt_gui.widgets.ask_text import AskText
 
 LONG_MS = 60_000
-
-
-@pytest.fixture
-def sample():
-    return MODEL
-
-
-@pytest.fixture
-def page(qtbot, open_page):
-    made = open_page(ENTRY)
-    qtbot.waitUntil(lambda: made.view is not None, timeout=LONG_MS)
-    return made
-
-
-@pytest.fixture
-def watched(qtbot, context, page, sample):
-    context.open(Subject(sample, "model"))
-    page.view.rate.setValue(50.0)  # not both cores at once: the tests beside this one need theirs
-    page.start()
-    qtbot.waitUntil(lambda: page.session.history.moments > 5, timeout=LONG_MS)
-    return page
-
-
-@pytest.fixture
-def filled(page):
-    """A page with a minute of samples, and nothing that runs."""
-    begin = time.time() - 60
-    for moment in range(600):
-        page.session.history.take(Metric("latency_ms", 1.0 + moment / 600), begin + moment / 10)
-    page.view.chart.redraw()
-    return page
 
 
 def why_not(page, key):
@@ -84,6 +49,7 @@ from PySide6.QtWidgets import QApplication
 from edgeopt_gui.context import Context
 from edgeopt_gui.gaps import GapMonitor
 from edgeopt_gui.pages.live.page import ENTRY
+from edgeopt_gui.pages.live.readouts import NOTHING
 from edgeopt_gui.settings import Settings
 from edgeopt_gui.theme.apply import Theme
 from edgeopt_gui.window import Window
@@ -126,6 +92,16 @@ def test_it_pauses_for_a_measurement_and_offers_to_resume(qtbot, watched, contex
     assert page._watcher.running
     assert not page.view.message.isVisible()
     page.stop()
+
+
+def test_a_mere_look_at_an_agent_gives_way_only_to_what_runs_alone(page, monkeypatch):
+    page.url = "http://device:8080"
+    stops = []
+    monkeypatch.setattr(type(page._watcher), "running", True)
+    monkeypatch.setattr(page._watcher, "stop", lambda: stops.append(True))
+    assert not page._give_way(Command("Optimizing m.onnx", ("optimize", "m.onnx")))
+    assert page._give_way(Command("Analyzing m.onnx", ("analyze", "m.onnx"), alone=True))
+    assert stops == [True]
 
 
 def test_nothing_is_watched_beside_a_measurement():
@@ -251,7 +227,7 @@ def test_an_agent_that_is_not_there_is_an_error_with_a_way_on(qtbot, context, pa
 
 
 def test_the_address_of_an_agent_is_asked_for(qtbot, context, page):
-    page.ask_for_agent()
+    next(each for each in live.ACTIONS if each.key == "live.connect").run(page)
     dialog = page.findChild(AskText)
     assert dialog.field.text() == "http://127.0.0.1:8080"
     dialog.field.clear()
@@ -334,3 +310,18 @@ def test_paused_the_action_is_called_resume(filled):
     assert action.face(filled).title == "Resume"
     filled.pause()
     assert action.face(filled) is None
+
+
+def test_stopped_while_paused_it_draws_to_the_end_and_cannot_be_paused(qtbot, watched):
+    page = watched
+    assert why_not(page, "live.start") == "Something is being watched already; stop it first."
+    assert why_not(page, "live.stop") == ""
+    assert why_not(page, "live.pause") == ""
+    page.pause()
+    page.stop()
+    qtbot.waitUntil(lambda: not page._watcher.running, timeout=LONG_MS)
+    assert page.paused_at is None
+    assert not page.view.chart.frozen
+    assert why_not(page, "live.pause") == "Nothing is being watched."
+    assert why_not(page, "live.stop") == "Nothing is being watched."
+    assert why_not(page, "live.start") == ""

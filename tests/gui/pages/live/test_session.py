@@ -3,6 +3,7 @@
 import pytest
 
 from edgeopt.events import Log, Metric, Progress
+from edgeopt_gui.pages.live.readouts import NOTHING
 from edgeopt_gui.pages.live.session import Session
 
 NOW_S = 1_790_000_000.0
@@ -22,10 +23,10 @@ def labels(session):
 
 
 def test_what_ran_before_is_there_to_compare(session):
-    session.begin("model.onnx", "", NOW_S)
+    session.begin("model.onnx", "")
     assert session.take(metric("latency_p50_ms", 0.26, 0), NOW_S) == "sample"
     session.end("stopped", NOW_S + 1)
-    session.begin("model.edgeopt", "", NOW_S + 2)
+    session.begin("model.edgeopt", "")
     assert session.comparison() == ""
     session.take(metric("latency_p50_ms", 0.1, 3), NOW_S + 3)
     assert session.comparison() == "p50 before, of model.onnx: 0.260 ms; now 0.100 ms."
@@ -36,27 +37,27 @@ def test_what_ran_before_is_there_to_compare(session):
 
 
 def test_a_request_to_an_agent_is_not_compared_with_a_run_in_a_process(session):
-    session.begin("the agent at device", "device", NOW_S)
+    session.begin("the agent at device", "device")
     session.take(metric("latency_p50_ms", 0.298, 0), NOW_S)
-    session.begin("model.onnx", "", NOW_S + 1)
+    session.begin("model.onnx", "")
     session.take(metric("latency_p50_ms", 0.386, 1), NOW_S + 1)
     assert session.comparison() == ""
     assert session.level() is None
-    session.begin("model.edgeopt", "", NOW_S + 2)
+    session.begin("model.edgeopt", "")
     session.take(metric("latency_p50_ms", 0.1, 2), NOW_S + 2)
     assert session.comparison() == "p50 before, of model.onnx: 0.386 ms; now 0.100 ms."
 
 
 def test_the_same_again_is_no_comparison(session):
-    session.begin("model.onnx", "", NOW_S)
+    session.begin("model.onnx", "")
     session.take(metric("latency_p50_ms", 0.26, 0), NOW_S)
-    session.begin("model.onnx", "", NOW_S + 1, again=True)
+    session.begin("model.onnx", "", again=True)
     assert session.level() is None
     assert labels(session) == ["started model.onnx"]
 
 
 def test_before_there_are_samples_it_says_what_is_done(session):
-    session.begin("model.onnx", "", NOW_S)
+    session.begin("model.onnx", "")
     assert session.take(Progress("loading", "model.onnx"), NOW_S) == "text"
     assert session.phase == "Loading model.onnx"
     assert session.state(True, False, None) == "Starting"
@@ -68,7 +69,7 @@ def test_before_there_are_samples_it_says_what_is_done(session):
 
 
 def test_why_a_metric_is_missing_is_kept(session):
-    session.begin("model.onnx", "", NOW_S)
+    session.begin("model.onnx", "")
     session.take(
         Log("info", "It is not told.", kind="no-metric", subject="clock_hz", reason="the kernel shows no cpufreq"),
         NOW_S,
@@ -78,7 +79,7 @@ def test_why_a_metric_is_missing_is_kept(session):
 
 
 def test_a_session_with_an_agent(session):
-    session.begin("the agent at device", "device", NOW_S)
+    session.begin("the agent at device", "device")
     session.take(metric("load_percent", 5.0, 0), NOW_S)
     soaking = Progress("soaking", "digits", subject="deployment 1", time_s=NOW_S + 1)
     assert session.take(soaking, NOW_S + 1) == "step"
@@ -90,7 +91,7 @@ def test_a_session_with_an_agent(session):
     # Requests of one's own are counted while nobody answers them.
     assert session.take(metric("sent_requests", 40.0, 4), NOW_S + 4) == "sample"
     assert session.agent.away
-    session.begin("the agent at device", "device", NOW_S + 5, again=True)
+    session.begin("the agent at device", "device", again=True)
     assert not session.agent.away, "a watch that is started anew has reached the agent, or ends"
     session.take(gone, NOW_S + 6)
     back = Log("info", "The agent at device is back.", kind="agent-back")
@@ -98,7 +99,7 @@ def test_a_session_with_an_agent(session):
     assert session.take(metric("load_percent", 6.0, 9.1), NOW_S + 9.1) == "sample"
     assert session.said == ""
     assert labels(session) == [
-        "started the agent at device",
+        "connected to the agent at device",
         "deployment 1 on probation",
         "deployment 1 serves for good",
         *("agent went away", "agent went away"),
@@ -110,7 +111,7 @@ def test_a_session_with_an_agent(session):
 
 
 def test_an_agent_that_serves_after_all_is_asked_again(session):
-    session.begin("the agent at device", "device", NOW_S)
+    session.begin("the agent at device", "device")
     assert session.take(metric("process_memory_bytes", 1e6, 0), NOW_S) == "sample"
     session.agent.take_status({"state": "empty"})
     assert session.take(metric("process_memory_bytes", 1e6, 1), NOW_S + 1) == "serves"
@@ -121,17 +122,36 @@ def test_an_agent_that_serves_after_all_is_asked_again(session):
 
 
 def test_the_same_agent_is_remembered_and_another_one_is_not(session):
-    session.begin("the agent at a", "a", NOW_S)
+    session.begin("the agent at a", "a")
     session.take(Progress("committed", "", subject="deployment 1"), NOW_S)
-    session.begin("the agent at a", "a", NOW_S + 1, again=True)
+    session.begin("the agent at a", "a", again=True)
     assert len(session.agent.steps) == 1
-    session.begin("the agent at b", "b", NOW_S + 2)
+    session.begin("the agent at b", "b")
     assert session.agent.steps == []
-    session.begin("model.onnx", "", NOW_S + 3)
+    session.begin("model.onnx", "")
     assert session.agent is None
 
 
+def test_another_place_begins_without_the_curves_of_the_one_before(session):
+    session.begin("the agent at a", "a")
+    session.take(metric("load_percent", 5.0, 0), NOW_S)
+    session.end("stopped", NOW_S + 1)
+    session.begin("the agent at b", "b")
+    session.end("broke off", NOW_S + 3)
+    assert (session.history.moments, session.history.latest, labels(session)) == (0, {}, [])
+    assert {each.value for each in session.readouts()} == {NOTHING}
+
+
+def test_a_refused_connection_is_no_connection(session):
+    session.begin("the agent at a", "a")
+    session.take(metric("load_percent", 5.0, 0), NOW_S)
+    session.end("stopped", NOW_S + 1)
+    session.begin("the agent at a", "a")
+    session.end("broke off", NOW_S + 3)
+    assert labels(session) == ["connected to the agent at a", "stopped"]
+
+
 def test_a_picture_says_what_it_is_of(session):
-    session.begin("model.onnx", "", NOW_S)
+    session.begin("model.onnx", "")
     session.take(metric("latency_p50_ms", 0.26, 0), NOW_S)
     assert session.caption().split("  ·  ") == ["model.onnx", "p50 0.260 ms"]

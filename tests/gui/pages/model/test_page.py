@@ -159,6 +159,46 @@ def test_it_gives_way_to_what_others_start_and_comes_back(qtbot, context, read):
     assert looking not in context.jobs.jobs
 
 
+def test_it_waits_for_a_watch_only_until_it_is_to_be_done_now(qtbot, context, open_window):
+    from edgeopt_gui.pages import PAGES
+
+    window = open_window(tuple(entry for entry in PAGES if entry.key in {"live", "model"}))
+    page, live = window.page("model"), window.page("live")
+    window.show_page("live")
+    context.open(subject_at(MODEL))
+    qtbot.waitUntil(lambda: page.state == "content" and live.view is not None, timeout=PATIENCE_MS)
+    live.view.rate.setValue(20.0)
+    live.start()
+    assert page.why_not_look_now() == ""
+    window.show_page("model")
+    tab = page.view.opportunities
+    assert "a watch that does not end by itself: Watching digits_cnn.onnx." in says(page)
+    page.view._tabs.setCurrentWidget(tab)
+    assert tab.now.isVisible()
+    assert tab.now.text() == "Do it now"
+    qtbot.waitUntil(lambda: live.session.sampled, timeout=PATIENCE_MS)
+    tab.now.click()
+    assert "asking" in says(page)
+    assert not tab.now.isVisible()
+    assert live.giving_way.sentence == "Paused while the app analyzes: Analyzing digits_cnn.onnx."
+    assert live.giving_way.measuring == ""
+    qtbot.waitUntil(lambda: min(found(page)) > 0, timeout=PATIENCE_MS)
+    assert context.jobs.jobs == ()
+    assert live.giving_way.sentence == "Paused for an analysis, which has ended: Analyzing digits_cnn.onnx."
+    assert window.book["live.start"].title == "Resume watching"
+    assert page.why_not_look_now()
+    window.book["live.start"].shown.trigger()
+    assert live._watcher.running
+
+
+def test_for_what_comes_to_an_end_it_waits(context, read):
+    page = read(MODEL)
+    context.jobs.run(Command("Reading the device", ("probe",)))
+    assert "nothing else runs" in says(page)
+    assert page.view.opportunities.now.key == ""
+    assert page.why_not_look_now()
+
+
 @pytest.mark.slow
 def test_nobody_is_asked_before_the_page_is_seen(qtbot, context, open_window):
     from edgeopt_gui.pages import PAGES
@@ -210,3 +250,12 @@ def test_ten_thousand_nodes_do_not_stop_the_app(read, long_model, request):
     moments.append(time.thread_time())
     assert page.view.nodes.records.rowCount() == 10_000
     assert max(after - before for before, after in pairwise(moments)) < LONGEST_GAP_S
+
+
+def test_the_inputs_of_the_model_are_told_to_the_other_pages(context, read, conv_model):
+    page = read(MODEL)
+    assert [(each.name, each.dtype) for each in context.inputs] == [("image", "float32")]
+    context.open(subject_at(conv_model))
+    assert context.inputs is None
+    context.open(None)
+    assert page.state == "empty"

@@ -82,6 +82,22 @@ def test_the_command_line_follows_the_settings(ready, context):
     assert "--data" not in ready.command_line.text()
 
 
+def test_data_beside_the_model_is_offered(page, context, tmp_path):
+    assert "no other .npz" in why_not(page, "optimize.use-beside")
+    model = tmp_path / "model.onnx"
+    shutil.copy(MODEL, model)
+    context.open(Subject(model, "model"))
+    assert not page.panel.data._offer.isVisible()
+    shutil.copy(DATA, tmp_path / "model.npz")
+    context.open(Subject(model, "model"))
+    assert "model.npz lies beside the model" in page.panel.data.use.text()
+    assert page.panel.data._offer.isVisible()
+    page.panel.data._offer.click()
+    assert context.data == tmp_path / "model.npz"
+    assert not page.panel.data._offer.isVisible()
+    assert why_not(page, "optimize.use-beside")
+
+
 def test_the_targets_of_this_device_come_by_themselves(qtbot, page):
     qtbot.waitUntil(lambda: page.panel.target.count() > 3, timeout=60_000)
     assert page.panel.target.itemText(0).startswith("Automatic (")

@@ -7,6 +7,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QAbstractSpinBox, QWidget
 
+from edgeopt.graph.analysis import Tensor
 from edgeopt.profiles.targets import Verdict
 from edgeopt_gui.pages.optimize.choices import Choices
 from edgeopt_gui.pages.optimize.core import problems, vocabulary
@@ -157,3 +158,18 @@ def test_bad_data_is_said_at_once(qtbot, panel, context, tmp_path):
     assert panel.data.problem == "'d.npz' is no .npz archive."
     assert panel.problem.endswith(panel.data.problem)
     assert "samples along the first axis" in panel.data.use.text()
+
+
+def test_data_for_another_model_is_said_at_the_field(qtbot, panel, context, tmp_path):
+    np.savez(tmp_path / "d.npz", x=np.zeros((32, 3)))
+    context.use_inputs((Tensor("x", "float32", ("batch", 3)),))
+    with qtbot.waitSignal(panel.data.counted):
+        context.use_data(tmp_path / "d.npz")
+    assert panel.problem == ""
+    with qtbot.waitSignal(panel.data.counted):
+        context.use_inputs((Tensor("image", "float32", (1, 3, 8, 8)),))
+    assert "no array for the model's input 'image'" in panel.data.use.text()
+    assert "no array for the model's input 'image'" in panel.problem
+    assert panel.data.use.property("role") == "problem"
+    context.use_data(None)
+    assert panel.data.use.property("role") == "muted"
