@@ -210,3 +210,10 @@ def test_ten_thousand_nodes_do_not_stop_the_app(read, long_model, request):
     moments.append(time.thread_time())
     assert page.view.nodes.records.rowCount() == 10_000
     assert max(after - before for before, after in pairwise(moments)) < LONGEST_GAP_S
+
+
+def test_a_measured_device_has_the_model_read_again(context, read):
+    page = read(MODEL)
+    context.device_measured.emit(None)
+    assert any(job.command.arguments[0] == "analyze" for job in context.jobs.jobs)
+    assert page.state == "busy"
