@@ -12,7 +12,6 @@ from edgeopt_gui.quiet import QuietWatch
 from edgeopt_gui.settings import Settings
 from edgeopt_gui.subject import Subject
 
-
 MEASURE_DEVICE = Command("Measuring the device", ("probe", "--deep", "--again"))
 
 

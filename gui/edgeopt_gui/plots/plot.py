@@ -55,6 +55,9 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         # pyqtgraph puts a view box at -100.
         self._layers = (Axes(middle, area, self.shown, -200), Notes(area, area, self.shown, 10))
         self._curves = {curve.key: self._curve() for curve in spec.curves}
+        self.factor = spec.factor
+        """What a value is multiplied with to be in the unit that is shown."""
+        self._level: Level | None = None
         self._range: tuple[float, float] | None = None
         self._logarithmic = False
         self._dragged_from: float | None = None
@@ -93,7 +96,7 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
             if ring is None or not visible:
                 continue
             curve = ring.window(begin_s, end_s, self.area_width)
-            values = curve.values * self.spec.factor
+            values = curve.values * self.factor
             if self._logarithmic:
                 values = np.log10(np.maximum(values, _SMALLEST))
             # Ends where the pixels are; what lies far outside would only cost time.
@@ -120,6 +123,12 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         """From the next frame on."""
         self._logarithmic = on
 
+    def use_factor(self, factor: float) -> None:
+        """Another unit, from the next frame on."""
+        if factor != self.factor:
+            self.factor, self._range = factor, None
+            self.compare(self._level)
+
     def is_drawn(self, key: str) -> bool:
         return bool(self._curves[key].isVisible())
 
@@ -135,13 +144,14 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         self._layers[1].update()
 
     def compare(self, level: Level | None) -> None:
-        own = level is not None and level.key in self._curves
-        self.shown.level = (level.value * self.spec.factor, level.label) if level is not None and own else None
+        self._level = level if level is not None and level.key in self._curves else None
+        self.shown.level = None if self._level is None else (self._level.value * self.factor, self._level.label)
         self._layers[1].update()
 
     def point(self, time_s: float | None) -> None:
         self.shown.pointer_s = time_s
-        self._layers[1].update()
+        for layer in self._layers:
+            layer.update()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
         super().resizeEvent(event)
