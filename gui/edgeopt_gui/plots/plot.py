@@ -86,8 +86,10 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         for layer in self._layers:
             layer.resized()
 
-    def draw(self, rings: Mapping[str, Ring], hidden: set[str], begin_s: float, end_s: float) -> None:
-        """Takes what these rings hold between two times."""
+    def draw(
+        self, rings: Mapping[str, Ring], hidden: set[str], begin_s: float, end_s: float, until_s: float = np.inf
+    ) -> None:
+        """Takes what these rings hold between two times; nothing that came after `until_s`."""
         lowest, highest = np.inf, -np.inf
         for key, item in self._curves.items():
             ring = rings.get(key)
@@ -95,13 +97,18 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
             item.setVisible(visible)
             if ring is None or not visible:
                 continue
-            curve = ring.window(begin_s, end_s, self.area_width)
-            values = curve.values * self.factor
+            curve = ring.window(begin_s, min(end_s, until_s), self.area_width)
+            # The window brings one sample more at either end, which would be seen where the axis goes on.
+            known = int(np.searchsorted(curve.times, until_s, "right"))
+            if not known:
+                item.setVisible(False)
+                continue
+            values = curve.values[:known] * self.factor
             if self._logarithmic:
                 values = np.log10(np.maximum(values, _SMALLEST))
             # Ends where the pixels are; what lies far outside would only cost time.
-            joined = "all" if curve.joined is None else curve.joined
-            item.setData(curve.times - begin_s, values, connect=joined, skipFiniteCheck=True)
+            joined = "all" if curve.joined is None else curve.joined[:known]
+            item.setData(curve.times[:known] - begin_s, values, connect=joined, skipFiniteCheck=True)
             lowest, highest = min(lowest, float(values.min())), max(highest, float(values.max()))
         if self._logarithmic:
             lowest, highest = 10.0**lowest, 10.0**highest
