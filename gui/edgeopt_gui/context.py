@@ -21,6 +21,8 @@ class Context(QObject):
     data_changed = Signal()
     bundle_changed = Signal()
     """The latest bundle: made by a search, or opened."""
+    inputs_known = Signal()
+    """`open_inputs` is known now, or is not any more."""
     changed = Signal()
     """Something that decides which actions can be done; the window asks all of them again."""
     page_wanted = Signal(str)
@@ -41,12 +43,15 @@ class Context(QObject):
         GarbageTimer(self)
         self.subject: Subject | None = None
         self.data: Path | None = None
+        self.open_inputs: bool | None = None
+        """Whether sizes of its inputs are left open; None until the model was read."""
         self.bundle: Path | None = None
 
     def open(self, subject: Subject | None) -> None:
         """Makes it the app's subject; every page shows it or its absence."""
         other = self.subject is None or subject is None or subject.path != self.subject.path
         self.subject = subject
+        self.tell_inputs(None)
         if subject is not None:
             self.settings.remember(subject.path)
             if subject.kind == "bundle":
@@ -56,6 +61,10 @@ class Context(QObject):
             self.data_changed.emit()
         self.subject_changed.emit()
         self.changed.emit()
+
+    def tell_inputs(self, open_inputs: bool | None) -> None:
+        self.open_inputs = open_inputs
+        self.inputs_known.emit()
 
     def use_data(self, path: Path | None) -> None:
         self.data = path

@@ -33,6 +33,7 @@ class ModelContent(QWidget):
         self.categories.chosen.connect(self._chose_category)
         self.categories_title = heading()
         self.measure = ActionButton("app.measure-device")
+        self.source = ActionButton("app.open-source")
         self.operators = BarChart("Operators by type")
         self.operators.chosen.connect(self._chose_operator)
         self.operators_table = Operators()
@@ -88,6 +89,7 @@ class ModelContent(QWidget):
             widget.setVisible(bool(analysis.warnings))
         self.categories_title.setText(work.category_title(analysis))
         self.measure.setVisible(work.awaits_peaks(analysis))
+        self.source.setVisible(analysis.kind == "bundle")
         for chart, bars in (
             (self.categories, work.category_bars(analysis)),
             (self.operators, words.bars(analysis)),
@@ -202,7 +204,8 @@ class ModelContent(QWidget):
         column.setContentsMargins(0, 0, line, 0)
         column.setSpacing(line // 2)
         column.addWidget(self.facts)
-        column.addWidget(self.measure, 0, Qt.AlignmentFlag.AlignLeft)
+        for button in (self.measure, self.source):
+            column.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
         for widget in (self._notes_title, self.notes):
             column.addWidget(widget)
         column.addSpacing(line // 2)

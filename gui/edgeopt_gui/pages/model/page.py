@@ -156,6 +156,8 @@ class ModelPage(Page):
     def _take(self, ending: Ending) -> Analysis:
         """All but the nodes at once; there may be so many of them that they come a few at a time."""
         self.analysis = msgspec.convert({**ending.data, "nodes": ()}, Analysis)
+        sizes = (size for tensor in self.analysis.inputs for size in (tensor.shape or (None,)))
+        self.context.tell_inputs(not all(isinstance(size, int) for size in sizes))
         self._feed.start(ending.data["nodes"])
         return self.analysis
 

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QAbstractSpinBox, QWidget
 from edgeopt.profiles.targets import Verdict
 from edgeopt_gui.pages.optimize.choices import Choices
 from edgeopt_gui.pages.optimize.core import problems, vocabulary
-from edgeopt_gui.pages.optimize.settings_panel import SettingsPanel
+from edgeopt_gui.pages.optimize.settings_panel import FoldingPanel, SettingsPanel
 from edgeopt_gui.widgets.action_button import ActionButton
 
 TARGETS = (
@@ -157,3 +157,39 @@ def test_bad_data_is_said_at_once(qtbot, panel, context, tmp_path):
     assert panel.data.problem == "'d.npz' is no .npz archive."
     assert panel.problem.endswith(panel.data.problem)
     assert "samples along the first axis" in panel.data.use.text()
+
+
+def test_sizes_are_offered_only_where_a_model_leaves_some_open(panel, context):
+    panel.fold.set_open(True)
+    assert panel.sizes.isVisible(), "not known yet"
+    context.tell_inputs(False)
+    assert not panel.sizes.isVisible()
+    context.tell_inputs(True)
+    assert panel.sizes.isVisible()
+
+
+def test_the_settings_fold_away_while_a_search_runs_and_can_be_looked_at(qtbot, context):
+    panel = SettingsPanel(context)
+    whole = FoldingPanel(panel)
+    qtbot.addWidget(whole)
+    whole.show()
+    whole.race(False)
+    assert panel.isVisible()
+    whole.race(True)
+    assert not panel.isVisible()
+    assert whole.sizeHint().width() < panel.width() / 2
+    qtbot.keyClick(whole.head, Qt.Key.Key_Space)
+    whole.race(True)
+    assert panel.isVisible(), "what the user unfolded stays so"
+    assert not panel.fields.isEnabled()
+    whole.race(False)
+    assert panel.fields.isEnabled()
+
+
+def test_another_model_begins_at_the_top_of_the_settings(qtbot, panel):
+    panel.fold.set_open(True)
+    panel.resize(panel.width(), 200)
+    qtbot.waitUntil(lambda: panel.verticalScrollBar().maximum() > 0)
+    panel.verticalScrollBar().setValue(panel.verticalScrollBar().maximum())
+    panel.forget_model()
+    assert panel.verticalScrollBar().value() == 0
