@@ -149,6 +149,7 @@ class RunGauges:
             self._tell("latency_p50_ms", recent.p50_ms, now)
             self._tell("latency_p90_ms", recent.p90_ms, now)
             self._tell("latency_p99_ms", recent.p99_ms, now)
+            self._tell("percentile_runs", recent.runs, now)
         self._tell("runs", self._runs, now)
         self._tell("throughput_per_s", self._throughput(len(taken), answer.seconds), now)
         self._count_missed(answer.missed)

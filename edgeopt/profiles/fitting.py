@@ -13,12 +13,17 @@ class Fits(msgspec.Struct, frozen=True):
 
 class DoesNotFit(msgspec.Struct, frozen=True):
     reason: str
+    other_system: bool = False
+    """The target is for another operating system or architecture."""
 
 
 def fit(device: Device, profile: TargetProfile) -> Fits | DoesNotFit:
     """The first thing that is missing, or what makes it fit."""
     wanted = profile.match
-    lacking = _host_lacks(device, wanted)
+    elsewhere = _other_system(device, wanted)
+    if elsewhere:
+        return DoesNotFit(elsewhere, other_system=True)
+    lacking = _cpu_lacks(device, wanted)
     if lacking:
         return DoesNotFit(lacking)
     accelerator = _accelerator(device, wanted.accelerator) if wanted.accelerator else None
@@ -40,11 +45,15 @@ def fit(device: Device, profile: TargetProfile) -> Fits | DoesNotFit:
     return Fits(", ".join([simd, *(RUNTIME_NEEDS[need].said for need in wanted.runtimes)]))
 
 
-def _host_lacks(device: Device, wanted: Match) -> str | None:
+def _other_system(device: Device, wanted: Match) -> str | None:
     if wanted.os and device.host.os.lower() not in {name.lower() for name in wanted.os}:
         return f"it is for {' or '.join(map(_system, wanted.os))}, and this device runs {_system(device.host.os)}"
     if wanted.architectures and device.host.architecture not in wanted.architectures:
         return f"it is for {' or '.join(wanted.architectures)}, and this device is {device.host.architecture}"
+    return None
+
+
+def _cpu_lacks(device: Device, wanted: Match) -> str | None:
     missing = [name for name in wanted.simd if name not in device.cpu.simd]
     return f"the CPU lacks {', '.join(missing)}" if missing else None
 

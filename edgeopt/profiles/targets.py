@@ -50,6 +50,8 @@ class Verdict(msgspec.Struct, frozen=True):
     """This version of edgeopt has the backend that the target is about."""
     used: bool = False
     """What a search follows: the chosen one, or the next where this version cannot use that."""
+    other_system: bool = False
+    """It is for another operating system or architecture."""
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -193,4 +195,13 @@ def _verdict(
         reason = f"{reason}; used in the place of {target.name}"
     elif fits and profile is not target:
         reason = f"fits, but {used.name} is more exact"
-    return Verdict(profile.name, profile.title, fits, profile is target, reason, lacking is None, profile is used)
+    return Verdict(
+        profile.name,
+        profile.title,
+        fits,
+        profile is target,
+        reason,
+        lacking is None,
+        profile is used,
+        isinstance(answer, DoesNotFit) and answer.other_system,
+    )

@@ -6,11 +6,14 @@ from PySide6.QtCore import QObject, Signal
 
 from edgeopt.graph.analysis import Tensor
 from edgeopt_gui.garbage import GarbageTimer
+from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.jobs.runner import JobRunner
 from edgeopt_gui.quiet import QuietWatch
 from edgeopt_gui.settings import Settings
 from edgeopt_gui.subject import Subject
+
+MEASURE_DEVICE = Command("Measuring the device", ("probe", "--deep", "--again"))
 
 
 class Context(QObject):
@@ -26,6 +29,8 @@ class Context(QObject):
     page_wanted = Signal(str)
     watch_wanted = Signal(object)
     """The path of a model or bundle that is to be watched at once."""
+    device_measured = Signal(object)
+    """The good `Ending` of `edgeopt probe --deep`."""
     said = Signal(str)
     """A short sentence for the status bar."""
     failed = Signal(object)
@@ -80,6 +85,20 @@ class Context(QObject):
         """Shows the page Live, and runs the open model or the latest bundle there."""
         self.go("live")
         self.watch_wanted.emit(path)
+
+    def measure_device(self) -> None:
+        self.jobs.run(MEASURE_DEVICE).ended.connect(self._measured)
+        self.changed.emit()
+
+    def why_not_measure_device(self) -> str:
+        measuring = next((job.command.title for job in self.jobs.jobs if job.command.measures), "")
+        return f"It would disturb a measurement: {measuring}." if measuring else ""
+
+    def _measured(self, ending: Ending) -> None:
+        if ending.good:
+            self.device_measured.emit(ending)
+        elif ending.how != "cancelled":
+            self.report(ending)
 
     def say(self, sentence: str) -> None:
         self.said.emit(sentence)

@@ -8,15 +8,18 @@ from PySide6.QtCore import QMimeData, Qt, QTimer
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent, QGuiApplication, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QMenu, QStackedWidget, QVBoxLayout, QWidget
 
+from edgeopt.errors import EdgeoptError
 from edgeopt_gui import theme, window_state
 from edgeopt_gui.actions.book import ActionBook, Bound
 from edgeopt_gui.actions.menus import Menus
 from edgeopt_gui.actions.shell import IN_EVERY_PAGE, of_the_window
+from edgeopt_gui.background import Background
 from edgeopt_gui.context import Context
 from edgeopt_gui.drops import sort_out
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.base import Entry, Page
 from edgeopt_gui.quitting import Quitting
+from edgeopt_gui.source_model import SourceModel, source_of
 from edgeopt_gui.theme.icons import icon
 from edgeopt_gui.widgets import dialogs
 from edgeopt_gui.widgets.about import AboutDialog, HelpDialog
@@ -50,6 +53,7 @@ class Window(QMainWindow):
         self._menus = Menus(self.menuBar(), self.book, [entry.title for entry in entries], self._recent)
         self.jobs_bar = JobsBar(context.jobs)
         self._failure = FailureDialog(self)
+        self._background = Background(self)
         self._quitting = Quitting(self, context.jobs, context.settings)
         self._lay_out()
         self._hint = DropHint(self)
@@ -126,6 +130,24 @@ class Window(QMainWindow):
         from edgeopt.data.demo import DATA, MODEL
 
         self.open_paths([MODEL, DATA])
+
+    def open_source(self) -> None:
+        """The model that the bundle was made from; where it is not found, the user is asked."""
+        subject, recent = self.context.subject, self.context.settings.recent()
+        if subject is not None:
+            self._background.do(lambda: source_of(subject.path, recent), self._open_found)
+
+    def why_not_open_source(self) -> str:
+        subject = self.context.subject
+        return "" if subject is not None and subject.kind == "bundle" else "No bundle is open."
+
+    def _open_found(self, found: SourceModel | EdgeoptError) -> None:
+        if isinstance(found, EdgeoptError):
+            self.context.report(Ending("failed", {}, found.message, found.hint))
+        elif found.path is not None:
+            self.open_paths([found.path])
+        else:
+            self._open_chosen(dialogs.choose_file(self, f"Where is {found.name}?", dialogs.MODELS, "model"))
 
     def open_paths(self, paths: Sequence[Path], on: str = "") -> None:
         """Models, bundles and data, as they come from a drop, the command line or the recent files.

@@ -11,7 +11,15 @@ from edgeopt.measure.contender import Side
 from edgeopt.measure.host import LocalHost
 from edgeopt.measure.watch import watch
 
-OF_RUNS = {"latency_ms", "latency_p50_ms", "latency_p90_ms", "latency_p99_ms", "throughput_per_s", "runs"}
+OF_RUNS = {
+    "latency_ms",
+    "latency_p50_ms",
+    "latency_p90_ms",
+    "latency_p99_ms",
+    "percentile_runs",
+    "throughput_per_s",
+    "runs",
+}
 OF_DEVICE = {"process_memory_bytes", "device_memory_bytes", "load_percent"}
 
 

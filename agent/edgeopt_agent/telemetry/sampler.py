@@ -41,6 +41,7 @@ class Sampler:
         values: dict[str, float | None] = {
             "latency_ms": window.last(),
             **dict(zip(_SHARES, window.quantiles(_SHARES.values()), strict=False)),
+            "percentile_runs": float(window.count(_WINDOW_TICKS)) or None,
             "throughput_per_s": float(window.count(TICKS_PER_S)),
             "process_memory_bytes": process_memory_bytes(worker.pid) if worker else None,
             "agent_memory_bytes": process_memory_bytes(os.getpid()),

@@ -47,5 +47,7 @@ class Action:
     """The command line that does the same, where there is one."""
     primary: bool = False
     """The one button of its page that stands out."""
+    begins_group: bool = False
+    """A line separates it from those above it in menus."""
     face: Callable[[Any], Face | None] = _usual
     """Another title and icon, where they depend on the state; None for those above."""

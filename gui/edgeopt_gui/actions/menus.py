@@ -29,6 +29,8 @@ class Menus:
                 continue
             self._known.add(action.key)
             menu = self._menus.get(action.menu) or self._new(action.menu)
+            if action.begins_group and not menu.isEmpty():
+                menu.addSeparator()
             menu.addAction(bound.shown)
             if action.key == "app.open-sample":
                 menu.addMenu(self._recent)

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 
 from edgeopt_gui.actions.action import Action, Face
+from edgeopt_gui.context import MEASURE_DEVICE
 from edgeopt_gui.pages.base import Entry
 
 FILE, VIEW, HELP = "File", "View", "Help"
+_DEVICE = "Device"
 
 SHELL: tuple[Action, ...] = (
     Action("app.open-model", "Open a model…", FILE, lambda w: w.choose_model(), shortcut="Ctrl+O", icon="open"),
@@ -26,11 +28,20 @@ SHELL: tuple[Action, ...] = (
     ),
     Action("app.open-sample", "Open the built-in sample", FILE, lambda w: w.open_sample(), icon="sample"),
     Action(
+        "app.open-source",
+        "Open the source model",
+        FILE,
+        lambda w: w.open_source(),
+        lambda w: w.why_not_open_source(),
+        icon="model",
+    ),
+    Action(
         "app.close",
         "Close the model",
         FILE,
         lambda w: w.close_subject(),
         lambda w: w.why_not_close(),
+        shortcut="Ctrl+W",
         icon="close",
     ),
     Action("app.settings", "Settings…", FILE, lambda w: w.show_settings(), shortcut="Ctrl+,", icon="settings"),
@@ -62,6 +73,15 @@ SHELL: tuple[Action, ...] = (
         lambda w: w.cancel_jobs(),
         lambda w: w.why_no_jobs(),
         icon="cancel",
+    ),
+    Action(
+        "app.measure-device",
+        "Measure the device",
+        _DEVICE,
+        lambda w: w.context.measure_device(),
+        lambda w: w.context.why_not_measure_device(),
+        icon="chart",
+        command=lambda _: MEASURE_DEVICE,
     ),
     Action("app.help", "How to use edgeopt", HELP, lambda w: w.show_help(), shortcut="F1", icon="help"),
     Action("app.about", "About edgeopt", HELP, lambda w: w.show_about(), icon="info"),

@@ -19,7 +19,9 @@ class Command:
     @property
     def measures(self) -> bool:
         """Whether what runs beside it falsifies it: times are taken on this device."""
-        return not _MEASURING.isdisjoint(self.arguments[:1]) and "--device" not in self.arguments
+        if "--device" in self.arguments:
+            return False
+        return not _MEASURING.isdisjoint(self.arguments[:1]) or "--deep" in self.arguments
 
     @property
     def watches(self) -> bool:

@@ -88,7 +88,7 @@ class Chart(QWidget):
         begin, end = self.shown
         for panel in self.panels:
             if panel.isVisible():
-                panel.plot.draw(self._rings, panel.hidden, begin, end)
+                panel.plot.draw(self._rings, panel.hidden, begin, end, self._ends[1])
         self._read()
 
     def show_span(self, new: Span) -> None:

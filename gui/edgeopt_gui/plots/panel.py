@@ -17,6 +17,8 @@ _ABOUT_LOG = (
     "It comes by itself while the highest curve is more than 5 times the lowest, which would lie flat otherwise."
 )
 
+_STAYS_LARGE = 0.8
+
 
 class Panel(QWidget):
     toggled = Signal()
@@ -28,12 +30,14 @@ class Panel(QWidget):
         self.hidden: set[str] = set()
         self.keys = {curve.key: _Key(curve, spec.title) for curve in spec.curves}
         line = self.fontMetrics().height()
-        title = QLabel(f"{spec.title}, {spec.unit}")
-        title.setProperty("role", "heading")
+        self.unit = spec.unit
+        self._small: bool | None = None
+        self.title = QLabel(f"{spec.title}, {spec.unit}")
+        self.title.setProperty("role", "heading")
         head = QHBoxLayout()
         head.setContentsMargins(line // 2, 0, line // 2, 0)
         head.setSpacing(line // 2)
-        head.addWidget(title)
+        head.addWidget(self.title)
         self._chose = False
         self.logarithm = QCheckBox("Log")
         self.logarithm.setAccessibleName(f"{spec.title}: logarithmic axis")
@@ -64,7 +68,9 @@ class Panel(QWidget):
         return bool(known)
 
     def fit_axis(self, rings: Mapping[str, Ring]) -> None:
-        """Logarithmic while the curves of the panel lie far apart, unless the user chose the axis."""
+        """In the smaller unit below 1, and logarithmic while the curves lie far apart, unless the user chose."""
+        if self.spec.small is not None:
+            self._fit_unit(rings, *self.spec.small)
         if self.spec.spread is None or self._chose:
             return
         shown = (rings[key] for key in self.spec.spread if key in rings and key not in self.hidden)
@@ -77,7 +83,7 @@ class Panel(QWidget):
         """Shows each curve's value at a time beside its name; None: only the names."""
         for curve in self.spec.curves:
             at = rings[curve.key].at(time_s) if time_s is not None and curve.key in rings else None
-            value = None if at is None else at[1] * self.spec.factor
+            value = None if at is None else at[1] * self.plot.factor
             self.keys[curve.key].read(value)
             if len(self.keys) == 1:
                 self._only.setText("" if value is None else significant(value))
@@ -85,13 +91,24 @@ class Panel(QWidget):
     def reading(self, rings: Mapping[str, Ring], time_s: float) -> str:
         """The same as a sentence."""
         found = ((curve.label, rings[curve.key].at(time_s)) for curve in self.spec.curves if curve.key in rings)
-        values = [f"{name} {significant(at[1] * self.spec.factor)}" for name, at in found if at is not None]
-        return f"{self.spec.title}: {', '.join(values)} {self.spec.unit}" if values else ""
+        values = [f"{name} {significant(at[1] * self.plot.factor)}" for name, at in found if at is not None]
+        return f"{self.spec.title}: {', '.join(values)} {self.unit}" if values else ""
 
     def dress(self) -> None:
         self.plot.dress()
         for button in self.keys.values():
             button.dress()
+
+    def _fit_unit(self, rings: Mapping[str, Ring], unit: str, factor: float) -> None:
+        keys = [key for key in self.spec.spread or self.keys if key not in self.hidden]
+        values = [ring.last for key in keys if (ring := rings.get(key)) is not None and ring.last is not None]
+        if not values:
+            return
+        # Back to the small unit a little later than away from it, so that the axis does not flicker.
+        self._small = max(values) * self.spec.factor < (_STAYS_LARGE if self._small is False else 1.0)
+        self.unit = unit if self._small else self.spec.unit
+        self.title.setText(f"{self.spec.title}, {self.unit}")
+        self.plot.use_factor(factor if self._small else self.spec.factor)
 
     def _choose_axis(self, on: bool) -> None:
         self._chose = True

@@ -55,6 +55,9 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         # pyqtgraph puts a view box at -100.
         self._layers = (Axes(middle, area, self.shown, -200), Notes(area, area, self.shown, 10))
         self._curves = {curve.key: self._curve() for curve in spec.curves}
+        self.factor = spec.factor
+        """What a value is multiplied with to be in the unit that is shown."""
+        self._level: Level | None = None
         self._range: tuple[float, float] | None = None
         self._logarithmic = False
         self._dragged_from: float | None = None
@@ -83,8 +86,10 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         for layer in self._layers:
             layer.resized()
 
-    def draw(self, rings: Mapping[str, Ring], hidden: set[str], begin_s: float, end_s: float) -> None:
-        """Takes what these rings hold between two times."""
+    def draw(
+        self, rings: Mapping[str, Ring], hidden: set[str], begin_s: float, end_s: float, until_s: float = np.inf
+    ) -> None:
+        """Takes what these rings hold between two times; nothing that came after `until_s`."""
         lowest, highest = np.inf, -np.inf
         for key, item in self._curves.items():
             ring = rings.get(key)
@@ -92,13 +97,18 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
             item.setVisible(visible)
             if ring is None or not visible:
                 continue
-            curve = ring.window(begin_s, end_s, self.area_width)
-            values = curve.values * self.spec.factor
+            curve = ring.window(begin_s, min(end_s, until_s), self.area_width)
+            # The window brings one sample more at either end, which would be seen where the axis goes on.
+            known = int(np.searchsorted(curve.times, until_s, "right"))
+            if not known:
+                item.setVisible(False)
+                continue
+            values = curve.values[:known] * self.factor
             if self._logarithmic:
                 values = np.log10(np.maximum(values, _SMALLEST))
             # Ends where the pixels are; what lies far outside would only cost time.
-            joined = "all" if curve.joined is None else curve.joined
-            item.setData(curve.times - begin_s, values, connect=joined, skipFiniteCheck=True)
+            joined = "all" if curve.joined is None else curve.joined[:known]
+            item.setData(curve.times[:known] - begin_s, values, connect=joined, skipFiniteCheck=True)
             lowest, highest = min(lowest, float(values.min())), max(highest, float(values.max()))
         if self._logarithmic:
             lowest, highest = 10.0**lowest, 10.0**highest
@@ -120,6 +130,12 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         """From the next frame on."""
         self._logarithmic = on
 
+    def use_factor(self, factor: float) -> None:
+        """Another unit, from the next frame on."""
+        if factor != self.factor:
+            self.factor, self._range = factor, None
+            self.compare(self._level)
+
     def is_drawn(self, key: str) -> bool:
         return bool(self._curves[key].isVisible())
 
@@ -135,13 +151,14 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         self._layers[1].update()
 
     def compare(self, level: Level | None) -> None:
-        own = level is not None and level.key in self._curves
-        self.shown.level = (level.value * self.spec.factor, level.label) if level is not None and own else None
+        self._level = level if level is not None and level.key in self._curves else None
+        self.shown.level = None if self._level is None else (self._level.value * self.factor, self._level.label)
         self._layers[1].update()
 
     def point(self, time_s: float | None) -> None:
         self.shown.pointer_s = time_s
-        self._layers[1].update()
+        for layer in self._layers:
+            layer.update()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
         super().resizeEvent(event)

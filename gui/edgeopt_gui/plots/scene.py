@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QGuiApplication, QPainter, QPalette, QPen
 from PySide6.QtWidgets import QGraphicsItem, QStyleOptionGraphicsItem, QWidget
 
 from edgeopt_gui.plots.spec import Marker
-from edgeopt_gui.plots.ticks import Ticks
+from edgeopt_gui.plots.ticks import Ticks, clock_text
 from edgeopt_gui.theme import colours
 
 _Role = QPalette.ColorRole
@@ -104,6 +104,19 @@ class Axes(_Layer):
                 half = metrics.horizontalAdvance(text) // 2
                 if rect.left() <= x - half and x + half <= rect.right() + metrics.height() // 2:
                     painter.drawText(x - half, round(rect.bottom()) + metrics.height() + 1, text)
+            if self._shown.pointer_s is not None:
+                self._paint_pointer(painter, self._shown.pointer_s)
+
+    def _paint_pointer(self, painter: QPainter, time_s: float) -> None:
+        """The time at the pointer, over the labels of the axis."""
+        rect, palette, metrics = self.area, QGuiApplication.palette(), painter.fontMetrics()
+        text = clock_text(time_s)
+        width = metrics.horizontalAdvance(text) + metrics.height()
+        left = min(max(self._x(time_s) - width / 2, rect.left()), rect.right() - width)
+        box = QRectF(left, rect.bottom() + 1, width, metrics.height() + 4)
+        painter.fillRect(box, palette.color(_Role.Text))
+        painter.setPen(palette.color(_Role.Base))
+        painter.drawText(box, Qt.AlignmentFlag.AlignCenter, text)
 
 
 class Notes(_Layer):

@@ -20,24 +20,33 @@ class Span:
 
 
 def shown(span: Span, first_s: float, last_s: float) -> tuple[float, float]:
-    """The two ends, given the times of the oldest and the newest sample."""
-    end = last_s if span.end_s is None else span.end_s
-    length = max(end - first_s, _SHORTEST_WHOLE_S) if span.length_s is None else span.length_s
-    return end - length, end
+    """The two ends, given the times of the oldest and the newest sample.
+
+    While it follows, it begins at the oldest sample and grows until it has its length.
+    """
+    if span.end_s is not None:
+        length = max(span.end_s - first_s, _SHORTEST_WHOLE_S) if span.length_s is None else span.length_s
+        return span.end_s - length, span.end_s
+    if span.length_s is not None and last_s - first_s >= span.length_s:
+        return last_s - span.length_s, last_s
+    shortest = min(span.length_s or _SHORTEST_WHOLE_S, _SHORTEST_WHOLE_S)
+    return first_s, max(last_s, first_s + shortest)
 
 
 def moved(span: Span, share: float, first_s: float, last_s: float) -> Span:
     """Goes `share` of its length forward (or back); at the newest sample it follows again."""
     begin, end = shown(span, first_s, last_s)
-    length = end - begin
-    end += share * length
+    length = span.length_s or end - begin
+    end += share * (end - begin)
     return Span(length) if end >= last_s else Span(length, max(end, first_s))
 
 
 def zoomed(span: Span, factor: float, centre_s: float | None, first_s: float, last_s: float) -> Span:
     """`factor` < 1 looks closer, at `centre_s`; while it follows, and at None, the end stays where it is."""
     begin, end = shown(span, first_s, last_s)
-    length = min(max((end - begin) * factor, _SHORTEST_S), _LONGEST_S)
+    # One that still grows is not made longer from what there is, but from what it grows to.
+    whole = max(end - begin, span.length_s or 0.0) if factor > 1 else end - begin
+    length = min(max(whole * factor, _SHORTEST_S), _LONGEST_S)
     if span.follows or centre_s is None:
         return replace(span, length_s=length)
     end = centre_s + (end - centre_s) * length / (end - begin)

@@ -25,6 +25,8 @@ class PanelSpec:
     """The end of the axis where that is known, as for percents."""
     least: float | None = None
     """For an axis that does not begin at 0: how much it spans at least."""
+    small: tuple[str, float] | None = None
+    """Another unit and its factor, while the values are below 1 in the usual one."""
     spread: tuple[str, str] | None = None
     """A low and a high curve: the axis can be logarithmic, and is so by itself while they lie far apart."""
 

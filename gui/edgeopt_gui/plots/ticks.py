@@ -59,6 +59,15 @@ def significant(value: float, digits: int = 3) -> str:
     return f"{value:,.{places}f}"
 
 
+def latency(time_ms: float) -> tuple[str, str]:
+    """The figure and its unit: `262`, `µs`; from 1 ms on `12.3`, `ms`."""
+    return (significant(time_ms * 1e3), "µs") if 0 < time_ms < 1 else (significant(time_ms), "ms")
+
+
+def latency_text(time_ms: float) -> str:
+    return " ".join(latency(time_ms))
+
+
 def clock_text(time_s: float) -> str:
     """`14:03:25`, by the local clock."""
     return time.strftime("%H:%M:%S", time.localtime(time_s))

@@ -1,7 +1,9 @@
-"""Asks for one line of text, without holding up the app."""
+"""Asks without holding up the app: for one line of text, or whether to go on."""
+
+from collections.abc import Callable
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QLineEdit, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QLineEdit, QMessageBox, QVBoxLayout, QWidget
 
 _LETTERS = 48
 
@@ -39,3 +41,16 @@ class AskText(QDialog):
         super().accept()
         if text:
             self.given.emit(text)
+
+
+def ask_whether(parent: QWidget, question: str, consequence: str, does: str, then: Callable[[], None]) -> None:
+    """`does` is what the button says that does `then`."""
+    box = QMessageBox(QMessageBox.Icon.Question, question, question, parent=parent)
+    box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    box.setObjectName("ask")
+    box.setInformativeText(consequence)
+    go_on = box.addButton(does, QMessageBox.ButtonRole.AcceptRole)
+    box.setDefaultButton(go_on)
+    box.setEscapeButton(box.addButton(QMessageBox.StandardButton.Cancel))
+    box.finished.connect(lambda _: then() if box.clickedButton() is go_on else None)
+    box.open()

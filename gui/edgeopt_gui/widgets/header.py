@@ -56,6 +56,8 @@ class Header(QWidget):
         self._title.setText(entry.title)
         self._menu.clear()
         for action in entry.actions:
+            if action.begins_group and not self._menu.isEmpty():
+                self._menu.addSeparator()
             self._menu.addAction(self._book[action.key].shown)
         self._menu.addSeparator()
         for action in shared:

@@ -30,3 +30,18 @@ def test_recent_files_are_in_the_file_menu_and_open_again(open_window, context, 
     assert context.subject.path == model
     recent.actions()[-1].trigger()
     assert not recent.isEnabled()
+
+
+def test_the_menu_of_a_search_is_in_groups(open_window):
+    window = open_window()
+    menus = [next(t.menu() for t in window.menuBar().actions() if t.text() == "&Optimize")]
+    window.show_page("optimize")
+    menus.append(window.header._menu)
+    for menu in menus:
+        groups, actions = [[]], menu.actions()
+        for action in actions:
+            groups.append([]) if action.isSeparator() else groups[-1].append(action.objectName())
+        assert groups[0][0] == "optimize.start"
+        assert ["optimize.choose-data", "optimize.choose-folder", "optimize.clear-data"] in groups
+        assert max(map(len, groups)) <= 6
+        assert all(groups)

@@ -224,6 +224,7 @@ def test_dark_and_light_are_both_drawn(chart, rings, settings):
 
 
 SPREAD = PanelSpec("Wait", "ms", (CurveSpec("high", "p99", 1), CurveSpec("low", "p50", 0)), spread=("low", "high"))
+SMALL = PanelSpec("Wait", "ms", SPREAD.curves, small=("µs", 1e3), spread=SPREAD.spread)
 
 
 @pytest.fixture
@@ -282,3 +283,44 @@ def drawn_values(panel, key):
 def test_without_samples_the_clock_shows_the_present(chart):
     chart.redraw()
     assert abs(chart.shown[1] - time.time()) < 60
+
+
+def test_below_one_the_axis_has_the_smaller_unit(qtbot, context):
+    rings = {"high": Ring(), "low": Ring()}
+    made = Chart((SMALL,), rings)
+    qtbot.addWidget(made)
+    made.show()
+    (panel,) = made.panels
+
+    def show(high):
+        for key, value in (("low", high / 2), ("high", high)):
+            rings[key].append(BEGIN_S + 0.1 * rings[key].count, value)
+        made.redraw()
+        return panel.title.text(), panel.plot.curve("high")[-1], panel.plot.shown.high
+
+    made.compare(Level("low", 0.5, "before"))
+    assert show(0.9) == ("Wait, µs", pytest.approx(900), pytest.approx(1000))
+    assert panel.plot.shown.level == (500, "before")
+    assert panel.reading(rings, BEGIN_S) == "Wait: p99 900, p50 450 µs"
+    assert show(1.2) == ("Wait, ms", pytest.approx(1.2), pytest.approx(1.5))
+    assert panel.plot.shown.level == (0.5, "before")
+    assert show(0.9)[0] == "Wait, ms", "it does not flicker around 1"
+    assert show(0.7)[0] == "Wait, µs"
+
+
+def test_the_time_at_the_pointer_stands_below_the_lowest_panel(chart, rings):
+    feed(rings)
+    chart.redraw()
+    lowest = next(panel.plot for panel in reversed(chart.panels) if not panel.isHidden())
+
+    def below():
+        image = lowest.grab().toImage()
+        return image.copy(
+            0, image.height() - lowest.fontMetrics().height(), image.width(), lowest.fontMetrics().height()
+        )
+
+    before = below()
+    chart._point(0.5)
+    assert below() != before
+    chart._point(None)
+    assert below() == before

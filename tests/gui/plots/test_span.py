@@ -14,7 +14,7 @@ def test_it_follows_the_newest_sample():
 
 def test_all_is_all():
     assert shown(Span(None), FIRST, LAST) == (FIRST, LAST)
-    assert shown(Span(None), FIRST, FIRST) == (FIRST - 10, FIRST)
+    assert shown(Span(None), FIRST, FIRST) == (FIRST, FIRST + 10)
 
 
 def test_going_back_stops_following_and_going_forward_to_the_end_follows_again():
@@ -53,3 +53,15 @@ def test_zoom_has_ends():
 
 def test_stopping_keeps_the_stretch():
     assert shown(stopped(Span(30.0), FIRST, LAST), FIRST, LAST + 100) == (LAST - 30, LAST)
+
+
+def test_it_grows_from_the_first_sample_until_it_has_its_length():
+    assert shown(Span(30.0), FIRST, FIRST + 3) == (FIRST, FIRST + 10)
+    assert shown(Span(30.0), FIRST, FIRST + 20) == (FIRST, FIRST + 20)
+    assert shown(Span(30.0), FIRST, FIRST + 40) == (FIRST + 10, FIRST + 40)
+    assert shown(Span(5.0), FIRST, FIRST + 1) == (FIRST, FIRST + 5)
+
+
+def test_zooming_out_of_what_still_grows_makes_it_longer():
+    assert zoomed(Span(30.0), 2.0, None, FIRST, FIRST + 12) == Span(60.0)
+    assert zoomed(Span(30.0), 0.5, None, FIRST, FIRST + 12) == Span(6.0)

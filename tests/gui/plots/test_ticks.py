@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgeopt_gui.plots.ticks import clock_ticks, factor_ticks, significant, value_ticks
+from edgeopt_gui.plots.ticks import clock_ticks, factor_ticks, latency_text, significant, value_ticks
 
 
 @given(st.floats(-1e4, 1e4), st.floats(1e-3, 1e9), st.integers(2, 12))
@@ -81,3 +81,13 @@ def test_factors_lie_within_and_are_not_too_many(low, times, most):
     found = factor_ticks(low, low * times, most)
     assert 2 <= len(found) <= most
     assert all(low * (1 - 1e-6) <= at <= low * times * (1 + 1e-6) for at, _ in found)
+
+
+def test_latencies_below_a_millisecond_are_in_microseconds():
+    assert [latency_text(value) for value in (0, 0.26231, 0.9994, 1.0, 12.34)] == [
+        "0 ms",
+        "262 µs",
+        "999 µs",
+        "1.00 ms",
+        "12.3 ms",
+    ]

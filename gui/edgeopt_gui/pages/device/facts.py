@@ -6,6 +6,7 @@ from edgeopt import units
 from edgeopt.cli.probe_rows import is_detail, rows
 from edgeopt.hw.device import Device
 from edgeopt_gui.pages.device.instruction_sets import by_purpose, level_words
+from edgeopt_gui.plots.ticks import clock_text
 from edgeopt_gui.widgets.fact import Fact, FactGroup
 
 _NAMES = {
@@ -27,6 +28,11 @@ _NAMES = {
 }
 _PIP = re.compile(r"pip install '[^']+'")
 _SETS = ("cpu.simd",)
+_TOTAL = "memory.total_bytes"
+_USABLE = "memory.usable_bytes"
+# The gauges show these as they are now.
+_IN_GAUGES = frozenset({"state.load_1m", "state.clock_hz", "state.temperatures_c"})
+_STATE = "State"
 
 
 def headline(device: Device) -> tuple[str, str]:
@@ -38,12 +44,26 @@ def headline(device: Device) -> tuple[str, str]:
     return device.cpu.model or f"{device.host.architecture} CPU of an unknown model", " · ".join(parts)
 
 
-def groups(device: Device) -> tuple[FactGroup, ...]:
-    """What `edgeopt probe` prints, in its words; the instruction sets by what they are for."""
+def groups(device: Device, read_s: float | None = None) -> tuple[FactGroup, ...]:
+    """What `edgeopt probe` prints, in its words; the instruction sets by what they are for.
+
+    What changes from moment to moment is in the group of the state, with the time at which it was read.
+    """
     found: dict[str, list[Fact]] = {}
+    of_the_moment: list[Fact] = []
     for row in rows(device):
+        if not _IN_GAUGES.isdisjoint(row.facts):
+            continue
+        if _USABLE in row.facts:
+            of_the_moment.append(Fact("Memory usable", row.value, _source(device, _USABLE)))
+            continue
+        if row.group == _STATE:
+            of_the_moment.append(Fact(_title(row.title), row.value, _source(device, *row.facts)))
+            continue
         facts = found.setdefault(row.group, [])
-        if row.facts != _SETS:
+        if _TOTAL in row.facts:
+            facts.append(Fact(_title(row.title), units.size(device.memory.total_bytes), _source(device, _TOTAL)))
+        elif row.facts != _SETS:
             facts.append(Fact(_title(row.title), row.value, _source(device, *row.facts)))
         elif not any(fact.words for fact in facts):
             source = _source(device, *_SETS)
@@ -51,7 +71,9 @@ def groups(device: Device) -> tuple[FactGroup, ...]:
     if device.state is not None:
         words = "yes" if device.state.worth_measuring else "not now"
         said = " ".join((f"{words}.", *device.state.reasons)) if device.state.reasons else words
-        found.setdefault("State", []).append(Fact("Worth measuring", said, _source(device, "state")))
+        of_the_moment.append(Fact("Worth measuring", said, _source(device, "state")))
+    if of_the_moment:
+        found[_STATE if read_s is None else f"{_STATE} at {clock_text(read_s)}"] = of_the_moment
     return tuple(FactGroup(title, tuple(facts)) for title, facts in found.items())
 
 

@@ -1,5 +1,6 @@
 """The page Device: what the probe found, the target chosen for it, and what the device is doing now."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ class DevicePage(Page):
         self.set_content(self.view)
         self._watch = LoadWatch(self)
         self._watch.sampled.connect(self._sampled)
+        context.device_measured.connect(self._probed)
         self.show_empty("The device has not been read yet.", "device.probe")
 
     def entered(self) -> None:
@@ -118,7 +120,7 @@ class DevicePage(Page):
             return
         self._record = ending.data
         self.device = msgspec.convert(ending.data, Device)
-        self.view.show_device(self.device)
+        self.view.show_device(self.device, time.time())
         self.show_content()
 
     def _targeted(self, ending: Ending) -> None:

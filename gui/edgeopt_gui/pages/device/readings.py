@@ -1,5 +1,7 @@
 """What the live gauges show of one sample of the device's load."""
 
+from collections.abc import Iterable
+
 from edgeopt import units
 from edgeopt.hw.load import LoadSample
 from edgeopt_gui.widgets.reading import Reading
@@ -12,6 +14,20 @@ _HOTTEST_C = 100.0
 def readings(sample: LoadSample) -> tuple[Reading, ...]:
     """One for each of `NAMES`, in their order; a value that is missing says why."""
     return (_load(sample), _memory(sample), _clock(sample), _temperature(sample))
+
+
+def not_known(found: Iterable[Reading]) -> str:
+    """One line for those that have no value: `Not known: clock (the kernel shows no cpufreq).`"""
+    missing = [reading for reading in found if reading.value is None]
+    if not missing:
+        return ""
+    return f"{_NOT_KNOWN.capitalize()}: {'; '.join(_lower(reading) for reading in missing)}."
+
+
+def _lower(reading: Reading) -> str:
+    return (
+        f"{reading.name[:1].lower()}{reading.name[1:]} ({reading.note[:1].lower()}{reading.note[1:].rstrip('.')})"
+    )
 
 
 def _load(sample: LoadSample) -> Reading:

@@ -13,7 +13,12 @@ def chosen_sentences(verdicts: tuple[Verdict, ...]) -> tuple[str, str]:
 
 
 def others(verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
-    return tuple(verdict for verdict in verdicts if not verdict.chosen)
+    """For systems like this one."""
+    return tuple(verdict for verdict in verdicts if not verdict.chosen and not verdict.other_system)
+
+
+def of_other_systems(verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
+    return tuple(verdict for verdict in verdicts if verdict.other_system)
 
 
 def look(verdict: Verdict) -> Look:

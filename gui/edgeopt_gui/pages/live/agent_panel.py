@@ -58,10 +58,11 @@ class AgentPanel(QWidget):
         self.rate.valueChanged.connect(self._rate_changed)
         grid = QGridLayout()
         grid.setSpacing(line // 2)
-        grid.addWidget(ActionButton("live.deploy", text="Deploy"), 0, 0)
-        grid.addWidget(ActionButton("live.rollback", text="Roll back"), 0, 1)
-        grid.addWidget(self.traffic, 1, 0, 1, 2)
-        grid.addWidget(self.rate, 2, 0, 1, 2)
+        # Below each other: they name what they deploy and go back to.
+        for row, widget in enumerate(
+            (ActionButton("live.deploy"), ActionButton("live.rollback"), self.traffic, self.rate)
+        ):
+            grid.addWidget(widget, row, 0)
         rows = QVBoxLayout(self)
         rows.setContentsMargins(0, 0, 0, 0)
         rows.setSpacing(line // 3)

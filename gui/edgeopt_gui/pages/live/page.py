@@ -9,9 +9,11 @@ from edgeopt_gui.pages.live import situation
 from edgeopt_gui.pages.live.live_page import AGENT_URL, LivePage
 from edgeopt_gui.pages.live.situation import Situation
 from edgeopt_gui.widgets import dialogs
-from edgeopt_gui.widgets.ask_text import AskText
+from edgeopt_gui.widgets.ask_text import AskText, ask_whether
 
 _MENU = "Live"
+_MOST_LETTERS = 28
+_RELEASE_LETTERS = 6
 
 
 def _when(why_not: Callable[[Situation], str]) -> Callable[[LivePage], str]:
@@ -36,6 +38,30 @@ def _ask_for_agent(page: LivePage) -> None:
     dialog = AskText(page, "Connect to an agent", question, known, "Connect")
     dialog.given.connect(page.connect_to)
     dialog.open()
+
+
+def _short(name: str) -> str:
+    """Cut in its middle: a button carries it."""
+    half = _MOST_LETTERS // 2
+    return name if len(name) <= _MOST_LETTERS else f"{name[: half - 1]}…{name[-half:]}"
+
+
+def _face_of_deploy(page: LivePage) -> Face | None:
+    bundle = page.context.bundle
+    return None if bundle is None or not page.url else Face(f"Deploy {_short(bundle.name)}")
+
+
+def _face_of_roll_back(page: LivePage) -> Face | None:
+    agent = page.situation.agent
+    previous = agent.status.previous if page.url and agent is not None and agent.status is not None else None
+    return None if previous is None else Face(f"Roll back to {previous.release[:_RELEASE_LETTERS]}")
+
+
+def _ask(page: LivePage, face: Face | None, then: Callable[[], None]) -> None:
+    agent = page.situation.agent
+    if face is not None:
+        serves = agent.serves() if agent is not None else ""
+        ask_whether(page, f"{face.title} at {page.url}?", serves, face.title, then)
 
 
 ACTIONS = (
@@ -110,21 +136,23 @@ ACTIONS = (
         "live.deploy",
         "Deploy the bundle to the agent",
         _MENU,
-        LivePage.deploy,
+        lambda page: _ask(page, _face_of_deploy(page), page.deploy),
         _when(situation.why_not_deploy),
         shortcut="Ctrl+Shift+D",
         icon="deploy",
         command=LivePage.command_of_deploy,
+        face=_face_of_deploy,
     ),
     Action(
         "live.rollback",
         "Roll the agent back",
         _MENU,
-        LivePage.roll_back,
+        lambda page: _ask(page, _face_of_roll_back(page), page.roll_back),
         _when(situation.why_not_roll_back),
         shortcut="Ctrl+Shift+R",
         icon="rollback",
         command=LivePage.command_of_roll_back,
+        face=_face_of_roll_back,
     ),
 )
 ENTRY = Entry("live", "Live", "live", LivePage, ACTIONS)

@@ -3,7 +3,7 @@
 from edgeopt_gui.plots.spec import CurveSpec, PanelSpec
 
 LATENCY, P50, P90, P99 = "latency_ms", "latency_p50_ms", "latency_p90_ms", "latency_p99_ms"
-THROUGHPUT, RUNS = "throughput_per_s", "runs"
+THROUGHPUT, RUNS, PERCENTILE_RUNS = "throughput_per_s", "runs", "percentile_runs"
 PROCESS_MEMORY, DEVICE_MEMORY = "process_memory_bytes", "device_memory_bytes"
 LOAD, TEMPERATURE, CLOCK = "load_percent", "temperature_c", "clock_hz"
 
@@ -21,6 +21,7 @@ PANELS: tuple[PanelSpec, ...] = (
             CurveSpec(P50, "p50", 0),
         ),
         share=5,
+        small=("µs", 1e3),
         spread=(P50, P99),
     ),
     PanelSpec("Memory of the process", "MiB", (CurveSpec(PROCESS_MEMORY, "process", 3),), _MIB),

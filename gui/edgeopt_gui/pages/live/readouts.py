@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from edgeopt import units
 from edgeopt_gui.pages.live import panels
 from edgeopt_gui.pages.live.history import History
-from edgeopt_gui.plots.ticks import significant
+from edgeopt_gui.plots.ticks import latency, significant
 
 NOTHING = "\N{EN DASH}"
 PERCENTILES = ((panels.P50, "p50"), (panels.P90, "p90"), (panels.P99, "p99"))
@@ -31,12 +31,19 @@ def read(history: History, missing: Mapping[str, str]) -> tuple[Readout, ...]:
         reason = missing.get(key, "")
         return f"{reason[:1].upper()}{reason[1:]}"
 
+    over = latest.get(panels.PERCENTILE_RUNS)
+    of_runs = "" if not over else f"{PERCENTILES[0][1]} to {PERCENTILES[-1][1]} of the last {_runs(over)}"
     rows = [
-        Readout(label, significant(latest[key]) if key in latest else NOTHING, "ms", large=True)
+        Readout(
+            label,
+            *(latency(latest[key]) if key in latest else (NOTHING, "ms")),
+            note=of_runs if key == PERCENTILES[-1][0] else "",
+            large=True,
+        )
         for key, label in PERCENTILES
     ]
     throughput = latest.get(panels.THROUGHPUT)
-    so_far = f"{units.count(int(latest[panels.RUNS]), 'run')} so far" if panels.RUNS in latest else ""
+    so_far = f"{_runs(latest[panels.RUNS])} so far" if panels.RUNS in latest else ""
     rate = NOTHING if throughput is None else significant(throughput)
     rows.append(Readout("Runs a second", rate, note=so_far))
     for key, name in ((panels.PROCESS_MEMORY, "Process memory"), (panels.DEVICE_MEMORY, "Device memory")):
@@ -51,6 +58,10 @@ def read(history: History, missing: Mapping[str, str]) -> tuple[Readout, ...]:
         sending = significant(latest.get("sent_per_s", 0.0))
         rows.append(Readout("Test requests a second", sending, note=f"{sent} sent, {failed} failed"))
     return tuple(rows)
+
+
+def _runs(count: float) -> str:
+    return units.count(int(count), "run")
 
 
 def _plain(name: str, value: float | None, unit: str, why_not: str) -> Readout:

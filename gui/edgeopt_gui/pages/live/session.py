@@ -8,7 +8,7 @@ from edgeopt_gui.pages.live.agent import AgentRecord
 from edgeopt_gui.pages.live.history import History
 from edgeopt_gui.pages.live.readouts import PERCENTILES, Readout, read
 from edgeopt_gui.plots.spec import Level
-from edgeopt_gui.plots.ticks import significant
+from edgeopt_gui.plots.ticks import latency_text
 
 Effect = Literal["sample", "serves", "step", "settled", "away", "back", "text"]
 """What an event changed.
@@ -101,7 +101,7 @@ class Session:
         if self._before is None or not self._alike:
             return None
         name, p50_ms = self._before
-        return Level(panels.P50, p50_ms, f"{name}: p50 {significant(p50_ms)} ms")
+        return Level(panels.P50, p50_ms, f"{name}: p50 {latency_text(p50_ms)}")
 
     def comparison(self) -> str:
         """A sentence: two runs after each other, so it is a hint and no proof."""
@@ -109,7 +109,7 @@ class Session:
         if self._before is None or now is None or not self._alike:
             return ""
         name, before = self._before
-        return f"p50 before, of {name}: {significant(before)} ms; now {significant(now)} ms."
+        return f"p50 before, of {name}: {latency_text(before)}; now {latency_text(now)}."
 
     @property
     def _alike(self) -> bool:
@@ -131,7 +131,7 @@ class Session:
     def caption(self) -> str:
         """What the charts are of, for a picture of them."""
         latest = self.history.latest
-        parts = [f"{label} {significant(latest[key])} ms" for key, label in PERCENTILES if key in latest]
+        parts = [f"{label} {latency_text(latest[key])}" for key, label in PERCENTILES if key in latest]
         return "  ·  ".join([self.name, *parts])
 
     def _take_metric(self, event: Metric, now_s: float) -> Effect:

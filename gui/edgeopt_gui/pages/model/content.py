@@ -11,6 +11,7 @@ from edgeopt_gui.pages.model.nodes import Nodes
 from edgeopt_gui.pages.model.operators import Operators
 from edgeopt_gui.pages.model.opportunities import Opportunities
 from edgeopt_gui.pages.model.runtimes import Runtimes
+from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.bars import BarChart
 from edgeopt_gui.widgets.facts import FactsView
 from edgeopt_gui.widgets.heading import heading, quiet
@@ -31,6 +32,8 @@ class ModelContent(QWidget):
         self.categories = BarChart("Categories")
         self.categories.chosen.connect(self._chose_category)
         self.categories_title = heading()
+        self.measure = ActionButton("app.measure-device")
+        self.source = ActionButton("app.open-source")
         self.operators = BarChart("Operators by type")
         self.operators.chosen.connect(self._chose_operator)
         self.operators_table = Operators()
@@ -85,6 +88,8 @@ class ModelContent(QWidget):
         for widget in (self._notes_title, self.notes):
             widget.setVisible(bool(analysis.warnings))
         self.categories_title.setText(work.category_title(analysis))
+        self.measure.setVisible(work.awaits_peaks(analysis))
+        self.source.setVisible(analysis.kind == "bundle")
         for chart, bars in (
             (self.categories, work.category_bars(analysis)),
             (self.operators, words.bars(analysis)),
@@ -199,6 +204,8 @@ class ModelContent(QWidget):
         column.setContentsMargins(0, 0, line, 0)
         column.setSpacing(line // 2)
         column.addWidget(self.facts)
+        for button in (self.measure, self.source):
+            column.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
         for widget in (self._notes_title, self.notes):
             column.addWidget(widget)
         column.addSpacing(line // 2)

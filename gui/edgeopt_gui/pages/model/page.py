@@ -40,6 +40,7 @@ class ModelPage(Page):
         self._feed = NodeFeed(self)
         self._feed.ready.connect(self.view.show_nodes)
         context.subject_changed.connect(self._subject_changed)
+        context.device_measured.connect(lambda _: self._with_new_peaks())
         context.jobs.started.connect(self._job_started)
         context.jobs.ended.connect(self._look_deeper)
         self._subject_changed()
@@ -97,6 +98,11 @@ class ModelPage(Page):
         if self.context.subject is None:
             self.show_empty("Open an ONNX model or a bundle, or drop one here.", _OPEN)
         else:
+            self.analyze()
+
+    def _with_new_peaks(self) -> None:
+        """The least time follows from them."""
+        if self.context.subject is not None:
             self.analyze()
 
     def entered(self) -> None:

@@ -15,6 +15,7 @@ UNKNOWN = "unknown"
 _IN_ITS_NODES = "in its nodes"
 _NOT_COUNTED = "not counted"
 _SHORT = {"Memory moved": "Moved"}
+_MEASURED_BY = "probe --deep"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,17 @@ def totals(analysis: Analysis) -> Totals:
 def run_facts(analysis: Analysis) -> FactGroup:
     """One run, in the words of `edgeopt analyze`."""
     rows = sections.work(analysis) or [("Operations", UNKNOWN)]
+    if awaits_peaks(analysis):
+        rows = [
+            (t, v if t != "Least time" else f"{UNKNOWN}: the device has not been measured yet") for t, v in rows
+        ]
     return FactGroup("One run", tuple(Fact(_SHORT.get(title, title), value) for title, value in rows))
+
+
+def awaits_peaks(analysis: Analysis) -> bool:
+    """Whether the least time is unknown only because the device has not been measured."""
+    done = analysis.work
+    return done is not None and done.least_ms is None and _MEASURED_BY in (done.least_reason or "")
 
 
 def operations_of(node: NodeRow) -> int | None:

@@ -25,7 +25,7 @@ from edgeopt_gui.pages.optimize.places import fresh_place, give_back, sweep
 from edgeopt_gui.pages.optimize.planner import Planner
 from edgeopt_gui.pages.optimize.run import Order, Run
 from edgeopt_gui.pages.optimize.run_view import RunView
-from edgeopt_gui.pages.optimize.settings_panel import SettingsPanel
+from edgeopt_gui.pages.optimize.settings_panel import FoldingPanel, SettingsPanel
 from edgeopt_gui.pages.optimize.situation import Search, Situation
 from edgeopt_gui.pages.optimize.welcome import Welcome
 from edgeopt_gui.widgets.command_line import CommandLine
@@ -52,6 +52,7 @@ class OptimizePage(Page):
         self._redraw = QTimer(self, singleShot=True, interval=_REDRAW_MS)
         self._redraw.timeout.connect(self._show_progress)
         self.panel = SettingsPanel(context)
+        self.settings = FoldingPanel(self.panel)
         self.delivery = Delivery(context, self, lambda: self._run, lambda: self.panel.choices.single_file)
         for teller in (self.delivery.keeper, self.delivery.handing):
             teller.told.connect(self._kept)
@@ -319,11 +320,12 @@ class OptimizePage(Page):
             self._show_command(None)
             bundle = "This is a bundle, optimized already. Open the model that it was made from to search again."
             self.show_empty(
-                bundle if subject else "Open a model to find its fastest deployment.", "app.open-model"
+                bundle if subject else "Open a model to find its fastest deployment.",
+                "app.open-source" if subject else "app.open-model",
             )
             return
         self.show_content()
-        self.panel.set_enabled(not self._searching)
+        self.settings.race(self._searching)
         self._show_command(run.shown if run is not None else self.command_of_start())
         if run is None or (run.cancelled and not run.board.rows):
             self.welcome.set(model.name if model else "", run.failure.what if run and run.failure else "")
@@ -361,7 +363,7 @@ class OptimizePage(Page):
         height = self.fontMetrics().height()
         columns = QHBoxLayout()
         columns.setSpacing(height * 2)
-        columns.addWidget(self.panel)
+        columns.addWidget(self.settings)
         columns.addWidget(self._right, 1)
         outer = QVBoxLayout(content)
         outer.setContentsMargins(height, height, height, height)

@@ -46,15 +46,6 @@ ACTIONS = (
         icon="stop",
     ),
     Action(
-        "optimize.save",
-        "Save the bundle as…",
-        _MENU,
-        lambda page: page.delivery.save(),
-        _when(situation.why_not_save),
-        shortcut="Ctrl+S",
-        icon="save",
-    ),
-    Action(
         "optimize.fresh",
         "Measure again",
         _MENU,
@@ -77,6 +68,16 @@ ACTIONS = (
         OptimizePage.pick,
         _when(situation.why_not_pick),
         icon="check",
+    ),
+    Action(
+        "optimize.save",
+        "Save the bundle as…",
+        _MENU,
+        lambda page: page.delivery.save(),
+        _when(situation.why_not_save),
+        shortcut="Ctrl+S",
+        icon="save",
+        begins_group=True,
     ),
     Action(
         "optimize.report",
@@ -110,13 +111,6 @@ ACTIONS = (
         _when(situation.why_not_hand),
     ),
     Action(
-        "optimize.plan",
-        "Plan for another device…",
-        _MENU,
-        OptimizePage.plan,
-        _when(situation.why_not_plan),
-    ),
-    Action(
         "optimize.live",
         "Watch the bundle live",
         _MENU,
@@ -132,6 +126,7 @@ ACTIONS = (
         _when(situation.why_not_set),
         shortcut="Ctrl+D",
         icon="data",
+        begins_group=True,
     ),
     Action(
         "optimize.choose-folder",
@@ -164,6 +159,7 @@ ACTIONS = (
         lambda page: page.panel.today.choose(),
         _when(situation.why_not_set),
         icon="bundle",
+        begins_group=True,
     ),
     Action(
         "optimize.choose-today-folder",
@@ -180,6 +176,14 @@ ACTIONS = (
         lambda page: page.panel.today.set(None),
         _when(situation.why_not_clear_today),
         icon="clear",
+    ),
+    Action(
+        "optimize.plan",
+        "Plan for another device…",
+        _MENU,
+        OptimizePage.plan,
+        _when(situation.why_not_plan),
+        begins_group=True,
     ),
 )
 ENTRY = Entry("optimize", "Optimize", "optimize", OptimizePage, ACTIONS)

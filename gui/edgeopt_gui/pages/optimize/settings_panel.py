@@ -5,7 +5,18 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QFrame, QLabel, QLineEdit, QScrollArea, QSpinBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QFrame,
+    QLabel,
+    QLineEdit,
+    QScrollArea,
+    QSizePolicy,
+    QSpinBox,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from edgeopt.profiles.targets import Verdict as TargetVerdict
 from edgeopt_gui.context import Context
@@ -77,6 +88,8 @@ class SettingsPanel(QScrollArea):
             signal.connect(self._said)
         self.fold.toggled.connect(lambda on: context.settings.keep(_OPEN, on))
         context.settings.changed.connect(self._reread)
+        context.inputs_changed.connect(self._offer_sizes)
+        self._offer_sizes()
 
     @property
     def choices(self) -> Choices:
@@ -105,6 +118,7 @@ class SettingsPanel(QScrollArea):
         """Another model is open: what was said of the one before does not hold for it."""
         self.today.set(None)
         self.sizes.clear()
+        self.verticalScrollBar().setValue(0)
 
     def set_targets(self, verdicts: Sequence[TargetVerdict]) -> None:
         """What `edgeopt targets` says; the one chosen before stays chosen."""
@@ -189,11 +203,23 @@ class SettingsPanel(QScrollArea):
         sizes_use = "Least, usual and largest, or a list: a program is prepared for each where that is faster."
         column.addWidget(self.limits)
         self._group(column, TITLES["baseline"], self.today)
-        self._group(column, TITLES["shape"], self.sizes, quiet(selectable(QLabel(sizes_use))))
+        self.sizes_group = QWidget()
+        group = QVBoxLayout(self.sizes_group)
+        group.setContentsMargins(0, self.fontMetrics().height() * 2 // 3, 0, 0)
+        group.setSpacing(column.spacing())
+        self._group(group, TITLES["shape"], self.sizes, quiet(selectable(QLabel(sizes_use))))
+        column.addWidget(self.sizes_group)
         self._group(column, TITLES["target"], self.target, self.reason)
         column.addSpacing(self.fontMetrics().height() // 2)
         column.addWidget(self.single_file)
         return inside
+
+    def _offer_sizes(self) -> None:
+        """Where all sizes are fixed there are none to choose."""
+        inputs = self._context.inputs
+        # None of them: not known yet, so that sizes may be open.
+        sizes = [size for tensor in inputs or () for size in (tensor.shape or (None,))]
+        self.sizes_group.setVisible(inputs is None or not all(isinstance(size, int) for size in sizes))
 
     def _reread(self) -> None:
         """Some settings stand in the app's dialog too, and all can be reset."""
@@ -233,3 +259,36 @@ class SettingsPanel(QScrollArea):
         remember(self._context.settings, choices)
         self._busy = False
         self.changed.emit()
+
+
+class FoldingPanel(QWidget):
+    """The settings below a button that folds them away; they do so by themselves while a search runs."""
+
+    def __init__(self, panel: SettingsPanel) -> None:
+        super().__init__()
+        self._panel = panel
+        self._racing = False
+        self.head = QToolButton(autoRaise=True)
+        self.head.setCheckable(True)
+        self.head.setText("Settings")
+        self.head.setProperty("role", "fold")
+        self.head.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.head.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.head.toggled.connect(self._show)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self.head, 0, Qt.AlignmentFlag.AlignTop)
+        column.addWidget(panel, 1)
+        self.head.setChecked(True)
+
+    def race(self, on: bool) -> None:
+        """A search runs, or runs no more."""
+        self._panel.set_enabled(not on)
+        if on != self._racing:
+            self._racing = on
+            self.head.setChecked(not on)
+
+    def _show(self, on: bool) -> None:
+        self.head.setArrowType(Qt.ArrowType.DownArrow if on else Qt.ArrowType.RightArrow)
+        self._panel.setVisible(on)

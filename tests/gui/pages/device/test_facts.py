@@ -1,3 +1,4 @@
+import time
 from pathlib import Path
 
 import msgspec
@@ -97,3 +98,16 @@ def test_what_is_not_here_says_why_and_what_would_bring_it(board):
     openvino, npu = absent(device).facts
     assert (openvino.name, openvino.copy) == ("OpenVINO", "pip install 'edgeopt[openvino]'")
     assert (npu.name, npu.value, npu.copy) == ("NPU", "No compute accelerator.", "")
+
+
+def test_load_and_memory_of_the_moment_are_told_once_and_the_rest_with_its_time(board):
+    state = State(worth_measuring=True, load_1m=1.5, clock_hz=2e9, temperatures_c={"cpu": 50.0})
+    device = msgspec.structs.replace(board("raspberry-pi-5"), state=state)
+    at = time.mktime((2026, 11, 24, 14, 3, 25, 0, 0, -1))
+    found = groups(device, at)
+    facts = {(group.title, fact.name): fact.value for group in found for fact in group.facts}
+    assert "available" not in facts["Memory", "Total"]
+    assert ("Memory", "Usable") not in facts
+    assert facts["State at 14:03:25", "Memory usable"]
+    assert facts["State at 14:03:25", "Worth measuring"]
+    assert not {name for title, name in facts if title.startswith("State")} & {"Load", "Clock", "Temperature"}

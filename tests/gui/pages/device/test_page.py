@@ -8,6 +8,7 @@ from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QAbstractItemModelTester
 
 from edgeopt.hw.device import Device
+from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.device.page import ENTRY
 
 
@@ -115,3 +116,17 @@ def test_the_action_of_the_sources_says_what_it_would_do(page):
     assert action.face(page) is None
     page.toggle_sources()
     assert action.face(page).title == "Hide sources"
+
+
+def test_measuring_the_device_shows_its_peaks(qtbot, context, page):
+    assert context.why_not_measure_device() == ""
+    context.measure_device()
+    (job,) = context.jobs.jobs
+    assert job.command.line == "edgeopt probe --deep --again"
+    assert "Measuring the device" in context.why_not_measure_device()
+    job.cancel()
+    qtbot.waitUntil(lambda: not context.jobs.jobs)
+    measured = {**json.loads(page.record()), "peaks": {"measured_at": "2026-05-04T10:00:00+00:00", "took_s": 9.0}}
+    context.device_measured.emit(Ending("done", measured, "", ""))
+    assert page.device.peaks.took_s == 9.0
+    assert page.view.no_peaks.isHidden()

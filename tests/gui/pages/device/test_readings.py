@@ -1,5 +1,5 @@
 from edgeopt.hw.load import LoadSample
-from edgeopt_gui.pages.device.readings import NAMES, readings
+from edgeopt_gui.pages.device.readings import NAMES, not_known, readings
 
 FULL = LoadSample(41.6, 6 * 2**30, 16 * 2**30, 2.4e9, 61.3)
 EMPTY = LoadSample(None, None, None, None, None, {"clock_hz": "the kernel shows no cpufreq"})
@@ -24,3 +24,10 @@ def test_a_missing_value_says_why_and_is_never_zero():
 def test_the_axis_of_memory_ends_at_what_there_is():
     memory = readings(FULL)[1]
     assert (memory.value, memory.top) == (6 * 2**30, 16 * 2**30)
+
+
+def test_what_is_not_known_takes_one_line():
+    assert not_known(readings(FULL)) == ""
+    some = LoadSample(41.6, 1, 2, None, None, {"clock_hz": "the kernel shows no cpufreq"})
+    told = "Not known: clock (the kernel shows no cpufreq); temperature (the device does not tell)."
+    assert not_known(readings(some)) == told

@@ -28,8 +28,8 @@ def history():
 
 
 def test_values_have_units_and_the_digits_that_mean_something(history):
-    assert (row(history, "p50").value, row(history, "p50").unit) == ("0.262", "ms")
-    assert row(history, "p99").value == "12.3"
+    assert (row(history, "p50").value, row(history, "p50").unit) == ("262", "µs")
+    assert (row(history, "p99").value, row(history, "p99").unit) == ("12.3", "ms")
     assert (row(history, "Runs a second").value, row(history, "Runs a second").note) == ("3,812", "")
     history.take(Metric("runs", 54321.0), 1e9)
     assert row(history, "Runs a second").note == "54,321 runs so far"
@@ -52,3 +52,10 @@ def test_requests_of_this_side_are_counted(history):
     history.take(Metric("failed_requests", 3.0), 1e9)
     requests = row(history, "Test requests a second")
     assert (requests.value, requests.note) == ("20.0", "1,200 sent, 3 failed")
+
+
+def test_percentiles_say_over_how_many_runs_they_are_taken(history):
+    assert row(history, "p99").note == ""
+    history.take(Metric("percentile_runs", 12345.0), 1e9)
+    assert row(history, "p99").note == "p50 to p99 of the last 12,345 runs"
+    assert row(history, "p50").note == ""

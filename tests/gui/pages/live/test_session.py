@@ -29,7 +29,7 @@ def test_what_ran_before_is_there_to_compare(session):
     session.begin("model.edgeopt", "")
     assert session.comparison() == ""
     session.take(metric("latency_p50_ms", 0.1, 3), NOW_S + 3)
-    assert session.comparison() == "p50 before, of model.onnx: 0.260 ms; now 0.100 ms."
+    assert session.comparison() == "p50 before, of model.onnx: 260 µs; now 100 µs."
     assert (session.level().key, session.level().value) == ("latency_p50_ms", 0.26)
     assert labels(session) == ["started model.onnx", "stopped", "started model.edgeopt"]
     session.clear()
@@ -45,7 +45,7 @@ def test_a_request_to_an_agent_is_not_compared_with_a_run_in_a_process(session):
     assert session.level() is None
     session.begin("model.edgeopt", "")
     session.take(metric("latency_p50_ms", 0.1, 2), NOW_S + 2)
-    assert session.comparison() == "p50 before, of model.onnx: 0.386 ms; now 0.100 ms."
+    assert session.comparison() == "p50 before, of model.onnx: 386 µs; now 100 µs."
 
 
 def test_the_same_again_is_no_comparison(session):
@@ -154,4 +154,4 @@ def test_a_refused_connection_is_no_connection(session):
 def test_a_picture_says_what_it_is_of(session):
     session.begin("model.onnx", "")
     session.take(metric("latency_p50_ms", 0.26, 0), NOW_S)
-    assert session.caption().split("  ·  ") == ["model.onnx", "p50 0.260 ms"]
+    assert session.caption().split("  ·  ") == ["model.onnx", "p50 260 µs"]

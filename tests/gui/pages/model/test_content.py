@@ -121,3 +121,14 @@ def test_another_model_has_no_opportunities_of_the_last_one(content, analysis):
     assert content.opportunities.records.rows == ()
     assert content.opportunities.sentence.text() == "Trying the passes…"
     assert bold(content) == []
+
+
+def test_a_device_that_was_not_measured_can_be_measured_here(content, analysis):
+    reason = "no peaks are known; measure them with: edgeopt probe --deep"
+    run = msgspec.structs.replace(analysis.work, least_ms=None, least_reason=reason)
+    content.show_analysis(msgspec.structs.replace(analysis, work=run))
+    assert content.measure.key == "app.measure-device"
+    assert content.measure.isVisibleTo(content)
+    timed = msgspec.structs.replace(run, least_ms=0.25)
+    content.show_analysis(msgspec.structs.replace(analysis, work=timed))
+    assert not content.measure.isVisibleTo(content)

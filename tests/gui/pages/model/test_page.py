@@ -259,3 +259,10 @@ def test_the_inputs_of_the_model_are_told_to_the_other_pages(context, read, conv
     assert context.inputs is None
     context.open(None)
     assert page.state == "empty"
+
+
+def test_a_measured_device_has_the_model_read_again(context, read):
+    page = read(MODEL)
+    context.device_measured.emit(None)
+    assert any(job.command.arguments[0] == "analyze" for job in context.jobs.jobs)
+    assert page.state == "busy"

@@ -86,3 +86,13 @@ def test_categories_are_bars_of_the_time_or_else_of_the_operations(analysis):
 
 def test_a_sum_that_lacks_some_nodes_says_so():
     assert work.operator_operations(CategoryRow("odd", 3, 1000, unknown=1)) == "≥ 1.00 k"
+
+
+def test_a_device_that_was_not_measured_is_named_without_a_command(analysis):
+    reason = "no peaks are known; measure them with: edgeopt probe --deep"
+    run = msgspec.structs.replace(analysis.work, least_ms=None, least_reason=reason)
+    unmeasured = msgspec.structs.replace(analysis, work=run)
+    assert work.awaits_peaks(unmeasured)
+    assert facts(unmeasured)["Least time"] == "unknown: the device has not been measured yet"
+    known = msgspec.structs.replace(analysis, work=msgspec.structs.replace(run, least_ms=0.25))
+    assert not work.awaits_peaks(known)

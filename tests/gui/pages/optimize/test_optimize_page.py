@@ -70,6 +70,7 @@ def test_a_bundle_is_not_optimized_again(page, context, bundle):
     context.open(Subject(bundle, "bundle"))
     assert page.state == "empty"
     assert "Open the model" in page._empty.sentence.text()
+    assert page._empty.button.key == "app.open-source"
     assert "optimized already" in why_not(page, "optimize.start")
 
 

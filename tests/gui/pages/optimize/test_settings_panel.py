@@ -11,7 +11,7 @@ from edgeopt.graph.analysis import Tensor
 from edgeopt.profiles.targets import Verdict
 from edgeopt_gui.pages.optimize.choices import Choices
 from edgeopt_gui.pages.optimize.core import problems, vocabulary
-from edgeopt_gui.pages.optimize.settings_panel import SettingsPanel
+from edgeopt_gui.pages.optimize.settings_panel import FoldingPanel, SettingsPanel
 from edgeopt_gui.widgets.action_button import ActionButton
 
 TARGETS = (
@@ -173,3 +173,39 @@ def test_data_for_another_model_is_said_at_the_field(qtbot, panel, context, tmp_
     assert panel.data.use.property("role") == "problem"
     context.use_data(None)
     assert panel.data.use.property("role") == "muted"
+
+
+def test_sizes_are_offered_only_where_a_model_leaves_some_open(panel, context):
+    panel.fold.set_open(True)
+    assert panel.sizes.isVisible(), "not known yet"
+    context.use_inputs((Tensor("x", "float32", (1, 3)),))
+    assert not panel.sizes.isVisible()
+    context.use_inputs((Tensor("x", "float32", ("batch", 3)),))
+    assert panel.sizes.isVisible()
+
+
+def test_the_settings_fold_away_while_a_search_runs_and_can_be_looked_at(qtbot, context):
+    panel = SettingsPanel(context)
+    whole = FoldingPanel(panel)
+    qtbot.addWidget(whole)
+    whole.show()
+    whole.race(False)
+    assert panel.isVisible()
+    whole.race(True)
+    assert not panel.isVisible()
+    assert whole.sizeHint().width() < panel.width() / 2
+    qtbot.keyClick(whole.head, Qt.Key.Key_Space)
+    whole.race(True)
+    assert panel.isVisible(), "what the user unfolded stays so"
+    assert not panel.fields.isEnabled()
+    whole.race(False)
+    assert panel.fields.isEnabled()
+
+
+def test_another_model_begins_at_the_top_of_the_settings(qtbot, panel):
+    panel.fold.set_open(True)
+    panel.resize(panel.width(), 200)
+    qtbot.waitUntil(lambda: panel.verticalScrollBar().maximum() > 0)
+    panel.verticalScrollBar().setValue(panel.verticalScrollBar().maximum())
+    panel.forget_model()
+    assert panel.verticalScrollBar().value() == 0
