@@ -4,7 +4,6 @@ import hashlib
 import shutil
 
 import pytest
-from PySide6.QtCore import Qt
 
 from edgeopt.bundle.deployment import Source
 from edgeopt_gui.source_model import source_of
@@ -41,5 +40,3 @@ def test_the_window_opens_it(qtbot, open_window, context, copied, conv_model):
     window.book["app.open-source"].shown.trigger()
     qtbot.waitUntil(lambda: context.subject.kind == "model")
     assert context.subject.path == copied.parent / conv_model.name
-    qtbot.keyClick(window, "W", Qt.KeyboardModifier.ControlModifier)
-    assert context.subject is None

@@ -17,6 +17,7 @@ from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages import PAGES
 from edgeopt_gui.pages.base import Entry, Page
+from edgeopt_gui.subject import subject_at
 from edgeopt_gui.widgets.drop_hint import DropHint
 
 KEYS = [entry.key for entry in PAGES]
@@ -239,3 +240,10 @@ def test_every_page_fits_into_the_smallest_window(open_window):
         assert window.size().toTuple() == (1000, 640), key
         assert window.minimumSizeHint().width() <= 1000, key
         assert window.minimumSizeHint().height() <= 640, key
+
+
+def test_ctrl_w_closes_the_model(qtbot, open_window, context, tmp_path):
+    window = open_window()
+    context.open(subject_at(tmp_path / "a.onnx"))
+    qtbot.keyClick(window, Qt.Key.Key_W, Qt.KeyboardModifier.ControlModifier)
+    assert context.subject is None

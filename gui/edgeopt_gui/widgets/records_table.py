@@ -3,9 +3,9 @@
 from collections.abc import Hashable
 from typing import Any
 
-from PySide6.QtCore import QItemSelectionModel, QModelIndex, Qt, Signal
+from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPersistentModelIndex, Qt, Signal
 from PySide6.QtGui import QFont, QFontMetrics, QGuiApplication, QKeyEvent, QKeySequence
-from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView
+from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QStyledItemDelegate, QStyleOptionViewItem, QTableView
 
 from edgeopt_gui.widgets.records import RecordsModel
 
@@ -45,6 +45,8 @@ class RecordsTable(QTableView):
         self.setModel(records)
         self.setSortingEnabled(True)
         for place, column in enumerate(records.columns):
+            if column.cut_middle:
+                self.setItemDelegateForColumn(place, _MiddleElided(self))
             if column.stretch:
                 header.setSectionResizeMode(place, QHeaderView.ResizeMode.Stretch)
         self.selectionModel().currentRowChanged.connect(self._moved)
@@ -109,3 +111,13 @@ class RecordsTable(QTableView):
         """A filter resets the model; the row that was picked stays so where it is still shown."""
         if self._key is None or not self.pick(self._key):
             self.picked.emit(None)
+
+
+class _MiddleElided(QStyledItemDelegate):
+    """Cuts long names in their middle: those of candidates differ at their ends."""
+
+    def initStyleOption(  # noqa: N802 - Qt's name
+        self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
+    ) -> None:
+        super().initStyleOption(option, index)
+        option.textElideMode = Qt.TextElideMode.ElideMiddle

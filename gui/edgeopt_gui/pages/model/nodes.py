@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from edgeopt.graph.analysis import NodeRow
 from edgeopt_gui.pages.model.details import over_details, show_shares
 from edgeopt_gui.pages.model.findings import is_named
-from edgeopt_gui.pages.model.tables import node_columns, searched
+from edgeopt_gui.pages.model.tables import node_columns, searched, share_column
 from edgeopt_gui.pages.model.words import node_facts, operator_key
 from edgeopt_gui.pages.model.work import Totals
 from edgeopt_gui.widgets.facts import FactsView
@@ -16,6 +16,8 @@ from edgeopt_gui.widgets.filter_bar import FilterBar
 from edgeopt_gui.widgets.heading import quiet
 from edgeopt_gui.widgets.records import Look, RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
+
+_CONSTANT = "Constant"
 
 
 class Nodes(QWidget):
@@ -34,6 +36,11 @@ class Nodes(QWidget):
         )
         self.table = RecordsTable(self.records, "Nodes")
         self.bar = FilterBar(self.records, "Search names, operators and tensors", "nodes")
+        self._only: Callable[[NodeRow], bool] | None = None
+        self.constants = QCheckBox()
+        self.constants.setToolTip("Nodes that only hold a value: they compute nothing")
+        self.constants.toggled.connect(lambda _: self._filter())
+        self.constants.hide()
         self.all = QPushButton()
         self.all.setToolTip("Show all nodes again")
         self.marks = quiet()
@@ -52,6 +59,15 @@ class Nodes(QWidget):
         self._whole = whole
         show_shares(self.table, whole)
         self.records.set_rows(nodes)
+        constants = sum(node.operator == _CONSTANT for node in nodes)
+        self.constants.setText(f"Constants ({constants:,})")
+        self.constants.setVisible(0 < constants < len(nodes))
+        self._filter()
+        shares = share_column(self.records.columns, whole)
+        sorted_by = self.table.horizontalHeader().sortIndicatorSection()
+        if nodes and (sorted_by == -1 or self.table.isColumnHidden(sorted_by)):
+            self.table.sortByColumn(shares, Qt.SortOrder.DescendingOrder)
+            self.table.pick(self.records.key(self.records.row(0)))
         self.table.fit()
 
     def show_operator(self, key: str) -> None:
@@ -60,9 +76,15 @@ class Nodes(QWidget):
 
     def show_only(self, what: str, accept: Callable[[NodeRow], bool] | None) -> None:
         """Only the nodes that it accepts; `what` says which these are."""
-        self.records.accept(accept)
+        self._only = accept
+        self._filter()
         self.all.setVisible(accept is not None)
         self.all.setText(f"Only {what}: show all")
+
+    def _filter(self) -> None:
+        """Constants are folded away, unless these nodes were asked for."""
+        folded = self._only is None and not self.constants.isChecked() and not self.constants.isHidden()
+        self.records.accept((lambda node: node.operator != _CONSTANT) if folded else self._only)
 
     def mark(self, names: frozenset[str], why: str) -> None:
         """Shows these in bold letters, and says above the table why."""
@@ -90,6 +112,7 @@ class Nodes(QWidget):
         self._show_details(None)
         head = QHBoxLayout()
         head.addWidget(self.bar, 1)
+        head.addWidget(self.constants)
         head.addWidget(self.all)
         page = QVBoxLayout(self)
         page.setContentsMargins(0, line // 2, 0, 0)

@@ -52,13 +52,26 @@ def searched(node: NodeRow) -> str:
     return "\n".join((node.operator, node.domain, node.inside, node.name, *tensors))
 
 
+def _no_zero(text: str) -> str:
+    """Most nodes compute nothing: a blank says so more quietly than a column of zeros."""
+    return "" if text in {"0", "0%"} else text
+
+
+def share_column(columns: Sequence[Column[Any]], whole: Totals) -> int:
+    """The place of the column of shares that is shown."""
+    title = OF_OPERATIONS if whole.least_ms is None else OF_LEAST_TIME
+    return next(place for place, column in enumerate(columns) if column.title == title)
+
+
 def _output(node: NodeRow) -> str:
     return shape_text(node.outputs[0]) if node.outputs else ""
 
 
 PORT_COLUMNS: tuple[Column[Port], ...] = (
     Column("", lambda port: port.role),
-    Column("Name", lambda port: port.tensor.name, tip=lambda port: port.tensor.name, stretch=True),
+    Column(
+        "Name", lambda port: port.tensor.name, tip=lambda port: port.tensor.name, stretch=True, cut_middle=True
+    ),
     Column("Type", lambda port: port.tensor.dtype or "?"),
     Column("Shape", lambda port: shape_text(port.tensor), tip=lambda port: shape_text(port.tensor)),
 )
@@ -88,12 +101,13 @@ def node_columns(whole: Callable[[], Totals]) -> tuple[Column[NodeRow], ...]:
             lambda node: f"{node.inside}/{node.name}" if node.inside else node.name,
             tip=lambda node: node.name,
             stretch=True,
+            cut_middle=True,
         ),
         Column("Output", _output, tip=_output, title_tip="The shape of the first output", most_letters=22),
         Column(
             "Operations",
             work.operations_of,
-            text=work.operations_text,
+            text=lambda node: _no_zero(work.operations_text(node)),
             align="right",
             tip=lambda node: node.cost.unknown,
             title_tip="A multiplication and an addition are two, any other function of a number is one",
@@ -101,14 +115,14 @@ def node_columns(whole: Callable[[], Totals]) -> tuple[Column[NodeRow], ...]:
         Column(
             OF_OPERATIONS,
             operations,
-            text=lambda node: work.share_text(node, operations(node)),
+            text=lambda node: _no_zero(work.share_text(node, operations(node))),
             align="right",
             title_tip=_OF_OPERATIONS_TIP,
         ),
         Column(
             OF_LEAST_TIME,
             least,
-            text=lambda node: work.share_text(node, least(node)),
+            text=lambda node: _no_zero(work.share_text(node, least(node))),
             align="right",
             title_tip=_OF_LEAST_TIME_TIP,
         ),
@@ -136,21 +150,21 @@ def operator_columns(whole: Callable[[], Totals]) -> tuple[Column[OperatorRow], 
         Column(
             "Operations",
             lambda row: None if row.unknown == row.count else row.operations,
-            text=work.operator_operations,
+            text=lambda row: _no_zero(work.operator_operations(row)),
             align="right",
             title_tip="In one run; nodes whose cost is not known are not in it",
         ),
         Column(
             OF_OPERATIONS,
             operations,
-            text=lambda row: work.percent(operations(row)),
+            text=lambda row: _no_zero(work.percent(operations(row))),
             align="right",
             title_tip=_OF_OPERATIONS_TIP,
         ),
         Column(
             OF_LEAST_TIME,
             least,
-            text=lambda row: work.percent(least(row)),
+            text=lambda row: _no_zero(work.percent(least(row))),
             align="right",
             title_tip=_OF_LEAST_TIME_TIP,
         ),
@@ -197,7 +211,13 @@ COVERAGE_COLUMNS: tuple[Column[CoverageRow], ...] = (
 )
 
 WEIGHT_COLUMNS: tuple[Column[Weight], ...] = (
-    Column("Name", lambda each: each.row.name, tip=lambda each: each.row.file or each.row.name, stretch=True),
+    Column(
+        "Name",
+        lambda each: each.row.name,
+        tip=lambda each: each.row.file or each.row.name,
+        stretch=True,
+        cut_middle=True,
+    ),
     Column("Type", lambda each: each.row.dtype),
     Column("Shape", lambda each: str(list(each.row.shape))),
     Column(

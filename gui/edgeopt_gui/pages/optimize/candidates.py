@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QVBoxLayout, QWidg
 
 from edgeopt_gui import theme
 from edgeopt_gui.pages.optimize.board import Board, Row, axis
-from edgeopt_gui.pages.optimize.interval_bar import AxisHeader, IntervalBar, MiddleElided
+from edgeopt_gui.pages.optimize.interval_bar import AxisHeader, IntervalBar
 from edgeopt_gui.pages.optimize.words import NOTHING, accuracy, memory, milliseconds, short_name, times
 from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.records import Column, Look, RecordsModel
@@ -36,7 +36,7 @@ def _look(row: Row) -> Look:
 
 
 COLUMNS: tuple[Column[Row], ...] = (
-    Column("Candidate", lambda r: r.name, lambda r: short_name(r.name), tip=lambda r: r.name),
+    Column("Candidate", lambda r: r.name, lambda r: short_name(r.name), tip=lambda r: r.name, cut_middle=True),
     Column(
         "Race",
         _rank,
@@ -119,8 +119,6 @@ class Candidates(QWidget):
         self._bar = IntervalBar()
         self.table = _Table(self.records, self._bar)
         self.table.sortByColumn(_RACE, Qt.SortOrder.DescendingOrder)
-        self._names = MiddleElided(self.table)
-        self.table.setItemDelegateForColumn(0, self._names)
         self._details = QLabel()
         self._details.setWordWrap(True)
         self._details.setAccessibleName("What became of the candidate")

@@ -112,16 +112,6 @@ class AxisHeader(QHeaderView):
             option.textAlignment = Qt.AlignmentFlag.AlignTop | Qt.AlignmentFlag.AlignLeft
 
 
-class MiddleElided(QStyledItemDelegate):
-    """Cuts long names in their middle: those of candidates differ at their ends."""
-
-    def initStyleOption(  # noqa: N802 - Qt's name
-        self, option: QStyleOptionViewItem, index: QModelIndex | QPersistentModelIndex
-    ) -> None:
-        super().initStyleOption(option, index)
-        option.textElideMode = Qt.TextElideMode.ElideMiddle
-
-
 def _colour(row: Row) -> QColor:
     if row.out and row.status != "lost":
         return colours.muted()

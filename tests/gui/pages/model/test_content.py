@@ -65,7 +65,7 @@ def test_choosing_a_bar_shows_its_nodes(content):
     assert {node.operator for node in content.nodes.records.shown} == {"Conv"}
     content.nodes.all.click()
     assert content.categories.choice == ""
-    assert content.nodes.records.rowCount() == 95
+    assert content.nodes.records.rowCount() == 79
 
 
 def test_enter_on_an_operator_shows_its_nodes(content):

@@ -2,6 +2,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont
 from PySide6.QtTest import QAbstractItemModelTester
+from PySide6.QtWidgets import QStyleOptionViewItem
 
 from edgeopt_gui.pages.model.nodes import Nodes
 from edgeopt_gui.pages.model.work import Totals, totals
@@ -22,13 +23,39 @@ def detail(nodes, name):
     return next(fact.value for group in nodes.details.groups for fact in group.facts if fact.name == name)
 
 
-def test_the_first_node_is_picked_and_its_details_stand_below(nodes):
-    assert detail(nodes, "Name") == "node_Shape_0"
+def test_the_node_with_the_largest_share_is_first_and_its_details_stand_below(nodes, analysis):
+    shares = [node.cost.operations or 0 for node in nodes.records.shown]
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] == max(node.cost.operations or 0 for node in analysis.nodes)
+    assert detail(nodes, "Operator") == "Conv"
+
+
+def test_constants_are_folded_away_until_they_are_asked_for(qtbot, nodes):
+    assert nodes.constants.text() == "Constants (16)"
+    assert "Constant" not in {node.operator for node in nodes.records.shown}
+    nodes.constants.click()
+    assert nodes.records.rowCount() == 95
+    nodes.constants.click()
+    nodes.show_operator("Constant")
+    assert nodes.records.rowCount() == 16
+
+
+def test_zeros_are_blank(nodes):
+    columns = {column.title: column for column in nodes.records.columns}
+    shape = next(node for node in nodes.records.rows if node.operator == "Shape")
+    assert [columns[title].text_of(shape) for title in ("Operations", "Work %")] == ["", ""]
+
+
+def test_long_names_are_cut_in_their_middle(nodes):
+    place = next(k for k, column in enumerate(nodes.records.columns) if column.title == "Name")
+    option = QStyleOptionViewItem()
+    nodes.table.itemDelegateForColumn(place).initStyleOption(option, nodes.records.index(0, place))
+    assert option.textElideMode == Qt.TextElideMode.ElideMiddle
 
 
 def test_the_arrow_keys_show_other_details(qtbot, nodes):
     qtbot.keyClick(nodes.table, Qt.Key.Key_Down)
-    assert detail(nodes, "Operator") == "Squeeze"
+    assert detail(nodes, "Name") == nodes.records.row(1).name
 
 
 def test_one_operator_alone_and_all_again(qtbot, nodes):
@@ -39,7 +66,7 @@ def test_one_operator_alone_and_all_again(qtbot, nodes):
     with qtbot.waitSignal(nodes.everything_wanted):
         qtbot.mouseClick(nodes.all, Qt.MouseButton.LeftButton)
     nodes.show_operator("")
-    assert nodes.records.rowCount() == 95
+    assert nodes.records.rowCount() == 79
     assert not nodes.all.isVisible()
 
 
