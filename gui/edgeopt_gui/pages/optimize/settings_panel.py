@@ -265,7 +265,8 @@ class FoldingPanel(QWidget):
         super().__init__()
         self._panel = panel
         self._racing = False
-        self.head = QToolButton(autoRaise=True, checkable=True)
+        self.head = QToolButton(autoRaise=True)
+        self.head.setCheckable(True)
         self.head.setText("Settings")
         self.head.setProperty("role", "fold")
         self.head.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
