@@ -20,7 +20,7 @@ QToolTip { color: $tip_text; background: $tip; border: 1px solid $line; padding:
   background: transparent; padding: ${half}px ${quarter}px ${half}px ${quarter}px; }
 #rail QToolButton:hover { background: $soft; }
 #rail QToolButton:checked { border-left-color: $accent; background: $soft; font-weight: bold; }
-#rail QToolButton:focus { outline: none; background: $soft; text-decoration: underline; }
+#rail QToolButton:focus { outline: none; text-decoration: underline; }
 #header { border-bottom: 1px solid $line; background: $window; }
 #header #title { font-size: ${title_pt}pt; font-weight: bold; }
 #header #subject { color: $muted; }

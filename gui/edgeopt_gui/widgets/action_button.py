@@ -1,5 +1,6 @@
 """A button that does an action: its text, its icon and whether it can be pressed are the action's own."""
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from edgeopt_gui.actions.book import ActionBook
@@ -36,6 +37,17 @@ class ActionButton(QPushButton):
         self.setVisible(bool(key))
         self._refresh()
 
+    def setVisible(self, visible: bool) -> None:  # noqa: N802 - Qt's name
+        if not visible:
+            self._let_go()
+        super().setVisible(visible)
+
+    def _let_go(self) -> None:
+        """Qt would hand the focus to what comes next, which may be a text field; keys then wrote into it."""
+        parent = self.parentWidget()
+        if self.hasFocus() and parent is not None:
+            parent.setFocus(Qt.FocusReason.OtherFocusReason)
+
     def _trigger(self) -> None:
         if self._book is not None and self._key:
             self._book[self._key].shown.trigger()
@@ -47,6 +59,8 @@ class ActionButton(QPushButton):
         self.setText(self._own_text or bound.title)
         self.setAccessibleName(bound.title)
         self.setIcon(icon(bound.icon, on_accent=bound.action.primary or self.stands_out))
+        if not bound.shown.isEnabled():
+            self._let_go()
         self.setEnabled(bound.shown.isEnabled())
         self.setToolTip(bound.shown.toolTip())
         primary = bound.action.primary or self.stands_out

@@ -1,5 +1,6 @@
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLineEdit, QVBoxLayout, QWidget
 
 from edgeopt_gui.actions.action import Action, Face
 from edgeopt_gui.actions.book import ActionBook
@@ -61,3 +62,19 @@ def test_it_is_called_as_the_action_is_called_now(qtbot, book, done):
     assert button.text() == "Pause"
     button.click()
     assert button.text() == button.accessibleName() == "Resume"
+
+
+@pytest.mark.parametrize("go", [lambda button: button.set_key("page.not"), lambda button: button.hide()])
+def test_a_button_that_goes_does_not_hand_the_focus_to_a_text_field(qtbot, book, go):
+    page, button, line = QWidget(), ActionButton("page.do"), QLineEdit()
+    qtbot.addWidget(page)
+    column = QVBoxLayout(page)
+    for widget in (button, line):
+        column.addWidget(widget)
+    button.use(book)
+    with qtbot.waitActive(page):
+        page.show()
+        page.activateWindow()
+    button.setFocus()
+    go(button)
+    assert not line.hasFocus()

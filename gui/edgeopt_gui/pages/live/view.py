@@ -171,7 +171,16 @@ class LiveView(QWidget):
         """The choice of lengths says what the wheel and the keys have made of it."""
         length = self.chart.span.length_s
         place = next((k for k, (_, each) in enumerate(SPANS) if each == length), -1)
+        # Shown where none of the lengths to choose from is the present one.
+        self.spans.setPlaceholderText("" if length is None else _length_text(length))
         self.spans.setCurrentIndex(place)
+
+
+def _length_text(length_s: float) -> str:
+    """`21 s`, `8 min`, `2.5 h`."""
+    if length_s < 120:
+        return f"{length_s:.0f} s"
+    return f"{length_s / 60:.0f} min" if length_s < 7200 else f"{length_s / 3600:.1f} h"
 
 
 class _Message(QFrame):

@@ -127,6 +127,8 @@ class Candidates(QWidget):
         )
         self._details.hide()
         self.only_front = QCheckBox()
+        self.has_front = False
+        """More than one candidate is in the Pareto front."""
         self.only_front.setToolTip("Those that no other beats in latency, accuracy, memory and size together")
         self.only_front.toggled.connect(self._filter)
         self._deliver = ActionButton("optimize.pick", text="Deliver this one")
@@ -148,7 +150,8 @@ class Candidates(QWidget):
         self.table.fit()
         front = sum(row.front for row in self.records.rows)
         self.only_front.setText(f"Only the Pareto front ({front})")
-        self.only_front.setVisible(front > 1)
+        self.has_front = front > 1
+        self.only_front.setVisible(self.has_front)
         self._filter(self.only_front.isChecked() and front > 1)
         won = next((row for row in board.rows.values() if row.leads and row.reason), None)
         if won is not None and self.table.current is None:  # why it won has no room in its column

@@ -10,7 +10,7 @@ from edgeopt_gui.pages.optimize.ledger_table import LedgerTable
 from edgeopt_gui.pages.optimize.run import Run
 from edgeopt_gui.pages.optimize.scatter import Scatter
 from edgeopt_gui.pages.optimize.standing import Standing
-from edgeopt_gui.pages.optimize.texts import selectable
+from edgeopt_gui.pages.optimize.texts import by_mouse, selectable
 from edgeopt_gui.pages.optimize.verdict import Verdict
 
 _SCATTER = 3
@@ -25,7 +25,7 @@ class RunView(QWidget):
         self.verdict = Verdict()
         self.candidates = Candidates()
         self.ledger = LedgerTable()
-        self.warnings = selectable(QLabel(alignment=Qt.AlignmentFlag.AlignTop))
+        self.warnings = by_mouse(QLabel(alignment=Qt.AlignmentFlag.AlignTop))
         height = self.fontMetrics().height()
         self.warnings.setMargin(height // 2)
         self.tabs = QTabWidget()
@@ -42,6 +42,7 @@ class RunView(QWidget):
             (self.scatter, "Speed and accuracy"),
         ):
             self.tabs.addTab(page, title)
+        self.tabs.currentChanged.connect(lambda _: self._offer_front())
         self._floor_db: float | None = None
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -58,6 +59,7 @@ class RunView(QWidget):
         self.verdict.setVisible(result is not None)
         self._floor_db = result.floor_db if result is not None else None
         self.candidates.show_board(run.board)
+        self._offer_front()
         self.tabs.setTabVisible(1, result is not None)
         if result is not None:
             rows = ledger_rows(result)
@@ -84,6 +86,11 @@ class RunView(QWidget):
         self.tabs.setTabVisible(2, bool(warnings))
         self.tabs.setTabText(2, f"Warnings ({len(warnings)})")
         self.warnings.setText("\n\n".join(warnings))
+
+    def _offer_front(self) -> None:
+        """The box filters the candidates, so it belongs to their tab."""
+        on = self.candidates.has_front and self.tabs.currentWidget() is self.candidates
+        self.candidates.only_front.setVisible(on)
 
     def _ring(self) -> None:
         row = self.candidates.table.current

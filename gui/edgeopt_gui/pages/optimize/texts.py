@@ -27,6 +27,13 @@ def selectable(label: QLabel) -> QLabel:
     return label
 
 
+def by_mouse(label: QLabel) -> QLabel:
+    """To be copied from, without the caret that the keyboard would need."""
+    label.setWordWrap(True)
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return label
+
+
 def problem_label() -> QLabel:
     """What is wrong with a field, below it; hidden while nothing is."""
     label = selectable(QLabel())

@@ -7,7 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from edgeopt.units import count
-from edgeopt_gui.pages.optimize.texts import large, quiet, selectable
+from edgeopt_gui.pages.optimize.texts import by_mouse, large, quiet, selectable
 from edgeopt_gui.widgets.action_button import ActionButton
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ class Verdict(QWidget):
         self.headline = large(QLabel(), 2.0)
         self.headline.setObjectName("headline")
         self.explanation = selectable(QLabel())
-        self.limits = selectable(QLabel())
+        self.limits = by_mouse(QLabel())
         self.limits.setObjectName("limits")
         self.limits.setProperty("role", "problem")
         self.limits.setAccessibleName("What limits the conclusion")

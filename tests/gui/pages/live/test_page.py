@@ -265,6 +265,7 @@ def test_the_length_of_time_is_chosen(qtbot, filled):
     assert end - begin == pytest.approx(59.9), "it grows with what there is"
     qtbot.keyClick(view.chart, Qt.Key.Key_Plus)
     assert view.spans.currentIndex() == -1
+    assert view.spans.placeholderText() == "42 s"
     assert why_not(filled, "live.follow") == "The charts follow the newest sample already."
     qtbot.keyClick(view.chart, Qt.Key.Key_Left)
     assert why_not(filled, "live.follow") == ""

@@ -72,7 +72,7 @@ def test_shows_what_the_sample_is_made_of_and_then_another_model(qtbot, context,
     assert {node.operator for node in page.view.nodes.records.shown} == {"Conv"}
     page.view.nodes.all.click()
     assert page.view.operators.choice == ""
-    assert page.view.nodes.records.rowCount() == 95
+    assert page.view.nodes.records.rowCount() == 79
     page.view.operators.choose("Conv")
     page.view.nodes.bar.line.setText("conv2d_3")
     read(conv_model)
