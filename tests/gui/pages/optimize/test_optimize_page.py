@@ -258,6 +258,8 @@ def searched(ready, context, result, tmp_path):
 
 
 def test_another_candidate_is_delivered_with_the_settings_of_its_search(qtbot, searched, context):
+    # Where another one looked faster in the race, the winner's row is chosen, which tells why it won.
+    searched.view.candidates.table.setCurrentIndex(QModelIndex())
     assert why_not(searched, "optimize.pick") == "Choose a candidate in the table first."
     winner = next(row.name for row in searched.view.candidates.records.shown if row.leads)
     searched.view.candidates.table.pick(winner)
