@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import psutil
 import pytest
+from PySide6.QtCore import QModelIndex
 
 from edgeopt.bundle.read import read_bundle
 from edgeopt.commands.export.formats import FORMATS
