@@ -1,8 +1,4 @@
-"""The slow way of looking at feeds, taken only when the fast way of a session did not work out.
-
-A session takes arrays of the input's own type only. Data files are converted where that keeps the meaning of the
-values, and commands say so.
-"""
+"""The slow way of looking at feeds, taken only when the fast way of a session did not work out."""
 
 from edgeopt.backends.base import Array, Feeds, TensorInfo, check_feeds
 from edgeopt.errors import DataError, UsageError
@@ -24,21 +20,6 @@ def prepare(inputs: tuple[TensorInfo, ...], feeds: Feeds) -> dict[str, Array]:
             )
         arrays[info.name] = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
     return arrays
-
-
-def converted(array: Array, dtype: str) -> Array | None:
-    """The array in another type; None where a value would change its meaning."""
-    import numpy as np
-
-    if array.dtype.kind not in "iuf" or dtype not in np.sctypeDict:
-        return None
-    if not np.can_cast(array.dtype, dtype, "same_kind"):
-        return None
-    with np.errstate(over="ignore"):
-        cast = array.astype(dtype)
-    if array.dtype.kind in "iu" and not np.array_equal(cast.astype(array.dtype), array):
-        return None
-    return cast if np.array_equal(np.isfinite(cast), np.isfinite(array)) else None
 
 
 def closed() -> UsageError:

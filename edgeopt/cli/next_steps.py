@@ -6,9 +6,16 @@ from pathlib import Path
 from edgeopt.commands.documents.blocks import Block, Commands, section
 
 
-def next_steps(made: Path, source: Path, data: Path | None = None, against: str = "onnxruntime-cpu") -> Block:
-    """`against`: where the source ran that the proof compares with, as a side of `edgeopt bench` names it."""
-    measure = ["edgeopt", "bench", str(made), "--against", f"{source}@{against}"]
+def next_steps(
+    made: Path, source: Path | None, data: Path | None = None, against: str = "onnxruntime-cpu"
+) -> Block:
+    """`against`: where the source ran that the proof compares with, as a side of `edgeopt bench` names it.
+
+    Without a source the file is measured alone: one that takes other inputs cannot be held against it.
+    """
+    measure = ["edgeopt", "bench", str(made)]
+    if source is not None:
+        measure += ["--against", f"{source}@{against}"]
     if data is not None and data.suffix == ".npz":  # pictures need the preparation of a profile
         measure += ["--data", str(data)]
     return section(

@@ -54,9 +54,16 @@ def simplify(request: Request, json: JsonFlag = False) -> None:
         return rewrite(request, emit)
 
     def shown(result: "Simplified") -> list[Block]:
-        return [*show(result), next_steps(request.output, request.model, request.data)]
+        return [*show(result), _next_steps(request)]
 
     execute("simplify", work=work, show=shown, json=json)
+
+
+def _next_steps(request: Request) -> Block:
+    """Pictures in another layout are other inputs: neither the source nor its data fits beside them."""
+    if request.layout:
+        return next_steps(request.output, None)
+    return next_steps(request.output, request.model, request.data)
 
 
 def show(result: "Simplified") -> list[Block]:

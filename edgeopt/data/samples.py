@@ -8,7 +8,6 @@ from zipfile import ZipFile, ZipInfo
 import numpy as np
 
 from edgeopt.backends.base import Array, TensorInfo
-from edgeopt.backends.feeds import converted
 from edgeopt.errors import DataError, said_by, writing_to
 
 _SIZES = ".sizes.npy"
@@ -204,8 +203,9 @@ def _cast(array: Array, dtype: str, name: str) -> Array:
         if array.dtype.kind == "U" or (array.dtype.kind == "O" and all(isinstance(t, str) for t in array.flat)):
             return array.astype(np.str_)
     elif array.dtype.kind in "iuf" and dtype in np.sctypeDict and np.can_cast(array.dtype, dtype, "same_kind"):
-        cast = converted(array, dtype)
-        if cast is None:
+        with np.errstate(over="ignore"):
+            cast = array.astype(dtype)
+        if not np.isfinite(cast).all() or (array.dtype.kind in "iu" and not np.array_equal(cast, array)):
             raise DataError(f"{name} holds numbers that do not fit into {dtype}.", "Scale or clip them first.")
         return cast
     raise DataError(f"{name} is of type {array.dtype.name}; the input takes {dtype}.", HOW)

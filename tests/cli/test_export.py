@@ -25,7 +25,7 @@ def test_an_export_says_where_it_is_how_good_and_how_to_use_it(edgeopt, conv_bun
     assert "model: onnx, 3 files, " in out
     assert "Checked: equal to the source model on 3 golden samples (at least 30.0 dB is needed)." in out
     assert "  options.intra_op_num_threads = 1\n" in out
-    assert '  session = onnxruntime.InferenceSession("conv.onnx", options, ' in out
+    assert "  session = onnxruntime.InferenceSession('conv.onnx', options, " in out
     code, out, _ = edgeopt("export", conv_bundle, "--to", "onnx", "-o", "model", "--json")
     result = json.loads(out.splitlines()[-1])
     assert result["kind"] == "export"

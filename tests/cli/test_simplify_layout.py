@@ -74,3 +74,13 @@ def test_an_unknown_layout_is_a_wrong_call(run):
     code, said, _ = run(NCHW, (1, 3, 8, 6), "--layout", "nhwc")
     assert code == 2
     assert "no layout 'nhwc'" in said
+
+
+def test_the_line_that_measures_another_layout_leaves_the_source_out(edgeopt_here, conv_model):
+    """The source takes other inputs, so that `bench` would refuse it."""
+    code, output, errors = edgeopt_here("simplify", conv_model, "-o", "cl.onnx", "--layout", "channels-last")
+    assert code == 0, errors
+    line = output.splitlines()[-1].split()
+    assert line == ["edgeopt", "bench", "cl.onnx"]
+    code, _, errors = edgeopt_here(*line[1:], "--rounds", "6")
+    assert code == 0, errors

@@ -191,6 +191,8 @@ def locate(path: Path, backend: str | None = None, options: Options | None = Non
     if made_for is not None and is_usable(made_for.backend):
         backend, options = made_for.backend, dict(made_for.options)
     chosen = backend_named(backend) if backend else _first_available(path)
+    if made_for is not None and backend is None:
+        _log.warning("'%s' was made for %s; it runs on %s here.", path.name, made_for.backend, chosen.name)
     _require(chosen, f"Running '{path.name}'")
     if path.suffix == ".onnx":
         check_file(path)  # a runtime would only say that its parser failed

@@ -61,12 +61,12 @@ def prepare(named: list[Named], settings: Settings, folder: Path, emit: Emit) ->
                 )
     if settings.threads is not None:
         _tell_who_keeps_theirs(named, emit)
-    _tell_what_files_were_made_for(named, emit)
     names = side_names(named)
     places = [
         locate(each.path, each.backend, each.options) if each.kind in {"model", "bundle"} else None
         for each in named
     ]
+    _tell_what_files_were_made_for(named, places, emit)
     loads = [_load(each, place, settings, libraries) for each, place in zip(named, places, strict=True)]
     emit(Progress("reading the model", names[0]))
     inputs = narrowest(describe_all(loads, names, folder, settings.load_timeout_s), names)
@@ -92,13 +92,13 @@ def _tell_who_keeps_theirs(named: list[Named], emit: Emit) -> None:
             emit(Log("warning", f"'{each.path.name}' keeps the threads that it was proved with."))
 
 
-def _tell_what_files_were_made_for(named: list[Named], emit: Emit) -> None:
+def _tell_what_files_were_made_for(named: list[Named], places: list[Place | None], emit: Emit) -> None:
     """Warns of each file that runs otherwise than it was made for."""
-    for each in named:
+    for each, place in zip(named, places, strict=True):
         made = each.made_for
-        if made is None or each.is_as_made:
+        if made is None or each.is_as_made or place is None:
             continue
-        how, here = side_of(made.backend, made.options), each.backend or "onnxruntime-cpu"
+        how, here = side_of(made.backend, made.options), place.backend.name
         missing = "" if is_usable(made.backend) else f" ({made.backend} cannot be used here)"
         emit(Log("warning", f"'{each.path.name}' was made for {how}; this side runs on {here}{missing}."))
 

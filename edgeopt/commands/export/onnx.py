@@ -11,6 +11,7 @@ from edgeopt.commands.export.models import copy_model
 from edgeopt.commands.export.settings import (
     DEVICES,
     PROVIDERS,
+    openvino_lines,
     openvino_settings,
     option_text,
     options_text,
@@ -55,15 +56,9 @@ def domains(model: Path) -> set[str]:
 
 def _code(order: Order, model: Path, name: str) -> list[str]:
     """What runs it as it was proved, without edgeopt; of other runtimes, how edgeopt runs it."""
-    feeds = ", ".join(f'"{each.name}": {_variable(each.name)}' for each in order.bundle.deployment.inputs)
+    feeds = ", ".join(f"{each.name!r}: {_variable(each.name)}" for each in order.bundle.deployment.inputs)
     if order.backend in DEVICES:
-        said = openvino_settings(order)
-        reshape = [f"model.reshape({said.shapes})"] if said.shapes else []
-        return [
-            *("import openvino", "core = openvino.Core()", f'model = core.read_model("{name}")', *reshape),
-            f'compiled = core.compile_model(model, "{said.device}", {said.config})',
-            f"outputs = compiled({{{feeds}}})",
-        ]
+        return [*openvino_lines(openvino_settings(order), name), f"outputs = compiled({{{feeds}}})"]
     if all(provider.name != order.backend for provider in PROVIDERS):
         return [_bench(order, name)]
     ort = ort_settings(order, model)
@@ -76,15 +71,15 @@ def _code(order: Order, model: Path, name: str) -> list[str]:
         lines.append(f"options.graph_optimization_level = {level}")
     if ort.execution_mode != "ORT_SEQUENTIAL":
         lines.append(f"options.execution_mode = onnxruntime.ExecutionMode.{ort.execution_mode}")
-    lines += [f'options.add_session_config_entry("{key}", "{value}")' for key, value in ort.config_entries.items()]
+    lines += [f"options.add_session_config_entry({key!r}, {value!r})" for key, value in ort.config_entries.items()]
     lines += [
-        f'options.add_free_dimension_override_by_name("{key}", {value})'
+        f"options.add_free_dimension_override_by_name({key!r}, {value})"
         for key, value in ort.free_dimensions.items()
     ]
     providers = [(key, value) if value else key for key, value in ort.providers]
     return [
         *("import onnxruntime", "options = onnxruntime.SessionOptions()", *lines),
-        f'session = onnxruntime.InferenceSession("{name}", options, providers={providers})',
+        f"session = onnxruntime.InferenceSession({name!r}, options, providers={providers})",
         f"outputs = session.run(None, {{{feeds}}})",
     ]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from edgeopt.backends.openvino.model import port_name, read_model
 from edgeopt.commands.export.base import Format, Made, Order, refuse
 from edgeopt.commands.export.checking import check_model
-from edgeopt.commands.export.settings import DEVICES, openvino_settings, options_text
+from edgeopt.commands.export.settings import DEVICES, openvino_lines, openvino_settings, options_text
 from edgeopt.errors import EdgeoptError, MissingError, ModelError, VerificationError, no_room
 
 if TYPE_CHECKING:
@@ -27,18 +27,17 @@ def write(order: Order, folder: Path) -> Made:
     model = converted(order, NAME)
     place = save(order, model, folder / f"{order.file_name}.xml")
     name = place.name
-    made = Made(use=["import openvino", "core = openvino.Core()", f'model = core.read_model("{name}")'])
     if order.backend not in DEVICES:
+        made = Made(use=["import openvino", "core = openvino.Core()", f"model = core.read_model({name!r})"])
         _check_elsewhere(order, made, place)
         return made
     settings = openvino_settings(order)
+    made = Made(use=openvino_lines(settings, name))
     if settings.shapes:
-        made.use.append(f"model.reshape({settings.shapes})  # or leave its shapes open: slower")
         made.notes.append(
             "Its shapes are open, as in the bundle; the speed that was proved needs the inputs fixed to these "
             "shapes before compiling."
         )
-    made.use.append(f'compiled = core.compile_model(model, "{settings.device}", {settings.config})')
     carried = [name for name in _IN_THE_MODEL if name in order.bundle.deployment.run.options]
     if carried:
         made.notes.append(f"Carried in the .xml itself: {', '.join(carried)}.")

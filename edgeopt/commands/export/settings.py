@@ -126,6 +126,15 @@ def openvino_settings(order: Order) -> OpenVinoSettings:
     )
 
 
+def openvino_lines(said: OpenVinoSettings, file: str) -> list[str]:
+    """Python that compiles a file as the bundle runs it."""
+    reshape = [f"model.reshape({said.shapes})  # or leave its shapes open: slower"] if said.shapes else []
+    return [
+        *("import openvino", "core = openvino.Core()", f"model = core.read_model({file!r})", *reshape),
+        f"compiled = core.compile_model(model, {said.device!r}, {said.config})",
+    ]
+
+
 def options_text(order: Order) -> str:
     """The options for people: `threads=1, precision=bf16`; or that there are none."""
     options = order.bundle.deployment.run.options

@@ -9,6 +9,7 @@ import pytest
 
 import edgeopt
 from edgeopt.backends.base import Placement
+from edgeopt.backends.intended import KEY, encoded
 from edgeopt.backends.onnxruntime import cpu
 from edgeopt.bundle.deployment import Run
 from edgeopt.bundle.read import read_bundle
@@ -187,3 +188,22 @@ def test_an_array_alone_must_say_which_of_several_inputs_it_is(tmp_path):
     onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
     with edgeopt.load(tmp_path / "m.onnx") as session, pytest.raises(UsageError, match="2 inputs"):
         session.run(np.ones(3, np.float32))
+
+
+def test_a_file_made_for_what_is_not_here_runs_in_the_default_and_says_so(conv_model, tmp_path, caplog):
+    model = onnx.load(conv_model)
+    model.metadata_props.add(key=KEY, value=encoded("abacus", {}))
+    onnx.save(model, tmp_path / "made.onnx")
+    with edgeopt.load(tmp_path / "made.onnx") as session:
+        assert session.backend == "onnxruntime-cpu"
+    assert "'made.onnx' was made for abacus; it runs on onnxruntime-cpu here." in caplog.text
+
+
+def test_a_file_runs_on_what_it_was_made_for(conv_model, tmp_path):
+    model = onnx.load(conv_model)
+    model.metadata_props.add(key=KEY, value=encoded("openvino-cpu", {"precision": "f32"}))
+    onnx.save(model, tmp_path / "made.onnx")
+    with edgeopt.load(tmp_path / "made.onnx") as session:
+        assert session.backend == "openvino-cpu"
+    with edgeopt.load(tmp_path / "made.onnx", backend="onnxruntime-cpu") as session:
+        assert session.backend == "onnxruntime-cpu"

@@ -7,7 +7,7 @@ from edgeopt.errors import ConstraintError
 def test_openvino_alone_runs_it_by_the_lines_of_the_page(exported, conv_bundle):
     result, out = exported("openvino", "openvino-ir")
     code = (out / "README.md").read_text().split("```")[1]
-    code = code.replace('"conv.xml"', repr(str(out / "conv.xml")))
+    code = code.replace("'conv.xml'", repr(str(out / "conv.xml")))
     known = {}
     exec(code, known)  # noqa: S102 - what a user would paste
     x = np.load(conv_bundle / "golden" / "inputs.npz")["x"][0]

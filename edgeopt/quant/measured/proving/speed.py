@@ -47,9 +47,9 @@ class Speed(msgspec.Struct, frozen=True):
 
     speedup: Interval
     verdict: Verdict
-    first_ms: float = 1.0
+    first_ms: float
     """One run of the first, of the same slices as the speed-up; and of the other."""
-    other_ms: float = 1.0
+    other_ms: float
 
     @property
     def order(self) -> tuple[bool, float]:

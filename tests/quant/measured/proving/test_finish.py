@@ -16,9 +16,9 @@ from edgeopt.quant.measured.runs import Runs
 from edgeopt.quant.measured.timing.courses import Course
 from edgeopt.quant.measured.work import prepare
 
-FASTER = Speed(Interval(1.31, 1.25, 1.38, 11, 0.99), "faster")
-SLOWER = Speed(Interval(0.9, 0.823, 0.985, 11, 0.99), "slower")
-UNCLEAR = Speed(Interval(1.01, 0.98, 1.03, 11, 0.99), "no difference seen")
+FASTER = Speed(Interval(1.31, 1.25, 1.38, 11, 0.99), "faster", 1.0, 1.31)
+SLOWER = Speed(Interval(0.9, 0.823, 0.985, 11, 0.99), "slower", 1.0, 0.9)
+UNCLEAR = Speed(Interval(1.01, 0.98, 1.03, 11, 0.99), "no difference seen", 1.0, 1.01)
 DYNAMIC = {"MatMul_0": "int8-dynamic"}
 
 
