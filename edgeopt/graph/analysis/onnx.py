@@ -21,7 +21,14 @@ from edgeopt.graph.analysis.records import (
     unknown_shapes,
 )
 from edgeopt.graph.analysis.sums import category_rows, operator_rows, work
-from edgeopt.graph.analysis.tensors import OWN_DOMAINS, constant_tensor, dtype_name, size_bytes, tensor_row
+from edgeopt.graph.analysis.tensors import (
+    OWN_DOMAINS,
+    attribute_text,
+    constant_tensor,
+    dtype_name,
+    size_bytes,
+    tensor_row,
+)
 from edgeopt.graph.analysis.timing import timed
 from edgeopt.graph.analysis.weigh import Weight, weigh
 from edgeopt.graph.analysis.weights import Content, Looked, look
@@ -197,6 +204,7 @@ def _rows(model: "ir.Model", weights: "Mapping[ir.Value, WeightRow]", sizes: Siz
             weight.category.value,
             weight.cost,
             weight.runs,
+            attributes={name: attribute_text(attribute) for name, attribute in node.attributes.items()},
         )
 
 

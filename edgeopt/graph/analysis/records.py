@@ -59,6 +59,8 @@ class NodeRow(msgspec.Struct, frozen=True):
     and for what holds other nodes, as theirs are told."""
     bound: Literal["", "memory", "compute"] = ""
     """What that time is spent on."""
+    attributes: dict[str, str] = {}
+    """As text; of a tensor its type and shape."""
 
 
 class OperatorRow(msgspec.Struct, frozen=True):

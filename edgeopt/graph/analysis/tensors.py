@@ -58,3 +58,30 @@ def size_bytes(tensor: "ir.TensorProtocol") -> int:
     if tensor.dtype is ir.DataType.STRING:
         return sum(len(text) for text in tensor.numpy().flat)
     return int(tensor.nbytes)
+
+
+_LONGEST_TEXT = 200
+
+
+def attribute_text(attribute: "ir.Attr") -> str:
+    """A list as people write it, a tensor by its type and shape, a graph by its number of nodes."""
+    import onnx_ir as ir
+
+    if attribute.is_ref():
+        return f"the function's '{attribute.ref_attr_name}'"
+    if attribute.type is ir.AttributeType.GRAPH:
+        return f"graph of {len(attribute.as_graph())} nodes"
+    if attribute.type is ir.AttributeType.TENSOR:
+        tensor = attribute.as_tensor()
+        if tensor.size == 1 and tensor.nbytes <= 8:
+            return f"{tensor.numpy().reshape(-1)[0]} ({dtype_name(tensor.dtype)})"
+        return f"{dtype_name(tensor.dtype)}[{', '.join(str(d) for d in tensor.shape)}]"
+    value = attribute.value
+    text = ", ".join(map(_plain, value)) if isinstance(value, list | tuple) else _plain(value)
+    return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    return f"{value:.7g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,166 @@
+"""What a diagram can be coloured by, and the colour of each node for it."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from edgeopt.diagram.outline import Group, Leaf, leaves
+from edgeopt.graph.analysis.records import NodeRow, OpTimes
+
+_SCALE = ("#fff5eb", "#fdd0a2", "#fd8d3c", "#e6550d", "#a63603")
+"""From little to much; readable with dark text below the last two."""
+_CATEGORIES = {
+    "matrix product": "#4e79a7",
+    "convolution": "#4e79a7",
+    "attention": "#4e79a7",
+    "recurrent": "#4e79a7",
+    "activation": "#e15759",
+    "normalization": "#b07aa1",
+    "pooling": "#59a14f",
+    "element-wise": "#f28e2b",
+    "reduction": "#76b7b2",
+    "shape": "#9c9c9c",
+    "data movement": "#9c755f",
+    "quantization": "#edc948",
+    "control flow": "#ff9da7",
+    "image": "#59a14f",
+}
+_OTHER = "#bab0ac"
+_DTYPES = {
+    "float32": "#4e79a7",
+    "float64": "#2f4b6e",
+    "float16": "#76b7b2",
+    "bfloat16": "#59a14f",
+    "int8": "#f28e2b",
+    "uint8": "#edc948",
+    "int32": "#b07aa1",
+    "int64": "#9c755f",
+    "bool": "#ff9da7",
+}
+UNKNOWN = "#dddddd"
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    colour: str
+    text: str
+    """The figure or word behind the colour; "" where nothing is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Colouring:
+    key: str
+    title: str
+    fills: tuple[Fill | None, ...]
+    """By position of the node; None where nothing is known of it."""
+    amounts: tuple[float | None, ...] | None = None
+    """Where the colour stands for an amount, that amount; a folded group has the sum."""
+    unit: str = ""
+    legend: tuple[tuple[str, str], ...] = ()
+    """Colour and meaning."""
+
+    def of(self, item: Leaf | Group) -> Fill | None:
+        if isinstance(item, Leaf):
+            return self.fills[item.position]
+        if self.amounts is None:
+            return None
+        known = [self.amounts[position] for position in leaves(item)]
+        total = sum(amount for amount in known if amount is not None)
+        if all(amount is None for amount in known):
+            return None
+        return Fill(_shade(total, self._most()), _figure(total, self.unit))
+
+    def _most(self) -> float:
+        return max((amount for amount in self.amounts or () if amount is not None), default=0.0)
+
+
+def colourings(nodes: Sequence[NodeRow], times: Sequence[OpTimes] = ()) -> tuple[Colouring, ...]:
+    """Those of which something is known, by category first."""
+    found = [
+        _by_word("category", "Operator category", [node.category or None for node in nodes], _CATEGORIES),
+        *(
+            _by_amount(f"ms:{each.backend}", f"Measured time, {each.backend}", _measured(nodes, each), "ms")
+            for each in times
+            if each.rows
+        ),
+        _by_amount("least", "Least time on this device", [_least(node) for node in nodes], "ms"),
+        _by_amount("bytes", "Bytes moved", [_bytes(node) for node in nodes], "bytes"),
+        _by_word("precision", "Precision", [_precision(node) for node in nodes], _DTYPES),
+    ]
+    return tuple(each for each in found if any(each.fills))
+
+
+def measured_ms(times: OpTimes) -> dict[str, tuple[float, int]]:
+    """By name of a node: the time of the kernel that it is in, and of how many nodes that kernel is made."""
+    found: dict[str, tuple[float, int]] = {}
+    for row in times.rows:
+        for member in row.members:
+            before, count = found.get(member, (0.0, 0))
+            found[member] = (before + row.time_ms, max(count, len(row.members)))
+    return found
+
+
+def _measured(nodes: Sequence[NodeRow], times: OpTimes) -> list[float | None]:
+    """The time of a kernel of several nodes stands at its first node, so that sums are right."""
+    spent: dict[str, float] = {}
+    members: set[str] = set()
+    for row in times.rows:
+        members.update(row.members)
+        if row.members:
+            spent[row.members[0]] = spent.get(row.members[0], 0.0) + row.time_ms
+    return [spent.get(node.name, 0.0 if node.name in members else None) for node in nodes]
+
+
+def _least(node: NodeRow) -> float | None:
+    return None if node.least_ms is None else node.least_ms * node.runs
+
+
+def _bytes(node: NodeRow) -> float | None:
+    if node.cost.read_bytes is None or node.cost.written_bytes is None:
+        return None
+    return float((node.cost.read_bytes + node.cost.written_bytes) * node.runs)
+
+
+def _precision(node: NodeRow) -> str | None:
+    return next((tensor.dtype for tensor in node.outputs if tensor.dtype), None)
+
+
+def _by_word(key: str, title: str, words: list[str | None], table: Mapping[str, str]) -> Colouring:
+    fills = tuple(None if word is None else Fill(table.get(word, _OTHER), word) for word in words)
+    present = dict.fromkeys(word for word in words if word is not None)
+    legend = tuple((table.get(word, _OTHER), word) for word in present)
+    return Colouring(key, title, fills, legend=legend)
+
+
+def _by_amount(key: str, title: str, amounts: list[float | None], unit: str) -> Colouring:
+    most = max((amount for amount in amounts if amount is not None), default=0.0)
+    fills = tuple(
+        None if amount is None else Fill(_shade(amount, most), _figure(amount, unit)) for amount in amounts
+    )
+    steps = [0.0, 0.25, 0.5, 1.0] if most else []
+    legend = tuple((_shade(step * most, most), _figure(step * most, unit)) for step in steps)
+    return Colouring(key, title, fills, tuple(amounts), unit, legend)
+
+
+def _shade(amount: float, most: float) -> str:
+    """By the square root of the share, so that what is small still differs from nothing."""
+    if most <= 0 or amount <= 0:
+        return _SCALE[0]
+    place = min(1.0, math.sqrt(amount / most)) * (len(_SCALE) - 1)
+    low = min(int(place), len(_SCALE) - 2)
+    return _mixed(_SCALE[low], _SCALE[low + 1], place - low)
+
+
+def _mixed(first: str, second: str, share: float) -> str:
+    parts = [(int(first[i : i + 2], 16), int(second[i : i + 2], 16)) for i in (1, 3, 5)]
+    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in parts)
+
+
+def _figure(amount: float, unit: str) -> str:
+    from edgeopt import units
+
+    if unit == "bytes":
+        return units.size(round(amount))
+    if unit == "ms" and amount and amount < 1:
+        return f"{amount * 1000:.3g} µs"
+    return f"{amount:.3g} {unit}"

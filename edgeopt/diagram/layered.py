@@ -1,0 +1,219 @@
+"""The layout of one level: boxes in layers from top to bottom, edges as knots.
+
+Layers follow from the longest path, the order within a layer from the parents and then from program order, and
+positions from a fixed number of sweeps, so that a small change of a model moves little. Each step takes time about
+linear in boxes and edges.
+"""
+
+from bisect import insort
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+LAYER_GAP = 34.0
+BOX_GAP = 18.0
+EDGE_GAP = 10.0
+_SWEEPS = 3
+_STRAIGHTNESS = 8.0
+"""How much more an edge resists being bent than a box resists being moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An edge between two boxes, with the distance of its ends from their left sides."""
+
+    source: int
+    source_x: float
+    target: int
+    target_x: float
+    value: int
+
+
+Knots = tuple[tuple[float, float], ...]
+"""The points of an edge from its source to its target."""
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    corners: tuple[tuple[float, float], ...]
+    """Left and top of each box."""
+    routes: tuple[Knots, ...]
+    """Of each link."""
+    width: float
+    height: float
+
+
+@dataclass(slots=True)
+class _Cell:
+    """A box, or the passage of an edge through a layer."""
+
+    box: int | None
+    layer: int
+    width: float
+    parents: list[tuple["_Cell", float, float]] = field(default_factory=list)
+    """With the distances of both ends from the left sides."""
+    children: list[tuple["_Cell", float, float]] = field(default_factory=list)
+    x: float = 0.0
+    rank: int = 0
+    """Program order, where parents say nothing."""
+
+
+def place(sizes: Sequence[Size], links: Sequence[Link], last: Sequence[int] = ()) -> Placement:
+    """Places boxes whose links all go from a lower to a higher index; those of `last` lie in the last layer."""
+    layers_of = _layers(len(sizes), links, last)
+    cells = [_Cell(box, layers_of[box], size.width, rank=box) for box, size in enumerate(sizes)]
+    passages = _passages(cells, links)
+    rows = _rows([*cells, *passages.cells])
+    for row in rows:
+        _spread(row, [_wish(cell, cell.parents) for cell in row], reorder=True)
+    for _ in range(_SWEEPS):
+        for row in reversed(rows[:-1]):
+            _spread(row, [_wish(cell, cell.children) for cell in row])
+        for row in rows[1:]:
+            _spread(row, [_wish(cell, cell.parents) for cell in row])
+    left = min((cell.x for row in rows for cell in row), default=0.0)
+    for row in rows:
+        for cell in row:
+            cell.x -= left
+    tops, heights = _heights(rows, sizes)
+    routes = tuple(
+        _route(cells, link, passages.chains.get((link.source, link.value), []), sizes, (tops, heights))
+        for link in links
+    )
+    width = max((cell.x + cell.width for row in rows for cell in row), default=0.0)
+    height = tops[-1] + heights[-1] if tops else 0.0
+    return Placement(tuple((cell.x, tops[cell.layer]) for cell in cells), routes, width, height)
+
+
+def _layers(count: int, links: Sequence[Link], last: Sequence[int]) -> list[int]:
+    layers = [0] * count
+    readers: list[list[int]] = [[] for _ in range(count)]
+    sources: list[bool] = [True] * count
+    for link in sorted(links, key=lambda link: link.target):
+        layers[link.target] = max(layers[link.target], layers[link.source] + 1)
+        readers[link.source].append(link.target)
+        sources[link.target] = False
+    for box in range(count):
+        if sources[box] and readers[box]:
+            # What nothing flows into lies just above what reads it.
+            layers[box] = max(0, min(layers[reader] for reader in readers[box]) - 1)
+    bottom = max(layers, default=0)
+    for box in last:
+        layers[box] = bottom
+    return layers
+
+
+@dataclass(slots=True)
+class _Passages:
+    cells: list[_Cell] = field(default_factory=list)
+    chains: dict[tuple[int, int], list[_Cell]] = field(default_factory=dict)
+    """By source and value: one passage in each layer that the value crosses."""
+
+
+def _passages(cells: list[_Cell], links: Sequence[Link]) -> _Passages:
+    """All readers of a value share its passages, so that it looks like one line that branches."""
+    found = _Passages()
+    for link in links:
+        source, target = cells[link.source], cells[link.target]
+        chain = found.chains.setdefault((link.source, link.value), [])
+        while source.layer + 1 + len(chain) < target.layer:
+            before, offset = (chain[-1], 0.0) if chain else (source, link.source_x)
+            cell = _Cell(None, source.layer + 1 + len(chain), EDGE_GAP, rank=source.rank)
+            cell.parents.append((before, offset, 0.0))
+            before.children.append((cell, offset, 0.0))
+            chain.append(cell)
+            found.cells.append(cell)
+        before, offset = (
+            (source, link.source_x)
+            if target.layer <= source.layer + 1
+            else (chain[target.layer - source.layer - 2], 0.0)
+        )
+        target.parents.append((before, offset, link.target_x))
+        before.children.append((target, offset, link.target_x))
+    return found
+
+
+def _rows(cells: list[_Cell]) -> list[list[_Cell]]:
+    rows: list[list[_Cell]] = [[] for _ in range(max((cell.layer for cell in cells), default=-1) + 1)]
+    for cell in cells:
+        insort(rows[cell.layer], cell, key=lambda cell: cell.rank)
+    return [row for row in rows if row]
+
+
+def _wish(cell: _Cell, others: "list[tuple[_Cell, float, float]]") -> tuple[float, float]:
+    """Where a cell would lie with straight edges, and how much it matters."""
+    if not others:
+        return cell.x, 0.1
+    downwards = others is cell.parents
+    total = weight = 0.0
+    for other, at_parent, at_child in others:
+        mine, its = (at_child, at_parent) if downwards else (at_parent, at_child)
+        strength = _STRAIGHTNESS if cell.box is None or other.box is None else 1.0
+        total += strength * (other.x + its - mine)
+        weight += strength
+    return total / weight, weight
+
+
+def _spread(row: list[_Cell], wishes: list[tuple[float, float]], reorder: bool = False) -> None:
+    """The positions nearest to the wishes in which nothing overlaps: pools of neighbours, merged while they do."""
+    pairs = list(zip(row, wishes, strict=True))
+    if reorder:
+        pairs.sort(key=lambda pair: (pair[1][0] + pair[0].width / 2 if pair[0].parents else 0.0, pair[0].rank))
+        row[:] = [cell for cell, _ in pairs]
+    pools: list[list[float]] = []  # of each: the wished start, weight, number of cells
+    offsets: list[float] = []
+    reached = 0.0
+    for cell, (wish, weight) in pairs:
+        offsets.append(reached)
+        pools.append([wish - reached, weight, 1])
+        reached += cell.width + (EDGE_GAP if cell.box is None else BOX_GAP)
+        while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
+            second, first = pools.pop(), pools[-1]
+            first[0] = (first[0] * first[1] + second[0] * second[1]) / (first[1] + second[1])
+            first[1] += second[1]
+            first[2] += second[2]
+    at = 0
+    for start, _, count in pools:
+        for _ in range(int(count)):
+            pairs[at][0].x = start + offsets[at]
+            at += 1
+
+
+def _heights(rows: list[list[_Cell]], sizes: Sequence[Size]) -> tuple[list[float], list[float]]:
+    """Top and height of each layer; a layer after wide bends lies lower."""
+    tops: list[float] = []
+    heights: list[float] = []
+    top = 0.0
+    for row in rows:
+        height = max((sizes[cell.box].height for cell in row if cell.box is not None), default=0.0)
+        tops.append(top)
+        heights.append(height)
+        bends = [abs(cell.x + mine - child.x - its) for cell in row for child, mine, its in cell.children]
+        top += height + LAYER_GAP + min(40.0, max(bends, default=0.0) / 12)
+    return tops, heights
+
+
+def _route(
+    cells: list[_Cell],
+    link: Link,
+    chain: list[_Cell],
+    sizes: Sequence[Size],
+    layers: tuple[list[float], list[float]],
+) -> Knots:
+    tops, heights = layers
+    source, target = cells[link.source], cells[link.target]
+    x, top = source.x + link.source_x, tops[source.layer]
+    knots = [(x, top + sizes[link.source].height)]
+    if sizes[link.source].height < heights[source.layer]:
+        knots.append((x, top + heights[source.layer]))
+    for cell in chain[: max(0, target.layer - source.layer - 1)]:
+        knots.append((cell.x, tops[cell.layer]))
+        if heights[cell.layer]:
+            knots.append((cell.x, tops[cell.layer] + heights[cell.layer]))
+    knots.append((target.x + link.target_x, tops[target.layer]))
+    return tuple(knots)

@@ -1,0 +1,215 @@
+"""The nodes of a model folded into nested groups: by scope of their names, by repeated blocks, by cutting.
+
+A group is a run of nodes in program order. Runs of a topological order never form a cycle, whatever is folded.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from edgeopt.graph.analysis.records import NodeRow
+
+MOST_CHILDREN = 300
+"""Boxes in one group; a longer run is cut into parts."""
+_LEAST_NODES = 4
+"""A smaller group is more frame than content."""
+_LEAST_BLOCK = 8
+_LONGEST_BLOCK = 400
+"""Nodes or groups in one repeated block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One node, by its position in the analysis."""
+
+    position: int
+    operator: str
+
+    @property
+    def nodes_count(self) -> int:
+        return 1
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    title: str
+    children: "tuple[Leaf | Group, ...]"
+    nodes_count: int
+    holder: int | None = None
+    """The node whose branch or body this is."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    item: Leaf | Group
+    scopes: tuple[str, ...]
+    signature: str
+
+
+def outline(nodes: Sequence[NodeRow]) -> Group:
+    """All nodes of a model but constants, as one group of groups."""
+    entries = list(_held(nodes))
+    children = _fold(entries)
+    while len(children) == 1 and isinstance(children[0], Group) and children[0].holder is None:
+        children = children[0].children
+    return Group("", children, sum(child.nodes_count for child in children))
+
+
+def leaves(item: Leaf | Group) -> Iterator[int]:
+    """Positions of all nodes in an item, holders included."""
+    if isinstance(item, Leaf):
+        yield item.position
+        return
+    if item.holder is not None:
+        yield item.holder
+    for child in item.children:
+        yield from leaves(child)
+
+
+def _held(nodes: Sequence[NodeRow]) -> Iterator[_Entry]:
+    """The nodes of one graph; one with branches or a body is a group of these."""
+    at = 0
+    while at < len(nodes):
+        node = nodes[at]
+        prefix = _inside(node)
+        end = at + 1
+        while end < len(nodes) and nodes[end].inside.startswith(prefix) and nodes[end].inside != node.inside:
+            end += 1
+        inner = nodes[at + 1 : end]
+        at = end
+        if is_constant(node):
+            continue
+        if inner:
+            parts = tuple(_bodies(inner, prefix))
+            count = 1 + sum(part.nodes_count for part in parts)
+            group = Group(f"{node.operator} {node.name.rpartition('/')[2]}".strip(), parts, count, node.position)
+            yield _Entry(group, _scopes(node.name), f"{node.operator}[{count}]")
+        else:
+            shapes = [tensor.shape for tensor in node.outputs]
+            ranks = ",".join("?" if shape is None else str(len(shape)) for shape in shapes)
+            leaf = Leaf(node.position, node.operator)
+            yield _Entry(leaf, _scopes(node.name), f"{node.domain}:{node.operator}:{len(node.inputs)}:{ranks}")
+
+
+def is_constant(node: NodeRow) -> bool:
+    """It counts as a weight of the nodes that read it."""
+    return node.operator == "Constant" and not node.inputs
+
+
+def _inside(holder: NodeRow) -> str:
+    """How `inside` begins for the nodes that this one holds; the name of the branch follows."""
+    return f"{holder.inside}{'/' if holder.inside else ''}{holder.name or holder.operator}/"
+
+
+def _bodies(inner: Sequence[NodeRow], prefix: str) -> Iterator[Group]:
+    """The branches of an If, or the body of a loop."""
+    for branch, run in groupby(inner, key=lambda node: node.inside[len(prefix) :].partition("/")[0]):
+        children = _fold(list(_held(list(run))))
+        yield Group(branch, children, sum(child.nodes_count for child in children))
+
+
+def _scopes(name: str) -> tuple[str, ...]:
+    """`/encoder/layer.0/attention/MatMul` lies in three scopes."""
+    parts = tuple(part for part in name.split("/") if part)
+    return parts[:-1]
+
+
+def _fold(entries: list[_Entry]) -> tuple[Leaf | Group, ...]:
+    folded = _by_scope(entries, 0)
+    folded = _by_repetition(folded)
+    return tuple(entry.item for entry in _by_cutting(folded))
+
+
+def _by_scope(entries: list[_Entry], depth: int) -> list[_Entry]:
+    """A run in one scope is a group; nodes without any scope in between belong to it."""
+    result: list[_Entry] = []
+    at = 0
+    while at < len(entries):
+        if len(entries[at].scopes) <= depth:
+            result.append(entries[at])
+            at += 1
+            continue
+        scope = entries[at].scopes[depth]
+        end = last = at + 1
+        while end < len(entries) and (
+            not entries[end].scopes or entries[end].scopes[depth : depth + 1] == (scope,)
+        ):
+            if entries[end].scopes:
+                last = end + 1
+            end += 1
+        run = entries[at:last]
+        at = last
+        inner = _by_repetition(_by_scope(run, depth + 1))
+        if sum(entry.item.nodes_count for entry in run) < _LEAST_NODES:
+            result.extend(inner)
+            continue
+        result.append(_group(scope, inner, run[0].scopes[:depth]))
+    return result
+
+
+def _group(title: str, entries: list[_Entry], scopes: tuple[str, ...]) -> _Entry:
+    children = tuple(entry.item for entry in _by_cutting(entries))
+    if len(children) == 1 and isinstance(children[0], Group) and children[0].holder is None:
+        title, children = f"{title}/{children[0].title}", children[0].children
+    count = sum(child.nodes_count for child in children)
+    signature = f"({' '.join(entry.signature for entry in entries)})"
+    return _Entry(Group(title, children, count), scopes, signature)
+
+
+def _by_repetition(entries: list[_Entry]) -> list[_Entry]:
+    """Blocks that follow each other in the same form become groups: `block 2 of 6`."""
+    if _count(entries) < 2 * _LEAST_BLOCK:
+        return entries
+    found = _repetition([entry.signature for entry in entries], lambda a, b: _count(entries[a:b]) >= _LEAST_BLOCK)
+    if found is None:
+        return entries
+    start, period, times = found
+    blocks = [
+        _group(
+            f"block {turn + 1} of {times}",
+            entries[start + turn * period : start + (turn + 1) * period],
+            (),
+        )
+        for turn in range(times)
+    ]
+    after = start + period * times
+    return [*_by_repetition(entries[:start]), *blocks, *_by_repetition(entries[after:])]
+
+
+def _count(entries: list[_Entry]) -> int:
+    return sum(entry.item.nodes_count for entry in entries)
+
+
+def _repetition(signatures: list[str], large_enough: Callable[[int, int], bool]) -> tuple[int, int, int] | None:
+    """Start, length and number of the consecutive equal blocks that cover most; the shortest block of these."""
+    import numpy as np
+
+    numbers = {signature: number for number, signature in enumerate(dict.fromkeys(signatures))}
+    codes = np.array([numbers[signature] for signature in signatures])
+    best: tuple[int, int, int] | None = None
+    covered = 0
+    for period in range(1, min(_LONGEST_BLOCK, len(codes) // 2) + 1):
+        # Where a run of equal pairs, a period apart, begins and ends.
+        equal = np.concatenate(([0], codes[:-period] == codes[period:], [0])).astype(np.int8)
+        edges = np.diff(equal)
+        starts, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+        times = (ends - starts) // period + 1
+        for index in np.flatnonzero((times > 1) & (times * period > covered)):
+            start, count = int(starts[index]), int(times[index])
+            if count * period > covered and large_enough(start, start + period):
+                best, covered = (start, period, count), count * period
+    return best
+
+
+def _by_cutting(entries: list[_Entry]) -> list[_Entry]:
+    """What is still too long is cut into parts of the same length."""
+    if len(entries) <= MOST_CHILDREN:
+        return entries
+    length = max(_LEAST_NODES, -(-len(entries) // MOST_CHILDREN), round(len(entries) ** 0.5))
+    parts: list[_Entry] = []
+    for start in range(0, len(entries), length):
+        part = entries[start : start + length]
+        children = tuple(entry.item for entry in part)
+        title = f"part {start // length + 1}"
+        parts.append(_Entry(Group(title, children, _count(part)), (), title))
+    return _by_cutting(parts)

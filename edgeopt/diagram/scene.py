@@ -1,0 +1,293 @@
+"""A model as boxes and lines in one plane, with some groups open and the others folded."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from edgeopt.diagram.layered import Knots, Link, Placement, Size, place
+from edgeopt.diagram.levels import Level, Path, Value, Wiring, wire
+from edgeopt.diagram.outline import Group, Leaf, outline
+from edgeopt.graph.analysis.records import NodeRow, Tensor
+
+MOST_BOXES = 300
+"""Boxes that a diagram shows at first."""
+_CHARACTER = 7.2
+_PADDING = 14.0
+_LEAF_HEIGHT = 40.0
+_END_HEIGHT = 26.0
+_WIDEST = 220.0
+_TITLE = 24.0
+_FRAME = 14.0
+_PORT = 6.0
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """An input or an output of the model."""
+
+    tensor: Tensor
+    is_input: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    path: Path
+    item: Leaf | Group | End
+    left: float
+    top: float
+    width: float
+    height: float
+    is_open: bool
+    """A group whose children are shown inside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    knots: Knots
+    value: int
+    source: Path | None
+    """The child that it comes from; None at the border of the group."""
+    target: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    boxes: tuple[Box, ...]
+    """Outer before inner."""
+    lines: tuple[Line, ...]
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Diagram:
+    """A model's outline and connections: what a scene is laid out from."""
+
+    nodes: tuple[NodeRow, ...]
+    top: Group
+    wiring: Wiring
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        return self.wiring.values
+
+    def item(self, path: Path) -> Leaf | Group | End:
+        index = path[0]
+        if index < len(self.inputs):
+            return End(self.inputs[index], True)
+        after = index - len(self.inputs) - len(self.top.children)
+        if after >= 0:
+            return End(self.outputs[after], False)
+        item: Leaf | Group = self.top.children[index - len(self.inputs)]
+        for step in path[1:]:
+            item = item.children[step] if isinstance(item, Group) else item
+        return item
+
+    def count(self, path: Path) -> int:
+        """Boxes directly inside a group; the top group's path is empty."""
+        if not path:
+            return len(self.inputs) + len(self.top.children) + len(self.outputs)
+        item = self.item(path)
+        return len(item.children) if isinstance(item, Group) else 0
+
+    def groups(self) -> Iterator[Path]:
+        return (path for path in self.wiring.levels if path)
+
+
+def diagram_of(nodes: Sequence[NodeRow], inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Diagram:
+    top = outline(nodes)
+    return Diagram(tuple(nodes), top, wire(nodes, top, inputs, outputs), tuple(inputs), tuple(outputs))
+
+
+def opened_at_first(diagram: Diagram, most_boxes: int = MOST_BOXES) -> frozenset[Path]:
+    """Opens outer groups first, those of one title pattern together, while the boxes stay few enough."""
+    opened: set[Path] = set()
+    boxes = diagram.count(())
+    for depth in range(1, 1 + max((len(path) for path in diagram.groups()), default=0)):
+        level = [path for path in diagram.groups() if len(path) == depth and (depth == 1 or path[:-1] in opened)]
+        for path in sorted(level, key=diagram.count):
+            if boxes + diagram.count(path) > most_boxes:
+                break
+            opened.add(path)
+            boxes += diagram.count(path)
+    return frozenset(opened)
+
+
+@dataclass(slots=True)
+class Layout:
+    """Lays out a diagram; equal blocks are laid out once, and what did not change is not laid out again."""
+
+    diagram: Diagram
+    _placements: "dict[tuple[object, ...], Placement]" = field(default_factory=dict)
+
+    def scene(self, opened: Collection[Path]) -> Scene:
+        """The whole scene at once."""
+        steps = self.steps(opened)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                scene: Scene = end.value
+                return scene
+
+    def steps(self, opened: Collection[Path]) -> "Iterator[Path]":
+        """Lays out one group a step, inner groups first, so that a window can draw in between.
+
+        The scene is the generator's return value.
+        """
+        return _Run(self, frozenset(opened)).steps()
+
+    def place(self, sizes: list[Size], links: list[Link], last: list[int]) -> Placement:
+        key = (tuple(sizes), tuple(links), tuple(last))
+        if key not in self._placements:
+            self._placements[key] = place(sizes, links, last)
+        return self._placements[key]
+
+
+@dataclass(frozen=True, slots=True)
+class _Laid:
+    """An open group: where its children lie, and where values cross its border."""
+
+    placement: Placement
+    level: Level
+    size: Size
+    entering: dict[int, float]
+    leaving: dict[int, float]
+
+
+@dataclass(slots=True)
+class _Run:
+    layout: Layout
+    opened: frozenset[Path]
+    laid: dict[Path, _Laid] = field(default_factory=dict)
+
+    def steps(self) -> "Iterator[Path]":
+        levels = self.layout.diagram.wiring.levels
+        shown = [path for path in self.opened if path in levels and self._reached(path)]
+        for path in sorted(shown, key=lambda path: (-len(path), path)):
+            self.laid[path] = self._lay(path)
+            yield path
+        self.laid[()] = self._lay(())
+        boxes: list[Box] = []
+        lines: list[Line] = []
+        self._collect((), 0.0, 0.0, boxes, lines)
+        size = self.laid[()].size
+        return Scene(tuple(boxes), tuple(lines), size.width, size.height)  # type: ignore[return-value]
+
+    def _reached(self, path: Path) -> bool:
+        return all(path[:depth] in self.opened for depth in range(1, len(path)))
+
+    def _lay(self, path: Path) -> _Laid:
+        diagram = self.layout.diagram
+        level = diagram.wiring.levels[path]
+        count = diagram.count(path)
+        children = [(*path, index) for index in range(count)]
+        # The border's ports are boxes too: those above come first, those below last.
+        before = len(level.entering)
+        ports = {value: index for index, value in enumerate(level.entering)}
+        exits = {value: before + count + index for index, value in enumerate(level.leaving)}
+        port = Size(_PORT, 0.0)
+        sizes = [port] * before + [self._size(child) for child in children] + [port] * len(level.leaving)
+        order = {value: index for index, value in enumerate(dict.fromkeys(edge.value for edge in level.edges))}
+        reads = self._reads(path, level)
+        links: list[Link] = []
+        for edge in level.edges:
+            source = ports[edge.value] if edge.source is None else before + edge.source
+            target = exits[edge.value] if edge.target is None else before + edge.target
+            links.append(
+                Link(
+                    source,
+                    _PORT / 2 if edge.source is None else self._leaves_at((*path, edge.source), edge.value),
+                    target,
+                    _PORT / 2 if edge.target is None else reads[edge.target, edge.value],
+                    order[edge.value],
+                )
+            )
+        placement = self.layout.place(sizes, links, list(exits.values()))
+        frame = _FRAME if path else 0.0
+        return _Laid(
+            placement,
+            level,
+            Size(
+                max(placement.width + 2 * frame, self._title_width(path)),
+                placement.height + 2 * frame + (_TITLE if path else 0.0),
+            ),
+            {value: frame + placement.corners[at][0] + _PORT / 2 for value, at in ports.items()},
+            {value: frame + placement.corners[at][0] + _PORT / 2 for value, at in exits.items()},
+        )
+
+    def _reads(self, path: Path, level: Level) -> dict[tuple[int, int], float]:
+        """Where each child takes each value in: at the ports of an open one, else spread over its upper side."""
+        values: dict[int, list[int]] = {}
+        for edge in level.edges:
+            if edge.target is not None:
+                values.setdefault(edge.target, []).append(edge.value)
+        found: dict[tuple[int, int], float] = {}
+        for child, read in values.items():
+            at = (*path, child)
+            inner = self.laid.get(at)
+            width = self._size(at).width
+            for index, value in enumerate(read):
+                spread = width * (0.5 if len(read) == 1 else 0.2 + 0.6 * index / (len(read) - 1))
+                found[child, value] = inner.entering.get(value, spread) if inner else spread
+        return found
+
+    def _leaves_at(self, path: Path, value: int) -> float:
+        inner = self.laid.get(path)
+        middle = self._size(path).width / 2
+        return inner.leaving.get(value, middle) if inner else middle
+
+    def _size(self, path: Path) -> Size:
+        if path in self.laid:
+            return self.laid[path].size
+        item = self.layout.diagram.item(path)
+        if isinstance(item, End):
+            return Size(_width(item.tensor.name), _END_HEIGHT)
+        if isinstance(item, Group):
+            return Size(max(_width(item.title), _width(f"{item.nodes_count:,} nodes")), _LEAF_HEIGHT)
+        node = self.layout.diagram.nodes[item.position]
+        return Size(max(_width(node.operator), _width(last_part(node.name))), _LEAF_HEIGHT)
+
+    def _title_width(self, path: Path) -> float:
+        if not path:
+            return 0.0
+        item = self.layout.diagram.item(path)
+        return _width(item.title) if isinstance(item, Group) else 0.0
+
+    def _collect(self, path: Path, left: float, top: float, boxes: list[Box], lines: list[Line]) -> None:
+        laid = self.laid[path]
+        before = len(laid.level.entering)
+        x = left + (_FRAME if path else 0.0)
+        y = top + (_FRAME + _TITLE if path else 0.0)
+        for index in range(self.layout.diagram.count(path)):
+            child = (*path, index)
+            at = laid.placement.corners[before + index]
+            size = self._size(child)
+            item = self.layout.diagram.item(child)
+            boxes.append(Box(child, item, x + at[0], y + at[1], size.width, size.height, child in self.laid))
+            if child in self.laid:
+                self._collect(child, x + at[0], y + at[1], boxes, lines)
+        bottom = top + laid.size.height
+        for edge, knots in zip(laid.level.edges, laid.placement.routes, strict=True):
+            moved = [(x + a, y + b) for a, b in knots]
+            if path and edge.source is None:
+                moved.insert(0, (moved[0][0], top))
+            if path and edge.target is None:
+                moved.append((moved[-1][0], bottom))
+            lines.append(
+                Line(
+                    tuple(moved),
+                    edge.value,
+                    None if edge.source is None else (*path, edge.source),
+                    None if edge.target is None else (*path, edge.target),
+                )
+            )
+
+
+def last_part(name: str) -> str:
+    return name.rpartition("/")[2]
+
+
+def _width(text: str) -> float:
+    return min(_WIDEST, max(64.0, len(text) * _CHARACTER + 2 * _PADDING))

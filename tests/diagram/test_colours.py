@@ -1,0 +1,51 @@
+from edgeopt.diagram.colours import Colouring, colourings
+from edgeopt.diagram.outline import outline
+from edgeopt.graph.analysis.records import OpTimeRow, OpTimes
+from tests.diagram.models import chain
+
+BLOCK = "Conv Relu Add Mul Sigmoid Sub Div Abs Neg"
+
+
+def times(*rows: tuple[float, tuple[str, ...]]) -> OpTimes:
+    kernels = tuple(OpTimeRow("k", "op", ms, 0.5, members) for ms, members in rows)
+    return OpTimes("openvino-cpu", "1", None, 1, 1.0, 1.0, 1.0, kernels)
+
+
+def by_key(found: tuple[Colouring, ...], key: str) -> Colouring:
+    return next(each for each in found if each.key == key)
+
+
+def test_the_time_of_a_fused_kernel_counts_once():
+    nodes, _, _ = chain(18, BLOCK)
+    measured = by_key(colourings(nodes, [times((2.0, ("n0", "n1")), (1.0, ("n2",)))]), "ms:openvino-cpu")
+    assert measured.amounts is not None
+    assert measured.amounts[:4] == (2.0, 0.0, 1.0, None)
+    block = outline(nodes).children[0]
+    fill = measured.of(block)
+    assert fill is not None
+    assert fill.text == "3 ms"
+
+
+def test_what_takes_longest_has_the_strongest_colour():
+    nodes, _, _ = chain(3)
+    measured = by_key(colourings(nodes, [times((0.5, ("n0",)), (2.0, ("n1",)))]), "ms:openvino-cpu")
+    first, second = measured.fills[0], measured.fills[1]
+    assert first is not None
+    assert second is not None
+    assert second.colour == measured.legend[-1][0] != first.colour
+    assert (first.text, second.text) == ("500 µs", "2 ms")
+
+
+def test_only_what_is_known_can_be_chosen():
+    nodes, _, _ = chain(3)
+    assert [each.key for each in colourings(nodes)] == ["category", "bytes", "precision"]
+
+
+def test_a_group_has_the_colour_of_its_sum_but_no_category():
+    nodes, _, _ = chain(18, BLOCK)
+    found = colourings(nodes)
+    block = outline(nodes).children[0]
+    assert by_key(found, "category").of(block) is None
+    fill = by_key(found, "bytes").of(block)
+    assert fill is not None
+    assert fill.text == "540 bytes"

@@ -1,0 +1,83 @@
+from edgeopt.diagram.outline import Group
+from edgeopt.diagram.scene import MOST_BOXES, End, Layout, Scene, diagram_of, opened_at_first
+from tests.diagram.models import branching, chain
+
+BLOCK = "Conv Relu Add Mul Sigmoid Sub Div Abs Neg"
+
+
+def overlaps(scene: Scene) -> list[tuple[int, int]]:
+    found = []
+    for a, one in enumerate(scene.boxes):
+        for b, other in enumerate(scene.boxes[:a]):
+            nested = one.path[: len(other.path)] == other.path
+            apart = (
+                one.left + one.width <= other.left
+                or other.left + other.width <= one.left
+                or one.top + one.height <= other.top
+                or other.top + other.height <= one.top
+            )
+            if not nested and not apart:
+                found.append((a, b))
+    return found
+
+
+def test_a_folded_group_is_one_box_and_an_open_one_holds_its_nodes():
+    diagram = diagram_of(*chain(27, BLOCK))
+    layout = Layout(diagram)
+    folded, opened = layout.scene(()), layout.scene({(1,)})
+    assert len(folded.boxes) == 5
+    assert len(opened.boxes) == 14
+    frame = next(box for box in opened.boxes if box.path == (1,))
+    inner = [box for box in opened.boxes if box.path[:1] == (1,) and len(box.path) == 2]
+    assert frame.is_open
+    assert all(frame.left <= box.left and box.left + box.width <= frame.left + frame.width for box in inner)
+    assert all(frame.top < box.top and box.top + box.height < frame.top + frame.height for box in inner)
+    assert not overlaps(opened)
+
+
+def test_lines_meet_at_the_border_of_an_open_group():
+    diagram = diagram_of(*chain(27, BLOCK))
+    scene = Layout(diagram).scene({(2,)})
+    frame = next(box for box in scene.boxes if box.path == (2,))
+    outer = next(line for line in scene.lines if line.target == (2,))
+    inner = next(line for line in scene.lines if line.source is None and line.value == outer.value)
+    assert outer.knots[-1] == inner.knots[0]
+    assert outer.knots[-1][1] == frame.top
+
+
+def test_equal_blocks_are_laid_out_once():
+    diagram = diagram_of(*chain(27, BLOCK))
+    layout = Layout(diagram)
+    layout.scene(frozenset(diagram.groups()))
+    # The first block reads the model's input, all others what the block before made: one form, and the whole.
+    assert len(layout._placements) == 2
+
+
+def test_a_group_in_a_folded_group_is_not_laid_out():
+    diagram = diagram_of(*branching())
+    steps = list(Layout(diagram).steps({(3, 1)}))
+    assert (3, 1) not in steps
+
+
+def test_a_small_model_is_open_at_first_and_a_large_one_shows_few_boxes():
+    small = diagram_of(*chain(27, BLOCK))
+    assert opened_at_first(small) == frozenset(small.groups())
+    large = diagram_of(*chain(5000, BLOCK, scope="/stage{0}/"))
+    assert len(Layout(large).scene(opened_at_first(large)).boxes) <= MOST_BOXES + 1
+
+
+def test_inputs_come_first_and_outputs_last():
+    scene = Layout(diagram_of(*chain(3, "A B C"))).scene(())
+    ends = [box for box in scene.boxes if isinstance(box.item, End)]
+    assert [box.item.is_input for box in ends if isinstance(box.item, End)] == [True, False]
+    assert ends[0].top == min(box.top for box in scene.boxes)
+    assert ends[1].top == max(box.top for box in scene.boxes)
+
+
+def test_every_node_of_an_opened_model_has_a_box():
+    diagram = diagram_of(*branching())
+    scene = Layout(diagram).scene(frozenset(diagram.groups()))
+    shown = {box.path for box in scene.boxes}
+    assert all(path in shown for path in diagram.wiring.paths.values())
+    assert not overlaps(scene)
+    assert any(isinstance(box.item, Group) and box.is_open for box in scene.boxes)
