@@ -63,9 +63,12 @@ class _Cell:
     """Program order, where parents say nothing."""
 
 
-def place(sizes: Sequence[Size], links: Sequence[Link], last: Sequence[int] = ()) -> Placement:
-    """Places boxes whose links all go from a lower to a higher index; those of `last` lie in the last layer."""
-    layers_of = _layers(len(sizes), links, last)
+def place(sizes: Sequence[Size], links: Sequence[Link], first: int = 0, last: int = 0) -> Placement:
+    """Places boxes whose links all go from a lower to a higher index.
+
+    So many boxes at the beginning stay in the first layer, and so many at the end in the last one.
+    """
+    layers_of = _layers(len(sizes), links, first, last)
     cells = [_Cell(box, layers_of[box], size.width, rank=box) for box, size in enumerate(sizes)]
     passages = _passages(cells, links)
     rows = _rows([*cells, *passages.cells])
@@ -90,7 +93,7 @@ def place(sizes: Sequence[Size], links: Sequence[Link], last: Sequence[int] = ()
     return Placement(tuple((cell.x, tops[cell.layer]) for cell in cells), routes, width, height)
 
 
-def _layers(count: int, links: Sequence[Link], last: Sequence[int]) -> list[int]:
+def _layers(count: int, links: Sequence[Link], first: int, last: int) -> list[int]:
     layers = [0] * count
     readers: list[list[int]] = [[] for _ in range(count)]
     sources: list[bool] = [True] * count
@@ -98,12 +101,12 @@ def _layers(count: int, links: Sequence[Link], last: Sequence[int]) -> list[int]
         layers[link.target] = max(layers[link.target], layers[link.source] + 1)
         readers[link.source].append(link.target)
         sources[link.target] = False
-    for box in range(count):
+    for box in range(first, count):
         if sources[box] and readers[box]:
             # What nothing flows into lies just above what reads it.
             layers[box] = max(0, min(layers[reader] for reader in readers[box]) - 1)
     bottom = max(layers, default=0)
-    for box in last:
+    for box in range(count - last, count):
         layers[box] = bottom
     return layers
 

@@ -138,10 +138,10 @@ class Layout:
         """
         return _Run(self, frozenset(opened)).steps()
 
-    def place(self, sizes: list[Size], links: list[Link], last: list[int]) -> Placement:
-        key = (tuple(sizes), tuple(links), tuple(last))
+    def place(self, sizes: list[Size], links: list[Link], first: int, last: int) -> Placement:
+        key = (tuple(sizes), tuple(links), first, last)
         if key not in self._placements:
-            self._placements[key] = place(sizes, links, last)
+            self._placements[key] = place(sizes, links, first, last)
         return self._placements[key]
 
 
@@ -204,7 +204,7 @@ class _Run:
                     order[edge.value],
                 )
             )
-        placement = self.layout.place(sizes, links, list(exits.values()))
+        placement = self.layout.place(sizes, links, before, len(exits))
         frame = _FRAME if path else 0.0
         return _Laid(
             placement,

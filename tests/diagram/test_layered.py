@@ -72,3 +72,15 @@ def test_those_of_the_last_layer_lie_at_the_bottom():
         [Size(40.0, 20.0)] * 4, [Link(0, 20, 1, 20, 0), Link(1, 20, 2, 20, 1), Link(0, 20, 3, 20, 0)], [3]
     )
     assert found.corners[3][1] == found.corners[2][1]
+
+
+def test_those_of_the_first_layer_stay_at_the_top_and_their_edges_keep_clear():
+    links = [
+        Link(0, 20.0, 4, 20.0, 0),
+        Link(1, 20.0, 2, 20.0, 1),
+        Link(2, 20.0, 3, 20.0, 2),
+        Link(3, 20.0, 4, 9.0, 3),
+    ]
+    found = place([Size(40.0, 20.0)] * 5, links, first=2)
+    assert found.corners[0][1] == found.corners[1][1] == 0.0
+    assert len(found.routes[0]) == 6

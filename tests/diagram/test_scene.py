@@ -1,6 +1,8 @@
+from itertools import pairwise
+
 from edgeopt.diagram.outline import Group
 from edgeopt.diagram.scene import MOST_BOXES, End, Layout, Scene, diagram_of, opened_at_first
-from tests.diagram.models import branching, chain
+from tests.diagram.models import branching, chain, net
 
 BLOCK = "Conv Relu Add Mul Sigmoid Sub Div Abs Neg"
 
@@ -72,6 +74,18 @@ def test_inputs_come_first_and_outputs_last():
     assert [box.item.is_input for box in ends if isinstance(box.item, End)] == [True, False]
     assert ends[0].top == min(box.top for box in scene.boxes)
     assert ends[1].top == max(box.top for box in scene.boxes)
+
+
+def test_lines_keep_clear_of_boxes_in_open_groups():
+    steps = [(f"/b/n{at}", "Relu", f"t{at}", f"t{at + 1}") for at in range(6)]
+    model = net(("first", "Conv", "x", "t0"), *steps, ("/b/last", "Add", "t0 t6", "y"), gives="y")
+    scene = Layout(diagram_of(*model)).scene({(2,)})
+    for line in scene.lines:
+        for (x, top), (other, bottom) in pairwise(line.knots):
+            for box in scene.boxes:
+                beside = max(x, other) <= box.left or min(x, other) >= box.left + box.width
+                apart = bottom <= box.top or top >= box.top + box.height
+                assert beside or apart or box.is_open, (line, box)
 
 
 def test_every_node_of_an_opened_model_has_a_box():
