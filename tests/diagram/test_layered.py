@@ -68,9 +68,8 @@ def test_what_reads_nothing_lies_just_above_its_reader():
 
 
 def test_those_of_the_last_layer_lie_at_the_bottom():
-    found = place(
-        [Size(40.0, 20.0)] * 4, [Link(0, 20, 1, 20, 0), Link(1, 20, 2, 20, 1), Link(0, 20, 3, 20, 0)], [3]
-    )
+    links = [Link(0, 20.0, 1, 20.0, 0), Link(1, 20.0, 2, 20.0, 1), Link(0, 20.0, 3, 20.0, 0)]
+    found = place([Size(40.0, 20.0)] * 4, links, last=1)
     assert found.corners[3][1] == found.corners[2][1]
 
 
