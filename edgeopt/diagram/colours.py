@@ -38,6 +38,7 @@ _DTYPES = {
     "bool": "#ff9da7",
 }
 UNKNOWN = "#dddddd"
+_FUSED = "in a fused kernel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,9 @@ def colourings(nodes: Sequence[NodeRow], times: Sequence[OpTimes] = ()) -> tuple
     found = [
         _by_word("category", "Operator category", [node.category or None for node in nodes], _CATEGORIES),
         *(
-            _by_amount(f"ms:{each.backend}", f"Measured time, {each.backend}", _measured(nodes, each), "ms")
+            _by_amount(
+                f"ms:{each.backend}", f"Measured time, {each.backend}", _measured(nodes, each), "ms", _FUSED
+            )
             for each in times
             if each.rows
         ),
@@ -88,16 +91,6 @@ def colourings(nodes: Sequence[NodeRow], times: Sequence[OpTimes] = ()) -> tuple
         _by_word("precision", "Precision", [_precision(node) for node in nodes], _DTYPES),
     ]
     return tuple(each for each in found if any(each.fills))
-
-
-def measured_ms(times: OpTimes) -> dict[str, tuple[float, int]]:
-    """By name of a node: the time of the kernel that it is in, and of how many nodes that kernel is made."""
-    found: dict[str, tuple[float, int]] = {}
-    for row in times.rows:
-        for member in row.members:
-            before, count = found.get(member, (0.0, 0))
-            found[member] = (before + row.time_ms, max(count, len(row.members)))
-    return found
 
 
 def _measured(nodes: Sequence[NodeRow], times: OpTimes) -> list[float | None]:
@@ -132,10 +125,14 @@ def _by_word(key: str, title: str, words: list[str | None], table: Mapping[str, 
     return Colouring(key, title, fills, legend=legend)
 
 
-def _by_amount(key: str, title: str, amounts: list[float | None], unit: str) -> Colouring:
+def _by_amount(key: str, title: str, amounts: list[float | None], unit: str, zero: str = "") -> Colouring:
+    """`zero` is the word for nothing, where that is not a figure."""
     most = max((amount for amount in amounts if amount is not None), default=0.0)
     fills = tuple(
-        None if amount is None else Fill(_shade(amount, most), _figure(amount, unit)) for amount in amounts
+        None
+        if amount is None
+        else Fill(_shade(amount, most), _figure(amount, unit) if amount or unit != "ms" else _FUSED)
+        for amount in amounts
     )
     steps = [0.0, 0.25, 0.5, 1.0] if most else []
     legend = tuple((_shade(step * most, most), _figure(step * most, unit)) for step in steps)

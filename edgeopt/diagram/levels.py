@@ -150,7 +150,9 @@ def _enter(scopes: list[tuple[str, dict[str, int]]], inside: str) -> None:
 def shape_label(tensor: Tensor) -> str:
     if tensor.shape is None:
         return ""
-    return "x".join("?" if size is None else str(size) for size in tensor.shape)
+    sizes = ["?" if size is None else str(size) for size in tensor.shape]
+    # Names of dimensions would run together.
+    return "x".join(sizes) if all(map(str.isdigit, sizes)) else f"[{', '.join(sizes)}]"
 
 
 def _connect(edges: dict[Path, dict[Edge, None]], source: Path, target: Path, value: int) -> None:

@@ -122,21 +122,7 @@ class Layout:
     _placements: "dict[tuple[object, ...], Placement]" = field(default_factory=dict)
 
     def scene(self, opened: Collection[Path]) -> Scene:
-        """The whole scene at once."""
-        steps = self.steps(opened)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                scene: Scene = end.value
-                return scene
-
-    def steps(self, opened: Collection[Path]) -> "Iterator[Path]":
-        """Lays out one group a step, inner groups first, so that a window can draw in between.
-
-        The scene is the generator's return value.
-        """
-        return _Run(self, frozenset(opened)).steps()
+        return _Run(self, frozenset(opened)).scene()
 
     def place(self, sizes: list[Size], links: list[Link], first: int, last: int) -> Placement:
         key = (tuple(sizes), tuple(links), first, last)
@@ -162,18 +148,17 @@ class _Run:
     opened: frozenset[Path]
     laid: dict[Path, _Laid] = field(default_factory=dict)
 
-    def steps(self) -> "Iterator[Path]":
+    def scene(self) -> Scene:
         levels = self.layout.diagram.wiring.levels
-        shown = [path for path in self.opened if path in levels and self._reached(path)]
-        for path in sorted(shown, key=lambda path: (-len(path), path)):
+        shown = [path for path in self.opened if path in levels and path and self._reached(path)]
+        # Inner groups first: their sizes decide where the outer ones' children lie.
+        for path in (*sorted(shown, key=lambda path: (-len(path), path)), ()):
             self.laid[path] = self._lay(path)
-            yield path
-        self.laid[()] = self._lay(())
         boxes: list[Box] = []
         lines: list[Line] = []
         self._collect((), 0.0, 0.0, boxes, lines)
         size = self.laid[()].size
-        return Scene(tuple(boxes), tuple(lines), size.width, size.height)  # type: ignore[return-value]
+        return Scene(tuple(boxes), tuple(lines), size.width, size.height)
 
     def _reached(self, path: Path) -> bool:
         return all(path[:depth] in self.opened for depth in range(1, len(path)))

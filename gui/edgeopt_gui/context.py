@@ -1,10 +1,11 @@
 """What all pages share: the subject, its data, jobs and settings; and how they ask the window for something."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
 
-from edgeopt.graph.analysis import Tensor
+from edgeopt.graph.analysis import Analysis, NodeRow, Tensor
 from edgeopt_gui.garbage import GarbageTimer
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
@@ -22,6 +23,10 @@ class Context(QObject):
     data_changed = Signal()
     inputs_changed = Signal()
     """The inputs of the subject were read, or are not known any more."""
+    nodes_changed = Signal()
+    """The nodes of the subject were read, or are not known any more, or cannot be read."""
+    node_picked = Signal(int)
+    """The position of the node that the user looks at, on any page."""
     bundle_changed = Signal()
     """The latest bundle: made by a search, or opened."""
     changed = Signal()
@@ -47,6 +52,11 @@ class Context(QObject):
         self.inputs: tuple[Tensor, ...] | None = None
         """Of the subject; None while they are not known."""
         self.bundle: Path | None = None
+        self.analysis: Analysis | None = None
+        """Of the subject, without its nodes; None while it is not known."""
+        self.nodes: tuple[NodeRow, ...] = ()
+        self.read_failure: Ending | None = None
+        """Why the subject cannot be read."""
 
     def open(self, subject: Subject | None) -> None:
         """Makes it the app's subject; every page shows it or its absence."""
@@ -71,6 +81,12 @@ class Context(QObject):
         if inputs != self.inputs:
             self.inputs = inputs
             self.inputs_changed.emit()
+
+    def use_nodes(
+        self, analysis: Analysis | None, nodes: Sequence[NodeRow] = (), failure: Ending | None = None
+    ) -> None:
+        self.analysis, self.nodes, self.read_failure = analysis, tuple(nodes), failure
+        self.nodes_changed.emit()
 
     def use_bundle(self, path: Path | None) -> None:
         """Makes it the bundle that is watched live and deployed."""

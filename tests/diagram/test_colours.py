@@ -21,6 +21,9 @@ def test_the_time_of_a_fused_kernel_counts_once():
     assert measured.amounts is not None
     assert measured.amounts[:4] == (2.0, 0.0, 1.0, None)
     block = outline(nodes).children[0]
+    fused = measured.fills[1]
+    assert fused is not None
+    assert fused.text == "in a fused kernel"
     fill = measured.of(block)
     assert fill is not None
     assert fill.text == "3 ms"

@@ -1,5 +1,6 @@
-from edgeopt.diagram.levels import Edge
+from edgeopt.diagram.levels import Edge, shape_label
 from edgeopt.diagram.scene import diagram_of
+from edgeopt.graph.analysis.records import Tensor
 from tests.diagram.models import branching, chain, net
 
 
@@ -49,3 +50,4 @@ def test_branches_read_what_is_made_outside():
 def test_the_label_of_a_value_is_its_shape():
     diagram = diagram_of(*chain(1))
     assert {value.label for value in diagram.values} == {"1x64x8x8"}
+    assert shape_label(Tensor("ids", "int64", ("batch", None, 3))) == "[batch, ?, 3]"

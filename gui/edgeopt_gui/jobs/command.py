@@ -4,6 +4,7 @@ import shlex
 from dataclasses import dataclass
 
 _MEASURING = frozenset({"optimize", "bench", "quantize", "ops"})
+_MEASURES = frozenset({"--deep", "--profile-ops"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Command:
         """Whether what runs beside it falsifies it: times are taken on this device."""
         if "--device" in self.arguments:
             return False
-        return not _MEASURING.isdisjoint(self.arguments[:1]) or "--deep" in self.arguments
+        return not _MEASURING.isdisjoint(self.arguments[:1]) or not _MEASURES.isdisjoint(self.arguments)
 
     @property
     def watches(self) -> bool:

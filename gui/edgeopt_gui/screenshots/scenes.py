@@ -55,6 +55,36 @@ def model(stage: Stage) -> Scene:
     yield "error"
 
 
+def graph(stage: Stage) -> Scene:
+    page = stage.page("graph")
+    stage.wait_for_jobs()
+    yield "empty"
+    stage.hold()
+    stage.context.open(subject_at(MODEL))
+    stage.page("graph")
+    stage.wait(_SHOWN_S)
+    yield "busy"
+    stage.wait_for_jobs()
+    stage.wait_until(lambda: page.state == "content")
+    stage.wait(0.5)
+    yield "by category"
+    stage.do("graph.measure")
+    stage.wait_for_jobs()
+    convolution = next(node.position for node in stage.context.nodes if node.operator == "Conv")
+    stage.context.node_picked.emit(convolution)
+    stage.wait(0.5)
+    yield "full"
+    stage.do("graph.fit")
+    stage.wait(0.3)
+    yield "whole"
+    broken = stage.folder / "broken.onnx"
+    broken.write_bytes(MODEL.read_bytes()[:2000])
+    stage.context.open(subject_at(broken))
+    stage.page("graph")
+    stage.wait_until(lambda: page.state == "error")
+    yield "error"
+
+
 def optimize(stage: Stage) -> Scene:
     # What an earlier search left would be shown instead of one at work.
     os.environ["EDGEOPT_CACHE"] = str(stage.folder / "cache")
@@ -136,6 +166,7 @@ def _races(job: Job) -> bool:
 SCENES: tuple[tuple[str, tuple[Callable[[Stage], Scene], ...]], ...] = (
     ("device", (device, device_without_a_command_line)),
     ("model", (model,)),
+    ("graph", (graph,)),
     ("optimize", (optimize,)),
     ("live", (live,)),
 )

@@ -81,6 +81,13 @@ class Nodes(QWidget):
         self.all.setVisible(accept is not None)
         self.all.setText(f"Only {what}: show all")
 
+    def pick(self, position: int) -> None:
+        """Marks the row of a node that was picked elsewhere, if it is shown."""
+        node = next((row for row in self.records.rows if row.position == position), None)
+        current = self.table.current
+        if node is not None and (current is None or current.position != position):
+            self.table.pick(self.records.key(node))
+
     def _filter(self) -> None:
         """Constants are folded away, unless these nodes were asked for."""
         folded = self._only is None and not self.constants.isChecked() and not self.constants.isHidden()

@@ -3,7 +3,7 @@
 import msgspec
 from PySide6.QtGui import QGuiApplication
 
-from edgeopt.graph.analysis import Analysis
+from edgeopt.graph.analysis import Analysis, NodeRow
 from edgeopt_gui.actions.action import Action
 from edgeopt_gui.context import Context
 from edgeopt_gui.jobs.command import Command
@@ -38,7 +38,9 @@ class ModelPage(Page):
         self.view.copied.connect(self._copy)
         self.set_content(self.view)
         self._feed = NodeFeed(self)
-        self._feed.ready.connect(self.view.show_nodes)
+        self._feed.ready.connect(self._show_nodes)
+        self.view.nodes.table.picked.connect(self._picked)
+        context.node_picked.connect(self.view.nodes.pick)
         context.subject_changed.connect(self._subject_changed)
         context.device_measured.connect(lambda _: self._with_new_peaks())
         context.jobs.started.connect(self._job_started)
@@ -116,6 +118,7 @@ class ModelPage(Page):
         """What is known and what is under way belongs to another subject, or to another state of its file."""
         self.analysis = None
         self.context.use_inputs(None)
+        self.context.use_nodes(None)
         self._asked = False
         self._feed.stop()
         for job in (self._job, self._findings):
@@ -133,6 +136,7 @@ class ModelPage(Page):
             self._look_deeper()
         else:
             self.show_error(ending, "model.analyze", _OPEN)
+            self.context.use_nodes(None, failure=ending)
         self.context.changed.emit()
 
     def _look_deeper(self) -> None:
@@ -192,6 +196,14 @@ class ModelPage(Page):
         self.context.use_inputs(self.analysis.inputs)
         self._feed.start(ending.data["nodes"])
         return self.analysis
+
+    def _show_nodes(self, nodes: list[NodeRow]) -> None:
+        self.view.show_nodes(nodes)
+        self.context.use_nodes(self.analysis, nodes)
+
+    def _picked(self, node: NodeRow | None) -> None:
+        if node is not None:
+            self.context.node_picked.emit(node.position)
 
     def _job_started(self, job: Job) -> None:
         """Somebody else's: it goes first."""

@@ -62,6 +62,7 @@ def node_facts(node: NodeRow) -> tuple[FactGroup, ...]:
         *_tensors("Input", node.inputs),
         *_tensors("Output", node.outputs),
         Fact("Weights", _node_weights(node)),
+        *(Fact(name, value) for name, value in node.attributes.items()),
     ]
     return (FactGroup("", tuple(fact for fact in facts if fact.value)),)
 

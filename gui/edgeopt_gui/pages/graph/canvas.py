@@ -1,0 +1,240 @@
+"""The diagram in a view: drag to pan, wheel to zoom, keys to walk along the edges, double click to open."""
+
+from collections.abc import Collection
+
+from PySide6.QtCore import QPoint, QPointF, QRectF, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QResizeEvent, QWheelEvent
+from PySide6.QtWidgets import QFrame, QGraphicsScene, QGraphicsView
+
+from edgeopt.diagram.colours import Colouring
+from edgeopt.diagram.levels import Path
+from edgeopt.diagram.outline import Group
+from edgeopt.diagram.scene import Diagram, Scene
+from edgeopt_gui.pages.graph.items import BoxItem, LineItem
+from edgeopt_gui.pages.graph.minimap import Minimap
+from edgeopt_gui.pages.graph.walk import Walk
+
+_MARGIN = 40.0
+_MOST_SCALE, _LEAST_SCALE = 3.0, 0.01
+_READABLE = 0.9
+_STEP = 1.25
+_RIM = 0.15
+"""Of the view, where a box that is wanted does not stay."""
+
+
+class Canvas(QGraphicsView):
+    picked = Signal(object)
+    """The path of the selected box, or None."""
+    toggled = Signal(object)
+    """The path of a group that is to be opened or folded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setAccessibleName("Graph of the model")
+        self.setAccessibleDescription(
+            "The arrow keys go from node to node, Enter opens or folds a group, + and - zoom."
+        )
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setDragMode(QGraphicsView.DragMode.ScrollHandDrag)
+        self.setTransformationAnchor(QGraphicsView.ViewportAnchor.AnchorUnderMouse)
+        self.setResizeAnchor(QGraphicsView.ViewportAnchor.AnchorViewCenter)
+        self.setViewportUpdateMode(QGraphicsView.ViewportUpdateMode.MinimalViewportUpdate)
+        self.setOptimizationFlag(QGraphicsView.OptimizationFlag.DontSavePainterState)
+        self.setOptimizationFlag(QGraphicsView.OptimizationFlag.DontAdjustForAntialiasing)
+        self.minimap = Minimap(self)
+        self.minimap.centred.connect(self._centre)
+        self._scene = QGraphicsScene(self)
+        self.setScene(self._scene)
+        self.boxes: dict[Path, BoxItem] = {}
+        self.lines: list[LineItem] = []
+        self.walk: Walk | None = None
+        self.selected: Path | None = None
+        self._found: frozenset[Path] = frozenset()
+        self._pressed = QPoint()
+        for bar in (self.horizontalScrollBar(), self.verticalScrollBar()):
+            bar.valueChanged.connect(lambda _: self._show_view())
+
+    def show_scene(self, diagram: Diagram, scene: Scene, colouring: Colouring, keep: Path | None = None) -> None:
+        """Draws another scene; the box of `keep` stays where it is on the screen."""
+        before = self._screen_place(keep)
+        self._scene.clear()
+        self.boxes = {box.path: BoxItem(diagram, box) for box in scene.boxes}
+        named: set[tuple[Path | None, int]] = set()
+        self.lines = []
+        for line in scene.lines:
+            # A value that several boxes read has one label.
+            label = "" if (line.source, line.value) in named else diagram.values[line.value].label
+            named.add((line.source, line.value))
+            self.lines.append(LineItem(line, label if line.source is not None else ""))
+        for item in (*self.boxes.values(), *self.lines):
+            self._scene.addItem(item)
+        self.walk = Walk(diagram, scene)
+        whole = QRectF(0, 0, scene.width, scene.height)
+        self._scene.setSceneRect(whole.adjusted(-_MARGIN, -_MARGIN, _MARGIN, _MARGIN))
+        self.colour_by(colouring)
+        if self.selected is not None:
+            self.select(self._visible(self.selected), centre=False)
+        after = self._screen_place(keep)
+        if before is not None and after is not None:
+            self._scroll(after - before)
+        self._show_view()
+
+    def clear(self) -> None:
+        self.select(None)
+        self._scene.clear()
+        self.boxes, self.lines, self.walk = {}, [], None
+        self._found = frozenset()
+
+    def colour_by(self, colouring: Colouring) -> None:
+        for item in self.boxes.values():
+            item.colour_by(colouring)
+        self.minimap.show_boxes(self.boxes.values(), self._scene.sceneRect())
+        self._place_minimap()
+
+    def select(self, path: Path | None, centre: bool = True) -> None:
+        changed = path != self.selected
+        self.selected = path
+        for each, item in self.boxes.items():
+            item.mark(each == path, each in self._found)
+        for line in self.lines:
+            line.mark(path is not None and path in (line.line.source, line.line.target))
+        if path in self.boxes and centre:
+            self._bring_into_sight(self.boxes[path])
+        if changed:
+            self.picked.emit(path)
+
+    def mark_found(self, paths: Collection[Path]) -> None:
+        self._found = frozenset(paths)
+        for each, item in self.boxes.items():
+            item.mark(each == self.selected, each in self._found)
+        hits = (self.boxes[path].boundingRect().center() for path in self._found if path in self.boxes)
+        self.minimap.show_hits(hits)
+
+    def fit(self) -> None:
+        self.fitInView(self._scene.sceneRect(), Qt.AspectRatioMode.KeepAspectRatio)
+        if self.transform().m11() > 1:
+            self.resetTransform()
+        self._show_view()
+
+    def begin(self) -> None:
+        """The top of the diagram at a scale at which it can be read, as wide as fits."""
+        self.resetTransform()
+        wide = self._scene.sceneRect().width()
+        scale = min(1.0, max(0.5, self.viewport().width() / max(1.0, wide)))
+        self.scale(scale, scale)
+        first = self.walk.first() if self.walk else None
+        if first is not None:
+            centre = self.boxes[first].boundingRect().center()
+            self.centerOn(centre.x(), self.viewport().height() / scale / 2 - _MARGIN)
+        self._show_view()
+
+    def zoom(self, factor: float) -> None:
+        scale = self.transform().m11()
+        wished = min(_MOST_SCALE, max(_LEAST_SCALE, scale * factor))
+        self.scale(wished / scale, wished / scale)
+        self._show_view()
+
+    def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802 - Qt's name
+        """To the point under the cursor; with Shift it scrolls sideways."""
+        if event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            super().wheelEvent(event)
+            return
+        self.zoom(_STEP ** (event.angleDelta().y() / 120))
+        event.accept()
+
+    def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+        self._pressed = event.position().toPoint()
+        super().mousePressEvent(event)
+
+    def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+        super().mouseReleaseEvent(event)
+        at = event.position().toPoint()
+        if event.button() == Qt.MouseButton.LeftButton and (at - self._pressed).manhattanLength() < 4:
+            self.select(self._path_at(at), centre=False)
+
+    def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+        path = self._path_at(event.position().toPoint())
+        if path is not None and self.is_group(path):
+            self.toggled.emit(path)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
+        key = Qt.Key(event.key())
+        if key in {Qt.Key.Key_Plus, Qt.Key.Key_Equal}:
+            self.zoom(_STEP)
+        elif key == Qt.Key.Key_Minus:
+            self.zoom(1 / _STEP)
+        elif key in {Qt.Key.Key_Return, Qt.Key.Key_Enter} and self.selected and self.is_group(self.selected):
+            self.toggled.emit(self.selected)
+        elif key == Qt.Key.Key_Backspace and self.selected and len(self.selected) > 1:
+            self.toggled.emit(self.selected[:-1])
+        elif key in {Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Left, Qt.Key.Key_Right}:
+            self._step(key)
+        else:
+            super().keyPressEvent(event)
+
+    def is_group(self, path: Path) -> bool:
+        return path in self.boxes and isinstance(self.boxes[path].box.item, Group)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        super().resizeEvent(event)
+        self._place_minimap()
+        self._show_view()
+
+    def picture(self, painter: QPainter, target: QRectF) -> None:
+        """The whole diagram, however much of it is in sight."""
+        self._scene.render(painter, target, self._scene.sceneRect())
+
+    def _step(self, key: Qt.Key) -> None:
+        walk = self.walk
+        if walk is None:
+            return
+        at = self.selected if self.selected in walk.boxes else None
+        if at is None:
+            self.select(walk.first())
+            return
+        steps = {
+            Qt.Key.Key_Up: lambda: walk.up(at),
+            Qt.Key.Key_Down: lambda: walk.down(at),
+            Qt.Key.Key_Left: lambda: walk.beside(at, to_the_right=False),
+            Qt.Key.Key_Right: lambda: walk.beside(at, to_the_right=True),
+        }
+        self.select(steps[key]() or at)
+
+    def _visible(self, path: Path) -> Path | None:
+        return path if path in self.boxes else (self.walk.shown(path) if self.walk else None)
+
+    def _path_at(self, at: QPoint) -> Path | None:
+        """The innermost box there."""
+        found = [item for item in self.items(at) if isinstance(item, BoxItem)]
+        return max((item.box.path for item in found), key=len, default=None)
+
+    def _bring_into_sight(self, item: BoxItem) -> None:
+        if self.transform().m11() < _READABLE / 2:
+            scale = _READABLE / self.transform().m11()
+            self.scale(scale, scale)
+        view = self.mapToScene(self.viewport().rect()).boundingRect()
+        inner = view.adjusted(
+            *(side * 0.15 for side in (view.width(), view.height(), -view.width(), -view.height()))
+        )
+        if not inner.contains(item.boundingRect()):
+            self.centerOn(item.boundingRect().center())
+        self._show_view()
+
+    def _screen_place(self, path: Path | None) -> QPointF | None:
+        item = self.boxes.get(path) if path is not None else None
+        if item is None:
+            return None
+        return QPointF(self.mapFromScene(QPointF(item.box.left + item.box.width / 2, item.box.top)))
+
+    def _scroll(self, way: QPointF) -> None:
+        for bar, distance in ((self.horizontalScrollBar(), way.x()), (self.verticalScrollBar(), way.y())):
+            bar.setValue(bar.value() + round(distance))
+
+    def _place_minimap(self) -> None:
+        self.minimap.move(self.viewport().width() - self.minimap.width() - 8, 8)
+
+    def _centre(self, point: QPointF) -> None:
+        self.centerOn(point)
+
+    def _show_view(self) -> None:
+        self.minimap.show_view(self.mapToScene(self.viewport().rect()).boundingRect())

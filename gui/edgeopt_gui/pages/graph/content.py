@@ -1,0 +1,235 @@
+"""What the page Graph shows: the search, the colours, the diagram, and the selected node beside it."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import (
+    QComboBox,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QScrollArea,
+    QSplitter,
+    QVBoxLayout,
+    QWidget,
+)
+
+from edgeopt.diagram.colours import Colouring, colourings
+from edgeopt.diagram.levels import Path
+from edgeopt.diagram.outline import Group, leaves
+from edgeopt.diagram.scene import Diagram, End, Scene
+from edgeopt.graph.analysis import NodeRow, OpTimes
+from edgeopt_gui.pages.graph.canvas import Canvas
+from edgeopt_gui.pages.graph.legend import Legend
+from edgeopt_gui.pages.model.words import node_facts, tensor_text
+from edgeopt_gui.widgets.action_button import ActionButton
+from edgeopt_gui.widgets.fact import Fact, FactGroup
+from edgeopt_gui.widgets.facts import FactsView
+from edgeopt_gui.widgets.heading import heading, quiet
+
+
+class GraphContent(QWidget):
+    reveal_wanted = Signal(object)
+    """The path of an item whose groups are to be opened."""
+    coloured = Signal(str)
+    """The key of the colouring that the user chose."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.canvas = Canvas()
+        self.canvas.picked.connect(self._show_selected)
+        self.search = QLineEdit()
+        self.search.setPlaceholderText("Search names, operators and tensors")
+        self.search.setAccessibleName("Search the graph")
+        self.search.setClearButtonEnabled(True)
+        self.search.textChanged.connect(self._search)
+        self.search.returnPressed.connect(self.next_hit)
+        self.hits_count = QLabel()
+        self.colours = QComboBox()
+        self.colours.setAccessibleName("Colour by")
+        self.colours.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        self.colours.activated.connect(lambda at: self._choose_colours(self.colours.itemData(at)))
+        self.legend = Legend()
+        self.measure = ActionButton("graph.measure")
+        self.title = heading("", 3)
+        self.facts = FactsView(name_letters=15)
+        self.hint = quiet("Click a node, or walk with the arrow keys.")
+        self.diagram: Diagram | None = None
+        self.colouring: Colouring | None = None
+        self._known: tuple[Colouring, ...] = ()
+        self._times: tuple[OpTimes, ...] = ()
+        self._hits: list[int] = []
+        self._hit = -1
+        self._lay_out()
+
+    def set_diagram(self, diagram: Diagram, times: Sequence[OpTimes]) -> None:
+        """Another model, or more that is known of it; the scene follows."""
+        self.diagram = diagram
+        self._times = tuple(times)
+        self._know_colours()
+
+    def show_scene(self, scene: Scene, keep: Path | None = None) -> None:
+        if self.diagram is not None and self.colouring is not None:
+            self.canvas.show_scene(self.diagram, scene, self.colouring, keep)
+            self._mark_hits()
+
+    def set_times(self, times: Sequence[OpTimes]) -> None:
+        """Measured times: the colours show them at once."""
+        self._times = tuple(times)
+        self._know_colours()
+        measured = next((each.key for each in self._known if each.key.startswith("ms:")), "")
+        if measured:
+            self._choose_colours(measured)
+        self._show_selected(self.canvas.selected)
+
+    def pick(self, position: int) -> None:
+        """Selects the node that was picked on another page, and brings it into sight."""
+        if self.diagram is None or position not in self.diagram.wiring.paths:
+            return
+        path = self.diagram.wiring.paths[position]
+        if path != self.canvas.selected:
+            if path in self.canvas.boxes:
+                self.canvas.select(path)
+            else:
+                self.reveal_wanted.emit(path)
+
+    def next_hit(self) -> None:
+        if not self._hits:
+            return
+        self._hit = (self._hit + 1) % len(self._hits)
+        self._say_hits()
+        self.pick(self._hits[self._hit])
+
+    def forget(self) -> None:
+        self.search.clear()
+        self.canvas.clear()
+        self.diagram = None
+        self._times = ()
+
+    def _know_colours(self) -> None:
+        if self.diagram is None:
+            return
+        self._known = colourings(self.diagram.nodes, self._times)
+        key = self.colouring.key if self.colouring is not None else ""
+        self.colours.clear()
+        for each in self._known:
+            self.colours.addItem(each.title, each.key)
+        self._choose_colours(key if any(each.key == key for each in self._known) else "")
+
+    def _choose_colours(self, key: str) -> None:
+        chosen = next((each for each in self._known if each.key == key), None) or next(iter(self._known), None)
+        if chosen is None:
+            chosen = Colouring("", "", (None,) * len(self.diagram.nodes if self.diagram else ()))
+        self.colouring = chosen
+        self.colours.setCurrentIndex(self.colours.findData(chosen.key))
+        self.legend.set_entries(chosen.legend)
+        if self.canvas.boxes and self.diagram is not None:
+            self.canvas.colour_by(chosen)
+
+    def _search(self, text: str) -> None:
+        wanted = text.casefold().strip()
+        nodes = self.diagram.nodes if self.diagram and wanted else ()
+        paths = self.diagram.wiring.paths if self.diagram else {}
+        self._hits = [node.position for node in nodes if node.position in paths and wanted in _searched(node)]
+        self._hit = -1
+        self._say_hits()
+        self._mark_hits()
+
+    def _say_hits(self) -> None:
+        if not self.search.text().strip():
+            self.hits_count.clear()
+        elif self._hit < 0:
+            self.hits_count.setText(f"{len(self._hits):,} found" if self._hits else "none found")
+        else:
+            self.hits_count.setText(f"{self._hit + 1:,} of {len(self._hits):,}")
+
+    def _mark_hits(self) -> None:
+        walk, diagram = self.canvas.walk, self.diagram
+        if walk is None or diagram is None:
+            return
+        shown = (walk.shown(diagram.wiring.paths[position]) for position in self._hits)
+        self.canvas.mark_found({path for path in shown if path is not None})
+
+    def _show_selected(self, path: Path | None) -> None:
+        self.hint.setVisible(path is None)
+        for widget in (self.title, self.facts):
+            widget.setVisible(path is not None)
+        if path is None or self.diagram is None:
+            return
+        item = self.diagram.item(path)
+        if isinstance(item, End):
+            self.title.setText("Input" if item.is_input else "Output")
+            self.facts.set_groups((FactGroup("", (Fact("Tensor", tensor_text(item.tensor)),)),))
+        elif isinstance(item, Group):
+            self.title.setText(item.title)
+            self.facts.set_groups((self._facts_of_group(item),))
+        else:
+            node = self.diagram.nodes[item.position]
+            self.title.setText(node.operator)
+            self.facts.set_groups((*node_facts(node), *self._times_of(node)))
+
+    def _facts_of_group(self, group: Group) -> FactGroup:
+        diagram = self.diagram
+        counts: dict[str, int] = {}
+        for position in leaves(group):
+            operator = diagram.nodes[position].operator if diagram else ""
+            counts[operator] = counts.get(operator, 0) + 1
+        most = sorted(counts.items(), key=lambda pair: -pair[1])
+        facts = [Fact("Nodes", f"{group.nodes_count:,}")]
+        if self.colouring is not None and (fill := self.colouring.of(group)) is not None:
+            facts.append(Fact(self.colouring.title, fill.text))
+        facts.append(Fact("Operators", ", ".join(f"{count} {operator}" for operator, count in most)))
+        return FactGroup("", tuple(facts))
+
+    def _times_of(self, node: NodeRow) -> Sequence[FactGroup]:
+        facts: list[Fact] = []
+        for times in self._times:
+            rows = [row for row in times.rows if node.name and node.name in row.members]
+            for row in rows:
+                others = len(row.members) - 1
+                fused = f", together with {others} other node{'s' * (others > 1)}" if others else ""
+                facts.append(Fact(times.backend, f"{row.time_ms:.3g} ms, {row.share:.1%}{fused} ({row.operator})"))
+            if not rows and times.rows:
+                facts.append(Fact(times.backend, "no kernel of its own"))
+        return (FactGroup("Measured", tuple(facts)),) if facts else ()
+
+    def _lay_out(self) -> None:
+        line = self.fontMetrics().height()
+        tools = QHBoxLayout()
+        tools.addWidget(self.search, 2)
+        tools.addWidget(self.hits_count)
+        tools.addSpacing(line)
+        label = QLabel("Colour by")
+        label.setBuddy(self.colours)
+        tools.addWidget(label)
+        tools.addWidget(self.colours)
+        tools.addWidget(self.legend, 3)
+        side = QWidget()
+        column = QVBoxLayout(side)
+        column.setContentsMargins(line // 2, 0, line // 2, line // 2)
+        for widget in (self.hint, self.title, self.facts):
+            column.addWidget(widget)
+        column.addStretch(1)
+        area = QScrollArea()
+        area.setFrameShape(QFrame.Shape.NoFrame)
+        area.setWidgetResizable(True)
+        area.setAccessibleName("The selected node")
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        area.setWidget(side)
+        split = QSplitter(Qt.Orientation.Horizontal)
+        split.setChildrenCollapsible(False)
+        split.addWidget(self.canvas)
+        split.addWidget(area)
+        split.setStretchFactor(0, 1)
+        split.setSizes([line * 48, line * 22])
+        page = QVBoxLayout(self)
+        page.setContentsMargins(line, line // 2, line, line // 2)
+        page.addLayout(tools)
+        page.addWidget(split, 1)
+        self._show_selected(None)
+
+
+def _searched(node: NodeRow) -> str:
+    tensors = " ".join(tensor.name for tensor in (*node.inputs, *node.outputs))
+    return f"{node.name} {node.operator} {tensors}".casefold()

@@ -1,0 +1,206 @@
+"""Boxes and lines of a diagram as items of a QGraphicsScene, with less detail the farther away they are."""
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QGuiApplication, QPainter, QPainterPath, QPalette, QPen
+from PySide6.QtWidgets import QGraphicsItem, QStyleOptionGraphicsItem, QWidget
+
+from edgeopt.diagram.colours import Colouring
+from edgeopt.diagram.outline import Group
+from edgeopt.diagram.scene import Box, Diagram, End, Line, last_part
+
+_TEXT_FROM = 0.4
+"""Below this scale letters cannot be read."""
+_LABELS_FROM = 0.6
+_SMOOTH_FROM = 0.25
+_STRIPE = 7.0
+_EDGE = 2.0
+
+
+class LineItem(QGraphicsItem):
+    def __init__(self, line: Line, label: str = "") -> None:
+        super().__init__()
+        self.line = line
+        self._label = label
+        self.strong = False
+        self._path = path_of(line)
+        self._bounds = self._path.boundingRect().adjusted(-_EDGE, -_EDGE, _EDGE, _EDGE)
+        if label:
+            x, y = line.knots[0]
+            self._place = QRectF(x + 4, y + 1, _metrics(small=True).horizontalAdvance(label) + 4, 13)
+            self._bounds = self._bounds.united(self._place)
+        self.setZValue(1)
+
+    def boundingRect(self) -> QRectF:  # noqa: N802 - Qt's name
+        return self._bounds
+
+    def mark(self, strong: bool) -> None:
+        if strong != self.strong:
+            self.strong = strong
+            self.setZValue(2 if strong else 1)
+            self.update()
+
+    def paint(self, painter: QPainter, _option: QStyleOptionGraphicsItem, _widget: QWidget | None = None) -> None:
+        scale = painter.worldTransform().m11()
+        palette = QGuiApplication.palette()
+        role = QPalette.ColorRole.Highlight if self.strong else QPalette.ColorRole.Dark
+        colour = palette.color(role)
+        if not self.strong and palette.color(QPalette.ColorRole.Window).lightness() < 128:
+            colour = palette.color(QPalette.ColorRole.Mid).lighter(140)
+        pen = QPen(colour, 2.4 if self.strong else 1.2)
+        pen.setCosmetic(scale < _SMOOTH_FROM)
+        if scale < _SMOOTH_FROM:
+            pen.setWidthF(2.0 if self.strong else 0.0)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, scale >= _SMOOTH_FROM)
+        painter.setPen(pen)
+        painter.drawPath(self._path)
+        if self._label and scale >= _LABELS_FROM:
+            painter.setFont(_font(small=True))
+            painter.setPen(palette.color(QPalette.ColorRole.PlaceholderText))
+            painter.drawText(self._place, Qt.AlignmentFlag.AlignLeft, self._label)
+
+
+class BoxItem(QGraphicsItem):
+    """A node, a folded group, an end of the model, or the frame of an open group."""
+
+    def __init__(self, diagram: Diagram, box: Box) -> None:
+        super().__init__()
+        self.box = box
+        self.selected = self.found = False
+        self.title, self.second, self._plain_second = "", "", ""
+        self.fill: QColor | None = None
+        self._full = False
+        self._bounds = QRectF(box.left, box.top, box.width, box.height)
+        self._name(diagram)
+        self.setZValue(-10 + len(box.path) * 0.01 if box.is_open else 3)
+
+    def boundingRect(self) -> QRectF:  # noqa: N802 - Qt's name
+        return self._bounds.adjusted(-_EDGE, -_EDGE, _EDGE, _EDGE)
+
+    def colour_by(self, colouring: Colouring) -> None:
+        item = self.box.item
+        if isinstance(item, End) or self.box.is_open:
+            return
+        fill = colouring.of(item)
+        self.fill = QColor(fill.colour) if fill is not None else None
+        self._full = colouring.amounts is not None
+        told = fill is not None and colouring.amounts is not None
+        self.second = fill.text if fill is not None and told else self._plain_second
+        self.setToolTip("\n".join(part for part in (self._tip, fill.text if fill is not None else "") if part))
+        self.update()
+
+    def mark(self, selected: bool, found: bool) -> None:
+        if (selected, found) != (self.selected, self.found):
+            self.selected, self.found = selected, found
+            self.update()
+
+    def paint(self, painter: QPainter, _option: QStyleOptionGraphicsItem, _widget: QWidget | None = None) -> None:
+        scale = painter.worldTransform().m11()
+        palette = QGuiApplication.palette()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, scale >= _SMOOTH_FROM)
+        if self.box.is_open:
+            self._paint_frame(painter, palette, scale)
+            return
+        full = self._full and self.fill is not None
+        base = self.fill if full and self.fill is not None else palette.color(QPalette.ColorRole.Base)
+        if scale < _SMOOTH_FROM:
+            painter.fillRect(self._bounds, self.fill or palette.color(QPalette.ColorRole.Button))
+            self._paint_border(painter, palette, scale)
+            return
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(base)
+        radius = self.box.height / 2 if isinstance(self.box.item, End) else 5.0
+        painter.drawRoundedRect(self._bounds, radius, radius)
+        if self.fill is not None and not full:
+            painter.fillRect(self._bounds.adjusted(2, 4, _STRIPE + 2 - self._bounds.width(), -4), self.fill)
+        self._paint_border(painter, palette, scale)
+        if scale >= _TEXT_FROM:
+            light = base.lightness() > 140
+            text = QColor("#1d2126") if light else QColor("#ffffff")
+            self._paint_texts(painter, text)
+
+    def _paint_frame(self, painter: QPainter, palette: QPalette, scale: float) -> None:
+        shade = palette.color(QPalette.ColorRole.Text)
+        shade.setAlphaF(0.04)
+        colour = palette.color(QPalette.ColorRole.Highlight if self.selected else QPalette.ColorRole.Mid)
+        painter.setBrush(shade)
+        pen = QPen(colour, 2.5 if self.selected else 1.0)
+        pen.setCosmetic(True)
+        painter.setPen(pen)
+        painter.drawRoundedRect(self._bounds, 8, 8)
+        if scale >= _TEXT_FROM:
+            painter.setFont(_font(small=False))
+            painter.setPen(palette.color(QPalette.ColorRole.PlaceholderText))
+            area = self._bounds.adjusted(8, 4, -8, 0)
+            title = _metrics(small=False).elidedText(self.title, Qt.TextElideMode.ElideMiddle, area.width())
+            painter.drawText(area, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop, title)
+
+    def _paint_border(self, painter: QPainter, palette: QPalette, scale: float) -> None:
+        colour, width = palette.color(QPalette.ColorRole.Dark), 1.0
+        if self.found:
+            colour, width = QColor("#d18b00"), 2.5
+        if self.selected:
+            colour, width = palette.color(QPalette.ColorRole.Highlight), 3.0
+        if scale < _SMOOTH_FROM and not (self.selected or self.found):
+            return
+        pen = QPen(colour, width)
+        pen.setCosmetic(True)
+        painter.setPen(pen)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        radius = self.box.height / 2 if isinstance(self.box.item, End) else 5.0
+        painter.drawRoundedRect(self._bounds, radius, radius)
+
+    def _paint_texts(self, painter: QPainter, colour: QColor) -> None:
+        left = _STRIPE + 4 if self.fill is not None and not self._full else 5
+        area = self._bounds.adjusted(left, 2, -5, -2)
+        lines = [self.title, self.second] if self.second else [self.title]
+        height = area.height() / len(lines)
+        for number, text in enumerate(lines):
+            painter.setFont(_font(small=number > 0))
+            shade = QColor(colour)
+            shade.setAlphaF(0.75 if number else 1.0)
+            painter.setPen(shade)
+            shown = _metrics(small=number > 0).elidedText(text, Qt.TextElideMode.ElideMiddle, area.width())
+            place = QRectF(area.left(), area.top() + number * height, area.width(), height)
+            painter.drawText(place, Qt.AlignmentFlag.AlignCenter, shown)
+
+    def _name(self, diagram: Diagram) -> None:
+        item = self.box.item
+        if isinstance(item, End):
+            self.title, self._tip = (
+                item.tensor.name,
+                f"{'Input' if item.is_input else 'Output'} {item.tensor.name}",
+            )
+        elif isinstance(item, Group):
+            self.title, self._plain_second = item.title, f"{item.nodes_count:,} nodes"
+            self._tip = f"{item.title}: {item.nodes_count:,} nodes"
+        else:
+            node = diagram.nodes[item.position]
+            self.title, self._plain_second = node.operator, last_part(node.name)
+            self._tip = f"{node.operator} {node.name}"
+        self.second = self._plain_second
+        self.setToolTip(self._tip)
+
+
+def path_of(line: Line) -> QPainterPath:
+    """Straight where x stays, else a curve that leaves and arrives vertically."""
+    path = QPainterPath(QPointF(*line.knots[0]))
+    x, y = line.knots[0]
+    for next_x, next_y in line.knots[1:]:
+        if abs(next_x - x) < 0.5:
+            path.lineTo(next_x, next_y)
+        else:
+            middle = (y + next_y) / 2
+            path.cubicTo(x, middle, next_x, middle, next_x, next_y)
+        x, y = next_x, next_y
+    return path
+
+
+def _font(*, small: bool) -> QFont:
+    """In units of the scene, whatever the screen's scale is: boxes have their size from the layout."""
+    font = QFont(QGuiApplication.font())
+    font.setPixelSize(10 if small else 12)
+    return font
+
+
+def _metrics(*, small: bool) -> QFontMetricsF:
+    return QFontMetricsF(_font(small=small))

@@ -1,0 +1,202 @@
+"""The page Graph with the real command line: reading, opening groups, searching, walking, measuring, exporting."""
+
+from xml.etree import ElementTree as ET
+
+import pytest
+from onnx import TensorProto, helper, save
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QImage, QWheelEvent
+
+from edgeopt.data.demo import MODEL
+from edgeopt_gui.jobs.ending import Ending
+from edgeopt_gui.pages.graph.page import ENTRY
+from edgeopt_gui.pages.model.page import ENTRY as MODEL_ENTRY
+from edgeopt_gui.subject import subject_at
+
+BLOCK = ("Relu", "Abs", "Neg", "Sigmoid", "Tanh", "Exp", "Sqrt", "Floor", "Ceil")
+
+
+@pytest.fixture
+def window(qtbot, open_window):
+    return open_window((MODEL_ENTRY, ENTRY))
+
+
+@pytest.fixture
+def shown(qtbot, context, window):
+    """Opens a model and waits until its graph is there."""
+
+    def open_it(path):
+        window.show_page("graph")
+        page = window.page("graph")
+        context.open(subject_at(path))
+        qtbot.waitUntil(lambda: page.state != "busy")
+        return page
+
+    return open_it
+
+
+def blocks(path, count):
+    """A model of so many equal blocks."""
+    operators = [operator for _ in range(count) for operator in BLOCK]
+    nodes = [helper.make_node(op, [f"t{at}"], [f"t{at + 1}"], name=f"n{at}") for at, op in enumerate(operators)]
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 4]) for name in ("t0", f"t{len(operators)}")
+    ]
+    graph = helper.make_graph(nodes, "blocks", ends[:1], ends[1:])
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    return path
+
+
+def test_without_a_model_it_offers_to_open_one(window):
+    page = window.page("graph")
+    assert page.state == "empty"
+    assert page.command() is None
+    for action in ("measure", "fit", "open-all", "export"):
+        assert not window.book[f"graph.{action}"].shown.isEnabled()
+
+
+def test_a_file_that_cannot_be_read_is_an_error_here_too(tmp_path, shown):
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(MODEL.read_bytes()[:2000])
+    assert shown(broken).state == "error"
+
+
+def test_every_node_of_the_sample_is_a_box_and_the_legend_names_its_categories(shown):
+    page = shown(MODEL)
+    positions = {page.view.canvas.walk.position(path) for path in page.view.canvas.walk.boxes}
+    nodes = page.context.nodes
+    assert {node.position for node in nodes if node.operator != "Constant"} <= positions
+    assert {text for _, text in page.view.legend.entries} >= {"convolution", "normalization"}
+
+
+def test_groups_fold_and_open_and_their_box_stays_in_place(qtbot, tmp_path, shown):
+    page = shown(blocks(tmp_path / "blocks.onnx", 3))
+    canvas = page.view.canvas
+    group = (2,)
+    assert canvas.is_group(group)
+    canvas.centerOn(canvas.boxes[group].boundingRect().center())
+    before = canvas.mapFromScene(canvas.boxes[group].boundingRect().topLeft()).y()
+    canvas.select(group, centre=False)
+    qtbot.keyClick(canvas, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: (2, 0) not in canvas.boxes)
+    after = canvas.mapFromScene(canvas.boxes[group].boundingRect().topLeft()).y()
+    assert abs(after - before) <= 2
+    qtbot.keyClick(canvas, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: (2, 0) in canvas.boxes)
+
+
+def test_fold_all_and_open_all(qtbot, tmp_path, shown, window):
+    page = shown(blocks(tmp_path / "blocks.onnx", 3))
+    canvas = page.view.canvas
+    window.book["graph.fold-all"].shown.trigger()
+    qtbot.waitUntil(lambda: len(canvas.boxes) == 5)
+    window.book["graph.open-all"].shown.trigger()
+    qtbot.waitUntil(lambda: len(canvas.boxes) == 5 + 27)
+
+
+def test_search_marks_hits_and_enter_opens_the_group_around_the_next(qtbot, tmp_path, shown):
+    page = shown(blocks(tmp_path / "blocks.onnx", 3))
+    page.fold_all()
+    canvas = page.view.canvas
+    qtbot.waitUntil(lambda: len(canvas.boxes) == 5)
+    qtbot.keyClicks(page.view.search, "tanh")
+    assert page.view.hits_count.text() == "3 found"
+    assert [path for path, item in canvas.boxes.items() if item.found] == [(1,), (2,), (3,)]
+    qtbot.keyClick(page.view.search, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: canvas.selected == (1, 4))
+    assert page.view.hits_count.text() == "1 of 3"
+    assert page.view.title.text() == "Tanh"
+
+
+def test_the_arrow_keys_walk_and_the_panel_follows(qtbot, shown):
+    page = shown(MODEL)
+    canvas = page.view.canvas
+    canvas.setFocus()
+    qtbot.keyClick(canvas, Qt.Key.Key_Down)
+    assert page.view.title.text() == "Input"
+    qtbot.keyClick(canvas, Qt.Key.Key_Down)
+    first = page.view.facts.groups[0].facts
+    assert ("Operator", page.view.title.text()) in [(fact.name, fact.value) for fact in first]
+    qtbot.keyClick(canvas, Qt.Key.Key_Up)
+    assert page.view.title.text() == "Input"
+
+
+def test_attributes_of_the_selected_node_are_listed(shown):
+    page = shown(MODEL)
+    convolution = next(node for node in page.context.nodes if node.operator == "Conv")
+    page.view.pick(convolution.position)
+    facts = {fact.name: fact.value for fact in page.view.facts.groups[0].facts}
+    assert facts["kernel_shape"] == convolution.attributes["kernel_shape"]
+    assert facts["kernel_shape"]
+
+
+def test_a_node_picked_on_one_page_is_picked_on_the_other(qtbot, shown, window):
+    page, table = shown(MODEL), window.page("model").view.nodes
+    node = next(node for node in page.context.nodes if node.operator == "Gemm")
+    table.pick(node.position)
+    assert page.view.canvas.selected == page.view.diagram.wiring.paths[node.position]
+    other = next(node for node in page.context.nodes if node.operator == "Conv")
+    page.view.canvas.select(page.view.diagram.wiring.paths[other.position])
+    assert table.table.current.position == other.position
+
+
+def test_the_wheel_zooms_to_the_point_under_the_cursor(shown):
+    page = shown(MODEL)
+    canvas = page.view.canvas
+    canvas.resetTransform()
+    at = QPointF(canvas.viewport().rect().center())
+    before = canvas.mapToScene(at.toPoint())
+    turn = QPoint(0, 240)
+    canvas.wheelEvent(
+        QWheelEvent(
+            at, at, QPoint(), turn, Qt.MouseButton.NoButton, Qt.KeyboardModifier.NoModifier,
+            Qt.ScrollPhase.NoScrollPhase, False,
+        )
+    )  # fmt: skip
+    assert canvas.transform().m11() > 1.2
+    after = canvas.mapToScene(at.toPoint())
+    assert abs(after.y() - before.y()) < 20
+
+
+def test_measured_times_colour_the_graph(qtbot, shown, window):
+    page = shown(MODEL)
+    window.book["graph.measure"].shown.trigger()
+    assert not window.book["graph.measure"].shown.isEnabled()
+    qtbot.waitUntil(lambda: page._job is None, timeout=120_000)
+    assert page.view.colouring.key.startswith("ms:")
+    times = [fill.text for fill in page.view.colouring.fills if fill is not None]
+    assert any(text.endswith("s") for text in times)
+    convolution = next(node for node in page.context.nodes if node.operator == "Conv")
+    page.view.pick(convolution.position)
+    assert [group.title for group in page.view.facts.groups][-1] == "Measured"
+
+
+def test_pictures_of_the_whole_graph_are_written(tmp_path, shown):
+    page = shown(MODEL)
+    page.write_picture(tmp_path / "graph.svg")
+    tree = ET.fromstring((tmp_path / "graph.svg").read_text())  # noqa: S314 - our own text
+    assert "Conv" in [text.text for text in tree.iter("{http://www.w3.org/2000/svg}text")]
+    page.write_picture(tmp_path / "graph.png")
+    assert QImage(str(tmp_path / "graph.png")).height() > page.scene.height
+
+
+def test_a_picture_that_cannot_be_written_is_reported(tmp_path, shown, context):
+    page = shown(MODEL)
+    reports = []
+    context.failed.connect(reports.append)
+    page.write_picture(tmp_path / "nowhere" / "graph.svg")
+    page.write_picture(tmp_path / "nowhere" / "graph.png")
+    assert [isinstance(report, Ending) and report.what[:34] for report in reports] == [
+        "The picture cannot be written: [Er",
+        f"The picture cannot be written: '{tmp_path}"[:34],
+    ]
+
+
+def test_another_model_replaces_the_graph_and_its_search(qtbot, tmp_path, shown):
+    page = shown(MODEL)
+    qtbot.keyClicks(page.view.search, "conv")
+    page = shown(blocks(tmp_path / "blocks.onnx", 3))
+    qtbot.waitUntil(lambda: page.state == "content")
+    assert page.view.search.text() == ""
+    assert page.view.canvas.selected is None
+    assert len(page.context.nodes) == 27
