@@ -129,9 +129,7 @@ def _by_amount(key: str, title: str, amounts: list[float | None], unit: str, zer
     """`zero` is the word for nothing, where that is not a figure."""
     most = max((amount for amount in amounts if amount is not None), default=0.0)
     fills = tuple(
-        None
-        if amount is None
-        else Fill(_shade(amount, most), _figure(amount, unit) if amount or unit != "ms" else _FUSED)
+        None if amount is None else Fill(_shade(amount, most), (not amount and zero) or _figure(amount, unit))
         for amount in amounts
     )
     steps = [0.0, 0.25, 0.5, 1.0] if most else []

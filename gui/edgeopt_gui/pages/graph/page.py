@@ -29,6 +29,8 @@ _MOST_PIXELS = 12_000
 
 
 class GraphPage(Page):
+    MEASURES = True
+
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.view = GraphContent()
@@ -58,6 +60,9 @@ class GraphPage(Page):
         data = ("--data", str(self.context.data)) if self.context.data is not None else ()
         arguments = ("analyze", str(subject.path), "--profile-ops", *data)
         return Command(f"Measuring the nodes of {subject.name}", arguments, alone=True)
+
+    def key_to_measure(self) -> str:
+        return "graph.measure"
 
     # What the actions do
 
@@ -308,7 +313,7 @@ ENTRY = Entry(
             "Graph",
             GraphPage.begin_search,
             why_not=GraphPage.why_no_graph,
-            shortcut="Ctrl+F",
+            shortcut="Ctrl+Shift+F",
             icon="search",
         ),
         Action(
