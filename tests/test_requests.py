@@ -16,6 +16,7 @@ from edgeopt.commands.compare import request as comparing
 from edgeopt.commands.cost import request as costing
 from edgeopt.commands.demo import request as demo
 from edgeopt.commands.export import request as exporting
+from edgeopt.commands.graph import request as drawing
 from edgeopt.commands.ops import request as ops
 from edgeopt.commands.passes import request as passes
 from edgeopt.commands.probe import request as probing
@@ -39,6 +40,7 @@ REQUESTS = (
     replaying.ReplayRequest,
     analyzing.AnalyzeRequest,
     comparing.Request,
+    drawing.GraphRequest,
     costing.Request,
     running.RunRequest,
     request.WatchRequest,

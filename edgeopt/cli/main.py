@@ -15,6 +15,7 @@ COMMANDS = (
     "targets",
     "backends",
     "analyze",
+    "graph",
     "optimize",
     "quantize",
     "compare-calibrations",

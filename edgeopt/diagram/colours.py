@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from edgeopt.diagram.outline import Group, Leaf, leaves
+from edgeopt.diagram.outline import Group, Leaf, is_constant, leaves
 from edgeopt.graph.analysis.records import NodeRow, OpTimes
 
 _SCALE = ("#fff5eb", "#fdd0a2", "#fd8d3c", "#e6550d", "#a63603")
@@ -78,7 +78,12 @@ class Colouring:
 def colourings(nodes: Sequence[NodeRow], times: Sequence[OpTimes] = ()) -> tuple[Colouring, ...]:
     """Those of which something is known, by category first."""
     found = [
-        _by_word("category", "Operator category", [node.category or None for node in nodes], _CATEGORIES),
+        _by_word(
+            "category",
+            "Operator category",
+            [None if is_constant(node) else node.category or None for node in nodes],
+            _CATEGORIES,
+        ),
         *(
             _by_amount(
                 f"ms:{each.backend}", f"Measured time, {each.backend}", _measured(nodes, each), "ms", _FUSED
@@ -88,7 +93,9 @@ def colourings(nodes: Sequence[NodeRow], times: Sequence[OpTimes] = ()) -> tuple
         ),
         _by_amount("least", "Least time on this device", [_least(node) for node in nodes], "ms"),
         _by_amount("bytes", "Bytes moved", [_bytes(node) for node in nodes], "bytes"),
-        _by_word("precision", "Precision", [_precision(node) for node in nodes], _DTYPES),
+        _by_word(
+            "precision", "Precision", [None if is_constant(node) else _precision(node) for node in nodes], _DTYPES
+        ),
     ]
     return tuple(each for each in found if any(each.fills))
 

@@ -1,0 +1,54 @@
+"""`edgeopt graph`: a model as a diagram in one file."""
+
+from typing import TYPE_CHECKING
+
+from edgeopt import units
+from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.from_request import asks
+from edgeopt.commands.documents.blocks import Block, Words
+from edgeopt.commands.graph.request import GraphRequest
+
+if TYPE_CHECKING:
+    from edgeopt.commands.graph.graph import GraphDrawn
+    from edgeopt.events import Emit
+
+
+@asks(GraphRequest)
+def graph(request: GraphRequest, json: JsonFlag = False) -> None:
+    """Draw a model or bundle as a graph, in one HTML or SVG file.
+
+    \b
+    The HTML page needs no server and no network: zoom, search, colours by operator category,
+    measured time, least time, bytes or precision, and the details of a node on click. With
+    --against it holds both models, coloured by what was kept, changed, fused, removed or added.
+
+    \b
+    Examples:
+      edgeopt graph model.onnx -o graph.html
+      edgeopt graph model.onnx -o graph.html --profile-ops --data samples.npz
+      edgeopt graph model.onnx -o changes.html --against model.edgeopt
+      edgeopt graph model.onnx -o graph.svg
+    """
+
+    def work(emit: "Emit") -> "GraphDrawn":
+        from edgeopt.commands.graph.graph import draw
+
+        return draw(request, emit)
+
+    execute("graph", work, show, json)
+
+
+def show(found: "GraphDrawn") -> list[Block]:
+    blocks: list[Block] = []
+    if (changes := found.changes) is not None:
+        counts = [
+            f"{changes.kept:,} kept",
+            *(f"{changes.count(status):,} {word}" for status, word in _WORDS if changes.count(status)),
+        ]
+        blocks.append(Words(f"Nodes: {', '.join(counts)}."))
+    blocks.append(Words(f"Colours: {', '.join(found.colours)}.", "faint"))
+    blocks.append(Words(f"Graph: {found.path} ({units.size(found.size_bytes)})", "strong"))
+    return blocks
+
+
+_WORDS = (("changed", "changed"), ("fused into", "fused"), ("gone", "removed"), ("new", "new"))

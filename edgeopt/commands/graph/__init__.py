@@ -1,0 +1,1 @@
+"""`edgeopt graph`: a model as a diagram."""
