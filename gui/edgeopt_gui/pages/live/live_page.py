@@ -7,10 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
-
-from PySide6.QtCore import QTimer
-from shiboken6 import isValid
 
 from edgeopt.events import Event
 from edgeopt_gui.actions.book import ActionBook
@@ -24,7 +22,7 @@ from edgeopt_gui.pages.live.agent_link import AgentLink
 from edgeopt_gui.pages.live.choices import BUNDLE, MODEL, choices, chosen
 from edgeopt_gui.pages.live.giving_way import GivingWay
 from edgeopt_gui.pages.live.situation import Situation, shown, why_not_start
-from edgeopt_gui.pages.live.stepwise import import_in_steps
+from edgeopt_gui.pages.live.stepwise import StepwiseImport
 from edgeopt_gui.pages.live.watcher import Watcher
 from edgeopt_gui.subject import Subject
 from edgeopt_gui.widgets.action_button import ActionButton
@@ -57,9 +55,8 @@ class LivePage(Page):
         self._watched: Command | None = None
         self._failure: Ending | None = None
         self._connected = False
-        self._loading = False
         self._book: ActionBook | None = None
-        self._when_ready: list[Callable[[], None]] = []
+        self._charts = StepwiseImport(_SLOW_TO_IMPORT, self._show_charts, self)
         self._watcher = Watcher(context.jobs, self)
         self.giving_way = GivingWay(context.jobs, self._give_way, self)
         self.giving_way.changed.connect(self._gave_way)
@@ -233,19 +230,10 @@ class LivePage(Page):
 
     def _with_charts(self, then: Callable[[], None]) -> None:
         """Now, or once the charts have been imported."""
-        if self.view is not None:
-            then()
-            return
-        self._when_ready.append(then)
-        if not self._loading:
-            self._loading = True
+        if self._charts.then(then):
             self._settle()
-            QTimer.singleShot(0, self, self._load)
 
-    def _load(self) -> None:
-        module = import_in_steps(_SLOW_TO_IMPORT)
-        if not isValid(self):  # the window went away meanwhile
-            return
+    def _show_charts(self, module: ModuleType) -> None:
         self.session = module.Session()
         self._exports = module.Exports(self.context, self)
         view: LiveView = module.LiveView(self.session.history)
@@ -260,10 +248,6 @@ class LivePage(Page):
             for button in view.findChildren(ActionButton):
                 button.use(self._book)
         self.set_content(view)
-        self._loading = False
-        while self._when_ready:
-            self._when_ready.pop(0)()
-        self._settle()
 
     def _start(self, again: bool = False) -> None:
         command = self.command_of_start()
@@ -377,7 +361,7 @@ class LivePage(Page):
     def _show_state(self) -> None:
         session, view = self.session, self.view
         if session is None or view is None:
-            if self._loading:
+            if self._charts.loading:
                 self.show_busy("The charts are made ready.")
             else:
                 self.show_empty(*nothing_of(self.url, self._subject()))
