@@ -12,7 +12,7 @@ from edgeopt_gui.plots.scale import factors
 from edgeopt_gui.plots.ticks import factor_ticks
 from edgeopt_gui.theme import colours
 
-_LINES_HIGH = 8
+_LINES_HIGH = 7
 _LEAST_BAR = 2.0
 _BEYOND = 10
 """A threshold as many times the highest value, or more, is outside of the axis."""

@@ -58,7 +58,6 @@ class Panel(QWidget):
         rows.setSpacing(0)
         rows.addLayout(head)
         rows.addWidget(self.plot, 1)
-        self.plot.setMinimumHeight(line * 2)
 
     def show_known(self, rings: Mapping[str, Ring]) -> bool:
         """Whether there is anything to draw; a curve without samples has no button."""

@@ -18,6 +18,7 @@ from edgeopt_gui.theme import colours
 _ZOOM_A_NOTCH = 0.8
 _NOTCH = 120
 _MOST_LINES = 7
+_LEAST_LINES = 2.2
 # In the plot's unit: what is not above 0 stands at the foot of a logarithmic axis.
 _SMALLEST = 1e-9
 # A threshold stretches the axis by no more than this.
@@ -93,6 +94,8 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         # Labels stand left and below of the curves, those at both ends of the value axis half above and below.
         left = self.fontMetrics().horizontalAdvance("0,000.00")
         self._around.setContentsMargins(left, line // 2, line // 2, round(line * 1.5) if on else line // 2)
+        # The labels of the clock come on top, or the curves of a low plot would have no room.
+        self.setMinimumHeight(round(line * (_LEAST_LINES + (1.0 if on else 0.0))))
         for layer in self._layers:
             layer.resized()
 

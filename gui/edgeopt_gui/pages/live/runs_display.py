@@ -44,12 +44,14 @@ class RunsStrip(QWidget):
 
     def show_runs(self, found: Distribution, budget_ms: float | None) -> None:
         since = "" if found.since_s is None else f" since {clock_text(found.since_s)}"
-        self.title.setText(f"Distribution of {units.count(found.runs, 'run')}{since}, {_unit(found)}")
+        self.title.setText(f"{units.count(found.runs, 'run')} by latency{since}, {_unit(found)}")
         known = [f"{label} {latency_text(value)}" for label, value in found.percentiles]
         if found.runs_missing:
-            known.append(f"p99.9 needs {FEWEST_FOR_P999:,} runs ({found.runs_missing:,} more)")
+            known.append(f"p99.9 needs {FEWEST_FOR_P999:,} runs")
         said = "  ·  ".join(known)
         self.percentiles.setText(said)
+        missing = f"p99.9 needs {found.runs_missing:,} more runs in this time range" if found.runs_missing else ""
+        self.percentiles.setToolTip(missing)
         factor = 1e3 if _unit(found) == "µs" else 1.0
         self.histogram.setAccessibleName(f"Histogram of the latency of {found.runs:,} runs: {said}")
         self.histogram.show_counts(

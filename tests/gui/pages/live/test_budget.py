@@ -104,8 +104,9 @@ def test_settings_of_another_version_are_no_budgets(settings):
 def test_the_histogram_says_what_p999_needs(ran):
     strip = ran.view.strip
     assert strip.isVisible()
-    assert strip.title.text() == "Distribution of 812 runs, ms"
-    assert strip.percentiles.text().endswith("p99.9 needs 1,000 runs (188 more)")
+    assert strip.title.text() == "812 runs by latency, ms"
+    assert strip.percentiles.text().endswith("p99.9 needs 1,000 runs")
+    assert strip.percentiles.toolTip() == "p99.9 needs 188 more runs in this time range"
     assert sum(strip.histogram.counts) == 812
     assert [label for label, _ in strip.histogram.marks] == ["p50", "p95", "p99"]
 
@@ -115,7 +116,7 @@ def test_the_histogram_is_of_the_visible_time_range(ran):
     history.take(Metric("latency_ms", 2.0, samples=(2.0,) * 40), history.last_s + 1000)
     ran.view.chart.redraw()
     ran.view.runs.show()
-    assert ran.view.strip.title.text() == "Distribution of 40 runs, ms"
+    assert ran.view.strip.title.text() == "40 runs by latency, ms"
 
 
 def test_latency_is_higher_than_the_other_panels(ran):
@@ -127,3 +128,19 @@ def test_latency_is_higher_than_the_other_panels(ran):
     latency, *others = (panel for panel in ran.view.chart.panels if not panel.isHidden())
     assert len(others) == 3
     assert all(latency.height() > 2.5 * panel.height() for panel in others)
+
+
+def test_low_panels_keep_room_for_their_curve_and_two_labels(ran):
+    window = ran.window()
+    window.resize(window.minimumSize())
+    history = ran.session.history
+    names = ("process_memory_bytes", "device_memory_bytes", "load_percent", "temperature_c", "clock_hz")
+    for name, value in zip(names, (6e7, 6e8, 50.0, 50.0, 1.8e9), strict=True):
+        history.take(Metric(name, value), history.last_s)
+    ran.view.chart.redraw()
+    ran.view.chart.layout().activate()
+    ran.view.chart.redraw()
+    shown = [panel.plot for panel in ran.view.chart.panels if not panel.isHidden()]
+    assert len(shown) == 6
+    assert all(plot._area.height() > plot.fontMetrics().height() / 2 for plot in shown)
+    assert all(len(plot.shown.values) >= 2 for plot in shown)
