@@ -56,9 +56,10 @@ class Runs:
     def clear(self) -> None:
         self._count = 0
 
-    def over(self, limit_ms: float, begin_s: float, end_s: float) -> int:
-        """How many runs between two times took longer."""
-        return int(np.count_nonzero(self._latencies_ms[self._between(begin_s, end_s)] > np.float32(limit_ms)))
+    def over(self, limit_ms: float, begin_s: float, end_s: float) -> tuple[int, int]:
+        """How many runs between two times took longer, and how many there were."""
+        latencies_ms = self._latencies_ms[self._between(begin_s, end_s)]
+        return int(np.count_nonzero(latencies_ms > np.float32(limit_ms))), len(latencies_ms)
 
     def distribution(self, begin_s: float, end_s: float) -> Distribution | None:
         """None where no run ended between the two times."""

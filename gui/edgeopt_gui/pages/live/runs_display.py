@@ -85,10 +85,12 @@ class RunsDisplay(QObject):
         if subject != self._subject:
             self._subject = subject
             self._use(kept_budget(self._settings, subject))
+            self.show()
 
     def set_budget(self, budget_ms: float | None) -> None:
         keep_budget(self._settings, self._subject, budget_ms)
         self._use(budget_ms)
+        self.show()
         self.budget_changed.emit()
 
     def edit_budget(self) -> None:
@@ -100,19 +102,20 @@ class RunsDisplay(QObject):
         self._panel.field.selectAll()
 
     def show(self) -> None:
-        begin, end = self._chart.shown
-        found = self._runs.distribution(begin, end)
+        found = self._runs.distribution(*self._chart.shown)
         self._strip.setVisible(found is not None)
         if found is not None:
             self._strip.show_runs(found, self.budget_ms)
+        self._show_over()
+
+    def _show_over(self) -> None:
         text = ""
         if self.budget_ms is not None:
-            over = self._runs.over(self.budget_ms, begin, end)
-            text = over_text(over, found.runs if found is not None else 0, self.budget_ms)
+            text = over_text(*self._runs.over(self.budget_ms, *self._chart.shown), self.budget_ms)
         self._panel.show_over(text)
 
     def _drag(self, budget_ms: float) -> None:
-        """Kept only once it is dropped."""
+        """Kept once it is dropped; the histogram would take too long for every move of the mouse."""
         self._use(_rounded(budget_ms))
 
     def _use(self, budget_ms: float | None) -> None:
@@ -122,7 +125,7 @@ class RunsDisplay(QObject):
         if budget_ms is not None:
             level = Level(panels.LATENCY, budget_ms, f"Budget {latency_text(budget_ms)}")
         self._chart.show_threshold(level)
-        self.show()
+        self._show_over()
 
 
 def _rounded(value_ms: float) -> float:

@@ -1,6 +1,7 @@
 """The latency budget: typed, dragged, told in words, kept with its model."""
 
 import time
+from itertools import pairwise
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
@@ -8,6 +9,7 @@ from PySide6.QtCore import QPoint, Qt
 from edgeopt.events import Metric
 from edgeopt_gui.pages.live import page as live
 from edgeopt_gui.pages.live.budget import BUDGETS, keep_budget, kept_budget, over_text
+from edgeopt_gui.plots.ticks import latency_text
 from edgeopt_gui.subject import Subject
 
 
@@ -75,6 +77,7 @@ def test_the_line_is_dragged_and_kept_when_it_is_dropped(qtbot, ran, context, sa
     qtbot.mouseMove(plot.viewport(), place + QPoint(0, plot.height() // 3))
     dragged = ran.view.budget.field.value()
     assert 0 < dragged < 5.0
+    assert f"runs over {latency_text(dragged)}" in ran.view.budget.over.text()
     assert kept_budget(context.settings, str(sample)) == 5.0
     qtbot.mouseRelease(plot.viewport(), Qt.MouseButton.LeftButton, pos=place)
     assert kept_budget(context.settings, str(sample)) == dragged
@@ -144,3 +147,21 @@ def test_low_panels_keep_room_for_their_curve_and_two_labels(ran):
     assert len(shown) == 6
     assert all(plot._area.height() > plot.fontMetrics().height() / 2 for plot in shown)
     assert all(len(plot.shown.values) >= 2 for plot in shown)
+
+
+def test_the_histogram_is_counted_again_twice_a_second_at_most(qtbot, ran, monkeypatch):
+    counted = []
+    distribution = type(ran.session.history.runs).distribution
+
+    def count(runs, *times):
+        counted.append(time.monotonic())
+        return distribution(runs, *times)
+
+    monkeypatch.setattr(type(ran.session.history.runs), "distribution", count)
+
+    def counted_thrice():
+        ran.view.touch()
+        return len(counted) >= 3
+
+    qtbot.waitUntil(counted_thrice)
+    assert all(later - earlier > 0.4 for earlier, later in pairwise(counted))

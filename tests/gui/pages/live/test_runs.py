@@ -23,8 +23,8 @@ def test_only_runs_between_the_two_times_count():
 def test_runs_over_a_limit_are_counted_exactly():
     runs = Runs()
     runs.add(1.0, [4.0, 5.0, 5.001, 6.0])
-    assert runs.over(5.0, 0.0, 2.0) == 2
-    assert runs.over(5.0, 2.0, 3.0) == 0
+    assert runs.over(5.0, 0.0, 2.0) == (2, 4)
+    assert runs.over(5.0, 2.0, 3.0) == (0, 0)
 
 
 def test_the_latest_runs_stay_when_there_is_no_room_for_all():
