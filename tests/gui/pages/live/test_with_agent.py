@@ -98,6 +98,8 @@ def test_a_session_with_an_agent(qtbot, page, start_agent, url, conv_bundle, oth
     qtbot.waitUntil(lambda: "latency_p99_ms" in rings and len(rings["latency_p99_ms"]) > 10, timeout=LONG_MS)
     qtbot.waitUntil(lambda: page.view.figures.text_of("p50") not in {"", NOTHING}, timeout=LONG_MS)
     assert len(rings["process_memory_bytes"]) > 10
+    qtbot.waitUntil(page.view.strip.isVisible, timeout=LONG_MS)
+    assert page.context.settings.agents() == (f"http://{url}",)
 
     context.use_bundle(other_bundle)
     qtbot.waitUntil(lambda: why_not(page, "live.deploy") == "", timeout=LONG_MS)
