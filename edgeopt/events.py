@@ -39,6 +39,8 @@ class Metric(msgspec.Struct, frozen=True, tag_field="event", tag="metric"):
     time_s: float | None = None
     """When it was measured, in seconds since 1970."""
     schema: int = SCHEMA
+    samples: tuple[float, ...] | msgspec.UnsetType = msgspec.UNSET
+    """The values that `value` is the median of, where they are told; omitted otherwise."""
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.value):

@@ -19,6 +19,8 @@ from edgeopt_gui.window import Window
 from edgeopt_gui.window_state import PAGE
 
 NAME = "edgeopt"
+# It shows the ways to begin; the rail leads to the others.
+_FIRST_START_PAGE = "model"
 
 
 def run(path: Path | None, page: str) -> int:
@@ -54,11 +56,11 @@ def run(path: Path | None, page: str) -> int:
 
 
 def _begin(window: Window, path: Path | None, page: str, last: str) -> None:
-    """`page` is the one asked for, `last` that of the last time."""
+    """`page` is the one asked for, `last` that of the last time, "" on the first start."""
     if path is not None:
         window.open_paths([path.absolute()], on=page or "model")
     if page or path is None:
-        window.show_page(page or last)
+        window.show_page(page or last or _FIRST_START_PAGE)
     window.make_one_more()
 
 

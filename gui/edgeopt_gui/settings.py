@@ -5,6 +5,8 @@ from pathlib import Path
 from PySide6.QtCore import QByteArray, QObject, QSettings, Signal
 
 MOST_RECENT = 12
+MOST_AGENTS = 8
+_AGENTS = "agents"
 
 
 class Settings(QObject):
@@ -45,6 +47,18 @@ class Settings(QObject):
 
     def forget_recent(self) -> None:
         self.keep("recent", "")
+
+    def agents(self) -> tuple[str, ...]:
+        """Addresses of agents that answered, the latest first."""
+        return tuple(line for line in self.text(_AGENTS).split("\n") if line)
+
+    def remember_agent(self, url: str) -> None:
+        """Puts an address at the head; it must hold no secret."""
+        urls = [url, *(each for each in self.agents() if each != url)]
+        self.keep(_AGENTS, "\n".join(urls[:MOST_AGENTS]))
+
+    def forget_agent(self, url: str) -> None:
+        self.keep(_AGENTS, "\n".join(each for each in self.agents() if each != url))
 
     def reset(self) -> None:
         """As on the very first start."""

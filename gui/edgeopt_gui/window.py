@@ -131,6 +131,14 @@ class Window(QMainWindow):
 
         self.open_paths([MODEL, DATA])
 
+    def watch_device(self) -> None:
+        """Asks for the address of an agent, on the page that shows it."""
+        self.show_page("live")
+        self.book["live.connect"].shown.trigger()
+
+    def why_not_watch_device(self) -> str:
+        return "" if "live" in self._entries else "This window has no page Live."
+
     def open_source(self) -> None:
         """The model that the bundle was made from; where it is not found, the user is asked."""
         subject, recent = self.context.subject, self.context.settings.recent()

@@ -4,6 +4,7 @@ import threading
 import time
 
 import pytest
+from msgspec import UNSET
 
 from edgeopt.errors import TrialError
 from edgeopt.events import Log, Metric, Progress
@@ -160,3 +161,12 @@ def test_the_model_runs_on_while_its_answers_are_read(load_null, tmp_path):
     report = watch(LocalHost(tmp_path), side, None, 1.5, emit)
     # The share of the time in which it ran; it would be 0.6 if each slice waited for its reader.
     assert report.throughput_per_s * report.p50_ms / 1e3 > 0.8
+
+
+def test_every_run_is_told_with_the_median_of_its_slice(watching):
+    watching(latency_ms=5, seconds=0.6)
+    told = watching.metrics("latency_ms")
+    assert sum(len(metric.samples) for metric in told) == watching.metrics("runs")[-1].value
+    for metric in told:
+        assert min(metric.samples) <= metric.value <= max(metric.samples)
+    assert all(metric.samples is UNSET for metric in watching.metrics("latency_p99_ms"))

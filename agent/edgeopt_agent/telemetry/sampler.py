@@ -39,7 +39,6 @@ class Sampler:
         device = self._load.sample()
         worker = self._router.serving
         values: dict[str, float | None] = {
-            "latency_ms": window.last(),
             **dict(zip(_SHARES, window.quantiles(_SHARES.values()), strict=False)),
             "percentile_runs": float(window.count(_WINDOW_TICKS)) or None,
             "throughput_per_s": float(window.count(TICKS_PER_S)),
@@ -51,7 +50,11 @@ class Sampler:
             "clock_hz": device.clock_hz,
         }
         now = time.time()
-        return [Metric(name, float(value), time_s=now) for name, value in values.items() if value is not None]
+        told = [Metric(name, float(value), time_s=now) for name, value in values.items() if value is not None]
+        last = window.last()
+        if last is not None:
+            told.insert(0, Metric("latency_ms", last, time_s=now, samples=window.last_values()))
+        return told
 
     def _saw(self, _release: str, ok: bool, latency_ms: float, _reason: str) -> None:
         if ok:

@@ -34,6 +34,12 @@ class LatencyWindow:
         """The median of the last tick; None where nothing happened in it."""
         return next(iter(_quantiles(self._past[-1], (0.5,))), None) if self._past else None
 
+    def last_values(self) -> tuple[float, ...]:
+        """The latencies of the last tick, each within half a percent."""
+        if not self._past:
+            return ()
+        return tuple(round(math.exp(step / _STEPS), 6) for step in self._past[-1].elements())
+
     def quantiles(self, shares: Iterable[float]) -> list[float]:
         """Of the whole window, in the order of the shares (ascending); empty where nothing happened in it."""
         return _quantiles(self._sum, shares)

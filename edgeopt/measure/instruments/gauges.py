@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from edgeopt.errors import TrialError
 from edgeopt.events import Emit, Log, Metric
@@ -98,6 +99,14 @@ class Gauges:
                 self._absent.add(name)
                 self.emit(Log("info", f"No {name}: {why}.", kind="no-metric", subject=name, reason=why))
 
-    def tell(self, name: str, value: float, subject: str, now: float | None = None) -> None:
+    def tell(
+        self,
+        name: str,
+        value: float,
+        subject: str,
+        now: float | None = None,
+        samples: tuple[float, ...] | UnsetType = UNSET,
+    ) -> None:
         """One metric, with the time of day that belongs to a moment of the monotonic clock."""
-        self.emit(Metric(name, float(value), subject, self._wall_s + (time.monotonic() if now is None else now)))
+        time_s = self._wall_s + (time.monotonic() if now is None else now)
+        self.emit(Metric(name, float(value), subject, time_s, samples=samples))

@@ -28,6 +28,14 @@ SHELL: tuple[Action, ...] = (
     ),
     Action("app.open-sample", "Open the built-in sample", FILE, lambda w: w.open_sample(), icon="sample"),
     Action(
+        "app.watch-device",
+        "Watch a device…",
+        FILE,
+        lambda w: w.watch_device(),
+        lambda w: w.why_not_watch_device(),
+        icon="connect",
+    ),
+    Action(
         "app.open-source",
         "Open the source model",
         FILE,

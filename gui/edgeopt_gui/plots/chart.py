@@ -26,6 +26,8 @@ class Chart(QWidget):
 
     span_changed = Signal()
     """The user moved or zoomed."""
+    threshold_dragged = Signal(float)
+    threshold_dropped = Signal()
 
     def __init__(self, panels: Sequence[PanelSpec], rings: Mapping[str, Ring]) -> None:
         super().__init__()
@@ -58,6 +60,8 @@ class Chart(QWidget):
             panel.plot.zoomed.connect(self.zoom)
             panel.plot.reset.connect(self.follow)
             panel.plot.pointed.connect(self._point)
+            panel.plot.threshold_dragged.connect(self.threshold_dragged)
+            panel.plot.threshold_dropped.connect(self._drop_threshold)
         theme.scheme_changed.connect(self._dress)
         self._lay_out()
 
@@ -129,6 +133,12 @@ class Chart(QWidget):
     def compare(self, level: Level | None) -> None:
         for panel in self.panels:
             panel.plot.compare(level)
+        self.touch()
+
+    def show_threshold(self, level: Level | None) -> None:
+        """A line that the user can drag, over the panel of its key."""
+        for panel in self.panels:
+            panel.plot.show_threshold(level)
         self.touch()
 
     def reading(self) -> str:
@@ -214,6 +224,10 @@ class Chart(QWidget):
         for panel in self.panels:
             panel.plot.point(at)
             panel.read(self._rings, at)
+
+    def _drop_threshold(self) -> None:
+        self.touch()
+        self.threshold_dropped.emit()
 
     def _dress(self) -> None:
         for panel in self.panels:

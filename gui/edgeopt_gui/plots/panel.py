@@ -13,8 +13,8 @@ from edgeopt_gui.plots.spec import CurveSpec, PanelSpec
 from edgeopt_gui.plots.ticks import significant
 
 _ABOUT_LOG = (
-    "A logarithmic axis: equal steps are equal factors.\n"
-    "It comes by itself while the highest curve is more than 5 times the lowest, which would lie flat otherwise."
+    "Logarithmic axis: equal distances are equal factors.\n"
+    "Turns on by itself while the highest curve is more than 5 times the lowest."
 )
 
 _STAYS_LARGE = 0.8
@@ -58,7 +58,6 @@ class Panel(QWidget):
         rows.setSpacing(0)
         rows.addLayout(head)
         rows.addWidget(self.plot, 1)
-        self.plot.setMinimumHeight(line * 3)
 
     def show_known(self, rings: Mapping[str, Ring]) -> bool:
         """Whether there is anything to draw; a curve without samples has no button."""

@@ -18,8 +18,13 @@ from edgeopt_gui.theme import colours
 _ZOOM_A_NOTCH = 0.8
 _NOTCH = 120
 _MOST_LINES = 7
+_LEAST_LINES = 2.2
 # In the plot's unit: what is not above 0 stands at the foot of a logarithmic axis.
 _SMALLEST = 1e-9
+# A threshold stretches the axis by no more than this.
+_NEAR_ENOUGH = 2.5
+# How near the pointer must be to a line to take hold of it, as a part of the font's height.
+_GRIP = 2
 
 
 class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
@@ -36,6 +41,9 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
     reset = Signal()
     pointed = Signal(object)
     """At this share of the width; None when the pointer left."""
+    threshold_dragged = Signal(float)
+    """To this value, before it is multiplied with the factor; the button is still down."""
+    threshold_dropped = Signal()
 
     def __init__(self, spec: PanelSpec) -> None:
         super().__init__()
@@ -53,11 +61,14 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         self.setCentralItem(middle)
         self.shown = Shown()
         # pyqtgraph puts a view box at -100.
-        self._layers = (Axes(middle, area, self.shown, -200), Notes(area, area, self.shown, 10))
+        self._notes = Notes(area, area, self.shown, 10)
+        self._layers = (Axes(middle, area, self.shown, -200), self._notes)
         self._curves = {curve.key: self._curve() for curve in spec.curves}
         self.factor = spec.factor
         """What a value is multiplied with to be in the unit that is shown."""
         self._level: Level | None = None
+        self._threshold: Level | None = None
+        self._drags_threshold = False
         self._range: tuple[float, float] | None = None
         self._logarithmic = False
         self._dragged_from: float | None = None
@@ -83,6 +94,8 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         # Labels stand left and below of the curves, those at both ends of the value axis half above and below.
         left = self.fontMetrics().horizontalAdvance("0,000.00")
         self._around.setContentsMargins(left, line // 2, line // 2, round(line * 1.5) if on else line // 2)
+        # The labels of the clock come on top, or the curves of a low plot would have no room.
+        self.setMinimumHeight(round(line * (_LEAST_LINES + (1.0 if on else 0.0))))
         for layer in self._layers:
             layer.resized()
 
@@ -114,7 +127,10 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
             lowest, highest = 10.0**lowest, 10.0**highest
         if self.shown.level is not None:
             lowest, highest = min(lowest, self.shown.level[0]), max(highest, self.shown.level[0])
-        if highest >= lowest:
+        if self.shown.threshold is not None and self.shown.threshold[0] <= _NEAR_ENOUGH * highest:
+            highest = max(highest, self.shown.threshold[0])
+        # While the line is dragged, the axis under it stays.
+        if highest >= lowest and not self._drags_threshold:
             self._show_values(lowest, highest)
         self._show_span(begin_s, end_s)
         low, high = self.shown.on_axis(self.shown.low), self.shown.on_axis(self.shown.high)
@@ -135,6 +151,7 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         if factor != self.factor:
             self.factor, self._range = factor, None
             self.compare(self._level)
+            self.show_threshold(self._threshold)
 
     def is_drawn(self, key: str) -> bool:
         return bool(self._curves[key].isVisible())
@@ -155,6 +172,13 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         self.shown.level = None if self._level is None else (self._level.value * self.factor, self._level.label)
         self._layers[1].update()
 
+    def show_threshold(self, level: Level | None) -> None:
+        """A line that the user can drag; where it is far above the curves, it lies at the upper edge."""
+        self._threshold = level if level is not None and level.key in self._curves else None
+        new = None if self._threshold is None else (self._threshold.value * self.factor, self._threshold.label)
+        self.shown.threshold = new
+        self._layers[1].update()
+
     def point(self, time_s: float | None) -> None:
         self.shown.pointer_s = time_s
         for layer in self._layers:
@@ -172,18 +196,29 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         event.accept()
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
-        if event.button() == Qt.MouseButton.LeftButton:
+        if event.button() != Qt.MouseButton.LeftButton:
+            return
+        self._drags_threshold = self._is_on_threshold(event.position())
+        if not self._drags_threshold:
             self._dragged_from = self._share(event.position())
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
+        if self._drags_threshold:
+            self.threshold_dragged.emit(self._notes.value_at(self._y(event.position())) / self.factor)
+            return
         share = self._share(event.position())
         if self._dragged_from is not None:
             self.moved.emit(self._dragged_from - share)
             self._dragged_from = share
         self.pointed.emit(share if 0 <= share <= 1 else None)
+        over = Qt.CursorShape.SizeVerCursor if self._is_on_threshold(event.position()) else None
+        self.viewport().unsetCursor() if over is None else self.viewport().setCursor(over)
 
     def mouseReleaseEvent(self, _event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
         self._dragged_from = None
+        if self._drags_threshold:
+            self._drags_threshold = False
+            self.threshold_dropped.emit()
 
     def mouseDoubleClickEvent(self, _event: QMouseEvent) -> None:  # noqa: N802 - Qt's name
         self.reset.emit()
@@ -230,6 +265,14 @@ class Plot(pg.GraphicsView):  # type: ignore[misc] # pyqtgraph has no types
         self._area.setXRange(0.0, end_s - begin_s, padding=0)
         for layer in self._layers:
             layer.update()
+
+    def _y(self, position: QPointF) -> float:
+        """Within the area of the curves."""
+        return float(self.mapToScene(position.toPoint()).y() - self._area.sceneBoundingRect().top())
+
+    def _is_on_threshold(self, position: QPointF) -> bool:
+        line = self._notes.threshold_y()
+        return line is not None and abs(self._y(position) - line) <= self.fontMetrics().height() / _GRIP
 
     def _share(self, position: QPointF) -> float:
         area = self._area.sceneBoundingRect()

@@ -34,6 +34,7 @@ class Shown:
     named: bool = False
     """Whether the markers' labels stand here."""
     level: tuple[float, str] | None = None
+    threshold: tuple[float, str] | None = None
     pointer_s: float | None = None
 
     def on_axis(self, value: float) -> float:
@@ -129,6 +130,8 @@ class Notes(_Layer):
         if self._shown.level is not None:
             self._paint_level(painter, *self._shown.level)
         self._paint_markers(painter, palette)
+        if self._shown.threshold is not None:
+            self._paint_threshold(painter, *self._shown.threshold)
         if self._shown.pointer_s is not None:
             painter.setPen(QPen(palette.color(_Role.Text), 1))
             x = round(self._x(self._shown.pointer_s))
@@ -145,6 +148,35 @@ class Notes(_Layer):
         top = y - height - 1 if y - height > rect.top() else y + 2
         painter.fillRect(QRectF(rect.left() + 4, top, width, height), _veiled())
         painter.drawText(round(rect.left()) + 8, round(top) + metrics.ascent(), label)
+
+    def threshold_y(self) -> float | None:
+        """Where its line is; at an edge of the area where it lies outside."""
+        if self._shown.threshold is None:
+            return None
+        value = min(max(self._shown.threshold[0], self._shown.low), self._shown.high)
+        return min(max(self._y(value), self.area.top() + 1), self.area.bottom() - 1)
+
+    def value_at(self, y: float) -> float:
+        """The value at a height of the area."""
+        rect, shown = self.area, self._shown
+        low, high = shown.on_axis(shown.low), shown.on_axis(shown.high)
+        share = min(max((rect.bottom() - y) / max(rect.height(), 1.0), 0.0), 1.0)
+        at = low + share * (high - low)
+        return 10.0**at if shown.logarithmic else at
+
+    def _paint_threshold(self, painter: QPainter, value: float, label: str) -> None:
+        """Its label is right, where a level's is left."""
+        y = self.threshold_y()
+        if y is None:
+            return
+        rect, metrics = self.area, painter.fontMetrics()
+        beyond = " ↑" if value > self._shown.high else " ↓" if value < self._shown.low else ""
+        painter.setPen(QPen(colours.bad(), 1, Qt.PenStyle.DashLine))
+        painter.drawLine(QLineF(rect.left(), round(y), rect.right(), round(y)))
+        width = metrics.horizontalAdvance(label + beyond) + 8
+        top = y - metrics.height() - 1 if y - metrics.height() > rect.top() else y + 2
+        painter.fillRect(QRectF(rect.right() - width - 4, top, width, metrics.height()), _veiled())
+        painter.drawText(round(rect.right() - width), round(top) + metrics.ascent(), label + beyond)
 
     def _paint_markers(self, painter: QPainter, palette: QPalette) -> None:
         rect, metrics = self.area, painter.fontMetrics()

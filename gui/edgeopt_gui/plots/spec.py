@@ -19,7 +19,7 @@ class PanelSpec:
     curves: tuple[CurveSpec, ...]
     factor: float = 1.0
     """What a value is multiplied with to be in the unit."""
-    share: int = 2
+    share: int = 1
     """Of the chart's height, against the other panels."""
     highest: float | None = None
     """The end of the axis where that is known, as for percents."""

@@ -16,12 +16,20 @@ def value_ticks(low: float, high: float, most: int) -> Ticks:
     least = (high - low) / max(most - 1, 1)
     power = 10.0 ** math.floor(math.log10(least))
     step = next(each for each in _STEPS if each * power >= least * (1 - 1e-9)) * power
+    smaller = (each * tens for tens in (power, power / 10) for each in reversed(_STEPS) if each * tens < step)
+    step = next((each for each in (step, *smaller) if _count(low, high, each) >= 2), step)
     digits = max(0, -math.floor(math.log10(step) + 1e-9))
     if step * 10**digits % 1 > 1e-6:
         digits += 1  # 2.5 and its like
     first = math.ceil(low / step - 1e-9)
-    count = math.floor(high / step + 1e-9) - first + 1
-    return [((first + k) * step, f"{(first + k) * step:,.{digits}f}") for k in range(count)]
+    places = range(first, first + _count(low, high, step))
+    if len(places) > most:
+        places = places[:: len(places) - 1]  # both ends: one alone would not tell the scale
+    return [(k * step, f"{k * step:,.{digits}f}") for k in places]
+
+
+def _count(low: float, high: float, step: float) -> int:
+    return math.floor(high / step + 1e-9) - math.ceil(low / step - 1e-9) + 1
 
 
 def factor_ticks(low: float, high: float, most: int) -> Ticks:

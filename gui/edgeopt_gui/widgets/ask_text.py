@@ -1,9 +1,20 @@
 """Asks without holding up the app: for one line of text, or whether to go on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QLineEdit, QMessageBox, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QComboBox,
+    QDialog,
+    QDialogButtonBox,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QMessageBox,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 _LETTERS = 48
 
@@ -12,29 +23,58 @@ class AskText(QDialog):
     """Call `open`; it goes away by itself."""
 
     given = Signal(str)
+    forgotten = Signal(str)
+    """One of the earlier answers, which the user removed."""
 
-    def __init__(self, parent: QWidget, title: str, question: str, text: str, does: str) -> None:
-        """`does` is what the button says."""
+    def __init__(
+        self, parent: QWidget, title: str, question: str, text: str, does: str, earlier: Sequence[str] = ()
+    ) -> None:
+        """`does` is what the button says; `earlier` are answers that the field offers."""
         super().__init__(parent)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowTitle(title)
         label = QLabel(f"&{question}")
-        self.field = QLineEdit(text)
-        self.field.setMinimumWidth(self.fontMetrics().averageCharWidth() * _LETTERS)
+        self.earlier = QComboBox(editable=True, insertPolicy=QComboBox.InsertPolicy.NoInsert)
+        self.earlier.setAccessibleName(question)
+        self.earlier.addItems(earlier)
+        self.earlier.setEditText(text)
+        self.earlier.setMinimumWidth(self.fontMetrics().averageCharWidth() * _LETTERS)
+        self.forget = QPushButton("Forget")
+        self.forget.setToolTip("Remove this address from the list")
+        self.forget.setVisible(bool(earlier))
+        self.forget.clicked.connect(self._forget)
+        self.field = self.earlier.lineEdit() or QLineEdit()  # an editable box has one
         self.field.selectAll()
-        label.setBuddy(self.field)
+        label.setBuddy(self.earlier)
+        answer = QHBoxLayout()
+        answer.addWidget(self.earlier, 1)
+        answer.addWidget(self.forget)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Ok | QDialogButtonBox.StandardButton.Cancel)
         self._ok = buttons.button(QDialogButtonBox.StandardButton.Ok)
         self._ok.setText(does)
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
-        self.field.textChanged.connect(lambda text: self._ok.setEnabled(bool(text.strip())))
+        self.field.textChanged.connect(self._typed)
+        self._typed(text)
         rows = QVBoxLayout(self)
         line = self.fontMetrics().height()
         rows.setContentsMargins(line, line, line, line)
         rows.setSpacing(line)
-        for widget in (label, self.field, buttons):
-            rows.addWidget(widget)
+        rows.addWidget(label)
+        rows.addLayout(answer)
+        rows.addWidget(buttons)
+        self.earlier.setFocus()
+
+    def _typed(self, text: str) -> None:
+        self._ok.setEnabled(bool(text.strip()))
+        self.forget.setEnabled(self.earlier.findText(text) >= 0)
+
+    def _forget(self) -> None:
+        text = self.field.text()
+        self.earlier.removeItem(self.earlier.findText(text))
+        self.field.clear()
+        self.field.setFocus()
+        self.forgotten.emit(text)
 
     def accept(self) -> None:
         text = self.field.text().strip()

@@ -17,16 +17,18 @@ from PySide6.QtWidgets import (
 
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.widgets.action_button import ActionButton
+from edgeopt_gui.widgets.doors import Doors
 from edgeopt_gui.widgets.recent_files import RecentFiles
 
 OPENS_A_MODEL = "app.open-model"
 _WIDEST_LETTERS = 64
+_DOORS_LETTERS = 110
 
 
 class _State(QWidget):
     """A sentence in the middle, and a button below it."""
 
-    def __init__(self) -> None:
+    def __init__(self, letters: int = _WIDEST_LETTERS) -> None:
         super().__init__()
         self.sentence = QLabel(alignment=Qt.AlignmentFlag.AlignCenter)
         self.sentence.setObjectName("sentence")
@@ -36,7 +38,7 @@ class _State(QWidget):
         )
         self.button = ActionButton()
         column = QWidget()
-        column.setFixedWidth(self.fontMetrics().averageCharWidth() * _WIDEST_LETTERS)
+        column.setFixedWidth(self.fontMetrics().averageCharWidth() * letters)
         self.middle = QVBoxLayout(column)
         self.middle.setContentsMargins(0, 0, 0, 0)
         self.middle.setSpacing(self.fontMetrics().height())
@@ -58,26 +60,29 @@ class _State(QWidget):
 
 
 class EmptyState(_State):
-    """Where the button opens a model, the built-in sample and the recent files are offered as well."""
+    """Where the action opens a model, all ways to begin and the recent files are offered instead of a button."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(_DOORS_LETTERS)
         self.button.stands_out = True
-        self.sample = ActionButton()
+        self.doors = Doors()
         self.other = ActionButton()
         self.recent = RecentFiles()
-        for widget in (self.sample, self.other, self.recent):
+        self.middle.addWidget(self.doors)
+        for widget in (self.other, self.recent):
             self.middle.addWidget(widget, 0, Qt.AlignmentFlag.AlignHCenter)
+        self._begins = False
 
     def set(self, sentence: str, action: str, other: str = "") -> None:
         self.sentence.setText(sentence)
-        self.button.set_key(action)
-        self.other.set_key(other)
-        self.sample.set_key("app.open-sample" if action == OPENS_A_MODEL else "")
+        self._begins = action == OPENS_A_MODEL
+        self.doors.setVisible(self._begins)
+        self.button.set_key("" if self._begins else action)
+        self.other.set_key("" if self._begins else other)
 
     def offer(self, paths: Sequence[Path]) -> None:
         """The recent files."""
-        self.recent.set(paths if self.button.key == OPENS_A_MODEL else ())
+        self.recent.set(paths if self._begins else ())
 
 
 class BusyState(_State):

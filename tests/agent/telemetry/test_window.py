@@ -41,3 +41,14 @@ def test_nothing_has_no_percentiles():
     window = LatencyWindow(3)
     assert window.last() is None
     assert window.quantiles(SHARES) == []
+
+
+def test_the_values_of_the_last_tick_are_told_one_by_one():
+    window = LatencyWindow(3)
+    assert window.last_values() == ()
+    for latency_ms in (1.0, 1.0, 40.0):
+        window.add(latency_ms)
+    window.tick()
+    assert sorted(window.last_values()) == pytest.approx([1.0, 1.0, 40.0], rel=0.006)
+    window.tick()
+    assert window.last_values() == ()

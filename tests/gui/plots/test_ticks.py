@@ -91,3 +91,11 @@ def test_latencies_below_a_millisecond_are_in_microseconds():
         "1.00 ms",
         "12.3 ms",
     ]
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 60.0), (0.0, 8.0), (45.0, 55.0), (42.0, 57.0), (0.0, 600.0)])
+def test_an_axis_with_room_for_two_labels_has_two(low, high):
+    ticks = value_ticks(low, high, 2)
+    assert len(ticks) == 2
+    assert all(low - 1e-9 <= value <= high + 1e-9 for value, _ in ticks)
+    assert len({text for _, text in ticks}) == len(ticks)

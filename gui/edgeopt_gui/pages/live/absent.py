@@ -16,15 +16,15 @@ class Nothing(NamedTuple):
 def nothing_of(url: str, subject: Subject | None) -> Nothing:
     """Why there is nothing, given the agent's address ("" for this machine) and what is to be watched."""
     if url:
-        return Nothing(f"The agent at {url} is not watched.", "live.start", "live.disconnect")
+        return Nothing(f"Not watching the agent at {url}.", "live.start", "live.disconnect")
     if subject is not None:
         return Nothing(
-            f"Run {subject.name} over and over, and see its latency, memory and load as they are.",
+            f"Run {subject.name} repeatedly and watch its latency, memory and load.",
             "live.start",
             "live.connect",
         )
     return Nothing(
-        "Open a model or a bundle to see it at work, or connect to an agent.", "app.open-model", "live.connect"
+        "Open a model or a bundle to watch it run, or connect to an agent.", "app.open-model", "live.connect"
     )
 
 

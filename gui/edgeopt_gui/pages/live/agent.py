@@ -18,14 +18,14 @@ WORDS = {
     "receiving": "received",
     "verifying": "checking",
     "staged": "checked",
-    "probing": "trying it out",
-    "switching": "switching over",
+    "probing": "test run",
+    "switching": "switching",
     "soaking": "on probation",
-    "committed": "serves for good",
+    "committed": "committed",
     "failed": "refused",
-    "rolling_back": "going back",
-    "rolled_back": "taken back",
-    "degraded": "could not go back",
+    "rolling_back": "rolling back",
+    "rolled_back": "rolled back",
+    "degraded": "rollback failed",
 }
 # The others pass within a second; their markers would only hide each other.
 _MARKED = ("soaking", "committed", "failed", "rolling_back", "rolled_back", "degraded")
@@ -87,14 +87,14 @@ class AgentRecord:
     def serves(self, *, watched: bool = True) -> str:
         """A sentence."""
         if not watched:
-            return "It is not watched just now."
+            return "Not watched."
         if self.away:
-            return "The agent went away; it is looked for until it is back."
+            return "The agent does not answer. Reconnecting…"
         if self.status is None:
             return "Asking the agent what it serves…"
         serving = self.status.serving
         if serving is None:
-            said = "It serves nothing yet: deploy a bundle."
+            said = "Serves nothing yet: deploy a bundle."
         else:
             said = f"Serves {serving.name or serving.release} (release {serving.release})."
         return f"{said} {self.status.reason}".strip()
@@ -138,7 +138,7 @@ def why_no_change(agent: AgentRecord | None, *, connected: bool, changing: bool)
     if not connected:
         return "Connect to an agent first."
     if agent is not None and agent.away:
-        return "The agent went away; wait until it is back."
+        return "The agent does not answer; wait until it is back."
     if changing or (agent is not None and agent.busy):
-        return "A deployment is under way."
+        return "A deployment is in progress."
     return ""

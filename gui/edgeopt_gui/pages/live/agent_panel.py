@@ -1,4 +1,4 @@
-"""The agent that is watched: what it serves, how deployments go, and what can be done about it."""
+"""The agent that is watched: its release, its deployments and their actions."""
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QDoubleSpinBox, QGridLayout, QLabel, QVBoxLayout, QWidget
@@ -46,14 +46,14 @@ class AgentPanel(QWidget):
         self.table.setFixedHeight(round(line * (1.5 * _ROWS + 2.2)))
         self.traffic = QCheckBox("Send test requests")
         self.traffic.setToolTip(
-            "Latency is that of the requests which the agent serves: without any there is none."
+            "The agent measures latency on the requests that it serves. Without requests there is no latency."
         )
         self.rate = QDoubleSpinBox(minimum=0.0, maximum=100_000.0, decimals=1, singleStep=10.0)
         self.rate.setValue(_DEFAULT_RATE)
-        self.rate.setSuffix(" a second")
-        self.rate.setSpecialValueText("as fast as it goes")
+        self.rate.setSuffix(" per second")
+        self.rate.setSpecialValueText("Unlimited")
         self.rate.setKeyboardTracking(False)
-        self.rate.setAccessibleName("Test requests a second")
+        self.rate.setAccessibleName("Test requests per second")
         self.traffic.toggled.connect(lambda _: self.traffic_changed.emit())
         self.rate.valueChanged.connect(self._rate_changed)
         grid = QGridLayout()
@@ -81,8 +81,8 @@ class AgentPanel(QWidget):
         self._title.setText(f"Agent at {agent.url}")
         self.serves.setText(agent.serves(watched=watched))
         trust = {
-            "unsigned": "Unsigned: it takes bundles from anyone on its own device.",
-            "signed": "It takes only bundles signed by a key that it trusts.",
+            "unsigned": "Unsigned: accepts any bundle sent from that device.",
+            "signed": "Signed: accepts only bundles signed with a trusted key.",
         }
         self.trust.setText(trust.get(agent.trust, agent.trust))
         self.trust.setVisible(bool(agent.trust))
@@ -96,13 +96,13 @@ class AgentPanel(QWidget):
             self.table.fit()
 
     def stop_traffic(self) -> None:
-        """Without a word to anybody: the requests have failed, and what watches starts again without them."""
+        """Without a signal: the requests have failed, and the next watch starts without them."""
         before = self.traffic.blockSignals(True)
         self.traffic.setChecked(False)
         self.traffic.blockSignals(before)
 
     def show_doing(self, sentence: str) -> None:
-        """How far a deployment that this app started is; "" hides it."""
+        """Progress of a deployment that this app started; "" hides it."""
         self.doing.setText(sentence)
         self.doing.setVisible(bool(sentence))
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from edgeopt_gui.context import Context
 from edgeopt_gui.subject import Subject
 
 BUNDLE, MODEL = "bundle", "model"
@@ -19,3 +20,29 @@ def choices(subject: Subject | None, bundle: Path | None) -> tuple[tuple[str, st
     if subject is None or bundle is None or subject.path == bundle:
         return ()
     return ((f"{bundle.name} (bundle)", BUNDLE), (f"{subject.name} (model)", MODEL))
+
+
+class Choice:
+    """Which subject is watched on this machine, as the app's context and the user have it."""
+
+    def __init__(self, context: Context) -> None:
+        self.key = BUNDLE
+        self._context = context
+        self._opened = context.subject.path if context.subject is not None else None
+
+    @property
+    def subject(self) -> Subject | None:
+        return chosen(self._context.subject, self._context.bundle, self.key)
+
+    @property
+    def offered(self) -> tuple[tuple[str, str], ...]:
+        """Titles and keys."""
+        return choices(self._context.subject, self._context.bundle)
+
+    def follow_opened(self) -> bool:
+        """Chooses what was opened last; whether that is another file than before."""
+        subject = self._context.subject
+        opened = subject.path if subject is not None else None
+        other, self._opened = opened != self._opened, opened
+        self.key = MODEL if subject is not None and subject.kind == "model" else BUNDLE
+        return other

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from edgeopt.events import Metric
+from edgeopt_gui.pages.live.runs import Runs
 from edgeopt_gui.plots.ring import CAPACITY, Floats, Ring
 from edgeopt_gui.plots.spec import Marker
 
@@ -28,6 +29,8 @@ class History:
 
     def __init__(self, capacity: int = CAPACITY) -> None:
         self.rings: dict[str, Ring] = {}
+        self.runs = Runs()
+        """Of what is watched now."""
         self.latest: dict[str, float] = {}
         self.peaks: dict[str, float] = {}
         self.markers: list[Marker] = []
@@ -57,6 +60,8 @@ class History:
         last = self._last.get(name)
         if last is not None and time_s <= last:
             time_s = last + 1e-6  # two of one moment keep their order
+        if metric.samples:
+            self.runs.add(time_s, metric.samples)
         self.rings[name].append(time_s, metric.value, self._is_gap(name, time_s, last))
         self._last[name] = time_s
         self.last_s = max(time_s, self.last_s or time_s)
@@ -75,14 +80,16 @@ class History:
         self._new_clock = True
 
     def begin(self) -> None:
-        """Something else is watched: peaks are its own, the curves stay."""
+        """Something else is watched: peaks and single runs are its own, the curves stay."""
         self.interrupt()
+        self.runs.clear()
         self.latest.clear()
         self.peaks.clear()
 
     def clear(self) -> None:
         for ring in self.rings.values():
             ring.clear()
+        self.runs.clear()
         self._last.clear()
         self._intervals.clear()
         self._after_gap.clear()

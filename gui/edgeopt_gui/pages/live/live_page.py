@@ -7,10 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
-
-from PySide6.QtCore import QTimer
-from shiboken6 import isValid
 
 from edgeopt.events import Event
 from edgeopt_gui.actions.book import ActionBook
@@ -20,13 +18,12 @@ from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.base import Page
 from edgeopt_gui.pages.live import commands
 from edgeopt_gui.pages.live.absent import awaited, nothing_of
-from edgeopt_gui.pages.live.agent_link import AgentLink
-from edgeopt_gui.pages.live.choices import BUNDLE, MODEL, choices, chosen
+from edgeopt_gui.pages.live.agent_link import AgentLink, known_address
+from edgeopt_gui.pages.live.choices import BUNDLE, MODEL, Choice
 from edgeopt_gui.pages.live.giving_way import GivingWay
 from edgeopt_gui.pages.live.situation import Situation, shown, why_not_start
-from edgeopt_gui.pages.live.stepwise import import_in_steps
+from edgeopt_gui.pages.live.stepwise import StepwiseImport
 from edgeopt_gui.pages.live.watcher import Watcher
-from edgeopt_gui.subject import Subject
 from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.states import OPENS_A_MODEL
 
@@ -52,14 +49,12 @@ class LivePage(Page):
         """How many moments there were when drawing was paused."""
         self.url = ""
         """Of the agent that is watched; "" for this machine."""
-        self._choice = BUNDLE
-        self._opened = context.subject.path if context.subject is not None else None
+        self._choice = Choice(context)
         self._watched: Command | None = None
         self._failure: Ending | None = None
         self._connected = False
-        self._loading = False
         self._book: ActionBook | None = None
-        self._when_ready: list[Callable[[], None]] = []
+        self._charts = StepwiseImport(_SLOW_TO_IMPORT, self._show_charts, self)
         self._watcher = Watcher(context.jobs, self)
         self.giving_way = GivingWay(context.jobs, self._give_way, self)
         self.giving_way.changed.connect(self._gave_way)
@@ -131,6 +126,14 @@ class LivePage(Page):
         if self.view is not None:
             self.view.chart.follow()
 
+    def set_budget(self) -> None:
+        if self.view is not None:
+            self.view.runs.edit_budget()
+
+    def remove_budget(self) -> None:
+        if self.view is not None:
+            self.view.runs.set_budget(None)
+
     def save_csv(self, path: Path) -> None:
         """Writes all samples of the history, in a thread."""
         if self.session is not None and self._exports is not None:
@@ -142,7 +145,8 @@ class LivePage(Page):
             self._exports.png(self.view.picture(self.session.caption()), path)
 
     def connect_to(self, url: str) -> None:
-        self.context.settings.keep(AGENT_URL, url)
+        if known_address(url):
+            self.context.settings.keep(AGENT_URL, url)
         if url != self.url:
             self.url = url
             self._leave()
@@ -194,6 +198,7 @@ class LivePage(Page):
             sampled=session is not None and session.sampled,
             moments=session.history.moments if session is not None else 0,
             follows=self.view is not None and self.view.chart.span.follows,
+            has_budget=self.view is not None and self.view.runs.budget_ms is not None,
             writing=self._exports is not None and self._exports.writing,
             failed=self._failure is not None,
             measuring=self.giving_way.measuring if self._loads else "",
@@ -209,7 +214,7 @@ class LivePage(Page):
         view, data = self.view, self.context.data
         if self.url:
             return commands.watch_agent(self.url, view.agent.send_per_s if view else None, data)
-        subject = self._subject()
+        subject = self._choice.subject
         rate = view.rate.value() if view is not None else 0.0
         return None if subject is None else commands.watch_here(subject.path, data, rate or None)
 
@@ -233,23 +238,15 @@ class LivePage(Page):
 
     def _with_charts(self, then: Callable[[], None]) -> None:
         """Now, or once the charts have been imported."""
-        if self.view is not None:
-            then()
-            return
-        self._when_ready.append(then)
-        if not self._loading:
-            self._loading = True
+        if self._charts.then(then):
             self._settle()
-            QTimer.singleShot(0, self, self._load)
 
-    def _load(self) -> None:
-        module = import_in_steps(_SLOW_TO_IMPORT)
-        if not isValid(self):  # the window went away meanwhile
-            return
+    def _show_charts(self, module: ModuleType) -> None:
         self.session = module.Session()
         self._exports = module.Exports(self.context, self)
-        view: LiveView = module.LiveView(self.session.history)
+        view: LiveView = module.LiveView(self.session.history, self.context.settings)
         self.view = view
+        view.runs.budget_changed.connect(self.context.changed)
         view.wants_figures.connect(self._show_figures)
         view.rate_changed.connect(self._restart)
         view.agent.traffic_changed.connect(self._restart)
@@ -260,16 +257,12 @@ class LivePage(Page):
             for button in view.findChildren(ActionButton):
                 button.use(self._book)
         self.set_content(view)
-        self._loading = False
-        while self._when_ready:
-            self._when_ready.pop(0)()
-        self._settle()
 
     def _start(self, again: bool = False) -> None:
         command = self.command_of_start()
         if command is None or self.session is None or self.view is None:
             return
-        subject = self._subject()
+        subject = self._choice.subject
         name = f"the agent at {self.url}" if self.url or subject is None else subject.name
         self._failure, self._connected = None, False
         self.giving_way.resume()
@@ -288,24 +281,18 @@ class LivePage(Page):
             self.context.changed.emit()
 
     def _choose(self, key: str) -> None:
-        self._choice = key
+        self._choice.key = key
         self._restart()
 
     def _prefer_what_was_opened(self) -> None:
-        subject = self.context.subject
-        opened = subject.path if subject is not None else None
-        if opened != self._opened and not self.url:
+        if self._choice.follow_opened() and not self.url:
             self._leave()
-        self._opened = opened
-        self._prefer(MODEL if subject is not None and subject.kind == "model" else BUNDLE)
+        self._prefer(self._choice.key)
 
     def _prefer(self, choice: str = BUNDLE) -> None:
         """What came last is what the user means, and what failed before was something else."""
-        self._choice, self._failure = choice, None
+        self._choice.key, self._failure = choice, None
         self._settle()
-
-    def _subject(self) -> Subject | None:
-        return chosen(self.context.subject, self.context.bundle, self._choice)
 
     def _told(self, event: Event) -> None:
         session, view = self.session, self.view
@@ -315,6 +302,7 @@ class LivePage(Page):
         effect = session.take(event, time.time())
         if self.url and (not self._connected or effect in {"settled", "back", "serves"}):
             self._connected = True
+            self.context.settings.remember_agent(known_address(self.url))
             self._link.ask_status(self.url)
         if effect in {"sample", "serves"} and not fresh:
             view.touch()
@@ -332,7 +320,7 @@ class LivePage(Page):
         self._connected = False
         self._unfreeze()
         stopped = ending.how in {"done", "cancelled"}
-        self.session.end("stopped" if stopped else "broke off", time.time())
+        self.session.end("stopped" if stopped else "ended unexpectedly", time.time())
         if not stopped:
             self.view.agent.stop_traffic()
         if not stopped and self.session.history.moments:
@@ -377,16 +365,18 @@ class LivePage(Page):
     def _show_state(self) -> None:
         session, view = self.session, self.view
         if session is None or view is None:
-            if self._loading:
-                self.show_busy("The charts are made ready.")
+            if self._charts.loading:
+                self.show_busy("Loading the charts…")
             else:
-                self.show_empty(*nothing_of(self.url, self._subject()))
+                self.show_empty(*nothing_of(self.url, self._choice.subject))
             return
-        known = () if self.url else choices(self.context.subject, self.context.bundle)
-        view.show_choices(known, self._choice)
+        view.show_choices(() if self.url else self._choice.offered, self._choice.key)
         view.show_agent_panel(on=bool(self.url))
         if self.url and session.agent is not None:
             view.agent.show_agent(session.agent, watched=self._watcher.running)
+        subject = self._choice.subject
+        view.runs.about(self.url or (str(subject.path) if subject is not None else ""))
+        view.touch_runs()
         self._show_figures()
         state = shown(self.situation)
         if state == "error" and self._failure is not None:
@@ -394,7 +384,7 @@ class LivePage(Page):
         elif state == "busy":
             self.show_busy(awaited(self.url, session.phase, session.name), "live.stop")
         elif state == "empty":
-            sentence, action, other = nothing_of(self.url, self._subject())
+            sentence, action, other = nothing_of(self.url, self._choice.subject)
             self.show_empty(self.giving_way.sentence or sentence, action, other)
         else:
             self.show_content()

@@ -34,9 +34,11 @@ def _export_png(page: LivePage) -> None:
 
 def _ask_for_agent(page: LivePage) -> None:
     known = page.url or page.context.settings.text(AGENT_URL, DEFAULT_URL)
-    question = "Address of the agent, for instance device:8080"
-    dialog = AskText(page, "Connect to an agent", question, known, "Connect")
+    question = "Address of the agent, for example device:8080"
+    settings = page.context.settings
+    dialog = AskText(page, "Connect to an agent", question, known, "Connect", settings.agents())
     dialog.given.connect(page.connect_to)
+    dialog.forgotten.connect(settings.forget_agent)
     dialog.open()
 
 
@@ -104,6 +106,22 @@ ACTIONS = (
         _when(situation.why_not_follow),
         icon="follow",
     ),
+    Action(
+        "live.budget",
+        "Set a latency budget…",
+        _MENU,
+        LivePage.set_budget,
+        _when(situation.why_not_draw),
+        icon="chart",
+    ),
+    Action(
+        "live.remove-budget",
+        "Remove the latency budget",
+        _MENU,
+        LivePage.remove_budget,
+        _when(situation.why_not_remove_budget),
+        icon="clear",
+    ),
     Action("live.clear", "Clear the curves", _MENU, LivePage.clear, _when(situation.why_not_draw), icon="clear"),
     Action(
         "live.csv",
@@ -145,7 +163,7 @@ ACTIONS = (
     ),
     Action(
         "live.rollback",
-        "Roll the agent back",
+        "Roll back the agent",
         _MENU,
         lambda page: _ask(page, _face_of_roll_back(page), page.roll_back),
         _when(situation.why_not_roll_back),

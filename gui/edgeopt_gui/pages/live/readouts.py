@@ -45,7 +45,7 @@ def read(history: History, missing: Mapping[str, str]) -> tuple[Readout, ...]:
     throughput = latest.get(panels.THROUGHPUT)
     so_far = f"{_runs(latest[panels.RUNS])} so far" if panels.RUNS in latest else ""
     rate = NOTHING if throughput is None else significant(throughput)
-    rows.append(Readout("Runs a second", rate, note=so_far))
+    rows.append(Readout("Runs per second", rate, note=so_far))
     for key, name in ((panels.PROCESS_MEMORY, "Process memory"), (panels.DEVICE_MEMORY, "Device memory")):
         peak = f"peak {units.size(peaks[key])}" if key in peaks else why_not(key)
         rows.append(Readout(name, units.size(latest[key]) if key in latest else NOTHING, note=peak))
@@ -56,7 +56,7 @@ def read(history: History, missing: Mapping[str, str]) -> tuple[Readout, ...]:
     if "failed_requests" in latest:
         failed, sent = (units.count(int(latest.get(f"{each}_requests", 0.0))) for each in ("failed", "sent"))
         sending = significant(latest.get("sent_per_s", 0.0))
-        rows.append(Readout("Test requests a second", sending, note=f"{sent} sent, {failed} failed"))
+        rows.append(Readout("Test requests per second", sending, note=f"{sent} sent, {failed} failed"))
     return tuple(rows)
 
 

@@ -109,7 +109,7 @@ class Session:
         if self._before is None or now is None or not self._alike:
             return ""
         name, before = self._before
-        return f"p50 before, of {name}: {latency_text(before)}; now {latency_text(now)}."
+        return f"p50 of {name} before: {latency_text(before)}; now: {latency_text(now)}."
 
     @property
     def _alike(self) -> bool:
@@ -179,7 +179,7 @@ class Session:
         agent.away = True
         self.history.interrupt()
         self.history.latest.clear()
-        self.history.mark("agent went away", now_s)
+        self.history.mark("agent lost", now_s)
         return "away"
 
     def _agent_came_back(self, agent: AgentRecord, now_s: float) -> Effect:

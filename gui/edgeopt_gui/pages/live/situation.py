@@ -31,6 +31,8 @@ class Situation:
     moments: int = 0
     """So many samples there are to draw."""
     follows: bool = False
+    has_budget: bool = False
+    """A latency budget is set for what is watched."""
     writing: bool = False
     failed: bool = False
     """What ran last broke off before its first sample."""
@@ -40,13 +42,13 @@ class Situation:
 
 def why_not_start(now: Situation) -> str:
     if now.stopping:
-        return "What ran before is being stopped."
+        return "The previous watch is stopping."
     if now.start is None:
         return "Open a model or a bundle first, or connect to an agent."
     if now.measuring:
-        return f"It would disturb a measurement: {now.measuring}."
+        return f"Watching would disturb a measurement: {now.measuring}."
     if now.watched is not None:
-        return "Something is being watched already; stop it first."
+        return "A watch is running; stop it first."
     return ""
 
 
@@ -66,7 +68,11 @@ def why_not_draw(now: Situation) -> str:
 
 def why_not_follow(now: Situation) -> str:
     follows = now.follows and now.moments
-    return "The charts follow the newest sample already." if follows else why_not_draw(now)
+    return "The charts already follow the newest sample." if follows else why_not_draw(now)
+
+
+def why_not_remove_budget(now: Situation) -> str:
+    return "" if now.has_budget else "No latency budget is set."
 
 
 def why_not_write(now: Situation) -> str:
@@ -86,7 +92,7 @@ def why_not_deploy(now: Situation) -> str:
 def why_not_roll_back(now: Situation) -> str:
     agent, refused = now.agent, _why_no_change(now)
     if not refused and agent is not None and agent.status is not None and not agent.can_go_back:
-        return "The agent has no release to go back to."
+        return "The agent has no release to roll back to."
     return refused
 
 

@@ -7,11 +7,12 @@ two modules the events that wait are worked off.
 import importlib
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
-from PySide6.QtCore import QCoreApplication, QEventLoop
+from PySide6.QtCore import QCoreApplication, QEventLoop, QObject, QTimer
+from shiboken6 import isValid
 
 _STEP_S = 0.015
 # pyqtgraph looks at all their classes, and PySide makes a class when it is looked at first: a fifth of a second.
@@ -49,3 +50,36 @@ def import_in_steps(module: str) -> ModuleType:
         return importlib.import_module(module)
     finally:
         sys.meta_path.remove(breath)
+
+
+class StepwiseImport(QObject):
+    """Imports one module when it is first needed."""
+
+    def __init__(self, module: str, ready: Callable[[ModuleType], None], parent: QObject) -> None:
+        """`ready` is called once, with the module, unless `parent` is gone by then."""
+        super().__init__(parent)
+        self.loading = False
+        self._module, self._ready = module, ready
+        self._done = False
+        self._waiting: list[Callable[[], None]] = []
+
+    def then(self, work: Callable[[], None]) -> bool:
+        """Does it now, or once the module is ready; whether the import begins with this call."""
+        if self._done:
+            work()
+            return False
+        self._waiting.append(work)
+        if self.loading:
+            return False
+        self.loading = True
+        QTimer.singleShot(0, self, self._load)
+        return True
+
+    def _load(self) -> None:
+        module = import_in_steps(self._module)
+        if not isValid(self):  # the window went away meanwhile
+            return
+        self._ready(module)
+        self.loading, self._done = False, True
+        while self._waiting:
+            self._waiting.pop(0)()

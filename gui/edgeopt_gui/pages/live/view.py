@@ -19,14 +19,17 @@ from PySide6.QtWidgets import (
 
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.live.agent_panel import AgentPanel
+from edgeopt_gui.pages.live.budget import BudgetPanel
 from edgeopt_gui.pages.live.exports import Exports
 from edgeopt_gui.pages.live.figures import Figures
 from edgeopt_gui.pages.live.history import History
 from edgeopt_gui.pages.live.panels import PANELS
 from edgeopt_gui.pages.live.readouts import Readout
+from edgeopt_gui.pages.live.runs_display import RunsDisplay, RunsStrip
 from edgeopt_gui.pages.live.session import Session
 from edgeopt_gui.plots.chart import Chart
 from edgeopt_gui.plots.span import Span
+from edgeopt_gui.settings import Settings
 from edgeopt_gui.widgets.action_button import ActionButton
 
 # What the page takes from here, all of it slow to import.
@@ -40,6 +43,7 @@ SPANS: tuple[tuple[str, float | None], ...] = (
     ("All", None),
 )
 _FIGURES_EVERY_MS = 200
+_RUNS_EVERY_MS = 500
 _SIDE_LETTERS = 40
 
 
@@ -50,28 +54,35 @@ class LiveView(QWidget):
     choice_changed = Signal(str)
     """Which of the subjects is to be watched: the key given to `show_choices`."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, settings: Settings) -> None:
         super().__init__()
         line = self.fontMetrics().height()
         self.chart = Chart(PANELS, history.rings)
         self.figures = Figures()
         self.agent = AgentPanel()
+        self.budget = BudgetPanel()
+        self.strip = RunsStrip()
+        self.runs = RunsDisplay(history.runs, self.chart, self.strip, self.budget, settings, self)
         self.message = _Message()
         self.state = QLabel()
         self.state.setAccessibleName("State")
         self.choice = QComboBox()
-        self.choice.setAccessibleName("What is watched")
+        self.choice.setAccessibleName("Watched model or bundle")
         self.spans = QComboBox()
-        self.spans.setAccessibleName("How much time the charts show")
+        self.spans.setAccessibleName("Time range of the charts")
         for title, length in SPANS:
             self.spans.addItem(title, length)
         self.rate = QDoubleSpinBox(minimum=0.0, maximum=100_000.0, decimals=1, singleStep=10.0)
-        self.rate.setSpecialValueText("as fast as it goes")
-        self.rate.setSuffix(" a second")
+        self.rate.setSpecialValueText("Unlimited")
+        self.rate.setSuffix(" per second")
         self.rate.setKeyboardTracking(False)
-        self.rate.setAccessibleName("Runs a second")
+        self.rate.setAccessibleName("Runs per second")
         self._timer = QTimer(self, interval=_FIGURES_EVERY_MS, singleShot=True)
         self._timer.timeout.connect(self.wants_figures)
+        self._runs_timer = QTimer(self, interval=_RUNS_EVERY_MS, singleShot=True)
+        self._runs_timer.timeout.connect(self.runs.show)
+        self.chart.span_changed.connect(self.touch_runs)
+        self.spans.activated.connect(self.touch_runs)
         self.spans.activated.connect(lambda _: self.chart.show_span(Span(self.spans.currentData())))
         self.chart.span_changed.connect(self._show_length)
         self.choice.activated.connect(lambda _: self.choice_changed.emit(str(self.choice.currentData())))
@@ -85,6 +96,7 @@ class LiveView(QWidget):
         self.chart.touch()
         if not self._timer.isActive():
             self._timer.start()
+        self.touch_runs()
 
     def show_choices(self, choices: Sequence[tuple[str, str]], chosen: str) -> None:
         """Titles and keys; fewer than two need no choice."""
@@ -148,7 +160,7 @@ class LiveView(QWidget):
         column = QVBoxLayout(inside)
         column.setContentsMargins(0, 0, line, 0)  # room for the bar, so that nothing jumps when it comes
         column.setSpacing(line)
-        for widget in (self.figures, self._local, self.agent):
+        for widget in (self.figures, self.budget, self._local, self.agent):
             column.addWidget(widget)
         column.addStretch()
         side = QScrollArea(widgetResizable=True)
@@ -158,7 +170,11 @@ class LiveView(QWidget):
         side.setWidget(inside)
         middle = QHBoxLayout()
         middle.setSpacing(line)
-        middle.addWidget(self.chart, 1)
+        charts = QVBoxLayout()
+        charts.setSpacing(0)
+        charts.addWidget(self.chart, 1)
+        charts.addWidget(self.strip)
+        middle.addLayout(charts, 1)
         middle.addWidget(side)
         rows = QVBoxLayout(self)
         rows.setContentsMargins(line, line // 2, line // 2, line // 2)
@@ -166,6 +182,11 @@ class LiveView(QWidget):
         rows.addLayout(strip)
         rows.addWidget(self.message)
         rows.addLayout(middle, 1)
+
+    def touch_runs(self) -> None:
+        """Single runs are counted again, twice a second at most."""
+        if not self._runs_timer.isActive():
+            self._runs_timer.start()
 
     def _show_length(self) -> None:
         """The choice of lengths says what the wheel and the keys have made of it."""

@@ -25,7 +25,7 @@ def step(state, number=1, reason=""):
 def test_it_says_what_it_serves(agent):
     assert "Asking" in agent.serves()
     agent.take_status({"state": "empty", "trust": "unsigned"})
-    assert agent.serves() == "It serves nothing yet: deploy a bundle."
+    assert agent.serves() == "Serves nothing yet: deploy a bundle."
     assert not agent.can_go_back
     agent.take_status(STATUS)
     assert agent.serves() == "Serves digits (release 0123456789ab)."
@@ -35,7 +35,7 @@ def test_it_says_what_it_serves(agent):
     assert agent.serves().endswith("The worker of 0123456789ab crashes.")
     assert not agent.can_go_back
     agent.away = True
-    assert "went away" in agent.serves()
+    assert "does not answer" in agent.serves()
 
 
 def test_an_answer_of_another_version_says_nothing_wrong(agent):
@@ -52,7 +52,7 @@ def test_the_states_of_a_deployment_are_kept_in_order(agent):
     assert agent.latest() == "Deployment 3 on probation: a reason"
     agent.take_progress(step("committed", 3), 200.0)
     assert not agent.busy
-    assert [each.words for each in agent.steps] == ["accepted", "trying it out", "on probation", "serves for good"]
+    assert [each.words for each in agent.steps] == ["accepted", "test run", "on probation", "committed"]
 
 
 def test_what_is_told_again_after_a_reconnection_is_not_news(agent):
@@ -68,7 +68,7 @@ def test_other_progress_is_not_about_deployments(agent):
 
 def test_only_what_lasts_is_marked_in_the_charts(agent):
     assert agent.take_progress(step("verifying"), 1.0).marker == ""
-    assert agent.take_progress(step("rolled_back"), 1.0).marker == "deployment 1 taken back"
+    assert agent.take_progress(step("rolled_back"), 1.0).marker == "deployment 1 rolled back"
 
 
 def test_a_state_of_a_newer_agent_is_shown_by_its_name(agent):
@@ -85,4 +85,4 @@ def test_a_long_reason_is_told_in_short_and_whole(agent):
     assert agent.latest().startswith("Deployment 2 refused: The bundle was proved")
     assert len(agent.latest()) < 130
     assert agent.reason() == reason
-    assert agent.serves(watched=False) == "It is not watched just now."
+    assert agent.serves(watched=False) == "Not watched."

@@ -107,7 +107,7 @@ def test_a_mere_look_at_an_agent_gives_way_only_to_what_runs_alone(page, monkeyp
 
 def test_nothing_is_watched_beside_a_measurement():
     now = Situation(start=Command("Watching", ("watch", "m.onnx")), measuring="Optimizing m.onnx")
-    assert why_not_start(now) == "It would disturb a measurement: Optimizing m.onnx."
+    assert why_not_start(now) == "Watching would disturb a measurement: Optimizing m.onnx."
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_the_length_of_time_is_chosen(qtbot, filled):
     qtbot.keyClick(view.chart, Qt.Key.Key_Plus)
     assert view.spans.currentIndex() == -1
     assert view.spans.placeholderText() == "42 s"
-    assert why_not(filled, "live.follow") == "The charts follow the newest sample already."
+    assert why_not(filled, "live.follow") == "The charts already follow the newest sample."
     qtbot.keyClick(view.chart, Qt.Key.Key_Left)
     assert why_not(filled, "live.follow") == ""
     filled.follow()
@@ -318,7 +318,7 @@ def test_paused_the_action_is_called_resume(filled):
 
 def test_stopped_while_paused_it_draws_to_the_end_and_cannot_be_paused(qtbot, watched):
     page = watched
-    assert why_not(page, "live.start") == "Something is being watched already; stop it first."
+    assert why_not(page, "live.start") == "A watch is running; stop it first."
     assert why_not(page, "live.stop") == ""
     assert why_not(page, "live.pause") == ""
     page.pause()

@@ -30,9 +30,9 @@ def history():
 def test_values_have_units_and_the_digits_that_mean_something(history):
     assert (row(history, "p50").value, row(history, "p50").unit) == ("262", "µs")
     assert (row(history, "p99").value, row(history, "p99").unit) == ("12.3", "ms")
-    assert (row(history, "Runs a second").value, row(history, "Runs a second").note) == ("3,812", "")
+    assert (row(history, "Runs per second").value, row(history, "Runs per second").note) == ("3,812", "")
     history.take(Metric("runs", 54321.0), 1e9)
-    assert row(history, "Runs a second").note == "54,321 runs so far"
+    assert row(history, "Runs per second").note == "54,321 runs so far"
     assert row(history, "Load").value == "50 %"
     assert row(history, "Clock").value == "2.40 GHz"
     memory = row(history, "Process memory")
@@ -46,11 +46,11 @@ def test_what_is_not_told_says_why(history):
 
 
 def test_requests_of_this_side_are_counted(history):
-    assert all(each.name != "Test requests a second" for each in read(history, {}))
+    assert all(each.name != "Test requests per second" for each in read(history, {}))
     history.take(Metric("sent_per_s", 20.0), 1e9)
     history.take(Metric("sent_requests", 1200.0), 1e9)
     history.take(Metric("failed_requests", 3.0), 1e9)
-    requests = row(history, "Test requests a second")
+    requests = row(history, "Test requests per second")
     assert (requests.value, requests.note) == ("20.0", "1,200 sent, 3 failed")
 
 

@@ -29,7 +29,7 @@ def test_what_ran_before_is_there_to_compare(session):
     session.begin("model.edgeopt", "")
     assert session.comparison() == ""
     session.take(metric("latency_p50_ms", 0.1, 3), NOW_S + 3)
-    assert session.comparison() == "p50 before, of model.onnx: 260 µs; now 100 µs."
+    assert session.comparison() == "p50 of model.onnx before: 260 µs; now: 100 µs."
     assert (session.level().key, session.level().value) == ("latency_p50_ms", 0.26)
     assert labels(session) == ["started model.onnx", "stopped", "started model.edgeopt"]
     session.clear()
@@ -45,7 +45,7 @@ def test_a_request_to_an_agent_is_not_compared_with_a_run_in_a_process(session):
     assert session.level() is None
     session.begin("model.edgeopt", "")
     session.take(metric("latency_p50_ms", 0.1, 2), NOW_S + 2)
-    assert session.comparison() == "p50 before, of model.onnx: 386 µs; now 100 µs."
+    assert session.comparison() == "p50 of model.onnx before: 386 µs; now: 100 µs."
 
 
 def test_the_same_again_is_no_comparison(session):
@@ -101,8 +101,8 @@ def test_a_session_with_an_agent(session):
     assert labels(session) == [
         "connected to the agent at device",
         "deployment 1 on probation",
-        "deployment 1 serves for good",
-        *("agent went away", "agent went away"),
+        "deployment 1 committed",
+        *("agent lost", "agent lost"),
         "agent is back",
     ]
     times, _ = session.history.rings["load_percent"].all()
@@ -137,7 +137,7 @@ def test_another_place_begins_without_the_curves_of_the_one_before(session):
     session.take(metric("load_percent", 5.0, 0), NOW_S)
     session.end("stopped", NOW_S + 1)
     session.begin("the agent at b", "b")
-    session.end("broke off", NOW_S + 3)
+    session.end("ended unexpectedly", NOW_S + 3)
     assert (session.history.moments, session.history.latest, labels(session)) == (0, {}, [])
     assert {each.value for each in session.readouts()} == {NOTHING}
 
@@ -147,7 +147,7 @@ def test_a_refused_connection_is_no_connection(session):
     session.take(metric("load_percent", 5.0, 0), NOW_S)
     session.end("stopped", NOW_S + 1)
     session.begin("the agent at a", "a")
-    session.end("broke off", NOW_S + 3)
+    session.end("ended unexpectedly", NOW_S + 3)
     assert labels(session) == ["connected to the agent at a", "stopped"]
 
 

@@ -80,13 +80,13 @@ def test_a_session_with_an_agent(qtbot, page, start_agent, url, conv_bundle, oth
         lambda: page.session.agent is not None and page.session.agent.status is not None, timeout=LONG_MS
     )
     assert page.state == "content"
-    assert page.view.agent.serves.text() == "It serves nothing yet: deploy a bundle."
+    assert page.view.agent.serves.text() == "Serves nothing yet: deploy a bundle."
     assert page.view.agent.trust.text().startswith("Unsigned")
-    assert why_not(page, "live.rollback") == "The agent has no release to go back to."
+    assert why_not(page, "live.rollback") == "The agent has no release to roll back to."
 
     context.use_bundle(conv_bundle)
     page.deploy()
-    assert why_not(page, "live.deploy") == "A deployment is under way."
+    assert why_not(page, "live.deploy") == "A deployment is in progress."
     qtbot.waitUntil(lambda: "committed" in states(page, 1), timeout=LONG_MS)
     qtbot.waitUntil(lambda: page.view.agent.serves.text().startswith("Serves conv"), timeout=LONG_MS)
     assert "soaking" in states(page, 1)
@@ -98,6 +98,8 @@ def test_a_session_with_an_agent(qtbot, page, start_agent, url, conv_bundle, oth
     qtbot.waitUntil(lambda: "latency_p99_ms" in rings and len(rings["latency_p99_ms"]) > 10, timeout=LONG_MS)
     qtbot.waitUntil(lambda: page.view.figures.text_of("p50") not in {"", NOTHING}, timeout=LONG_MS)
     assert len(rings["process_memory_bytes"]) > 10
+    qtbot.waitUntil(page.view.strip.isVisible, timeout=LONG_MS)
+    assert page.context.settings.agents() == (f"http://{url}",)
 
     context.use_bundle(other_bundle)
     qtbot.waitUntil(lambda: why_not(page, "live.deploy") == "", timeout=LONG_MS)
@@ -107,14 +109,14 @@ def test_a_session_with_an_agent(qtbot, page, start_agent, url, conv_bundle, oth
     page.roll_back()
     qtbot.waitUntil(lambda: "committed" in states(page, 3), timeout=LONG_MS)
     marked = [marker.label for marker in page.session.history.markers]
-    assert {"deployment 1 serves for good", "deployment 3 serves for good"} <= set(marked)
+    assert {"deployment 1 committed", "deployment 3 committed"} <= set(marked)
 
     agent.kill()
     agent.wait()
     qtbot.waitUntil(lambda: page.session.agent.away, timeout=LONG_MS)
     assert page.state == "content"
     assert "went away" in page.view.message.sentence.text()
-    assert why_not(page, "live.deploy") == "The agent went away; wait until it is back."
+    assert why_not(page, "live.deploy") == "The agent does not answer; wait until it is back."
     kept = len(rings["load_percent"])
 
     start_agent()
