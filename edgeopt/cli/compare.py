@@ -37,6 +37,7 @@ def compare(
       edgeopt compare model.onnx small.onnx
       edgeopt compare model.onnx small.onnx --data samples.npz --floor 40
       edgeopt compare model.onnx model.edgeopt --layers
+      edgeopt compare model.onnx small.onnx --html changes.html
       edgeopt compare model.onnx model.onnx --backend-a onnxruntime-cpu --backend-b openvino-cpu
     """
     verdicts: list[bool] = []

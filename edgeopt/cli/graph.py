@@ -41,14 +41,14 @@ def graph(request: GraphRequest, json: JsonFlag = False) -> None:
 def show(found: "GraphDrawn") -> list[Block]:
     blocks: list[Block] = []
     if (changes := found.changes) is not None:
-        counts = [
-            f"{changes.kept:,} kept",
-            *(f"{changes.count(status):,} {word}" for status, word in _WORDS if changes.count(status)),
-        ]
-        blocks.append(Words(f"Nodes: {', '.join(counts)}."))
+        counts = (
+            (changes.kept, "kept"),
+            (changes.count("changed"), "changed"),
+            (changes.count("fused into"), "fused"),
+            (changes.count("gone"), "removed"),
+            (changes.count("new"), "new"),
+        )
+        blocks.append(Words(f"Nodes: {', '.join(f'{count:,} {word}' for count, word in counts if count)}."))
     blocks.append(Words(f"Colours: {', '.join(found.colours)}.", "faint"))
     blocks.append(Words(f"Graph: {found.path} ({units.size(found.size_bytes)})", "strong"))
     return blocks
-
-
-_WORDS = (("changed", "changed"), ("fused into", "fused"), ("gone", "removed"), ("new", "new"))

@@ -78,12 +78,7 @@ class Colouring:
 def colourings(nodes: Sequence[NodeRow], times: Sequence[OpTimes] = ()) -> tuple[Colouring, ...]:
     """Those of which something is known, by category first."""
     found = [
-        _by_word(
-            "category",
-            "Operator category",
-            [None if is_constant(node) else node.category or None for node in nodes],
-            _CATEGORIES,
-        ),
+        _by_word("category", "Operator category", [_category(node) for node in nodes], _CATEGORIES),
         *(
             _by_amount(
                 f"ms:{each.backend}", f"Measured time, {each.backend}", _measured(nodes, each), "ms", _FUSED
@@ -93,9 +88,7 @@ def colourings(nodes: Sequence[NodeRow], times: Sequence[OpTimes] = ()) -> tuple
         ),
         _by_amount("least", "Least time on this device", [_least(node) for node in nodes], "ms"),
         _by_amount("bytes", "Bytes moved", [_bytes(node) for node in nodes], "bytes"),
-        _by_word(
-            "precision", "Precision", [None if is_constant(node) else _precision(node) for node in nodes], _DTYPES
-        ),
+        _by_word("precision", "Precision", [_precision(node) for node in nodes], _DTYPES),
     ]
     return tuple(each for each in found if any(each.fills))
 
@@ -108,7 +101,13 @@ def _measured(nodes: Sequence[NodeRow], times: OpTimes) -> list[float | None]:
         members.update(row.members)
         if row.members:
             spent[row.members[0]] = spent.get(row.members[0], 0.0) + row.time_ms
-    return [spent.get(node.name, 0.0 if node.name in members else None) for node in nodes]
+    names = [member_name(node) for node in nodes]
+    return [spent.get(name, 0.0 if name in members else None) for name in names]
+
+
+def member_name(node: NodeRow) -> str:
+    """How measured kernels name a node: one without a name by its first output."""
+    return node.name or (node.outputs[0].name if node.outputs else "")
 
 
 def _least(node: NodeRow) -> float | None:
@@ -121,7 +120,13 @@ def _bytes(node: NodeRow) -> float | None:
     return float((node.cost.read_bytes + node.cost.written_bytes) * node.runs)
 
 
+def _category(node: NodeRow) -> str | None:
+    return None if is_constant(node) else node.category or None
+
+
 def _precision(node: NodeRow) -> str | None:
+    if is_constant(node):
+        return None
     return next((tensor.dtype for tensor in node.outputs if tensor.dtype), None)
 
 

@@ -111,7 +111,8 @@ def _facts(diagram: Diagram, box: Box, drawn: Drawn) -> Iterator[tuple[str, str]
     else:
         node = diagram.nodes[item.position]
         yield "Operator", f"{node.domain}.{node.operator}" if node.domain else node.operator
-        yield "Name", node.name
+        if node.name:
+            yield "Name", node.name
         for colouring in drawn.colourings:
             if (fill := colouring.of(item)) is not None:
                 yield colouring.title, fill.text

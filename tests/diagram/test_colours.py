@@ -1,7 +1,7 @@
 from edgeopt.diagram.colours import Colouring, colourings
 from edgeopt.diagram.outline import outline
 from edgeopt.graph.analysis.records import OpTimeRow, OpTimes
-from tests.diagram.models import chain
+from tests.diagram.models import chain, net
 
 BLOCK = "Conv Relu Add Mul Sigmoid Sub Div Abs Neg"
 
@@ -52,3 +52,9 @@ def test_a_group_has_the_colour_of_its_sum_but_no_category():
     fill = by_key(found, "bytes").of(block)
     assert fill is not None
     assert fill.text == "540 bytes"
+
+
+def test_a_node_without_a_name_is_measured_by_its_output():
+    nodes, _, _ = net(("", "Conv", "x", "t0"), ("", "Relu", "t0", "y"), gives="y")
+    measured = by_key(colourings(nodes, [times((2.0, ("t0",)))]), "ms:openvino-cpu")
+    assert measured.amounts == (2.0, None)

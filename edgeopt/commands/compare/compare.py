@@ -13,7 +13,7 @@ from edgeopt.commands.compare.layers import Runner, first_difference
 from edgeopt.commands.compare.records import Comparison, Layers
 from edgeopt.commands.compare.request import Request
 from edgeopt.commands.compare.sides import Named, backends_for, described, named
-from edgeopt.errors import EdgeoptError, MissingError, ModelError
+from edgeopt.errors import EdgeoptError, InputError, MissingError, ModelError
 from edgeopt.graph.accuracy import SILENT_POWER, Accuracy
 from edgeopt.graph.diff import Matching, diff, match
 from edgeopt.measure.apart import Apart
@@ -34,7 +34,15 @@ class Answers:
 def compare(request: Request, emit: events.Emit = events.ignore) -> Comparison:
     """Sides, outputs, the first layer that differs, and the graphs; the runtimes in processes of their own."""
     with closing(Apart()) as apart:
-        return _compared(request, apart, emit)
+        found = _compared(request, apart, emit)
+    if request.html is not None:
+        if found.graph is None:
+            raise InputError(found.no_graph or "The graphs were not compared.", "Leave out --html.")
+        from edgeopt.commands.graph.graph import write_changes
+
+        emit(events.Progress("laying out", request.html.name))
+        write_changes(request.first, request.second, found.graph, request.html)
+    return found
 
 
 def _compared(request: Request, apart: Apart, emit: events.Emit) -> Comparison:

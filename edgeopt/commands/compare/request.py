@@ -19,4 +19,7 @@ class Request(msgspec.Struct, frozen=True):
         bool | None,
         option("Look for the first layer that differs [where an output does].", "--layers/--no-layers"),
     ] = None
+    html: Annotated[
+        Path | None, option("Write both graphs, with what changed, as one HTML file.", metavar="FILE")
+    ] = None
     floor_db: Annotated[float, option("Outputs above this ratio count as equal.", "--floor", metavar="DB")] = 80.0

@@ -56,6 +56,16 @@ def draw(request: GraphRequest, emit: Emit = ignore) -> GraphDrawn:
     return GraphDrawn(str(request.out), to, len(data), first.nodes_count, known, changes)
 
 
+def write_changes(first: Path, second: Path, changes: GraphDiff, out: Path) -> None:
+    """Both models of a comparison as one page."""
+    sides = [(_analyzed(GraphRequest(path, out), path, ignore), path == first) for path in (first, second)]
+    content = page(
+        f"{first.name} and {second.name}", [_drawn(side, changes, is_first=is_first) for side, is_first in sides]
+    )
+    with writing(out) as file:
+        file.write(content.encode())
+
+
 def _analyzed(request: GraphRequest, path: Path, emit: Emit) -> Analysis:
     return analyze(
         path,

@@ -17,7 +17,7 @@ class GraphRequest(msgspec.Struct, frozen=True):
     out: Annotated[Path, option("The file to write: .html or .svg.", "-o", "--out", metavar="FILE")]
     against: Annotated[
         Path | None,
-        option("A second model or bundle: nodes are coloured by what became of them.", metavar="OTHER"),
+        option("Second model or bundle: colours show what changed.", metavar="OTHER"),
     ] = None
     profile_ops: Annotated[bool, option("Measure the time of every node and colour by it.")] = False
     backends: Annotated[
@@ -37,7 +37,7 @@ def format_of(request: GraphRequest) -> Format:
             f"A graph is written as .html or .svg, not as '{request.out.name}'.", "Change the ending."
         )
     if found == "svg" and request.against is not None:
-        raise UsageError("An SVG shows one model.", "Write .html to see both.", named="--against")
+        raise UsageError("An SVG shows one model.", "Write .html to see both.")
     if request.backends and not request.profile_ops:
-        raise UsageError("--backend says where to measure.", "Add --profile-ops.", named="--backend")
+        raise UsageError("--backend says where to measure.", "Add --profile-ops.")
     return found

@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from edgeopt.diagram.colours import Colouring, colourings
+from edgeopt.diagram.colours import Colouring, colourings, member_name
 from edgeopt.diagram.levels import Path
 from edgeopt.diagram.outline import Group, leaves
 from edgeopt.diagram.scene import Diagram, End, Scene
@@ -185,7 +185,7 @@ class GraphContent(QWidget):
     def _times_of(self, node: NodeRow) -> Sequence[FactGroup]:
         facts: list[Fact] = []
         for times in self._times:
-            rows = [row for row in times.rows if node.name and node.name in row.members]
+            rows = [row for row in times.rows if member_name(node) in row.members]
             for row in rows:
                 others = len(row.members) - 1
                 fused = f", together with {others} other node{'s' * (others > 1)}" if others else ""

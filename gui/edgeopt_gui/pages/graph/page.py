@@ -6,7 +6,9 @@ import msgspec
 from PySide6.QtCore import QRectF, QSize
 from PySide6.QtGui import QImage, QPainter, QPalette
 
+from edgeopt.diagram.colours import Colouring, colourings
 from edgeopt.diagram.levels import Path
+from edgeopt.diagram.page import Drawn, page
 from edgeopt.diagram.scene import Diagram, Layout, Scene, diagram_of, opened_at_first
 from edgeopt.diagram.svg import svg
 from edgeopt.errors import EdgeoptError
@@ -23,7 +25,7 @@ from edgeopt_gui.widgets import dialogs
 
 _OPEN = "app.open-model"
 _NO_MODEL = "No model is open."
-_PICTURES = "SVG pictures (*.svg);;PNG pictures (*.png)"
+_PICTURES = "Web pages (*.html);;SVG pictures (*.svg);;PNG pictures (*.png)"
 _MOST_PIXELS = 12_000
 """Of the longer side of an exported PNG."""
 
@@ -106,13 +108,13 @@ class GraphPage(Page):
 
     def export(self) -> None:
         subject = self.context.subject
-        name = f"{subject.path.stem}.svg" if subject is not None else "graph.svg"
+        name = f"{subject.path.stem}.html" if subject is not None else "graph.html"
         path = dialogs.choose_save(self, "Export the graph", _PICTURES, "picture", name)
         if path is not None:
-            self.write_picture(path if path.suffix else path.with_suffix(".svg"))
+            self.write_picture(path if path.suffix else path.with_suffix(".html"))
 
     def write_picture(self, path: FilePath) -> None:
-        """As SVG or PNG, by the ending of the name."""
+        """As HTML, SVG or PNG, by the ending of the name."""
         diagram, scene, colouring = self.view.diagram, self.scene, self.view.colouring
         if diagram is None or scene is None or colouring is None:
             return
@@ -121,7 +123,7 @@ class GraphPage(Page):
                 if not self._picture(scene).save(str(path)):
                     raise OSError(f"'{path.parent}' cannot be written to")
             else:
-                path.write_text(svg(diagram, scene, colouring, self._title()), encoding="utf-8")
+                path.write_text(self._text(path, diagram, scene, colouring), encoding="utf-8")
         except OSError as error:
             reason = f"The picture cannot be written: {error}."
             self.context.report(Ending("failed", {}, reason, "Choose another folder."))
@@ -247,8 +249,14 @@ class GraphPage(Page):
         canvas = self.view.canvas
         return canvas.walk.position(canvas.selected) if canvas.walk and canvas.selected else None
 
-    def _title(self) -> str:
-        return self.context.subject.name if self.context.subject is not None else ""
+    def _text(self, path: FilePath, diagram: Diagram, scene: Scene, colouring: Colouring) -> str:
+        name = self.context.subject.name if self.context.subject is not None else ""
+        if path.suffix.lower() == ".svg":
+            return svg(diagram, scene, colouring, name)
+        whole = Layout(diagram).scene(frozenset(diagram.groups()))
+        # The page begins with the colours that are shown here.
+        known = sorted(colourings(diagram.nodes, self._times), key=lambda each: each.key != colouring.key)
+        return page(name, [Drawn(name, diagram, whole, tuple(known), self._times)])
 
     def _picture(self, scene: Scene) -> QImage:
         margin = 80.0

@@ -1,0 +1,81 @@
+import json
+
+import pytest
+
+from edgeopt.commands.compare.compare import compare
+from edgeopt.commands.compare.request import Request as CompareRequest
+from edgeopt.commands.graph.graph import draw
+from edgeopt.commands.graph.request import GraphRequest
+from edgeopt.commands.simplify.request import Request as SimplifyRequest
+from edgeopt.commands.simplify.simplify import simplify
+from edgeopt.data.demo import MODEL
+from edgeopt.errors import InputError, UsageError
+
+
+def data_of(path):
+    text = path.read_text()
+    start = text.index('type="application/json">') + len('type="application/json">')
+    return json.loads(text[start : text.index("</script>", start)])
+
+
+def test_a_model_becomes_one_page(tmp_path):
+    found = draw(GraphRequest(MODEL, tmp_path / "graph.html"))
+    (model,) = data_of(tmp_path / "graph.html")
+    assert found.size_bytes == (tmp_path / "graph.html").stat().st_size
+    assert model["name"] == MODEL.name
+    assert [each["title"] for each in model["colourings"]] == list(found.colours)
+
+
+def test_two_models_are_coloured_by_what_changed(tmp_path):
+    small = tmp_path / "small.onnx"
+    simplify(SimplifyRequest(MODEL, small))
+    found = draw(GraphRequest(MODEL, tmp_path / "changes.html", against=small))
+    first, second = data_of(tmp_path / "changes.html")
+    assert found.changes is not None
+    assert found.changes.kept
+    assert first["colourings"][0]["title"] == second["colourings"][0]["title"] == "Change"
+    words = {word for _, word in first["colourings"][0]["legend"]}
+    assert "kept" in words
+    assert words & {"removed", "fused", "changed"}
+
+
+def test_measured_times_come_first(tmp_path):
+    found = draw(GraphRequest(MODEL, tmp_path / "graph.html", profile_ops=True, backends=("onnxruntime-cpu",)))
+    assert found.colours[0] == "Measured time, onnxruntime-cpu"
+
+
+def test_an_svg_is_written_too(tmp_path):
+    draw(GraphRequest(MODEL, tmp_path / "graph.svg"))
+    assert (tmp_path / "graph.svg").read_text().startswith("<svg")
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"out": "graph.pdf"}, "written as .html or .svg"),
+        ({"out": "graph.svg", "against": MODEL}, "An SVG shows one model"),
+        ({"out": "graph.html", "backends": ("onnxruntime-cpu",)}, "--backend says where to measure"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(tmp_path, fields, said):
+    out = tmp_path / fields.pop("out")
+    with pytest.raises(UsageError, match=said):
+        draw(GraphRequest(MODEL, out, **fields))
+    assert not out.exists()
+
+
+def test_a_broken_model_leaves_no_page(tmp_path):
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(MODEL.read_bytes()[:2000])
+    with pytest.raises(InputError, match="cut short"):
+        draw(GraphRequest(broken, tmp_path / "graph.html"))
+    assert not (tmp_path / "graph.html").exists()
+
+
+def test_compare_writes_the_same_page(tmp_path):
+    small = tmp_path / "small.onnx"
+    simplify(SimplifyRequest(MODEL, small))
+    compare(CompareRequest(MODEL, small, html=tmp_path / "changes.html"))
+    first, second = data_of(tmp_path / "changes.html")
+    assert [first["name"], second["name"]] == [MODEL.name, "small.onnx"]
+    assert first["colourings"][0]["title"] == "Change"
