@@ -34,16 +34,16 @@ class ModelPage(Page):
         self._asked = False
         """Whether that is done, or failed."""
         self._seen = False
+        self._feed = NodeFeed(self)
+        self._subject_changed()  # first: a child process reads the model while this one makes the widgets
         self.view = ModelContent()
         self.view.copied.connect(self._copy)
         self.set_content(self.view)
-        self._feed = NodeFeed(self)
         self._feed.ready.connect(self.view.show_nodes)
         context.subject_changed.connect(self._subject_changed)
         context.device_measured.connect(lambda _: self._with_new_peaks())
         context.jobs.started.connect(self._job_started)
         context.jobs.ended.connect(self._look_deeper)
-        self._subject_changed()
 
     def command(self) -> Command | None:
         subject = self.context.subject
