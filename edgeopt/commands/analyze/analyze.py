@@ -21,6 +21,7 @@ from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis import Analysis
 from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.files.sniff import check_file
+from edgeopt.graph.nodes import rare_collections
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
 from edgeopt.measure.processes.failed import Failed
@@ -108,6 +109,7 @@ def asked(request: AnalyzeRequest, emit: Emit) -> Analysis:
     )
 
 
+@rare_collections()
 def _model(path: Path, wishes: Wishes, emit: Emit) -> Analysis:
     """The model itself here, the runtimes and the passes in processes of their own at the same time."""
     emit(Progress("reading the model", path.name))

@@ -27,6 +27,7 @@ _FOLDER = re.compile(
 )
 
 
+@rare_collections()
 def dry_run(path: Path, limit_s: float) -> Rewritten:
     """One round of the passes that run without being asked for, in their order, until the time is up."""
     model_ir = load(path).ir
@@ -35,7 +36,7 @@ def dry_run(path: Path, limit_s: float) -> Rewritten:
     found: list[Rewrite] = []
     not_asked: list[str] = []
     context = PassContext(copy=Copies().of)
-    with quiet(), rare_collections():
+    with quiet():
         infer_shapes(model_ir)
         for one in standard_passes():
             if one.on_request or one.name in _TOLD_ELSEWHERE:
