@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
-from edgeopt.backends.base import Array
 from edgeopt.bundle import manifest
 from edgeopt.bundle.archive import holds
 from edgeopt.bundle.deployment import FILE, SUFFIX, Deployment, read_deployment
@@ -14,6 +14,9 @@ from edgeopt.bundle.opened import Opened, opened
 from edgeopt.bundle.places import place_named
 from edgeopt.bundle.processing.schema import FOLDER
 from edgeopt.errors import BundleError
+
+if TYPE_CHECKING:
+    from edgeopt.backends.base import Array
 
 _HINT = "Copy the bundle again from where it came."
 _MOST_READS = 20
@@ -33,7 +36,7 @@ class Bundle:
     def model(self) -> Path:
         return self.folder / self.deployment.run.model
 
-    def golden(self, name: str) -> list[dict[str, Array]]:
+    def golden(self, name: str) -> "list[dict[str, Array]]":
         """Golden arrays (`inputs`, `outputs` or `reference`), one dict a sample."""
         place = self.folder / "golden" / name
         if place.is_dir():
@@ -52,7 +55,7 @@ class Bundle:
         place = self.folder / "golden" / name
         return place.is_dir() or place.with_name(f"{name}.npz").is_file()
 
-    def _arrays(self, file: Path) -> dict[str, Array]:
+    def _arrays(self, file: Path) -> "dict[str, Array]":
         try:
             # Opened here: `np.load` leaves the file open when it is no archive.
             with file.open("rb") as stream, ZipFile(stream) as contents:

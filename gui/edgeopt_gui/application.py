@@ -1,6 +1,7 @@
 """The Qt application: theme, faults, settings, the window, and the event loop."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QSettings, QTimer
@@ -9,6 +10,7 @@ from PySide6.QtWidgets import QApplication
 from edgeopt.errors import UsageError
 from edgeopt.version import __version__
 from edgeopt_gui.context import Context
+from edgeopt_gui.drops import sort_out
 from edgeopt_gui.end_signals import EndSignals
 from edgeopt_gui.faults import Faults
 from edgeopt_gui.gaps import Gap, GapMonitor
@@ -21,6 +23,8 @@ from edgeopt_gui.window_state import PAGE
 NAME = "edgeopt"
 # It shows the ways to begin; the rail leads to the others.
 _FIRST_START_PAGE = "model"
+# A window that starts minimized is not painted.
+_LONGEST_TO_FIRST_FRAME_MS = 500
 
 
 def run(path: Path | None, page: str) -> int:
@@ -38,12 +42,17 @@ def run(path: Path | None, page: str) -> int:
     signals = EndSignals()
     Theme(application, settings)
     context = Context(settings)
-    window = Window(context, PAGES)
+    subject = sort_out([path.absolute()], has_model=False).subject if path is not None else None
+    if subject is not None:
+        # Before there is a window: a child process reads the model while this one makes the widgets.
+        context.open(subject)
+    window = Window(
+        context, PAGES, page or ("model" if path is not None else settings.text(PAGE) or _FIRST_START_PAGE)
+    )
     faults.happened.connect(window.told_of_fault)
     faults.complained.connect(lambda said: window.log.say("warning", "Qt", said))
+    _after_first_frame(window, lambda: _begin(window, path, page))
     window.show()
-    # After the first frame: nothing of this makes the window come later.
-    QTimer.singleShot(0, window, lambda: _begin(window, path, page, settings.text(PAGE)))
     monitor = _watch_gaps(window)
     signals.came.connect(window.quit_now)
     code = application.exec()
@@ -55,12 +64,22 @@ def run(path: Path | None, page: str) -> int:
     return code
 
 
-def _begin(window: Window, path: Path | None, page: str, last: str) -> None:
-    """`page` is the one asked for, `last` that of the last time, "" on the first start."""
-    if path is not None:
+def _after_first_frame(window: Window, act: Callable[[], None]) -> None:
+    """Nothing that `act` does delays the window."""
+    timer = QTimer(window)
+    timer.setSingleShot(True)
+    timer.timeout.connect(act)
+    timer.start(_LONGEST_TO_FIRST_FRAME_MS)
+    # Started again it fires at once, but not a second time.
+    window.first_frame.connect(lambda: timer.start(0) if timer.isActive() else None)
+
+
+def _begin(window: Window, path: Path | None, page: str) -> None:
+    """`page` is the one asked for; a model that could be opened is open already."""
+    if path is not None and window.context.subject is None:
         window.open_paths([path.absolute()], on=page or "model")
-    if page or path is None:
-        window.show_page(page or last or _FIRST_START_PAGE)
+    if page:
+        window.show_page(page)
     window.make_one_more()
 
 

@@ -4,8 +4,16 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QMimeData, Qt, QTimer
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDragLeaveEvent, QDropEvent, QGuiApplication, QResizeEvent
+from PySide6.QtCore import QMimeData, Qt, QTimer, Signal
+from PySide6.QtGui import (
+    QCloseEvent,
+    QDragEnterEvent,
+    QDragLeaveEvent,
+    QDropEvent,
+    QGuiApplication,
+    QPaintEvent,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QMenu, QStackedWidget, QVBoxLayout, QWidget
 
 from edgeopt.errors import EdgeoptError
@@ -37,8 +45,13 @@ _OPEN_ANOTHER = "Open a model or a bundle with Ctrl+O, or drop one here."
 
 
 class Window(QMainWindow):
-    def __init__(self, context: Context, entries: Sequence[Entry]) -> None:
+    first_frame = Signal()
+    """The window is painted for the first time."""
+
+    def __init__(self, context: Context, entries: Sequence[Entry], page: str = "") -> None:
+        """Begins with the page of that key, or with the first one."""
         super().__init__()
+        self._painted = False
         self.context = context
         self._entries = {entry.key: entry for entry in entries}
         self._pages: dict[str, Page] = {}
@@ -64,7 +77,7 @@ class Window(QMainWindow):
         self._subject_changed()
         self._fill_recent()
         window_state.restore(self, context.settings)
-        self.show_page(next(iter(self._entries)))
+        self.show_page(page if page in self._entries else next(iter(self._entries)))
 
     # Pages
 
@@ -351,6 +364,12 @@ class Window(QMainWindow):
         self._hint.hide()
         event.acceptProposedAction()
         self._dropped(event.mimeData())
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 - Qt's name
+        super().paintEvent(event)
+        if not self._painted:
+            self._painted = True
+            self.first_frame.emit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
         super().resizeEvent(event)

@@ -10,7 +10,11 @@ import pytest
 from PySide6.QtCore import QSettings
 
 from edgeopt.data.demo import MODEL
-from edgeopt_gui.application import _begin
+from edgeopt_gui.application import _after_first_frame, _begin
+from edgeopt_gui.pages import PAGES
+from edgeopt_gui.pages.model import page
+from edgeopt_gui.subject import subject_at
+from edgeopt_gui.window import Window
 from edgeopt_gui.window_state import GEOMETRY, PAGE
 
 PATIENCE_S = 60
@@ -68,14 +72,14 @@ def test_it_opens_what_it_is_given_and_ends_cleanly_when_asked(qtbot, start, tmp
     assert not kept.value(GEOMETRY).isEmpty()
 
 
-@pytest.mark.slow
-def test_it_comes_back_to_the_page_of_the_last_time(qtbot, start, tmp_path):
+def test_it_comes_back_to_the_page_of_the_last_time(tmp_path):
     before = settings(tmp_path)
     before.setValue(PAGE, "live")
     before.sync()
-    app = start()
-    qtbot.waitUntil(lambda: "probe" in jobs_of(app), timeout=PATIENCE_MS)
-    assert end(app) == (0, [])
+    command = [sys.executable, "-c", FIRST_FRAME]
+    environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen", "XDG_CONFIG_HOME": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+    assert done.stdout.startswith("['live'] []")
     assert settings(tmp_path).value(PAGE) == "live"
 
 
@@ -101,7 +105,7 @@ def test_killed_without_a_warning_it_takes_its_jobs_along(qtbot, start):
 )
 def test_a_file_that_is_not_there_is_told_on_the_page_asked_for(qtbot, open_window, tmp_path, asked, shown):
     window = open_window()
-    _begin(window, tmp_path / "missing.onnx", asked, "device")
+    _begin(window, tmp_path / "missing.onnx", asked)
     page = window.page(shown)
     qtbot.waitUntil(lambda: page.state == "error", timeout=PATIENCE_MS)
     assert window.shown_page is page
@@ -112,7 +116,7 @@ def test_a_file_that_is_not_there_is_told_on_the_page_asked_for(qtbot, open_wind
 
 def test_on_the_page_of_the_device_a_dialog_tells_of_the_file(open_window, tmp_path):
     window = open_window()
-    _begin(window, tmp_path / "missing.onnx", "device", "")
+    _begin(window, tmp_path / "missing.onnx", "device")
     assert window.shown_page is window.page("device")
     assert window._failure.isVisible()
     assert "missing.onnx is not there" in window._failure.what.text()
@@ -121,6 +125,77 @@ def test_on_the_page_of_the_device_a_dialog_tells_of_the_file(open_window, tmp_p
 
 def test_a_model_is_opened_on_the_page_asked_for(open_window):
     window = open_window()
-    _begin(window, MODEL, "optimize", "device")
+    _begin(window, MODEL, "optimize")
     assert window.context.subject.path == MODEL
     assert window.shown_page is window.page("optimize")
+
+
+# The app's own main, with what it has made and imported by its first frame.
+FIRST_FRAME = """
+import sys
+from PySide6.QtCore import QTimer
+from edgeopt_gui import main
+from edgeopt_gui.window import Window
+def first_frame(window):
+    slow = ("numpy", "pyqtgraph", "onnx", "onnx_ir", "onnxruntime", "openvino", "rich", "typer")
+    print(list(window._pages), [job.command.line.split()[1] for job in window.context.jobs.jobs])
+    print([name for name in slow if name in sys.modules], flush=True)
+    QTimer.singleShot(0, window.quit_now)
+make = Window.__init__
+def made(window, *arguments):
+    make(window, *arguments)
+    window.first_frame.connect(lambda: first_frame(window))
+Window.__init__ = made
+sys.exit(main.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "pages", "jobs"),
+    [
+        ((), ["device"], ["probe", "targets"]),
+        ((str(MODEL),), ["model"], ["analyze"]),
+        (("--page", "live"), ["live"], []),
+    ],
+)
+def test_the_first_frame_waits_for_one_page_and_nothing_slow(tmp_path, arguments, pages, jobs):
+    environment = {**os.environ, "QT_QPA_PLATFORM": "offscreen", "XDG_CONFIG_HOME": str(tmp_path)}
+    command = [sys.executable, "-c", FIRST_FRAME, *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+    assert done.stdout.splitlines() == [f"{pages} {jobs}", "[]"]
+
+
+def test_a_model_that_is_open_already_is_read_before_the_page_has_widgets(qtbot, context, monkeypatch):
+    order = []
+    make = page.ModelContent
+    context.jobs.started.connect(lambda job: order.append(job.command.arguments[-1]))
+    monkeypatch.setattr(page, "ModelContent", lambda: order.append("widgets") or make())
+    context.open(subject_at(MODEL))
+    window = Window(context, PAGES, "model")
+    qtbot.addWidget(window)
+    assert order == ["--quick", "widgets"]
+
+
+def test_a_page_that_is_not_there_any_more_gives_way_to_the_first(qtbot, context):
+    window = Window(context, PAGES[1:], "kitchen")
+    qtbot.addWidget(window)
+    assert window.shown_page is window.page("model")
+
+
+def test_what_can_wait_comes_after_the_first_frame_and_only_once(qtbot, context):
+    order = []
+    window = Window(context, PAGES, "model")
+    qtbot.addWidget(window)
+    window.first_frame.connect(lambda: order.append("frame"))
+    _after_first_frame(window, lambda: order.append("rest"))
+    window.show()
+    qtbot.waitUntil(lambda: "rest" in order, timeout=PATIENCE_MS)
+    window.repaint()
+    assert order == ["frame", "rest"]
+
+
+def test_a_window_that_is_never_painted_begins_all_the_same(qtbot, context):
+    window, begun = Window(context, PAGES, "model"), []
+    qtbot.addWidget(window)
+    _after_first_frame(window, lambda: begun.append(True))
+    qtbot.waitUntil(lambda: begun == [True], timeout=PATIENCE_MS)

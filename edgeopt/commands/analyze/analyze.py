@@ -4,19 +4,16 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from edgeopt import units
 from edgeopt.bundle.deployment import SUFFIX
 from edgeopt.bundle.read import is_bundle, read_bundle
-from edgeopt.commands.analyze.coverage import CoverageCheck, installed
 from edgeopt.commands.analyze.deployment import deployment_row
-from edgeopt.commands.analyze.inputs import check_shapes, feeds_for, shapes_of
 from edgeopt.commands.analyze.lane import Lane
 from edgeopt.commands.analyze.messages import RealShapes, Rewrites, Rewritten, Seen
-from edgeopt.commands.analyze.opportunities import find_all
-from edgeopt.commands.analyze.opportunities.view import View
 from edgeopt.commands.analyze.request import AnalyzeRequest, check
 from edgeopt.commands.simplify.request import read_shapes
 from edgeopt.errors import MissingExtraError
@@ -24,9 +21,13 @@ from edgeopt.events import Emit, Progress, ignore
 from edgeopt.graph.analysis import Analysis
 from edgeopt.graph.analysis.given import Given
 from edgeopt.graph.files.sniff import check_file
+from edgeopt.graph.nodes import rare_collections
 from edgeopt.hw.device import Device
 from edgeopt.hw.probe import probe
 from edgeopt.measure.processes.failed import Failed
+
+if TYPE_CHECKING:
+    from edgeopt.backends.base import Backend
 
 # What is asked of a model must not take longer than people wait: larger ones are left out, and a note says so.
 _REWRITES_MOST_BYTES = 300_000_000
@@ -108,11 +109,17 @@ def asked(request: AnalyzeRequest, emit: Emit) -> Analysis:
     )
 
 
+@rare_collections()
 def _model(path: Path, wishes: Wishes, emit: Emit) -> Analysis:
     """The model itself here, the runtimes and the passes in processes of their own at the same time."""
     emit(Progress("reading the model", path.name))
     device = wishes.device or probe()
-    backends = installed(wishes.backends, device)
+    backends: list[Backend] = []
+    if wishes.coverage or wishes.backends:
+        # Not at the top of the file: `--quick`, whose end the app waits for, asks no backend.
+        from edgeopt.commands.analyze.coverage import CoverageCheck, installed
+
+        backends = installed(wishes.backends, device)
     if path.suffix != ".xml":
         check_file(path)  # before any process is started that would have to end again
     notes: list[str] = []
@@ -132,8 +139,13 @@ def _model(path: Path, wishes: Wishes, emit: Emit) -> Analysis:
         given = Given(wishes.shapes, {}, device, wishes.threads)
         read = _reader(path)
         analysis = read(given)
-        check_shapes(wishes.shapes, analysis.inputs)
+        if wishes.shapes:
+            from edgeopt.commands.analyze.inputs import check_shapes
+
+            check_shapes(wishes.shapes, analysis.inputs)
         if wishes.data is not None:
+            from edgeopt.commands.analyze.inputs import shapes_of
+
             emit(Progress("reading the data", wishes.data.name))
             given = _with(given, shapes=shapes_of(wishes.data, analysis.inputs))
             analysis = read(given)
@@ -151,6 +163,9 @@ def _model(path: Path, wishes: Wishes, emit: Emit) -> Analysis:
         analysis = _profiled(path, analysis, given, wishes, emit)
     if not wishes.opportunities:
         return msgspec.structs.replace(analysis, warnings=(*analysis.warnings, *notes))
+    from edgeopt.commands.analyze.opportunities import find_all
+    from edgeopt.commands.analyze.opportunities.view import View
+
     view = View(analysis, given.device, given.threads, rewritten, wishes.data)
     return msgspec.structs.replace(analysis, opportunities=find_all(view), warnings=(*analysis.warnings, *notes))
 
@@ -235,6 +250,7 @@ def _with_real_shapes(path: Path, given: Given, wishes: Wishes, passes: Lane, no
 
 
 def _profiled(path: Path, analysis: Analysis, given: Given, wishes: Wishes, emit: Emit) -> Analysis:
+    from edgeopt.commands.analyze.inputs import feeds_for
     from edgeopt.measure.kernels.op_times import Timing, profile_ops, timeable
 
     names = wishes.profile_ops

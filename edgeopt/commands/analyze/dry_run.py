@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from edgeopt.commands.analyze.messages import Leak, Node, Rewrite, Rewritten
+from edgeopt.graph.copies import Copies
 from edgeopt.graph.model import load
 from edgeopt.graph.nodes import nodes_of, quiet, rare_collections
 from edgeopt.graph.passes import standard_passes
@@ -26,6 +27,7 @@ _FOLDER = re.compile(
 )
 
 
+@rare_collections()
 def dry_run(path: Path, limit_s: float) -> Rewritten:
     """One round of the passes that run without being asked for, in their order, until the time is up."""
     model_ir = load(path).ir
@@ -33,7 +35,8 @@ def dry_run(path: Path, limit_s: float) -> Rewritten:
     begin = time.process_time()
     found: list[Rewrite] = []
     not_asked: list[str] = []
-    with quiet(), rare_collections():
+    context = PassContext(copy=Copies().of)
+    with quiet():
         infer_shapes(model_ir)
         for one in standard_passes():
             if one.on_request or one.name in _TOLD_ELSEWHERE:
@@ -42,7 +45,7 @@ def dry_run(path: Path, limit_s: float) -> Rewritten:
                 not_asked.append(one.name)
                 continue
             try:
-                result = one.apply(model_ir, PassContext())
+                result = one.apply(model_ir, context)
             except Exception:  # noqa: BLE001, S112 - `simplify` tells what is wrong with a pass; here it has nothing to offer
                 continue
             if result.applied:

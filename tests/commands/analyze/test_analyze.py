@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, save
@@ -9,6 +12,25 @@ from edgeopt.events import Progress
 
 QUICK = {"coverage": False, "opportunities": False}
 """Nothing is asked of runtimes and passes."""
+
+
+@pytest.mark.cold
+def test_a_quick_look_imports_no_backend_and_no_pass(conv_model):
+    program = (
+        "import sys\n"
+        "from edgeopt.commands.analyze.analyze import analyze\n"
+        f"found = analyze({str(conv_model)!r}, coverage=False, opportunities=False, run=False)\n"
+        "assert found.nodes\n"
+        "slow = ('edgeopt.backends', 'edgeopt.graph.passes', 'onnxruntime', 'openvino', 'onnxscript')\n"
+        "print([name for name in slow if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_backend_that_is_not_there_is_refused_by_a_quick_look_too(conv_model):
+    with pytest.raises(UsageError, match="no-such"):
+        analyze(conv_model, **QUICK, backends=("no-such",))
 
 
 def test_a_model_has_no_deployment(conv_model):

@@ -86,9 +86,9 @@ def apply(model: "ir.Model", context: PassContext) -> PassResult:
                 if count := RewriteRuleSet(rewrite.rules).apply_to_model(model):
                     changed += count
                     adopt_orphans(model)
-                    left = set(nodes_of(model))
+                    left = {node: label(node) for node in nodes_of(model)}
                     notes.did(rewrite.what, *(name for node, name in before.items() if node not in left))
-                    before = {node: label(node) for node in left}
+                    before = left  # in the order of the graph: that of a set would change from run to run
             if not changed:
                 break
             common.RemoveUnusedNodesPass()(model)

@@ -34,10 +34,11 @@ class ModelPage(Page):
         self._asked = False
         """Whether that is done, or failed."""
         self._seen = False
+        self._feed = NodeFeed(self)
+        self._subject_changed()  # first: a child process reads the model while this one makes the widgets
         self.view = ModelContent()
         self.view.copied.connect(self._copy)
         self.set_content(self.view)
-        self._feed = NodeFeed(self)
         self._feed.ready.connect(self._show_nodes)
         self.view.nodes.table.picked.connect(self._picked)
         context.node_picked.connect(self.view.nodes.pick)
@@ -45,7 +46,6 @@ class ModelPage(Page):
         context.device_measured.connect(lambda _: self._with_new_peaks())
         context.jobs.started.connect(self._job_started)
         context.jobs.ended.connect(self._look_deeper)
-        self._subject_changed()
 
     def command(self) -> Command | None:
         subject = self.context.subject

@@ -133,3 +133,13 @@ def test_merged_limits_let_infinity_pass_where_the_first_ones_do(model_of, shape
         for one in (model.ir, result.model)
     )
     np.testing.assert_array_equal(now, was)
+
+
+def test_the_ledger_names_nodes_in_the_order_of_the_graph(model_of, apply_pass, shaped):
+    casts = "".join(f"c{k} = Cast <to = 11> (u)  d{k} = Cast <to = 10> (c{k})  " for k in range(24))
+    nodes = f"a = Relu(x)  u = Clip(a, zero, six)  {casts} y = Sum({', '.join(f'd{k}' for k in range(24))})"
+    result = apply_pass(PASS, shaped(model_of(nodes, "float16 y")), 1e-5, x=X)
+    merged = next(change for change in result.applied if change.what == "merged casts")
+    numbers = [int(number) for node in merged.nodes for number in re.findall(r"_(\d+)'", node)]
+    assert len(numbers) > 20
+    assert numbers == sorted(numbers)

@@ -1,0 +1,165 @@
+"""How long the desktop app takes to its first frame, to show a model, and from page to page.
+
+Each run is a process of its own, in turns with an empty Qt window. Other work on the machine only adds: the best
+wall time counts, and the CPU seconds beside it (of the app and of the children that have ended by then).
+
+python benchmarks/app_start.py [MODEL] [--rounds 5]
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+_SWITCHES = "page switch"
+
+BARE = """
+import json, os, time
+from PySide6.QtCore import QTimer
+from PySide6.QtWidgets import QApplication, QMainWindow
+class Window(QMainWindow):
+    def paintEvent(self, event):
+        print(json.dumps(["first frame", time.time(), sum(os.times()[:4])]), flush=True)
+        QTimer.singleShot(0, self.close)
+application = QApplication([])
+window = Window()
+window.show()
+application.exec()
+"""
+
+# What the app's own main does, with a stamp at the first frame; `after` says what follows it.
+_APP = """
+import json, os, sys, time
+from PySide6.QtCore import QCoreApplication, QTimer
+from edgeopt_gui import main
+from edgeopt_gui.window import Window
+painted, paint = [], Window.paintEvent
+def stamp(what):
+    print(json.dumps([what, time.time(), sum(os.times()[:4])]), flush=True)
+def first_frame(window, event):
+    paint(window, event)
+    if not painted:
+        painted.append(window)
+        stamp("first frame")
+        QTimer.singleShot(0, lambda: after(window))
+Window.paintEvent = first_frame
+"""
+STARTED = (
+    _APP
+    + """
+def after(window):
+    window.quit_now()
+sys.exit(main.main([]))
+"""
+)
+OPENED = (
+    _APP
+    + """
+def after(window):
+    def look():
+        page = window.page("model")
+        if page.state == "error":
+            sys.exit("the model cannot be read")
+        if "summary" not in seen and page.state == "content":
+            seen.add("summary")
+            window.repaint()
+            stamp("summary")
+        if page.analysis is not None and page.analysis.opportunities:
+            window.repaint()
+            stamp("opportunities")
+            window.quit_now()
+            timer.stop()
+    seen, timer = set(), QTimer(window)
+    timer.timeout.connect(look)
+    timer.start(5)
+sys.exit(main.main([sys.argv[1]]))
+"""
+)
+# Pages are made on their first visit here, and not one after another while the app is idle.
+SWITCHED = (
+    _APP
+    + """
+from PySide6.QtCore import QEvent, QObject
+from edgeopt_gui.pages import PAGES
+class FirstPaint(QObject):
+    def eventFilter(self, page, event):
+        if event.type() == QEvent.Type.Paint and not self.at:
+            self.at = time.perf_counter(), time.process_time()
+        return False
+Window.make_one_more = lambda window: None
+def after(window):
+    def switch(key):
+        paint = FirstPaint()
+        paint.at = ()
+        begin = time.perf_counter(), time.process_time()
+        window.show_page(key)
+        window.page(key).installEventFilter(paint)
+        while not paint.at:
+            QCoreApplication.processEvents()
+        window.page(key).removeEventFilter(paint)
+        return [end - start for start, end in zip(begin, paint.at)]
+    keys = [entry.key for entry in PAGES]
+    print(json.dumps(["first visit", {key: switch(key) for key in keys[1:]}]), flush=True)
+    pairs = {}
+    for old in keys:
+        for new in keys:
+            if old != new:
+                switch(old)
+                pairs[f"{old} → {new}"] = switch(new)
+    print(json.dumps(["again", pairs]), flush=True)
+    window.quit_now()
+sys.exit(main.main([]))
+"""
+)
+
+
+def main() -> None:
+    """Prints a table: the best wall time and the least CPU time of all rounds."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", nargs="?", type=Path)
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    taken: dict[str, list[tuple[float, float]]] = {}
+    for number in range(given.rounds + 1):
+        # Once before, so that the first round finds the same caches as the others.
+        for name, wall_s, cpu_s in _round(given.model):
+            if number:
+                taken.setdefault(name, []).append((wall_s, cpu_s))
+    print(f"{'':44s} {'wall':>8s} {'CPU':>8s}   (least of {given.rounds})")
+    for name, times in taken.items():
+        wall_s, cpu_s = (min(column) for column in zip(*times, strict=True))
+        print(f"{name:44s} {wall_s * 1e3:5.0f} ms {cpu_s * 1e3:5.0f} ms")
+
+
+def _round(model: Path | None) -> list[tuple[str, float, float]]:
+    found = [(f"an empty Qt window: {name}", wall_s, cpu_s) for name, wall_s, cpu_s in _run(BARE)]
+    found += [(f"edgeopt-gui: {name}", wall_s, cpu_s) for name, wall_s, cpu_s in _run(STARTED)]
+    if model is not None:
+        found += [(f"{model.name}: {name}", wall_s, cpu_s) for name, wall_s, cpu_s in _run(OPENED, str(model))]
+    return found + _run(SWITCHED)[1:]
+
+
+def _run(program: str, *arguments: str) -> list[tuple[str, float, float]]:
+    # No PYTHONDONTWRITEBYTECODE: with it, each process compiles what it imports, which users' do not.
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    environment.setdefault("QT_QPA_PLATFORM", "offscreen")
+    command = [sys.executable, "-c", program, *arguments]
+    with tempfile.TemporaryDirectory() as settings:  # a new one: the app begins with the page of the last time
+        environment["XDG_CONFIG_HOME"] = settings
+        begin = time.time()
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment)
+    found: list[tuple[str, float, float]] = []
+    for what, *figures in map(json.loads, done.stdout.splitlines()):
+        if isinstance(figures[0], dict):
+            found += [(f"{_SWITCHES}, {what}: {pair}", *times) for pair, times in figures[0].items()]
+        else:
+            found.append((what, figures[0] - begin, figures[1]))
+    return found
+
+
+if __name__ == "__main__":
+    main()
