@@ -1,10 +1,14 @@
 """Boxes and lines of a diagram as items of a QGraphicsScene, with less detail the farther away they are."""
 
+from bisect import bisect
+from functools import cache
+
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QGuiApplication, QPainter, QPainterPath, QPalette, QPen
 from PySide6.QtWidgets import QGraphicsItem, QStyleOptionGraphicsItem, QWidget
 
 from edgeopt.diagram.colours import Colouring
+from edgeopt.diagram.layered import Knots
 from edgeopt.diagram.outline import Group
 from edgeopt.diagram.scene import Box, Diagram, End, Line, last_part
 
@@ -14,6 +18,8 @@ _LABELS_FROM = 0.6
 _SMOOTH_FROM = 0.25
 _STRIPE = 7.0
 _EDGE = 2.0
+_LONG = 8
+"""Knots of a line that is drawn in parts."""
 
 
 class LineItem(QGraphicsItem):
@@ -22,7 +28,11 @@ class LineItem(QGraphicsItem):
         self.line = line
         self._label = label
         self.strong = False
-        self._path = path_of(line)
+        self._path = path_of(line.knots)
+        self._heights = [y for _, y in line.knots]
+        if len(line.knots) > _LONG:
+            # Of a line through the whole graph, only the part in sight is drawn.
+            self.setFlag(QGraphicsItem.GraphicsItemFlag.ItemUsesExtendedStyleOption)
         self._bounds = self._path.boundingRect().adjusted(-_EDGE, -_EDGE, _EDGE, _EDGE)
         if label:
             x, y = line.knots[0]
@@ -39,7 +49,7 @@ class LineItem(QGraphicsItem):
             self.setZValue(2 if strong else 1)
             self.update()
 
-    def paint(self, painter: QPainter, _option: QStyleOptionGraphicsItem, _widget: QWidget | None = None) -> None:
+    def paint(self, painter: QPainter, option: QStyleOptionGraphicsItem, _widget: QWidget | None = None) -> None:
         scale = painter.worldTransform().m11()
         palette = QGuiApplication.palette()
         role = QPalette.ColorRole.Highlight if self.strong else QPalette.ColorRole.Dark
@@ -52,11 +62,19 @@ class LineItem(QGraphicsItem):
             pen.setWidthF(2.0 if self.strong else 0.0)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, scale >= _SMOOTH_FROM)
         painter.setPen(pen)
-        painter.drawPath(self._path)
+        painter.drawPath(self._in_sight(option))
         if self._label and scale >= _LABELS_FROM:
             painter.setFont(_font(small=True))
             painter.setPen(palette.color(QPalette.ColorRole.PlaceholderText))
             painter.drawText(self._place, Qt.AlignmentFlag.AlignLeft, self._label)
+
+    def _in_sight(self, option: QStyleOptionGraphicsItem) -> QPainterPath:
+        if len(self._heights) <= _LONG:
+            return self._path
+        shown = option.exposedRect
+        first = max(0, bisect(self._heights, shown.top()) - 1)
+        last = min(len(self._heights), bisect(self._heights, shown.bottom()) + 1)
+        return path_of(self.line.knots[first:last]) if last - first > 1 else QPainterPath()
 
 
 class BoxItem(QGraphicsItem):
@@ -131,7 +149,7 @@ class BoxItem(QGraphicsItem):
             painter.setFont(_font(small=False))
             painter.setPen(palette.color(QPalette.ColorRole.PlaceholderText))
             area = self._bounds.adjusted(8, 4, -8, 0)
-            title = _metrics(small=False).elidedText(self.title, Qt.TextElideMode.ElideMiddle, area.width())
+            title = _elided(self.title, area.width(), small=False)
             painter.drawText(area, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop, title)
 
     def _paint_border(self, painter: QPainter, palette: QPalette, scale: float) -> None:
@@ -159,7 +177,7 @@ class BoxItem(QGraphicsItem):
             shade = QColor(colour)
             shade.setAlphaF(0.75 if number else 1.0)
             painter.setPen(shade)
-            shown = _metrics(small=number > 0).elidedText(text, Qt.TextElideMode.ElideMiddle, area.width())
+            shown = _elided(text, area.width(), small=number > 0)
             place = QRectF(area.left(), area.top() + number * height, area.width(), height)
             painter.drawText(place, Qt.AlignmentFlag.AlignCenter, shown)
 
@@ -181,11 +199,11 @@ class BoxItem(QGraphicsItem):
         self.setToolTip(self._tip)
 
 
-def path_of(line: Line) -> QPainterPath:
+def path_of(knots: Knots) -> QPainterPath:
     """Straight where x stays, else a curve that leaves and arrives vertically."""
-    path = QPainterPath(QPointF(*line.knots[0]))
-    x, y = line.knots[0]
-    for next_x, next_y in line.knots[1:]:
+    path = QPainterPath(QPointF(*knots[0]))
+    x, y = knots[0]
+    for next_x, next_y in knots[1:]:
         if abs(next_x - x) < 0.5:
             path.lineTo(next_x, next_y)
         else:
@@ -195,6 +213,7 @@ def path_of(line: Line) -> QPainterPath:
     return path
 
 
+@cache
 def _font(*, small: bool) -> QFont:
     """In units of the scene, whatever the screen's scale is: boxes have their size from the layout."""
     font = QFont(QGuiApplication.font())
@@ -202,5 +221,12 @@ def _font(*, small: bool) -> QFont:
     return font
 
 
+@cache
 def _metrics(*, small: bool) -> QFontMetricsF:
     return QFontMetricsF(_font(small=small))
+
+
+@cache
+def _elided(text: str, width: float, *, small: bool) -> str:
+    """Measuring letters at every frame would take most of it."""
+    return _metrics(small=small).elidedText(text, Qt.TextElideMode.ElideMiddle, width)
