@@ -34,6 +34,8 @@ class Column(Generic[Row]):
     """A text that is too long is cut in its middle: names differ at their ends."""
     most_letters: int = 44
     """Never wider by itself; the user may make it so."""
+    least_letters: int = 11
+    """A text that has no room is cut to so much before the table scrolls sideways."""
 
     def text_of(self, row: Row) -> str:
         if self.text is not None:

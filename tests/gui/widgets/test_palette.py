@@ -69,6 +69,18 @@ def test_what_cannot_be_done_says_why_and_stays(qtbot, window):
     palette.close()
 
 
+def test_a_reason_is_whole_where_the_window_has_room(qtbot, window, monkeypatch):
+    reason = "It has no wings, nor an engine, nor anything else that would lift it off the ground." * 2
+    monkeypatch.setattr(Plain, "why_not_fly", lambda _: reason)
+    window.resize(2400, 800)
+    palette = open_palette(qtbot, window)
+    type_in(qtbot, palette, "fly")
+    metrics = palette.fontMetrics()
+    texts = metrics.horizontalAdvance(f"Fly away{reason}")
+    assert palette.view.viewport().width() >= texts + 4 * metrics.height()
+    palette.close()
+
+
 def test_arrows_walk_and_escape_closes(qtbot, window):
     palette = open_palette(qtbot, window)
     first = palette.current
