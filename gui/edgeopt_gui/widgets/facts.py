@@ -67,9 +67,9 @@ class FactsView(QWidget):
         value = Chips(fact.words) if fact.words else self._value(fact)
         value.setAccessibleName(f"{fact.name}: {', '.join(fact.words) or fact.value}")
         for widget in (name, value):
-            source = f"Source: {fact.source}" if fact.source else ""
+            told = f"Source: {fact.source}" if fact.source else ""
             cut = fact.name if widget is name and name.text() != fact.name else ""
-            widget.setToolTip("\n".join(part for part in (cut, source) if part))
+            widget.setToolTip("\n".join(part for part in (cut, told) if part))
         # Beside a button, which is higher than a line of text, all stand in the middle.
         upright = Qt.AlignmentFlag.AlignVCenter if fact.copy else Qt.AlignmentFlag.AlignTop
         grid.addWidget(name, line, 0, upright)

@@ -39,7 +39,7 @@ class Header(QWidget):
         self._menu = QMenu(self._more)
         self._more.setMenu(self._menu)
         line = self.fontMetrics().height()
-        row = QHBoxLayout(self)
+        self._row = row = QHBoxLayout(self)
         row.setContentsMargins(line, line // 2, line, line // 2)
         row.setSpacing(line // 2)
         row.addWidget(self._title)
@@ -93,10 +93,12 @@ class Header(QWidget):
             button.setVisible(place < fits)
 
     def _width_with(self, secondary: Sequence[ActionButton]) -> int:
-        row = self.layout()
+        row = self._row
         margins = row.contentsMargins()
         primary = (self._primary,) if self._primary.key else ()
-        parts = [widget.sizeHint().width() for widget in (self._title, *secondary, *primary, self._more)]
+        parts: list[int] = [
+            widget.sizeHint().width() for widget in (self._title, *secondary, *primary, self._more)
+        ]
         # One gap more, beside the name of the model, of which at least a few letters are shown.
         name = self.fontMetrics().averageCharWidth() * _LEAST_NAME_LETTERS
         return sum(parts) + name + row.spacing() * len(parts) + margins.left() + margins.right()

@@ -103,7 +103,7 @@ class Palette(QDialog):
         self._nothing = QLabel("No action matches.")
         self._nothing.setProperty("role", "muted")
         self._nothing.hide()
-        column = QVBoxLayout(self)
+        self._column = column = QVBoxLayout(self)
         column.addWidget(self.line)
         column.addWidget(self._nothing)
         column.addWidget(self.view)
@@ -123,7 +123,7 @@ class Palette(QDialog):
 
     def _edges(self) -> int:
         """What of the width is not the list's rows."""
-        margins = self.contentsMargins() + self.layout().contentsMargins()
+        margins = self._column.contentsMargins()
         bar = self.style().pixelMetric(QStyle.PixelMetric.PM_ScrollBarExtent)
         return margins.left() + margins.right() + bar + 2 * self.view.frameWidth()
 

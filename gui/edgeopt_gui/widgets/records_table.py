@@ -88,9 +88,10 @@ class RecordsTable(QTableView):
         }
         least = {place: max(titles[place], columns[place].least_letters * letter) for place in texts}
         spare = {place: max(0, wanted[place] - least[place]) for place in texts}
+        spared = sum(spare.values())
         for place, width in spare.items():
-            if missing > 0 and sum(spare.values()):
-                wanted[place] -= min(width, -(-missing * width // sum(spare.values())))
+            if missing > 0 and spared:
+                wanted[place] -= min(width, -(-missing * width // spared))
         scrolls = sum(wanted[place] for place in shown) > self.viewport().width()
         for place, column in enumerate(columns):
             if column.stretch:
