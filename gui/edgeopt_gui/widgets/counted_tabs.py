@@ -1,7 +1,11 @@
 """Tabs with a count in each title; the counts are left out where not all tabs have room with them."""
 
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QTabWidget, QWidget
+
+_READABLE = 0.8
+"""Titles are cut to this share of their width at the most; then the tabs scroll."""
 
 
 class CountedTabs(QTabWidget):
@@ -26,8 +30,13 @@ class CountedTabs(QTabWidget):
 
     def _retitle(self) -> None:
         self._write(counted=True)
-        if self.isVisible() and self.tabBar().sizeHint().width() > self.width() - self._corner_width():
-            self._write(counted=False)
+        room = self.width() - self._corner_width()
+        if not self.isVisible() or self.tabBar().sizeHint().width() <= room:
+            return
+        self._write(counted=False)
+        scrolls = self.tabBar().sizeHint().width() * _READABLE > room
+        self.setUsesScrollButtons(scrolls)
+        self.setElideMode(Qt.TextElideMode.ElideNone if scrolls else Qt.TextElideMode.ElideRight)
 
     def _write(self, *, counted: bool) -> None:
         for page, (title, count) in self._titles.items():

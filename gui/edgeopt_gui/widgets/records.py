@@ -30,6 +30,8 @@ class Column(Generic[Row]):
     title_tip: str = ""
     stretch: bool = False
     """Takes the width that is left over."""
+    optional: bool = False
+    """Left out where the table would have to scroll sideways for it."""
     cut_middle: bool = False
     """A text that is too long is cut in its middle: names differ at their ends."""
     most_letters: int = 44

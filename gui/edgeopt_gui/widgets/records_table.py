@@ -25,6 +25,8 @@ class RecordsTable(QTableView):
         self.records = records
         self._key: Hashable | None = None
         self._fitting = self._sized_by_user = False
+        self._left_out: list[int] = []
+        """The optional columns that have no room."""
         self.setAccessibleName(name)
         self.setShowGrid(False)
         self.setWordWrap(False)
@@ -78,21 +80,32 @@ class RecordsTable(QTableView):
         The user may change it afterwards.
         """
         self._sized_by_user, self._fitting = False, True
-        wanted = self.wanted_widths()
-        shown = [place for place in range(len(wanted)) if not self.isColumnHidden(place)]
-        missing = sum(wanted[place] for place in shown) - self.viewport().width()
-        letter, columns = self.fontMetrics().averageCharWidth(), self.records.columns
-        texts = [place for place in shown if columns[place].align == "left"]
-        titles = {
-            place: self.fontMetrics().horizontalAdvance(columns[place].title) + 3 * letter for place in texts
-        }
-        least = {place: max(titles[place], columns[place].least_letters * letter) for place in texts}
-        spare = {place: max(0, wanted[place] - least[place]) for place in texts}
+        wanted, columns = self.wanted_widths(), self.records.columns
+        letter, room = self.fontMetrics().averageCharWidth(), self.viewport().width()
+        least = [
+            wanted[place]
+            if column.align == "right"
+            else max(
+                self.fontMetrics().horizontalAdvance(column.title) + 3 * letter, column.least_letters * letter
+            )
+            for place, column in enumerate(columns)
+        ]
+        for place in self._left_out:
+            self.setColumnHidden(place, False)
+        self._left_out.clear()
+        shown = [place for place in range(len(columns)) if not self.isColumnHidden(place)]
+        if sum(least[place] for place in shown) > room:
+            self._left_out = [place for place in shown if columns[place].optional]
+            shown = [place for place in shown if place not in self._left_out]
+        for place in self._left_out:
+            self.setColumnHidden(place, True)
+        missing = sum(wanted[place] for place in shown) - room
+        spare = {place: max(0, wanted[place] - least[place]) for place in shown}
         spared = sum(spare.values())
         for place, width in spare.items():
             if missing > 0 and spared:
                 wanted[place] -= min(width, -(-missing * width // spared))
-        scrolls = sum(wanted[place] for place in shown) > self.viewport().width()
+        scrolls = sum(wanted[place] for place in shown) > room
         for place, column in enumerate(columns):
             if column.stretch:
                 # Qt gives a column that stretches any width where the others leave none.

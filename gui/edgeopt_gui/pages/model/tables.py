@@ -93,7 +93,7 @@ def node_columns(whole: Callable[[], Totals]) -> tuple[Column[NodeRow], ...]:
     return (
         Column("#", lambda node: node.position, align="right", title_tip="Position in the graph"),
         Column("Operator", lambda node: operator_key(node.operator, node.domain)),
-        Column("Category", lambda node: node.category or work.UNKNOWN),
+        Column("Category", lambda node: node.category or work.UNKNOWN, optional=True),
         Column(
             "Name",
             lambda node: f"{node.inside}/{node.name}" if node.inside else node.name,
@@ -101,7 +101,9 @@ def node_columns(whole: Callable[[], Totals]) -> tuple[Column[NodeRow], ...]:
             stretch=True,
             cut_middle=True,
         ),
-        Column("Output", _output, tip=_output, title_tip="The shape of the first output", most_letters=22),
+        Column(
+            "Output", _output, tip=_output, title_tip="Shape of the first output", optional=True, most_letters=22
+        ),
         Column(
             "Operations",
             work.operations_of,

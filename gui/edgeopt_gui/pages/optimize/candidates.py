@@ -14,7 +14,7 @@ from edgeopt_gui.widgets.records_table import RecordsTable
 
 _RACE, _INTERVAL = 1, 3
 _INTERVAL_LETTERS = 42
-_LEAST_NAME_LETTERS, _LEAST_INTERVAL_LETTERS, _LEAST_OUTCOME_LETTERS = 20, 22, 14
+_LEAST_NAME_LETTERS, _LEAST_INTERVAL_LETTERS, _LEAST_OUTCOME_LETTERS = 20, 22, 16
 
 
 def _interval(row: Row) -> str:
@@ -148,7 +148,7 @@ class Candidates(QWidget):
         self._bar.span = axis(self.records.rows)
         self.table.fit()
         front = sum(row.front for row in self.records.rows)
-        self.only_front.setText(f"Only the Pareto front ({front})")
+        self.only_front.setText(f"Pareto front only ({front})")
         self.has_front = front > 1
         self.only_front.setVisible(self.has_front)
         self._filter(self.only_front.isChecked() and front > 1)

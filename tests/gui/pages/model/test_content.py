@@ -53,6 +53,16 @@ def test_all_columns_of_the_nodes_are_in_sight_in_a_small_window(content):
     assert table.columnWidth(3) >= table.fontMetrics().averageCharWidth() * 11
 
 
+def test_columns_that_the_details_repeat_give_way_in_a_narrow_window(content):
+    table = content.nodes.table
+    titles = [column.title for column in table.records.columns]
+    content.resize(760, 400)
+    assert table.isColumnHidden(titles.index("Category"))
+    assert table.columnViewportPosition(titles.index("Weights")) < table.viewport().width()
+    content.resize(1200, 400)
+    assert not table.isColumnHidden(titles.index("Category"))
+
+
 def test_notes_stand_there_when_there_are_some(content, analysis):
     content.show_analysis(msgspec.structs.replace(analysis, warnings=("Two weights are the same.",)))
     assert content.notes.isVisible()

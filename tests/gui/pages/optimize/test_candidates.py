@@ -63,7 +63,7 @@ def test_the_front_can_be_shown_alone(shown):
     board = Board()
     board.rows = {name: Row(name, "lost", front=name != "b") for name in "abc"}
     shown.show_board(board)
-    assert shown.only_front.text() == "Only the Pareto front (2)"
+    assert shown.only_front.text() == "Pareto front only (2)"
     shown.only_front.click()
     assert names(shown) == ["a", "c"]
     shown.show_board(Board())
