@@ -4,7 +4,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QTabWidget, QWidget
 
-_READABLE = 0.8
+_READABLE = 0.9
 """Titles are cut to this share of their width at the most; then the tabs scroll."""
 
 
@@ -12,16 +12,18 @@ class CountedTabs(QTabWidget):
     def __init__(self) -> None:
         super().__init__()
         self.setDocumentMode(True)
-        self._titles: dict[QWidget, tuple[str, str]] = {}
+        self._titles: dict[QWidget, str] = {}
+        self._shorter: dict[QWidget, str] = {}
+        self._counts: dict[QWidget, str] = {}
 
-    def add(self, page: QWidget, title: str) -> None:
-        self._titles[page] = (title, "")
+    def add(self, page: QWidget, title: str, shorter: str = "") -> None:
+        """`shorter` is its title where the tabs have no room even without counts."""
+        self._titles[page], self._shorter[page] = title, shorter or title
         self.addTab(page, title)
 
     def set_count(self, page: QWidget, count: str) -> None:
         """ "" for a tab that says none."""
-        title, _ = self._titles[page]
-        self._titles[page] = (title, count)
+        self._counts[page] = f" ({count})" if count else ""
         self._retitle()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
@@ -29,21 +31,16 @@ class CountedTabs(QTabWidget):
         self._retitle()
 
     def _retitle(self) -> None:
-        self._write(counted=True)
-        room = self.width() - self._corner_width()
-        if not self.isVisible() or self.tabBar().sizeHint().width() <= room:
-            return
-        self._write(counted=False)
+        corner = self.cornerWidget()
+        room = self.width()
+        if corner is not None and not corner.isHidden():
+            room -= corner.sizeHint().width()
+        counted = {page: title + self._counts.get(page, "") for page, title in self._titles.items()}
+        for titles in (counted, self._titles, self._shorter):
+            for page, title in titles.items():
+                self.setTabText(self.indexOf(page), title)
+            if not self.isVisible() or self.tabBar().sizeHint().width() <= room:
+                return
         scrolls = self.tabBar().sizeHint().width() * _READABLE > room
         self.setUsesScrollButtons(scrolls)
         self.setElideMode(Qt.TextElideMode.ElideNone if scrolls else Qt.TextElideMode.ElideRight)
-
-    def _write(self, *, counted: bool) -> None:
-        for page, (title, count) in self._titles.items():
-            whole = f"{title} ({count})" if count else title
-            place = self.indexOf(page)
-            self.setTabText(place, whole if counted else title)
-
-    def _corner_width(self) -> int:
-        corner = self.cornerWidget()
-        return corner.sizeHint().width() if corner is not None and not corner.isHidden() else 0

@@ -181,7 +181,7 @@ class ModelContent(QWidget):
         self._tabs.add(self.runtimes, "Runtimes")
         self._weights_tab, self._ports_tab = self._in_tab(self.weights_table), self._in_tab(self.ports_table)
         self._tabs.add(self._weights_tab, "Weights")
-        self._tabs.add(self._ports_tab, "Inputs and outputs")
+        self._tabs.add(self._ports_tab, "Inputs and outputs", "I/O")
         split = QSplitter()
         split.setChildrenCollapsible(False)
         split.addWidget(self._left)

@@ -46,6 +46,13 @@ def test_all_tabs_are_in_sight_in_a_small_window(content):
     assert tabs.tabBar().tabRect(tabs.count() - 1).right() <= tabs.width()
 
 
+def test_the_last_tab_is_in_sight_in_a_window_that_is_smaller_still(content):
+    content.resize(775, 400)
+    tabs = content.findChild(QTabWidget)
+    assert titles(content)[-1] == "I/O"
+    assert tabs.tabBar().tabRect(tabs.count() - 1).right() <= tabs.width()
+
+
 def test_all_columns_of_the_nodes_are_in_sight_in_a_small_window(content):
     content.resize(930, 400)
     table = content.nodes.table
