@@ -71,6 +71,7 @@ agent: .venv/.dev
 
 screenshots: .venv/.dev
 	@$(PYTHON) -m edgeopt_gui.screenshots build/screenshots
+	@$(PYTHON) -m edgeopt_gui.screenshots build/screenshots --scale 1.5
 
 .venv/.made: packaging/make-venv.sh constraints.txt
 	@sh packaging/make-venv.sh

@@ -101,7 +101,7 @@ def work(analysis: "Analysis") -> list[tuple[str, str]]:
         ("For", ", ".join(done.shapes)),
         ("Operations", _sum(done, f"{scaled(done.operations)}FLOP, of them {scaled(done.macs)}MAC")),
         ("Memory moved", _sum(done, units.size(done.moved_bytes))),
-        ("Activations", _activations(analysis)),
+        ("Peak activations", _activations(analysis)),
         ("Least time", _least(analysis)),
     ]
     if done.unknown:
@@ -121,9 +121,9 @@ def _activations(analysis: "Analysis") -> str:
     done = analysis.work
     if done is None or done.peak_activation_bytes is None:
         return UNKNOWN
-    at = f", at {done.peak_node}" if done.peak_node else ""
-    least = f"; {done.unsized:,} tensors of unknown size are not in it" if done.unsized else ""
-    return f"{units.size(done.peak_activation_bytes)} at once at the most{at}{least}"
+    at = f" (node {done.peak_node})" if done.peak_node else ""
+    least = f"; {done.unsized:,} tensors of unknown size not counted" if done.unsized else ""
+    return f"{units.size(done.peak_activation_bytes)}{at}{least}"
 
 
 def _least(analysis: "Analysis") -> str:

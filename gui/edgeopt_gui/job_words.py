@@ -35,8 +35,7 @@ def loss(command: Command) -> str:
     return "The result is lost."
 
 
-def time_left(progress: events.Progress | None) -> str:
-    seconds = progress.time_left_s if progress is not None else None
+def time_left(seconds: float | None) -> str:
     if seconds is None or seconds < 1:
         return ""
     if seconds < 90:
@@ -44,8 +43,10 @@ def time_left(progress: events.Progress | None) -> str:
     return f"{seconds / 60:.0f} min left"
 
 
-def percent(progress: events.Progress | None) -> int | None:
-    """None where nobody knows."""
+def percent(progress: events.Progress | None, share_of_time: float | None = None) -> int | None:
+    """Of the time limit where there is one, else of the phase; None where neither is known."""
+    if share_of_time is not None:
+        return round(100 * share_of_time)
     if progress is None or progress.done is None or not progress.total:
         return None
     return min(100, max(0, round(100 * progress.done / progress.total)))

@@ -137,7 +137,7 @@ class Window(QMainWindow):
         self._open_chosen(dialogs.choose_folder(self, "Open a bundle folder", "bundle"))
 
     def choose_bundle_file(self) -> None:
-        self._open_chosen(dialogs.choose_file(self, "Open a bundle that is one file", dialogs.BUNDLES, "bundle"))
+        self._open_chosen(dialogs.choose_file(self, "Open a single-file bundle", dialogs.BUNDLES, "bundle"))
 
     def open_sample(self) -> None:
         from edgeopt.data.demo import DATA, MODEL
@@ -225,9 +225,7 @@ class Window(QMainWindow):
 
     def why_not_copy_command(self) -> str:
         page = self._pages.get(self._shown)
-        return (
-            "" if page is not None and page.command() else "There is no command line for what is shown just now."
-        )
+        return "" if page is not None and page.command() else "This page has no command line at the moment."
 
     def cancel_jobs(self) -> None:
         for job in self.context.jobs.jobs:
@@ -343,7 +341,7 @@ class Window(QMainWindow):
     def _reset_everything(self) -> None:
         self.context.settings.reset()
         self.reset_layout()
-        self.context.say("All settings are as on the first start.")
+        self.context.say("All settings are reset.")
 
     def _dropped(self, mime: QMimeData) -> None:
         self.open_paths([Path(url.toLocalFile()) for url in mime.urls() if url.isLocalFile()])

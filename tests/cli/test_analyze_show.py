@@ -57,7 +57,7 @@ def shown(analysis, width, nodes=False, weights=False):
 def test_people_see_what_it_costs_and_where_that_goes(analysis):
     out = shown(analysis, 120, nodes=True)
     for wanted in (
-        *("at least 4.00 MFLOP, of them 2.00 MMAC", "2 KiB at once", "250 µs of the 1 nodes", "compute"),
+        *("at least 4.00 MFLOP, of them 2.00 MMAC", "2 KiB (node ", "250 µs of the 1 nodes", "compute"),
         *("1 node of unknown cost: nobody knows it", "a warning", "██"),
     ):
         assert wanted in out

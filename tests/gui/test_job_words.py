@@ -16,7 +16,7 @@ def test_where_a_job_stands_is_one_short_line():
     ("seconds", "said"), [(None, ""), (0.2, ""), (12.4, "12 s left"), (89, "89 s left"), (600, "10 min left")]
 )
 def test_the_time_left_is_told_as_a_person_would(seconds, said):
-    assert time_left(Progress("racing", time_left_s=seconds)) == said
+    assert time_left(seconds) == said
 
 
 def test_the_share_that_is_done_is_not_invented():
@@ -24,6 +24,7 @@ def test_the_share_that_is_done_is_not_invented():
     assert percent(Progress("racing", done=1, total=0)) is None
     assert percent(Progress("racing", done=3, total=4)) == 75
     assert percent(Progress("racing", done=9, total=4)) == 100
+    assert percent(Progress("racing", done=3, total=4), share_of_time=0.2) == 20
 
 
 def test_what_happens_at_an_agent_is_not_how_far_watching_it_has_come():

@@ -21,7 +21,7 @@ SHELL: tuple[Action, ...] = (
     ),
     Action(
         "app.open-bundle-file",
-        "Open a bundle that is one file…",
+        "Open a single-file bundle…",
         FILE,
         lambda w: w.choose_bundle_file(),
         icon="bundle",

@@ -25,6 +25,13 @@ class Command:
         return not _MEASURING.isdisjoint(self.arguments[:1]) or not _MEASURES.isdisjoint(self.arguments)
 
     @property
+    def limit_s(self) -> float | None:
+        """How long a search may take, where the command line says so."""
+        if self.arguments[:1] not in {("optimize",), ("quantize",)} or "--time-limit" not in self.arguments[:-1]:
+            return None
+        return float(self.arguments[self.arguments.index("--time-limit") + 1])
+
+    @property
     def watches(self) -> bool:
         """Whether it runs until it is stopped, and writes nothing."""
         return self.arguments[:1] == ("watch",) or self.arguments[:2] == ("fleet", "watch")

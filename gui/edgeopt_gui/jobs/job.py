@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import sys
+import time
 
 from PySide6.QtCore import QObject, QProcess, QTimer, Signal
 
@@ -38,6 +39,8 @@ class Job(QObject):
         """Asked to end early with what it has."""
         self.ending: Ending | None = None
         self.progress: events.Progress | None = None
+        self._began_s = 0.0
+        self._ends_s: float | None = None
         self._lines = EventLines()
         self._last: events.Result | events.Error | None = None
         self._printed = b""
@@ -64,7 +67,23 @@ class Job(QObject):
     def pid(self) -> int:
         return self._group
 
+    @property
+    def left_s(self) -> float | None:
+        """Until its time limit; None where it has none, or takes longer."""
+        left_s = self._ends_s - time.monotonic() if self._ends_s is not None else 0.0
+        return left_s if left_s > 0 else None
+
+    @property
+    def share_of_time(self) -> float | None:
+        """How much of its time limit has passed; None as above."""
+        if self._ends_s is None or self.left_s is None:
+            return None
+        return (time.monotonic() - self._began_s) / (self._ends_s - self._began_s)
+
     def start(self) -> None:
+        self._began_s = time.monotonic()
+        limit_s = self.command.limit_s
+        self._ends_s = self._began_s + limit_s if limit_s is not None else None
         self._process.start()
         self._group = int(self._process.processId())
 
@@ -93,13 +112,20 @@ class Job(QObject):
         """For the end of the app only: nothing else may block."""
         return self._process.waitForFinished(timeout_ms)
 
+    def note(self, progress: events.Progress) -> None:
+        """Where it stands now."""
+        self.progress = progress
+        # With a total, the time left is that of a phase.
+        if progress.time_left_s is not None and not progress.total and not self.command.watches:
+            self._ends_s = time.monotonic() + progress.time_left_s
+
     def _read(self) -> None:
         for event in self._lines.feed(bytes(self._process.readAllStandardOutput().data())):
             if isinstance(event, events.Result | events.Error):
                 self._last = event
                 continue
             if isinstance(event, events.Progress):
-                self.progress = event
+                self.note(event)
             self.told.emit(event)
 
     def _read_complaints(self) -> None:

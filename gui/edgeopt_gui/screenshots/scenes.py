@@ -163,7 +163,9 @@ def _races(job: Job) -> bool:
     return job.progress is not None and job.progress.phase == "racing"
 
 
-SCENES: tuple[tuple[str, tuple[Callable[[Stage], Scene], ...]], ...] = (
+Scenes = tuple[Callable[[Stage], Scene], ...]
+
+SCENES: tuple[tuple[str, Scenes], ...] = (
     ("device", (device, device_without_a_command_line)),
     ("model", (model,)),
     ("graph", (graph,)),

@@ -33,6 +33,8 @@ def contact_sheet(title: str, rows: Sequence[tuple[str, Sequence[QPixmap]]]) -> 
         painter.drawText(QRect(_GAP, top, sheet.width(), line), Qt.AlignmentFlag.AlignVCenter, caption)
         for place, picture in enumerate(pictures):
             left = _GAP + place * (size.width() + _GAP)
+            # One of its pixels is one of the sheet's, whatever the scale of the screen.
+            picture.setDevicePixelRatio(1)
             smaller = picture.scaled(
                 size, Qt.AspectRatioMode.KeepAspectRatio, Qt.TransformationMode.SmoothTransformation
             )

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
-from PySide6.QtCore import QEventLoop, QProcess, QTimer
+from PySide6.QtCore import QEventLoop, QProcess, QSize, QTimer
 from PySide6.QtGui import QPixmap
 from PySide6.QtWidgets import QApplication
 
@@ -21,7 +21,6 @@ from edgeopt_gui.settings import Settings
 from edgeopt_gui.theme.apply import SETTING
 from edgeopt_gui.window import Window
 
-WIDTH, HEIGHT = 1200, 800
 LONGEST_S = 120.0
 _STILL = {psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE, ""}
 # A shell that stops itself before it becomes the job.
@@ -45,7 +44,6 @@ class Stage:
         self._held: list[Job] = []
         self.context.jobs.started.connect(self._begin)
         self.window = Window(self.context, PAGES)
-        self.window.resize(WIDTH, HEIGHT)
         self.window.show()
         self.window.make_all()
 
@@ -101,6 +99,11 @@ class Stage:
             for process in family:
                 with suppress(psutil.Error):
                     process.resume()
+
+    def resize(self, size: QSize) -> None:
+        """As the user does, or as a smaller screen does to a window that would be larger."""
+        self.window.setMinimumSize(self.window.minimumSize().boundedTo(size))
+        self.window.resize(size)
 
     def photograph(self, theme: str) -> QPixmap:
         """The window as it is, in light or dark."""

@@ -61,14 +61,15 @@ class FactsView(QWidget):
 
     def _add(self, grid: QGridLayout, fact: Fact) -> None:
         line = grid.rowCount()
-        name = quiet(fact.name)
-        name.setFixedWidth(self._name_width)
+        name = self._name(fact.name)
         if fact.words:
             name.setContentsMargins(0, Chips.INSET, 0, 0)
         value = Chips(fact.words) if fact.words else self._value(fact)
         value.setAccessibleName(f"{fact.name}: {', '.join(fact.words) or fact.value}")
         for widget in (name, value):
-            widget.setToolTip(f"Source: {fact.source}" if fact.source else "")
+            told = f"Source: {fact.source}" if fact.source else ""
+            cut = fact.name if widget is name and name.text() != fact.name else ""
+            widget.setToolTip("\n".join(part for part in (cut, told) if part))
         # Beside a button, which is higher than a line of text, all stand in the middle.
         upright = Qt.AlignmentFlag.AlignVCenter if fact.copy else Qt.AlignmentFlag.AlignTop
         grid.addWidget(name, line, 0, upright)
@@ -80,6 +81,16 @@ class FactsView(QWidget):
             source.setVisible(self._sources_shown)
             self._sources.append(source)
             grid.addWidget(source, line + 1, 1, 1, 2)
+
+    def _name(self, text: str) -> QLabel:
+        """Wrapped between its words; a word without room, as names of tensors are, is cut in its middle."""
+        metrics = self.fontMetrics()
+        middle = Qt.TextElideMode.ElideMiddle
+        words = (metrics.elidedText(word, middle, self._name_width) for word in text.split(" "))
+        name = quiet(" ".join(words))
+        name.setAccessibleName(text)
+        name.setFixedWidth(self._name_width)
+        return name
 
     def _value(self, fact: Fact) -> QLabel:
         label = QLabel(fact.value)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QMenu, QSizePolicy, QToolButton, QWidget
 
@@ -15,6 +15,7 @@ from edgeopt_gui.theme.icons import icon
 from edgeopt_gui.widgets.action_button import ActionButton
 
 _SECONDARY = 2
+_LEAST_NAME_LETTERS = 8
 
 
 class Header(QWidget):
@@ -38,7 +39,7 @@ class Header(QWidget):
         self._menu = QMenu(self._more)
         self._more.setMenu(self._menu)
         line = self.fontMetrics().height()
-        row = QHBoxLayout(self)
+        self._row = row = QHBoxLayout(self)
         row.setContentsMargins(line, line // 2, line, line // 2)
         row.setSpacing(line // 2)
         row.addWidget(self._title)
@@ -71,6 +72,36 @@ class Header(QWidget):
         self._primary.set_key(primary)
         for place, button in enumerate(self._secondary):
             button.set_key(others[place] if place < len(others) else "")
+
+        self._make_room()
+
+    def minimumSizeHint(self) -> QSize:  # noqa: N802 - Qt's name
+        """Without the secondary buttons, which the menu has too."""
+        return QSize(self._width_with(()), super().minimumSizeHint().height())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        super().resizeEvent(event)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Shows as many of the secondary buttons as have room."""
+        offered = [button for button in self._secondary if button.key]
+        fits = len(offered)
+        while self.isVisible() and fits and self._width_with(offered[:fits]) > self.width():
+            fits -= 1
+        for place, button in enumerate(offered):
+            button.setVisible(place < fits)
+
+    def _width_with(self, secondary: Sequence[ActionButton]) -> int:
+        row = self._row
+        margins = row.contentsMargins()
+        primary = (self._primary,) if self._primary.key else ()
+        parts: list[int] = [
+            widget.sizeHint().width() for widget in (self._title, *secondary, *primary, self._more)
+        ]
+        # One gap more, beside the name of the model, of which at least a few letters are shown.
+        name = self.fontMetrics().averageCharWidth() * _LEAST_NAME_LETTERS
+        return sum(parts) + name + row.spacing() * len(parts) + margins.left() + margins.right()
 
     def show_subject(self, subject: Subject | None) -> None:
         self._subject.set(subject.name if subject else "", str(subject.path) if subject else "")

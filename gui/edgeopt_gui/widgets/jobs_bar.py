@@ -11,6 +11,7 @@ from edgeopt_gui.theme.icons import icon
 # What is over in a moment is not announced.
 _QUIET_MS = 300
 _MOST_LETTERS = 60
+_TICK_MS = 500
 
 
 class JobsBar(QWidget):
@@ -41,6 +42,8 @@ class JobsBar(QWidget):
         self.hide()
         self._reveal = QTimer(self, singleShot=True, interval=_QUIET_MS)
         self._reveal.timeout.connect(self._show_newest)
+        self._tick = QTimer(self, interval=_TICK_MS)
+        self._tick.timeout.connect(self._refresh)
         jobs.started.connect(self._started)
         jobs.ended.connect(lambda _: self._show_newest())
         theme.scheme_changed.connect(self._dress)
@@ -54,6 +57,10 @@ class JobsBar(QWidget):
         jobs = self._runner.jobs
         self._job = jobs[-1] if jobs else None
         self.setVisible(self._job is not None)
+        if self._job is None:
+            self._tick.stop()
+        else:
+            self._tick.start()
         others = jobs[:-1]
         self.others.setVisible(bool(others))
         self.others.setText(f"+{len(others)}")
@@ -70,13 +77,14 @@ class JobsBar(QWidget):
         whole = job_words.status(job.command, job.progress)
         if job.cancelled:
             whole = f"Cancelling: {job.command.title}"
-        most = self.fontMetrics().averageCharWidth() * _MOST_LETTERS
+        most = min(self.fontMetrics().averageCharWidth() * _MOST_LETTERS, self.window().width() // 2)
         self.label.setText(self.fontMetrics().elidedText(whole, Qt.TextElideMode.ElideMiddle, most))
         self.label.setToolTip(f"{whole}\n{job.command.line}")
-        percent = job_words.percent(job.progress)
+        percent = job_words.percent(job.progress, job.share_of_time)
         self.bar.setRange(0, 0 if percent is None else 100)
         self.bar.setValue(percent or 0)
-        self.left.setText(job_words.time_left(job.progress))
+        in_phase_s = job.progress.time_left_s if job.progress is not None and job.progress.total else None
+        self.left.setText(job_words.time_left(in_phase_s if job.left_s is None else job.left_s))
         self.left.setVisible(bool(self.left.text()))
         self.cancel.setEnabled(not job.cancelled)
         self.cancel.setToolTip(f"Cancel: {job.command.title}")

@@ -100,23 +100,32 @@ class Palette(QDialog):
         self.view.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # the line keeps it; arrows are handed on
         self.view.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.view.clicked.connect(lambda _: self.run())
-        self._nothing = QLabel("No action is called like that.")
+        self._nothing = QLabel("No action matches.")
         self._nothing.setProperty("role", "muted")
         self._nothing.hide()
-        column = QVBoxLayout(self)
+        self._column = column = QVBoxLayout(self)
         column.addWidget(self.line)
         column.addWidget(self._nothing)
         column.addWidget(self.view)
         self.line.textChanged.connect(self._search)
         self.line.setFocus()
         self._select(0)
-        width = min(self.fontMetrics().averageCharWidth() * _LETTERS_WIDE, parent.width() - 40)
+        wanted = max(
+            self.fontMetrics().averageCharWidth() * _LETTERS_WIDE, self.view.sizeHintForColumn(0) + self._edges()
+        )
+        width = min(wanted, parent.width() - 40)
         height = self.view.sizeHintForRow(0) * _ROWS_SHOWN + self.line.sizeHint().height() * 2
         self.resize(width, min(height, parent.height() - 80))
         self.move(
             parent.mapToGlobal(parent.rect().center()).x() - width // 2,
             parent.mapToGlobal(parent.rect().topLeft()).y() + parent.height() // 8,
         )
+
+    def _edges(self) -> int:
+        """What of the width is not the list's rows."""
+        margins = self._column.contentsMargins()
+        bar = self.style().pixelMetric(QStyle.PixelMetric.PM_ScrollBarExtent)
+        return margins.left() + margins.right() + bar + 2 * self.view.frameWidth()
 
     @property
     def current(self) -> Choice | None:
@@ -164,8 +173,13 @@ class Palette(QDialog):
 class _Delegate(QStyledItemDelegate):
     """Icon, title, then menu or reason, and the shortcut at the right."""
 
-    def sizeHint(self, option: QStyleOptionViewItem, _index: Index) -> QSize:  # noqa: N802 - Qt's name
-        return QSize(0, option.fontMetrics.height() * 2)
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802 - Qt's name
+        choice: Choice = index.data(CHOICE_ROLE)
+        texts = (choice.title, choice.aside, choice.shortcut)
+        em = option.fontMetrics.height()
+        # The gaps that `paint` leaves, and the pixel that each text may be rounded by.
+        width = 5 * em + sum(option.fontMetrics.horizontalAdvance(text) + 1 for text in texts)
+        return QSize(width, em * 2)
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         choice: Choice = index.data(CHOICE_ROLE)

@@ -30,10 +30,14 @@ class Column(Generic[Row]):
     title_tip: str = ""
     stretch: bool = False
     """Takes the width that is left over."""
+    optional: bool = False
+    """Left out where the table would have to scroll sideways for it."""
     cut_middle: bool = False
     """A text that is too long is cut in its middle: names differ at their ends."""
     most_letters: int = 44
     """Never wider by itself; the user may make it so."""
+    least_letters: int = 11
+    """A text that has no room is cut to so much before the table scrolls sideways."""
 
     def text_of(self, row: Row) -> str:
         if self.text is not None:

@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from PySide6.QtCore import QItemSelectionModel, QModelIndex, QPersistentModelIndex, Qt, Signal
-from PySide6.QtGui import QFont, QFontMetrics, QGuiApplication, QKeyEvent, QKeySequence
+from PySide6.QtGui import QFont, QFontMetrics, QGuiApplication, QKeyEvent, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QStyledItemDelegate, QStyleOptionViewItem, QTableView
 
 from edgeopt_gui.widgets.records import RecordsModel
@@ -24,6 +24,9 @@ class RecordsTable(QTableView):
             self.setHorizontalHeader(header)
         self.records = records
         self._key: Hashable | None = None
+        self._fitting = self._sized_by_user = False
+        self._left_out: list[int] = []
+        """The optional columns that have no room."""
         self.setAccessibleName(name)
         self.setShowGrid(False)
         self.setWordWrap(False)
@@ -49,6 +52,7 @@ class RecordsTable(QTableView):
                 self.setItemDelegateForColumn(place, _MiddleElided(self))
             if column.stretch:
                 header.setSectionResizeMode(place, QHeaderView.ResizeMode.Stretch)
+        header.sectionResized.connect(self._resized)
         self.selectionModel().currentRowChanged.connect(self._moved)
         self.activated.connect(lambda index: self.chosen.emit(records.row(index.row())))
         records.modelReset.connect(self._pick_again)
@@ -71,7 +75,47 @@ class RecordsTable(QTableView):
         return True
 
     def fit(self) -> None:
-        """As wide as the titles and some of the rows want it; the user may change it afterwards."""
+        """As wide as the titles and some of the rows want it; where there is less room, texts are cut.
+
+        The user may change it afterwards.
+        """
+        self._sized_by_user, self._fitting = False, True
+        wanted, columns = self.wanted_widths(), self.records.columns
+        letter, room = self.fontMetrics().averageCharWidth(), self.viewport().width()
+        least = [
+            wanted[place]
+            if column.align == "right"
+            else max(
+                self.fontMetrics().horizontalAdvance(column.title) + 3 * letter, column.least_letters * letter
+            )
+            for place, column in enumerate(columns)
+        ]
+        for place in self._left_out:
+            self.setColumnHidden(place, False)
+        self._left_out.clear()
+        shown = [place for place in range(len(columns)) if not self.isColumnHidden(place)]
+        if sum(least[place] for place in shown) > room:
+            self._left_out = [place for place in shown if columns[place].optional]
+            shown = [place for place in shown if place not in self._left_out]
+        for place in self._left_out:
+            self.setColumnHidden(place, True)
+        missing = sum(wanted[place] for place in shown) - room
+        spare = {place: max(0, wanted[place] - least[place]) for place in shown}
+        spared = sum(spare.values())
+        for place, width in spare.items():
+            if missing > 0 and spared:
+                wanted[place] -= min(width, -(-missing * width // spared))
+        scrolls = sum(wanted[place] for place in shown) > room
+        for place, column in enumerate(columns):
+            if column.stretch:
+                # Qt gives a column that stretches any width where the others leave none.
+                mode = QHeaderView.ResizeMode.Interactive if scrolls else QHeaderView.ResizeMode.Stretch
+                self.horizontalHeader().setSectionResizeMode(place, mode)
+            self.setColumnWidth(place, wanted[place])
+        self._fitting = False
+
+    def wanted_widths(self) -> list[int]:
+        """The width of each column where there is room for all."""
         letter = self.fontMetrics().averageCharWidth()
         font = QFont(self.font())
         font.setBold(self.records.has_looks)
@@ -81,17 +125,24 @@ class RecordsTable(QTableView):
         shown = self.records.shown
         # The last one too: numbers that count rows are longest there.
         rows = (*shown[:_ROWS_MEASURED], *shown[-1:])
-        for place, column in enumerate(self.records.columns):
+        widths = []
+        for column in self.records.columns:
             texts = [column.text_of(row) for row in rows]
             widest = max((metrics.horizontalAdvance(text) for text in texts), default=0)
             # Room for the arrow of the sorting beside the title.
             title = self.fontMetrics().horizontalAdvance(column.title) + 4 * letter
-            self.setColumnWidth(place, min(max(widest + room, title), column.most_letters * letter))
+            widths.append(min(max(widest + room, title), column.most_letters * letter))
+        return widths
 
     def show_all_rows(self, most: int = 50) -> None:
         """As high as its rows, for a short table within a page that scrolls as a whole."""
         rows = min(most, self.records.rowCount()) * self.verticalHeader().defaultSectionSize()
         self.setFixedHeight(rows + self.horizontalHeader().sizeHint().height() + 2 * self.frameWidth())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        super().resizeEvent(event)
+        if event.oldSize().width() != event.size().width() and not self._sized_by_user:
+            self.fit()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 - Qt's name
         if event.matches(QKeySequence.StandardKey.Copy) and self.currentIndex().isValid():
@@ -100,6 +151,11 @@ class RecordsTable(QTableView):
             QGuiApplication.clipboard().setText("\t".join(texts))
             return
         super().keyPressEvent(event)
+
+    def _resized(self, place: int, _old: int, _new: int) -> None:
+        mode = self.horizontalHeader().sectionResizeMode(place)
+        if not self._fitting and mode == QHeaderView.ResizeMode.Interactive:
+            self._sized_by_user = True
 
     def _moved(self, index: QModelIndex, _: QModelIndex) -> None:
         row = self.records.row(index.row()) if index.isValid() else None

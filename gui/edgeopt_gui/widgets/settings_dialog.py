@@ -66,7 +66,7 @@ class SettingsDialog(QDialog):
             form.addRow(title, field)
             field.setAccessibleName(title.replace("&", ""))
         form.addRow("", self.confirm)
-        note = QLabel("Changes count at once.")
+        note = QLabel("Changes apply immediately.")
         note.setProperty("role", "muted")
         form.addRow("", note)
         buttons = QDialogButtonBox(

@@ -33,6 +33,18 @@ def test_shows_names_and_values_as_they_are(view):
     assert [chips.words for chips in view.findChildren(Chips)] == [("avx", "avx2")]
 
 
+def test_a_long_name_is_cut_with_an_ellipsis_and_whole_in_the_tip(qtbot):
+    view = FactsView(name_letters=10)
+    view.set_groups((FactGroup("Inputs", (Fact("input_ids_of_the_tokenizer", "int64"), Fact("image", "f"))),))
+    qtbot.addWidget(view)
+    view.show()
+    long = next(label for label in view.findChildren(QLabel) if label.accessibleName().startswith("input_ids_of"))
+    assert "…" in long.text()
+    assert long.fontMetrics().horizontalAdvance(long.text()) <= long.width()
+    assert long.toolTip() == "input_ids_of_the_tokenizer"
+    assert "image" in texts(view)
+
+
 def test_sources_stand_in_the_tip_and_come_on_demand(view):
     value = next(label for label in view.findChildren(QLabel) if label.text().startswith("A "))
     assert value.toolTip() == "Source: /proc/cpuinfo"

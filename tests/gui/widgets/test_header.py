@@ -52,6 +52,15 @@ def test_an_empty_page_has_its_button_in_its_middle_and_none_above(window, conte
     assert len(shown(window)) == 3
 
 
+def test_a_narrow_window_drops_secondary_buttons_first(window, context):
+    window.page("bakery").show_content()
+    context.changed.emit()
+    window.header.resize(window.header.minimumSizeHint().width(), window.header.height())
+    assert shown(window) == ["bakery.bake"]
+    window.header.resize(900, window.header.height())
+    assert len(shown(window)) == 3
+
+
 def test_it_offers_the_first_actions_that_have_no_button_in_the_page(window, context):
     window.page("bakery").show_content()
     context.changed.emit()

@@ -19,6 +19,11 @@ class Plain(Page):
     def why_not_fly(self):
         return "It has no wings."
 
+    def why_not_swim(self):
+        return (
+            "It has no fins, no flippers and no propeller, and the water of the lake is frozen until spring. " * 2
+        )
+
 
 PLAIN = Entry(
     "plain",
@@ -28,6 +33,7 @@ PLAIN = Entry(
     (
         Action("plain.bake", "Bake a cake", "Plain", Plain.bake, shortcut="Ctrl+B"),
         Action("plain.fly", "Fly away", "Plain", Plain.bake, Plain.why_not_fly),
+        Action("plain.swim", "Swim across", "Plain", Plain.bake, Plain.why_not_swim),
     ),
 )
 
@@ -66,6 +72,16 @@ def test_what_cannot_be_done_says_why_and_stays(qtbot, window):
     qtbot.keyClick(palette.line, Qt.Key.Key_Return)
     assert window.page("plain").done == []
     assert palette.isVisible()
+    palette.close()
+
+
+def test_a_reason_is_whole_where_the_window_has_room(qtbot, window):
+    window.resize(2400, 800)
+    palette = open_palette(qtbot, window)
+    type_in(qtbot, palette, "swim")
+    metrics = palette.fontMetrics()
+    texts = metrics.horizontalAdvance(f"Swim across{palette.current.reason}")
+    assert palette.view.viewport().width() >= texts + 4 * metrics.height()
     palette.close()
 
 

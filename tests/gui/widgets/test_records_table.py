@@ -32,6 +32,18 @@ def test_the_arrow_keys_and_enter_pick_and_choose(qtbot, table):
     assert chosen == [("conv", 1)]
 
 
+def test_texts_are_cut_before_the_table_scrolls_and_widths_of_the_user_stay(qtbot, table):
+    table.records.set_rows([("a" * 70, 12345678901234)])
+    table.fit()
+    table.resize(300, 200)
+    metrics = table.fontMetrics()
+    qtbot.waitUntil(lambda: table.horizontalScrollBar().maximum() == 0)
+    assert table.columnWidth(1) > metrics.horizontalAdvance("12345678901234")
+    table.setColumnWidth(0, 240)
+    table.resize(320, 200)
+    assert table.columnWidth(0) == 240
+
+
 def test_a_click_on_a_title_sorts_and_the_third_one_gives_the_given_order(qtbot, table):
     table.pick("conv")
     header = table.horizontalHeader()

@@ -17,7 +17,8 @@ from edgeopt_gui.widgets.records_table import RecordsTable
 from edgeopt_gui.widgets.scrolled import Scrolled
 
 _NO_PEAKS = (
-    "The device has not been measured yet, so the least time of a model is not known. It takes about ten seconds."
+    "The device has not been measured yet, so the least time of a model is unknown. "
+    "Measuring takes about ten seconds."
 )
 _LEFT_GROUPS = 2
 """System and CPU stand at the left, the others at the right."""
@@ -46,7 +47,7 @@ class DeviceContent(QScrollArea):
         self.fold = Fold("Targets of other systems", self.foreign_table)
         self.left, self.right, self.absent = FactsView(), FactsView(), FactsView()
         self.absent.copied.connect(self.copied)
-        self._absent_title = heading("Not here")
+        self._absent_title = heading("Not available")
         self._others_title = heading("Other targets")
         self.setWidget(self._page())
 

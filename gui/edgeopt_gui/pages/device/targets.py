@@ -9,7 +9,7 @@ def chosen_sentences(verdicts: tuple[Verdict, ...]) -> tuple[str, str]:
     chosen = next((verdict for verdict in verdicts if verdict.chosen), None)
     if chosen is None:
         return "None", "No target of this version fits the device."
-    return f"{chosen.name} · {chosen.title}", f"The most exact of those that fit: {chosen.reason}."
+    return f"{chosen.name} · {chosen.title}", f"Most specific target that fits: {chosen.reason}."
 
 
 def others(verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:

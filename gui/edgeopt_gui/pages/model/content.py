@@ -1,7 +1,7 @@
 """What the page Model shows of an analysis."""
 
 from PySide6.QtCore import QRect, QSignalBlocker, Qt, Signal
-from PySide6.QtWidgets import QFrame, QScrollArea, QSplitter, QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
 from edgeopt.graph.analysis import Analysis, NodeRow
 from edgeopt.graph.analysis.records import Opportunity
@@ -13,6 +13,7 @@ from edgeopt_gui.pages.model.opportunities import Opportunities
 from edgeopt_gui.pages.model.runtimes import Runtimes
 from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.bars import BarChart
+from edgeopt_gui.widgets.counted_tabs import CountedTabs
 from edgeopt_gui.widgets.facts import FactsView
 from edgeopt_gui.widgets.heading import heading, quiet
 from edgeopt_gui.widgets.records import RecordsModel
@@ -51,7 +52,7 @@ class ModelContent(QWidget):
         self._whole = work.Totals()
         self._notes_title = heading("Notes")
         self._left = QScrollArea()
-        self._tabs = QTabWidget()
+        self._tabs = CountedTabs()
         self._lay_out()
 
     def show_analysis(self, analysis: Analysis) -> None:
@@ -66,16 +67,16 @@ class ModelContent(QWidget):
     def show_findings(self, analysis: Analysis) -> None:
         """The same model, with what could be done about it and what would run it; filters and places stay."""
         self._show(analysis)
-        self.opportunities.set_rows(analysis.opportunities, "Nothing was found that could be done.")
-        self.runtimes.set_rows(analysis.coverage, "No runtime was asked: none is installed, or a note says why.")
-        self._count(self.opportunities, "Opportunities", len(analysis.opportunities))
-        self._count(self.runtimes, "Runtimes", len(analysis.coverage))
+        self.opportunities.set_rows(analysis.opportunities, "No opportunities found.")
+        self.runtimes.set_rows(analysis.coverage, "No runtime was checked: none is installed, or a note says why.")
+        self._tabs.set_count(self.opportunities, f"{len(analysis.opportunities):,}")
+        self._tabs.set_count(self.runtimes, f"{len(analysis.coverage):,}")
 
     def say(self, sentence: str, action: str = "") -> None:
         """Why there are no opportunities and runtimes, and the key of the action that does something about it."""
-        for tab, title in ((self.opportunities, "Opportunities"), (self.runtimes, "Runtimes")):
+        for tab in (self.opportunities, self.runtimes):
             tab.set_rows((), sentence, action)
-            self._tabs.setTabText(self._tabs.indexOf(tab), title)
+            self._tabs.set_count(tab, "")
 
     def show_nodes(self, nodes: list[NodeRow]) -> None:
         self.nodes.set_nodes(nodes, self._whole)
@@ -106,16 +107,14 @@ class ModelContent(QWidget):
             if table.records.rows != rows:
                 table.records.set_rows(rows)
                 table.fit()
-        self._count(self.nodes, "Nodes", analysis.nodes_count)
-        self._count(self.operators_table, "Operators", len(analysis.operators))
+        self._tabs.set_count(self.nodes, f"{analysis.nodes_count:,}")
+        self._tabs.set_count(self.operators_table, f"{len(analysis.operators):,}")
         listed, all_of_them = len(analysis.weights), analysis.weights_count
         some = f"{listed} of {all_of_them:,}" if listed < all_of_them else f"{listed}"
-        self._tabs.setTabText(self._weights_tab, f"Weights ({some})")
-        self._tabs.setTabToolTip(self._weights_tab, "The largest of them" if listed < all_of_them else "")
-        self._tabs.setTabText(self._ports_tab, f"Inputs and outputs ({len(self.ports.rows):,})")
-
-    def _count(self, tab: QWidget, title: str, count: int) -> None:
-        self._tabs.setTabText(self._tabs.indexOf(tab), f"{title} ({count:,})")
+        self._tabs.set_count(self._weights_tab, some)
+        place = self._tabs.indexOf(self._weights_tab)
+        self._tabs.setTabToolTip(place, "The largest of them" if listed < all_of_them else "")
+        self._tabs.set_count(self._ports_tab, f"{len(self.ports.rows):,}")
 
     def begin_search(self) -> None:
         """Puts the cursor into the line that searches the nodes."""
@@ -174,22 +173,22 @@ class ModelContent(QWidget):
         self._left.setWidget(self._summary)
         for chart in (self.categories, self.operators):
             chart.moved.connect(lambda bar, chart=chart: self._follow(chart, bar))
-        self._tabs.setDocumentMode(True)
         for part in (self._tabs, self._tabs.tabBar()):
             part.setAccessibleName("Nodes, operators, opportunities, runtimes, weights, inputs and outputs")
-        self._tabs.addTab(self.nodes, "Nodes")
-        self._tabs.addTab(self.operators_table, "Operators")
-        self._tabs.addTab(self.opportunities, "Opportunities")
-        self._tabs.addTab(self.runtimes, "Runtimes")
-        self._weights_tab = self._tabs.addTab(self._in_tab(self.weights_table), "Weights")
-        self._ports_tab = self._tabs.addTab(self._in_tab(self.ports_table), "Inputs and outputs")
+        self._tabs.add(self.nodes, "Nodes")
+        self._tabs.add(self.operators_table, "Operators")
+        self._tabs.add(self.opportunities, "Opportunities")
+        self._tabs.add(self.runtimes, "Runtimes")
+        self._weights_tab, self._ports_tab = self._in_tab(self.weights_table), self._in_tab(self.ports_table)
+        self._tabs.add(self._weights_tab, "Weights")
+        self._tabs.add(self._ports_tab, "Inputs and outputs", "I/O")
         split = QSplitter()
         split.setChildrenCollapsible(False)
         split.addWidget(self._left)
         split.addWidget(self._tabs)
         split.setStretchFactor(1, 1)
         letter = self.fontMetrics().averageCharWidth()
-        split.setSizes([letter * 52, letter * 90])
+        split.setSizes([letter * 46, letter * 96])
         self._left.setMinimumWidth(letter * 40)
         column = QVBoxLayout(self)
         column.setContentsMargins(line, line, line, line)

@@ -38,7 +38,7 @@ class Nodes(QWidget):
         self.bar = FilterBar(self.records, "Search names, operators and tensors", "nodes")
         self._only: Callable[[NodeRow], bool] | None = None
         self.constants = QCheckBox()
-        self.constants.setToolTip("Nodes that only hold a value: they compute nothing")
+        self.constants.setToolTip("Nodes that hold a value and compute nothing")
         self.constants.toggled.connect(lambda _: self._filter())
         self.constants.hide()
         self.all = QPushButton()

@@ -16,10 +16,8 @@ OF_OPERATIONS = "Work %"
 OF_LEAST_TIME = "Time %"
 
 
-_OF_OPERATIONS_TIP = (
-    "Its share of all operations; the least time is known once `edgeopt probe --deep` has measured the device"
-)
-_OF_LEAST_TIME_TIP = "Its share of the time that the device's measured peaks allow for one run"
+_OF_OPERATIONS_TIP = "Share of all operations; run `edgeopt probe --deep` to see the share of the least time"
+_OF_LEAST_TIME_TIP = "Share of the least time of one run, from the device's measured peaks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +91,9 @@ def node_columns(whole: Callable[[], Totals]) -> tuple[Column[NodeRow], ...]:
         return work.least_share(node, whole())
 
     return (
-        Column("#", lambda node: node.position, align="right", title_tip="The place in the graph"),
+        Column("#", lambda node: node.position, align="right", title_tip="Position in the graph"),
         Column("Operator", lambda node: operator_key(node.operator, node.domain)),
-        Column("Category", lambda node: node.category or work.UNKNOWN),
+        Column("Category", lambda node: node.category or work.UNKNOWN, optional=True),
         Column(
             "Name",
             lambda node: f"{node.inside}/{node.name}" if node.inside else node.name,
@@ -103,7 +101,9 @@ def node_columns(whole: Callable[[], Totals]) -> tuple[Column[NodeRow], ...]:
             stretch=True,
             cut_middle=True,
         ),
-        Column("Output", _output, tip=_output, title_tip="The shape of the first output", most_letters=22),
+        Column(
+            "Output", _output, tip=_output, title_tip="Shape of the first output", optional=True, most_letters=22
+        ),
         Column(
             "Operations",
             work.operations_of,
@@ -152,7 +152,7 @@ def operator_columns(whole: Callable[[], Totals]) -> tuple[Column[OperatorRow], 
             lambda row: None if row.unknown == row.count else row.operations,
             text=lambda row: _no_zero(work.operator_operations(row)),
             align="right",
-            title_tip="In one run; nodes whose cost is not known are not in it",
+            title_tip="In one run, without nodes of unknown cost",
         ),
         Column(
             OF_OPERATIONS,
@@ -183,11 +183,11 @@ OPPORTUNITY_COLUMNS: tuple[Column[Opportunity], ...] = (
         lambda each: each.gain_share,
         text=findings.gain_text,
         align="right",
-        title_tip="At most so much of the time of one run",
+        title_tip="Upper bound, as a share of the time of one run",
     ),
-    Column("What could be done", lambda each: each.title, tip=lambda each: each.reason, stretch=True),
+    Column("Opportunity", lambda each: each.title, tip=lambda each: each.reason, stretch=True),
     Column("Kind", lambda each: each.kind),
-    Column("Results", findings.results_text, title_tip="Whether the model's outputs stay what they are"),
+    Column("Results", findings.results_text, title_tip="Whether the model's outputs stay the same"),
 )
 
 COVERAGE_COLUMNS: tuple[Column[CoverageRow], ...] = (
@@ -198,7 +198,7 @@ COVERAGE_COLUMNS: tuple[Column[CoverageRow], ...] = (
         lambda row: row.supported / row.total if row.supported is not None and row.total else None,
         text=findings.runs_text,
         align="right",
-        title_tip="Nodes that it runs itself, as it counts them",
+        title_tip="Nodes that this runtime runs itself, by its own count",
     ),
     Column(
         "Boundaries",

@@ -122,10 +122,10 @@ def _deployment(deployment: DeploymentRow) -> FactGroup:
 
 def _proof(deployment: DeploymentRow) -> str:
     if deployment.speedup_low is None or deployment.speedup_high is None:
-        return "none; it was written without a measurement"
+        return "none: written without a measurement"
     parts = [f"between {deployment.speedup_low:.2f}x and {deployment.speedup_high:.2f}x as fast"]
     if deployment.accuracy_db is not None:
-        floor = f" where {deployment.floor_db:.0f} dB are asked for" if deployment.floor_db is not None else ""
+        floor = f" where {deployment.floor_db:.0f} dB are required" if deployment.floor_db is not None else ""
         parts.append(f"{deployment.accuracy_db:.1f} dB{floor}")
     return ", ".join(parts)
 

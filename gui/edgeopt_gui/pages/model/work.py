@@ -103,12 +103,19 @@ def category_bars(analysis: Analysis) -> tuple[Bar, ...]:
     of = operator_share if whole.least_ms is None else operator_least_share
     rows = sorted(analysis.categories, key=lambda row: -(of(row, whole) or 0.0))
     return tuple(
-        Bar(row.category, row.category, of(row, whole) or 0.0, percent(of(row, whole)), _tip(row)) for row in rows
+        Bar(row.category, row.category, of(row, whole) or 0.0, bar_text(of(row, whole)), _tip(row)) for row in rows
     )
 
 
 def category_title(analysis: Analysis) -> str:
     return "Where the operations are" if totals(analysis).least_ms is None else "Where the least time goes"
+
+
+def bar_text(share: float | None) -> str:
+    """Whole per cents beside a bar: its length tells the rest."""
+    if share is None:
+        return UNKNOWN
+    return f"{share:.0%}" if share >= 0.01 else "< 1%" if share else ""
 
 
 def percent(share: float | None) -> str:

@@ -1,7 +1,7 @@
 """The table of candidates: the fastest first, each with its interval and what became of it."""
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFont, QFontMetrics, QResizeEvent
+from PySide6.QtGui import QFont, QFontMetrics
 from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from edgeopt_gui import theme
@@ -12,10 +12,9 @@ from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.records import Column, Look, RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
 
-_RACE, _INTERVAL, _OUTCOME = 1, 3, 4
-_BAR_LETTERS, _NAME_LETTERS, _OUTCOME_LETTERS = 40, 26, 24
-INTERVAL_PX = 250
-"""The interval is never drawn narrower."""
+_RACE, _INTERVAL = 1, 3
+_INTERVAL_LETTERS = 42
+_LEAST_NAME_LETTERS, _LEAST_INTERVAL_LETTERS, _LEAST_OUTCOME_LETTERS = 20, 22, 16
 
 
 def _interval(row: Row) -> str:
@@ -36,30 +35,41 @@ def _look(row: Row) -> Look:
 
 
 COLUMNS: tuple[Column[Row], ...] = (
-    Column("Candidate", lambda r: r.name, lambda r: short_name(r.name), tip=lambda r: r.name, cut_middle=True),
+    Column(
+        "Candidate",
+        lambda r: r.name,
+        lambda r: short_name(r.name),
+        tip=lambda r: r.name,
+        cut_middle=True,
+        least_letters=_LEAST_NAME_LETTERS,
+        most_letters=200,
+    ),
     Column(
         "Race",
         _rank,
         lambda r: times(r.speedup),
         "right",
-        title_tip="Speed against your model in the race, which ranks many candidates in little time",
+        title_tip="Speed against your model in the race, which ranks many candidates quickly",
     ),
     Column(
         "Proof",
         lambda r: r.proof,
         lambda r: times(r.proof),
         "right",
-        title_tip="Speed against your model, measured from the written bundle in fresh processes: "
-        "what the verdict rests on",
+        title_tip="Speed against your model, measured from the written bundle in fresh processes; "
+        "the verdict is based on it",
     ),
     Column(
         "Interval",
         lambda r: r.interval[0],
         _interval,
         tip=_interval,
-        title_tip="Low, middle and high of the speed: of the proof where there is one, else of the race",
+        least_letters=_LEAST_INTERVAL_LETTERS,
+        title_tip="Low, median and high speed: from the proof where there is one, else from the race",
     ),
-    Column("Outcome", lambda r: r.short, tip=lambda r: r.outcome),
+    Column(
+        "Outcome", lambda r: r.short, tip=lambda r: r.outcome, stretch=True, least_letters=_LEAST_OUTCOME_LETTERS
+    ),
     Column(
         "Accuracy",
         lambda r: r.accuracy_db,
@@ -72,7 +82,7 @@ COLUMNS: tuple[Column[Row], ...] = (
         lambda r: r.latency_ms,
         lambda r: milliseconds(r.latency_ms),
         "right",
-        title_tip="In the proof; of what was not proved, only the speed in the race is known",
+        title_tip="In the proof; other candidates have only a speed in the race",
     ),
     Column("Memory", lambda r: r.memory_bytes, lambda r: memory(r.memory_bytes), "right"),
     Column("Size", lambda r: r.size_bytes, lambda r: memory(r.size_bytes), "right"),
@@ -87,26 +97,15 @@ class _Table(RecordsTable):
         bar.setParent(self)
         self.setItemDelegateForColumn(_INTERVAL, bar)
 
-    def fit(self) -> None:
-        super().fit()
+    def wanted_widths(self) -> list[int]:
+        widths = super().wanted_widths()
         letter = self.fontMetrics().averageCharWidth()
-        self.setColumnWidth(_INTERVAL, max(INTERVAL_PX, letter * _BAR_LETTERS))
         bold = QFont(self.font())
         bold.setBold(True)
-        widths = (QFontMetrics(bold).horizontalAdvance(short_name(row.name)) for row in self.records.rows)
-        wanted, least = max(widths, default=0) + 3 * letter, letter * _NAME_LETTERS
-        told, short = self.columnWidth(_OUTCOME), letter * _OUTCOME_LETTERS
-        self.setColumnWidth(_OUTCOME, short)
-        others = sum(self.columnWidth(place) for place in range(1, len(COLUMNS)))
-        room = self.viewport().width() - others
-        names = max(least, min(wanted, room))
-        self.setColumnWidth(0, names)
-        self.setColumnWidth(_OUTCOME, max(short, min(told, short + room - names)))
-
-    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
-        super().resizeEvent(event)
-        if event.oldSize().width() != event.size().width():
-            self.fit()
+        names = (QFontMetrics(bold).horizontalAdvance(short_name(row.name)) for row in self.records.rows)
+        widths[0] = max(letter * _LEAST_NAME_LETTERS, max(names, default=0) + 3 * letter)
+        widths[_INTERVAL] = letter * _INTERVAL_LETTERS
+        return widths
 
 
 class Candidates(QWidget):
@@ -129,7 +128,7 @@ class Candidates(QWidget):
         self.only_front = QCheckBox()
         self.has_front = False
         """More than one candidate is in the Pareto front."""
-        self.only_front.setToolTip("Those that no other beats in latency, accuracy, memory and size together")
+        self.only_front.setToolTip("Candidates that no other beats in latency, accuracy, memory and size")
         self.only_front.toggled.connect(self._filter)
         self._deliver = ActionButton("optimize.pick", text="Deliver this one")
         self._deliver.hide()
@@ -149,7 +148,7 @@ class Candidates(QWidget):
         self._bar.span = axis(self.records.rows)
         self.table.fit()
         front = sum(row.front for row in self.records.rows)
-        self.only_front.setText(f"Only the Pareto front ({front})")
+        self.only_front.setText(f"Pareto front only ({front})")
         self.has_front = front > 1
         self.only_front.setVisible(self.has_front)
         self._filter(self.only_front.isChecked() and front > 1)

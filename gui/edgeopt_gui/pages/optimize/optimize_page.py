@@ -5,6 +5,7 @@ from types import ModuleType
 
 import msgspec
 from PySide6.QtCore import QStandardPaths, QTimer
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from edgeopt import events
@@ -161,6 +162,10 @@ class OptimizePage(Page):
         """A menu of what the bundle can be exported as, below its button."""
         button = self.view.verdict.buttons["optimize.export-as"]
         self.delivery.menu(self).popup(button.mapToGlobal(button.rect().bottomLeft()))
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        super().resizeEvent(event)
+        self.settings.set_room(self.width())
 
     # What the window asks.
 
@@ -325,7 +330,7 @@ class OptimizePage(Page):
             )
             return
         self.show_content()
-        self.settings.race(self._searching)
+        self.settings.race(self._searching, found=run is not None and run.result is not None)
         self._show_command(run.shown if run is not None else self.command_of_start())
         if run is None or (run.cancelled and not run.board.rows):
             self.welcome.set(model.name if model else "", run.failure.what if run and run.failure else "")

@@ -288,7 +288,7 @@ def comparison(result: Result) -> tuple[Compared, ...]:
 def _floor(result: Result) -> str:
     floor = f"floor {result.floor_db:g} dB" if result.floor_db else "no floor in dB"
     tail = result.proof.tail
-    return floor if tail is None else f"{floor}, lowest sample {accuracy(tail.lowest_db)}"
+    return floor if tail is None else f"{floor}\nlowest sample {accuracy(tail.lowest_db)}"
 
 
 def _interval(speedup: Interval) -> str:

@@ -1,7 +1,7 @@
 """A search as the page shows it: its head, running or finished, and the tables below."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QLabel, QTabWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QVBoxLayout, QWidget
 
 from edgeopt_gui.pages.optimize.board import Row
 from edgeopt_gui.pages.optimize.candidates import Candidates
@@ -12,11 +12,14 @@ from edgeopt_gui.pages.optimize.scatter import Scatter
 from edgeopt_gui.pages.optimize.standing import Standing
 from edgeopt_gui.pages.optimize.texts import by_mouse, selectable
 from edgeopt_gui.pages.optimize.verdict import Verdict
+from edgeopt_gui.widgets.counted_tabs import CountedTabs
 
 _SCATTER = 3
 
 
-class RunView(QWidget):
+class RunView(QScrollArea):
+    """Scrolls where the window is too low for its head and a table of some rows."""
+
     def __init__(self) -> None:
         super().__init__()
         self.about = selectable(QLabel())
@@ -28,8 +31,7 @@ class RunView(QWidget):
         self.warnings = by_mouse(QLabel(alignment=Qt.AlignmentFlag.AlignTop))
         height = self.fontMetrics().height()
         self.warnings.setMargin(height // 2)
-        self.tabs = QTabWidget()
-        self.tabs.setDocumentMode(True)
+        self.tabs = CountedTabs()
         self.tabs.tabBar().setAccessibleName("Candidates, ledger and warnings")
         self.tabs.setCornerWidget(self.candidates.only_front)
         self.scatter = Scatter()
@@ -41,10 +43,16 @@ class RunView(QWidget):
             (self.warnings, "Warnings"),
             (self.scatter, "Speed and accuracy"),
         ):
-            self.tabs.addTab(page, title)
+            self.tabs.add(page, title)
         self.tabs.currentChanged.connect(lambda _: self._offer_front())
         self._floor_db: float | None = None
-        layout = QVBoxLayout(self)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setWidgetResizable(True)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setAccessibleName("The search")
+        inside = QWidget()
+        self.setWidget(inside)
+        layout = QVBoxLayout(inside)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(height)
         layout.addWidget(self.about)
@@ -66,7 +74,7 @@ class RunView(QWidget):
             self.verdict.set(result)
             self.verdict.say(run.note)
             self.ledger.set_rows(rows)
-            self.tabs.setTabText(1, f"Ledger ({len(rows)})" if rows else "Ledger")
+            self.tabs.set_count(self.ledger, f"{len(rows)}" if rows else "")
         elif run.cancelled:
             self.standing.show_cancelled(run.board)
         self.show_progress(run, [])
@@ -81,10 +89,10 @@ class RunView(QWidget):
         self.scatter.show_rows(run.board.rows.values(), self._floor_db)
         self.tabs.setTabVisible(_SCATTER, bool(self.scatter.dots))
         count = len(run.board.rows)
-        self.tabs.setTabText(0, f"Candidates ({count})" if count else "Candidates")
+        self.tabs.set_count(self.candidates, f"{count}" if count else "")
         warnings = run.board.warnings
         self.tabs.setTabVisible(2, bool(warnings))
-        self.tabs.setTabText(2, f"Warnings ({len(warnings)})")
+        self.tabs.set_count(self.warnings, f"{len(warnings)}")
         self.warnings.setText("\n\n".join(warnings))
 
     def _offer_front(self) -> None:

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 _WIDE_LETTERS = 44
 _OPEN = "optimize.unfolded"
+_ROOM_LETTERS = 180
+"""In a narrower page the panel is folded beside a result: the table of candidates needs the room."""
 
 
 class SettingsPanel(QScrollArea):
@@ -163,7 +165,7 @@ class SettingsPanel(QScrollArea):
 
     def _objective(self, choices: Choices) -> tuple[QWidget, ...]:
         self.objective = narrow_combo()
-        self.objective.setAccessibleName("Objective: what is to be best")
+        self.objective.setAccessibleName("Objective: the metric to optimize")
         for name in dict.fromkeys((LATENCY, choices.objective)):
             self.objective.addItem(name.capitalize(), name)
         self.objective.setCurrentIndex(self.objective.findData(choices.objective))
@@ -200,7 +202,9 @@ class SettingsPanel(QScrollArea):
         self.sizes = QLineEdit(placeholderText="seq=16:32:128 batch=1,4")
         self.sizes.setAccessibleName("Sizes of the model's open dimensions")
         self.sizes.textChanged.connect(self._said)
-        sizes_use = "Least, usual and largest, or a list: a program is prepared for each where that is faster."
+        sizes_use = (
+            "Minimum, typical and maximum, or a list. A program is built for each size where that is faster."
+        )
         column.addWidget(self.limits)
         self._group(column, TITLES["baseline"], self.today)
         self.sizes_group = QWidget()
@@ -262,12 +266,13 @@ class SettingsPanel(QScrollArea):
 
 
 class FoldingPanel(QWidget):
-    """The settings below a button that folds them away; they do so by themselves while a search runs."""
+    """The settings below a button that folds them away; a search folds them by itself."""
 
     def __init__(self, panel: SettingsPanel) -> None:
         super().__init__()
         self._panel = panel
-        self._racing = False
+        self._racing = self._found = self._narrow = False
+        self._wanted = True
         self.head = QToolButton(autoRaise=True)
         self.head.setCheckable(True)
         self.head.setText("Settings")
@@ -282,12 +287,23 @@ class FoldingPanel(QWidget):
         column.addWidget(panel, 1)
         self.head.setChecked(True)
 
-    def race(self, on: bool) -> None:
-        """A search runs, or runs no more."""
+    def race(self, on: bool, *, found: bool = False) -> None:
+        """A search runs, or runs no more; `found`: what it found is shown."""
         self._panel.set_enabled(not on)
-        if on != self._racing:
-            self._racing = on
-            self.head.setChecked(not on)
+        self._racing, self._found = on, found
+        self._follow()
+
+    def set_room(self, width: int) -> None:
+        """The width of the whole page."""
+        self._narrow = width < self.fontMetrics().averageCharWidth() * _ROOM_LETTERS
+        self._follow()
+
+    def _follow(self) -> None:
+        """Folds or unfolds when the reason comes or goes, so that what the user did in between stays."""
+        wanted = not self._racing and not (self._found and self._narrow)
+        if wanted != self._wanted:
+            self._wanted = wanted
+            self.head.setChecked(wanted)
 
     def _show(self, on: bool) -> None:
         self.head.setArrowType(Qt.ArrowType.DownArrow if on else Qt.ArrowType.RightArrow)

@@ -33,16 +33,16 @@ class Standing(QWidget):
         self.stepper.set(board.place, share_done(board.progress))
         where = told(board.progress)
         early = f"Ending early with the best so far · {where}" if stopping else where
-        self.line.setText("Stopping; the search puts its things away" if cancelling else early)
+        self.line.setText("Stopping; cleaning up" if cancelling else early)
         if picked:
             self.best.setText("Delivering another candidate")
-            self.detail.setText(f"{short_name(picked)} is made again, written, and proved from there.")
+            self.detail.setText(f"{short_name(picked)} is rebuilt, written as a bundle and measured.")
             return
         best = board.best
         self.best.setText(
             f"{times(best.speedup)} in the race, not proved" if best else "Nothing faster in the race yet"
         )
-        self.detail.setText(_about(best) if best else "Your model is the yardstick: it is never changed.")
+        self.detail.setText(_about(best) if best else "Your model is the baseline and is never changed.")
 
     def show_cancelled(self, board: Board) -> None:
         """What was seen of the candidates stays; nothing of it is proved."""

@@ -106,6 +106,7 @@ class _Tile(QGridLayout):
         super().__init__()
         self._caption, self._value, self._was = quiet(QLabel()), large(QLabel(), 1.3), quiet(QLabel())
         self.setVerticalSpacing(0)
+        self.setRowStretch(3, 1)  # its neighbour may have a line more
         for place, label in enumerate((self._caption, self._value, self._was)):
             self.addWidget(label, place, 0, Qt.AlignmentFlag.AlignLeft)
 

@@ -6,7 +6,7 @@ from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QScrollArea, QVB
 from edgeopt_gui.pages.optimize.phases import PHASES
 from edgeopt_gui.pages.optimize.texts import large, quiet, selectable
 
-_PROMISE = "Your model is never changed. If nothing is proved faster, the answer is to keep what you have."
+_PROMISE = "Your model is never changed. If nothing is proved faster, you keep it as it is."
 _WIDE_LETTERS = 72
 
 

@@ -39,9 +39,9 @@ def visible_texts(content):
 
 
 def test_what_is_not_here_has_a_place_only_when_something_is_missing(content, device):
-    assert "Not here" in visible_texts(content)
+    assert "Not available" in visible_texts(content)
     content.show_device(msgspec.structs.replace(device, unavailable={}))
-    assert "Not here" not in visible_texts(content)
+    assert "Not available" not in visible_texts(content)
 
 
 def test_sources_on_demand(content):
@@ -82,4 +82,4 @@ def test_values_that_are_not_known_have_no_gauge_but_one_line(content):
 def test_the_device_can_be_measured_where_it_has_not_been(content, device):
     assert content.measure.key == "app.measure-device"
     assert content.no_peaks.isVisible()
-    assert "least time of a model is not known" in content.no_peaks.text()
+    assert "least time of a model is unknown" in content.no_peaks.text()

@@ -30,7 +30,7 @@ def test_the_first_visit_reads_the_device(qtbot, context, open_page):
 
 
 def test_shows_the_chosen_target_and_why_not_the_others(page):
-    assert page.view.why.text().startswith("The most exact of those that fit")
+    assert page.view.why.text().startswith("Most specific target that fits")
     assert len(page.view.targets.rows) >= 5
     QAbstractItemModelTester(page.view.targets, QAbstractItemModelTester.FailureReportingMode.Warning)
 
@@ -108,7 +108,7 @@ def test_cancelled_reading_again_keeps_what_is_shown(qtbot, context, page):
         job.cancel()
     qtbot.waitUntil(lambda: not context.jobs.jobs, timeout=60_000)
     assert page.state == "content"
-    assert page.view.why.text().startswith("The most exact")
+    assert page.view.why.text().startswith("Most specific")
 
 
 def test_the_action_of_the_sources_says_what_it_would_do(page):

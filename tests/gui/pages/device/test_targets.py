@@ -12,7 +12,7 @@ VERDICTS = (
 def test_the_chosen_one_with_its_reason():
     what, why = chosen_sentences(VERDICTS)
     assert what == "cpu-avx2 · x86 CPU with AVX2"
-    assert why == "The most exact of those that fit: x86_64 with avx2."
+    assert why == "Most specific target that fits: x86_64 with avx2."
     assert chosen_sentences(VERDICTS[1:])[0] == "None"
 
 

@@ -10,7 +10,7 @@ from edgeopt_gui.pages.model.content import ModelContent
 def content(qtbot, analysis):
     made = ModelContent()
     qtbot.addWidget(made)
-    made.resize(830, 400)
+    made.resize(1200, 400)
     made.show_analysis(analysis)
     made.show_nodes(list(analysis.nodes))
     made.show()
@@ -37,6 +37,37 @@ def test_the_tabs_say_how_much_is_in_them(content, analysis):
     assert titles(content)[2:4] == [f"Opportunities ({opportunities})", f"Runtimes ({runtimes})"]
     content.show_analysis(msgspec.structs.replace(analysis, weights_count=1234))
     assert titles(content) == [*before[:4], "Weights (49 of 1,234)", before[5]]
+
+
+def test_all_tabs_are_in_sight_in_a_small_window(content):
+    content.resize(930, 400)
+    tabs = content.findChild(QTabWidget)
+    assert titles(content)[0] == "Nodes"
+    assert tabs.tabBar().tabRect(tabs.count() - 1).right() <= tabs.width()
+
+
+def test_the_last_tab_is_in_sight_in_a_window_that_is_smaller_still(content):
+    content.resize(775, 400)
+    tabs = content.findChild(QTabWidget)
+    assert titles(content)[-1] == "I/O"
+    assert tabs.tabBar().tabRect(tabs.count() - 1).right() <= tabs.width()
+
+
+def test_all_columns_of_the_nodes_are_in_sight_in_a_small_window(content):
+    content.resize(930, 400)
+    table = content.nodes.table
+    assert table.horizontalScrollBar().maximum() == 0
+    assert table.columnWidth(3) >= table.fontMetrics().averageCharWidth() * 11
+
+
+def test_columns_that_the_details_repeat_give_way_in_a_narrow_window(content):
+    table = content.nodes.table
+    titles = [column.title for column in table.records.columns]
+    content.resize(760, 400)
+    assert table.isColumnHidden(titles.index("Category"))
+    assert table.columnViewportPosition(titles.index("Weights")) < table.viewport().width()
+    content.resize(1200, 400)
+    assert not table.isColumnHidden(titles.index("Category"))
 
 
 def test_notes_stand_there_when_there_are_some(content, analysis):

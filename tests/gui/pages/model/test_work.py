@@ -19,7 +19,7 @@ def facts(analysis):
 def test_one_run_says_what_it_takes_and_why_a_time_is_not_known(analysis):
     run = msgspec.structs.replace(analysis.work, least_ms=None, least_reason="no peaks are known")
     shown = facts(msgspec.structs.replace(analysis, work=run))
-    assert shown["Activations"].startswith("196 KiB")
+    assert shown["Peak activations"] == "196 KiB (node n4)"
     assert shown["Least time"] == "unknown: no peaks are known"
     timed = msgspec.structs.replace(run, least_ms=0.25)
     assert facts(msgspec.structs.replace(analysis, work=timed))["Least time"].startswith("250 µs")
@@ -66,12 +66,18 @@ def test_a_node_tells_its_work_its_bound_and_why_its_cost_is_not_known():
 
 
 def test_categories_are_bars_of_the_time_or_else_of_the_operations(analysis):
-    rows = (CategoryRow("shape", 2), CategoryRow("odd", 1, unknown=1), CategoryRow("convolution", 3, 900, 10))
+    rows = (
+        CategoryRow("shape", 2),
+        CategoryRow("odd", 1, unknown=1),
+        CategoryRow("convolution", 3, 900, 10),
+        CategoryRow("pooling", 1, 4, 1),
+    )
     run = msgspec.structs.replace(analysis.work, operations=1000, least_ms=None)
     counted = msgspec.structs.replace(analysis, categories=rows, work=run)
     assert [(bar.key, bar.text) for bar in work.category_bars(counted)] == [
-        ("convolution", "90.0%"),
-        ("shape", "0%"),
+        ("convolution", "90%"),
+        ("pooling", "< 1%"),
+        ("shape", ""),
         ("odd", "unknown"),
     ]
     assert "operations" in work.category_title(counted)
@@ -80,7 +86,7 @@ def test_categories_are_bars_of_the_time_or_else_of_the_operations(analysis):
         work=msgspec.structs.replace(run, least_ms=2.0),
         categories=tuple(msgspec.structs.replace(row, least_ms=0.5) for row in rows),
     )
-    assert {bar.text for bar in work.category_bars(timed)} == {"25.0%"}
+    assert {bar.text for bar in work.category_bars(timed)} == {"25%"}
     assert "least time" in work.category_title(timed)
 
 

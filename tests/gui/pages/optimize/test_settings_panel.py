@@ -202,6 +202,19 @@ def test_the_settings_fold_away_while_a_search_runs_and_can_be_looked_at(qtbot, 
     assert panel.fields.isEnabled()
 
 
+def test_the_settings_are_folded_beside_a_result_only_where_it_is_narrow(qtbot, context):
+    panel = SettingsPanel(context)
+    whole = FoldingPanel(panel)
+    qtbot.addWidget(whole)
+    whole.show()
+    whole.set_room(900)
+    assert panel.isVisible(), "before a search they are what the page is about"
+    whole.race(False, found=True)
+    assert not panel.isVisible()
+    whole.set_room(1800)
+    assert panel.isVisible()
+
+
 def test_another_model_begins_at_the_top_of_the_settings(qtbot, panel):
     panel.fold.set_open(True)
     panel.resize(panel.width(), 200)

@@ -1,0 +1,46 @@
+"""Tabs with a count in each title; the counts are left out where not all tabs have room with them."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QTabWidget, QWidget
+
+_READABLE = 0.9
+"""Titles are cut to this share of their width at the most; then the tabs scroll."""
+
+
+class CountedTabs(QTabWidget):
+    def __init__(self) -> None:
+        super().__init__()
+        self.setDocumentMode(True)
+        self._titles: dict[QWidget, str] = {}
+        self._shorter: dict[QWidget, str] = {}
+        self._counts: dict[QWidget, str] = {}
+
+    def add(self, page: QWidget, title: str, shorter: str = "") -> None:
+        """`shorter` is its title where the tabs have no room even without counts."""
+        self._titles[page], self._shorter[page] = title, shorter or title
+        self.addTab(page, title)
+
+    def set_count(self, page: QWidget, count: str) -> None:
+        """ "" for a tab that says none."""
+        self._counts[page] = f" ({count})" if count else ""
+        self._retitle()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
+        super().resizeEvent(event)
+        self._retitle()
+
+    def _retitle(self) -> None:
+        corner = self.cornerWidget()
+        room = self.width()
+        if corner is not None and not corner.isHidden():
+            room -= corner.sizeHint().width()
+        counted = {page: title + self._counts.get(page, "") for page, title in self._titles.items()}
+        for titles in (counted, self._titles, self._shorter):
+            for page, title in titles.items():
+                self.setTabText(self.indexOf(page), title)
+            if not self.isVisible() or self.tabBar().sizeHint().width() <= room:
+                return
+        scrolls = self.tabBar().sizeHint().width() * _READABLE > room
+        self.setUsesScrollButtons(scrolls)
+        self.setElideMode(Qt.TextElideMode.ElideNone if scrolls else Qt.TextElideMode.ElideRight)
