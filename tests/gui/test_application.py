@@ -153,7 +153,8 @@ sys.exit(main.main(sys.argv[1:]))
 @pytest.mark.parametrize(
     ("arguments", "pages", "jobs"),
     [
-        ((), ["device"], ["probe", "targets"]),
+        ((), ["model"], []),
+        (("--page", "device"), ["device"], ["probe", "targets"]),
         ((str(MODEL),), ["model"], ["analyze"]),
         (("--page", "live"), ["live"], []),
     ],
