@@ -1,4 +1,5 @@
 import time
+from types import SimpleNamespace
 
 import pytest
 from PySide6.QtCore import Qt
@@ -65,18 +66,16 @@ def test_a_search_with_a_time_limit_shows_how_much_of_it_has_passed(qtbot, bar, 
     job = runner.run(Command(command.title, (*command.arguments, "--time-limit", "100")))
     qtbot.waitUntil(bar.isVisible, timeout=PATIENCE_MS)
     began = time.monotonic()
-    monkeypatch.setattr("edgeopt_gui.jobs.job.time.monotonic", lambda: began + 50)
+    monkeypatch.setattr("edgeopt_gui.jobs.job.time", SimpleNamespace(monotonic=lambda: began + 50))
     qtbot.waitUntil(lambda: bar.bar.maximum() == 100 and bar.bar.value() in range(49, 54))
     assert bar.left.text() in {"49 s left", "50 s left"}
-    monkeypatch.setattr("edgeopt_gui.jobs.job.time.monotonic", lambda: began + 500)
+    monkeypatch.setattr("edgeopt_gui.jobs.job.time", SimpleNamespace(monotonic=lambda: began + 500))
     qtbot.waitUntil(lambda: bar.bar.maximum() == 0)  # how long it takes beyond the limit is not known
     job.cancel()
     qtbot.waitUntil(lambda: job.ending is not None, timeout=PATIENCE_MS)
 
 
-def test_a_search_without_a_limit_of_its_own_takes_the_time_left_that_it_tells(
-    qtbot, bar, runner, tmp_path, monkeypatch
-):
+def test_a_search_without_a_limit_of_its_own_takes_the_time_left_that_it_tells(qtbot, bar, runner, tmp_path):
     job = runner.run(search(tmp_path, "a"))
     qtbot.waitUntil(bar.isVisible, timeout=PATIENCE_MS)
     assert bar.bar.maximum() == 0
