@@ -46,9 +46,7 @@ def run(path: Path | None, page: str) -> int:
     if subject is not None:
         # Before there is a window: a child process reads the model while this one makes the widgets.
         context.open(subject)
-    window = Window(
-        context, PAGES, page or ("model" if path is not None else settings.text(PAGE) or _FIRST_START_PAGE)
-    )
+    window = Window(context, PAGES, _first_page(path, page, settings.text(PAGE)))
     faults.happened.connect(window.told_of_fault)
     faults.complained.connect(lambda said: window.log.say("warning", "Qt", said))
     _after_first_frame(window, lambda: _begin(window, path, page))
@@ -62,6 +60,11 @@ def run(path: Path | None, page: str) -> int:
         monitor.stop()
     faults.remove()
     return code
+
+
+def _first_page(path: Path | None, asked: str, last: str) -> str:
+    """`last` is the page of the last time, "" on the first start."""
+    return asked or ("model" if path is not None else last or _FIRST_START_PAGE)
 
 
 def _after_first_frame(window: Window, act: Callable[[], None]) -> None:

@@ -4,7 +4,7 @@ import pytest
 from PySide6.QtCore import Qt
 
 from edgeopt.data.demo import MODEL
-from edgeopt_gui.application import _begin
+from edgeopt_gui.application import _first_page
 from edgeopt_gui.widgets.ask_text import AskText
 from edgeopt_gui.widgets.doors import Doors
 
@@ -16,7 +16,7 @@ def doors_on(window, key):
 
 def test_the_first_start_shows_three_doors_without_a_click(open_window):
     window = open_window()
-    _begin(window, None, "", "")
+    window.show_page(_first_page(None, "", ""))
     doors = [each for each in window.shown_page.findChildren(Doors) if each.isVisible()]
     assert len(doors) == 1
     assert [button.text() for button in doors[0].buttons] == [
@@ -27,13 +27,13 @@ def test_the_first_start_shows_three_doors_without_a_click(open_window):
     assert all(button.isEnabled() for button in doors[0].buttons)
 
 
-def test_later_starts_begin_with_the_page_of_the_last_time(open_window):
-    window = open_window()
-    _begin(window, None, "", "live")
-    assert window.shown_page is window.page("live")
+def test_later_starts_begin_with_the_page_of_the_last_time():
+    assert _first_page(None, "", "live") == "live"
+    assert _first_page(MODEL, "", "live") == "model"
+    assert _first_page(MODEL, "optimize", "live") == "optimize"
 
 
-@pytest.mark.parametrize("key", ["model", "optimize", "live"])
+@pytest.mark.parametrize("key", ["model", "graph", "optimize", "live"])
 def test_every_page_that_needs_a_model_has_them(qtbot, open_window, key):
     window = open_window()
     qtbot.waitUntil(lambda: bool(doors_on(window, key)))
