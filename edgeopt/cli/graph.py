@@ -20,13 +20,15 @@ def graph(request: GraphRequest, json: JsonFlag = False) -> None:
     \b
     The HTML page needs no server and no network: zoom, search, colours by operator category,
     measured time, least time, bytes or precision, and the details of a node on click. With
-    --against it holds both models, coloured by what was kept, changed, fused, removed or added.
+    --against it holds both models, coloured by what was kept, changed, fused, removed or added;
+    with --passes, the model after each exact rewrite. JSON has the same nodes and changes.
 
     \b
     Examples:
       edgeopt graph model.onnx -o graph.html
       edgeopt graph model.onnx -o graph.html --profile-ops --data samples.npz
       edgeopt graph model.onnx -o changes.html --against model.edgeopt
+      edgeopt graph model.onnx -o passes.html --passes
       edgeopt graph model.onnx -o graph.svg
     """
 
@@ -49,6 +51,8 @@ def show(found: "GraphDrawn") -> list[Block]:
             (changes.count("new"), "new"),
         )
         blocks.append(Words(f"Nodes: {', '.join(f'{count:,} {word}' for count, word in counts if count)}."))
+    if found.graphs > 2:
+        blocks.append(Words(f"{found.graphs - 1} passes changed the graph."))
     blocks.append(Words(f"Colours: {', '.join(found.colours)}.", "faint"))
     blocks.append(Words(f"Graph: {found.path} ({units.size(found.size_bytes)})", "strong"))
     return blocks

@@ -148,7 +148,8 @@ function pick(at, show) {
     row.append(head);
     row.insertCell().textContent = value;
   }
-  byId("details").replaceChildren(at >= 0 ? table : "Click a node. Drag to pan, use the wheel to zoom.");
+  const hint = (model.what ? `${model.name}: ${model.what}. ` : "") + "Click a node. Drag to pan, use the wheel to zoom.";
+  byId("details").replaceChildren(at >= 0 ? table : hint);
   if (show && at >= 0) {
     const [x, y, w, h] = model.boxes[at];
     if (scale < READABLE) scale = 0.9;
@@ -206,17 +207,25 @@ function colourBy(at) {
   redraw();
 }
 
+const nameOf = (at) => { const fact = model.facts[at].find(([name]) => name === "Name"); return fact && fact[1]; };
+
 function show(at) {
-  const title = colouring && colouring.title;
+  const title = colouring && colouring.title, name = model && picked >= 0 && nameOf(picked);
+  const before = name && model.boxes[picked];
   model = models[at];
   [...byId("models").children].forEach((button, i) => button.setAttribute("aria-pressed", String(i === at)));
   byId("colours").replaceChildren(...model.colourings.map((each, i) => new Option(each.title, i)));
   const same = model.colourings.findIndex((each) => each.title === title);
   byId("colours").value = Math.max(0, same);
   colourBy(Math.max(0, same));
-  pick(-1);
+  const same_node = name ? model.boxes.findIndex((_, i) => nameOf(i) === name) : -1;
+  pick(same_node);
   search(false);
-  begin();
+  if (same_node < 0) { begin(); return; }
+  // The selected node stays where it is on the screen.
+  left += model.boxes[same_node][0] - before[0];
+  top_ += model.boxes[same_node][1] - before[1];
+  redraw();
 }
 
 if (models.length > 1) {

@@ -12,7 +12,7 @@ from edgeopt.diagram.colours import UNKNOWN, Colouring
 from edgeopt.diagram.levels import shape_label
 from edgeopt.diagram.outline import Group
 from edgeopt.diagram.scene import Box, Diagram, End, Scene, last_part
-from edgeopt.graph.analysis.records import NodeRow, OpTimes, Tensor
+from edgeopt.graph.analysis.records import NodeRow, Tensor
 
 # Whatever should get into the page after all may load nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -26,7 +26,8 @@ class Drawn:
     diagram: Diagram
     scene: Scene
     colourings: tuple[Colouring, ...]
-    times: tuple[OpTimes, ...] = ()
+    what: str = ""
+    """What is told of it where no node is selected."""
 
 
 def page(title: str, drawn: Sequence[Drawn]) -> str:
@@ -59,6 +60,7 @@ def _data(drawn: Drawn) -> dict[str, object]:
     values = diagram.values
     return {
         "name": drawn.name,
+        "what": drawn.what,
         "width": round(scene.width),
         "height": round(scene.height),
         "boxes": [_box(diagram, box) for box in scene.boxes],

@@ -28,6 +28,8 @@ ROUNDS = 4  # one pass makes work for another; most models are done after the se
 class PipelineResult:
     model_ir: "ir.Model"
     ledger: Ledger
+    steps: "tuple[Step, ...]" = ()
+    """The model after each pass, the weights shared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +247,7 @@ def _result(
     if measure is not None:
         steps = [_measured(step, measure) if step.entry.applied else step for step in steps]
     final = steps[-1].model_ir if steps else source
-    return PipelineResult(final, (*(step.entry for step in steps), *undone))
+    return PipelineResult(final, (*(step.entry for step in steps), *undone), tuple(steps))
 
 
 def _measured(step: Step, measure: "Callable[[ir.Model], Error]") -> Step:

@@ -41,7 +41,7 @@ def compare(request: Request, emit: events.Emit = events.ignore) -> Comparison:
         from edgeopt.commands.graph.graph import write_changes
 
         emit(events.Progress("laying out", request.html.name))
-        write_changes(request.first, request.second, found.graph, request.html)
+        write_changes(request.first, request.second, request.html)
     return found
 
 

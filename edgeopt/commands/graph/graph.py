@@ -1,23 +1,23 @@
-"""Draws a model, or two with what changed between them, into one file."""
+"""Draws a model into one file: alone, beside another one, or after each pass."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from edgeopt.bundle.deployment import SUFFIX
-from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.commands.analyze.analyze import analyze
 from edgeopt.commands.graph.request import GraphRequest, format_of
+from edgeopt.commands.graph.revisions import Revision, Revisions, of_passes, of_two
 from edgeopt.commands.simplify.request import read_shapes
 from edgeopt.diagram.changes import change_colouring
 from edgeopt.diagram.colours import Colouring, colourings
 from edgeopt.diagram.page import Drawn, page
 from edgeopt.diagram.scene import Layout, diagram_of, opened_at_first
 from edgeopt.diagram.svg import svg
-from edgeopt.errors import InputError
 from edgeopt.events import Emit, Progress, ignore
-from edgeopt.graph.analysis import Analysis
-from edgeopt.graph.diff import GraphDiff, diff, match
+from edgeopt.graph.analysis import Analysis, Given, OpTimes
+from edgeopt.graph.diff import GraphDiff
+from edgeopt.hw.probe import probe
 from edgeopt.measure.files import writing
 
 
@@ -26,44 +26,48 @@ class GraphDrawn(msgspec.Struct, frozen=True):
     format: str
     size_bytes: int
     nodes: int
+    graphs: int
     colours: tuple[str, ...]
-    """What the diagram can be coloured by."""
+    """What the first graph can be coloured by."""
     changes: GraphDiff | None = None
+    """Between the two models of --against."""
 
 
 def draw(request: GraphRequest, emit: Emit = ignore) -> GraphDrawn:
     to = format_of(request)
-    first = _analyzed(request, request.subject, emit)
-    second = _analyzed(request, request.against, emit) if request.against is not None else None
-    changes = None
+    source = _analyzed(request, request.subject, emit)
+    times: list[Sequence[OpTimes]] = [source.op_times]
     if request.against is not None:
-        emit(Progress("comparing the graphs"))
-        changes = _changes(request.subject, request.against)
-    emit(Progress("laying out", request.out.name))
-    if to == "svg":
-        content = _svg(first)
+        other = _analyzed(request, request.against, emit)
+        revisions = of_two(source, other, (request.subject, request.against), emit)
+        times.append(other.op_times)
+    elif request.passes:
+        given = Given(read_shapes(request.shape), device=probe())
+        revisions = of_passes(source, request.subject, given, emit)
     else:
-        drawn = [_drawn(first, changes, is_first=True)]
-        title = first.name
-        if second is not None:
-            drawn.append(_drawn(second, changes, is_first=False))
-            title = f"{first.name} and {second.name}"
-        content = page(title, drawn)
-    data = content.encode()
+        revisions = (Revision(source.name, "", source.nodes, source.inputs, source.outputs, is_first=True),)
+    emit(Progress("laying out", request.out.name))
+    times += [()] * (len(revisions) - len(times))
+    content = _content(to, revisions, times)
     with writing(request.out) as file:
-        file.write(data)
-    known = tuple(each.title for each in _colours(first, changes, is_first=True))
-    return GraphDrawn(str(request.out), to, len(data), first.nodes_count, known, changes)
-
-
-def write_changes(first: Path, second: Path, changes: GraphDiff, out: Path) -> None:
-    """Both models of a comparison as one page."""
-    sides = [(_analyzed(GraphRequest(path, out), path, ignore), path == first) for path in (first, second)]
-    content = page(
-        f"{first.name} and {second.name}", [_drawn(side, changes, is_first=is_first) for side, is_first in sides]
+        file.write(content)
+    return GraphDrawn(
+        str(request.out),
+        to,
+        len(content),
+        source.nodes_count,
+        len(revisions),
+        tuple(each.title for each in _colours(revisions[0], times[0])),
+        revisions[0].changes if request.against is not None else None,
     )
+
+
+def write_changes(first: Path, second: Path, out: Path) -> None:
+    """Both models of a comparison as one page."""
+    sides = [_analyzed(GraphRequest(path, out), path, ignore) for path in (first, second)]
+    content = _content("html", of_two(sides[0], sides[1], (first, second), ignore), [(), ()])
     with writing(out) as file:
-        file.write(content.encode())
+        file.write(content)
 
 
 def _analyzed(request: GraphRequest, path: Path, emit: Emit) -> Analysis:
@@ -80,43 +84,28 @@ def _analyzed(request: GraphRequest, path: Path, emit: Emit) -> Analysis:
     )
 
 
-def _changes(first: Path, second: Path) -> GraphDiff:
-    from edgeopt.graph.model import Model, load
-    from edgeopt.graph.shapes import infer_shapes
-
-    def read(path: Path) -> Model:
-        is_one = is_bundle(path) or path.suffix == SUFFIX
-        file = read_bundle(path).model if is_one else path
-        if file.suffix == ".xml":
-            raise InputError(
-                f"'{path.name}' holds an OpenVINO IR.", "Graphs are compared only between ONNX models."
-            )
-        model = load(file)
-        infer_shapes(model.ir)
-        return model
-
-    return diff(match(read(first).ir, read(second).ir))
-
-
-def _colours(analysis: Analysis, changes: GraphDiff | None, *, is_first: bool) -> tuple[Colouring, ...]:
-    found = colourings(analysis.nodes, analysis.op_times)
-    if changes is not None:
-        return (change_colouring(analysis.nodes, changes, "first" if is_first else "second"), *found)
-    # What was asked to be measured is what people want to see.
-    return tuple(sorted(found, key=lambda each: not each.key.startswith("ms:")))
-
-
-def _drawn(analysis: Analysis, changes: GraphDiff | None, *, is_first: bool) -> Drawn:
-    diagram = diagram_of(analysis.nodes, analysis.inputs, analysis.outputs)
-    scene = Layout(diagram).scene(frozenset(diagram.groups()))
-    colours = _colours(analysis, changes, is_first=is_first)
-    return Drawn(analysis.name, diagram, scene, colours, analysis.op_times)
-
-
-def _svg(analysis: Analysis) -> str:
-    diagram = diagram_of(analysis.nodes, analysis.inputs, analysis.outputs)
+def _content(to: str, revisions: Sequence[Revision], times: Sequence[Sequence[OpTimes]]) -> bytes:
+    if to == "json":
+        return msgspec.json.encode(Revisions(tuple(revisions)))
+    if to == "html":
+        title = " and ".join(each.title for each in revisions) if len(revisions) <= 2 else revisions[0].title
+        return page(title, [_drawn(each, its) for each, its in zip(revisions, times, strict=True)]).encode()
+    diagram = diagram_of(revisions[0].nodes, revisions[0].inputs, revisions[0].outputs)
     scene = Layout(diagram).scene(opened_at_first(diagram))
-    colours = _colours(analysis, None, is_first=True)
-    return svg(
-        diagram, scene, colours[0] if colours else Colouring("", "", (None,) * len(diagram.nodes)), analysis.name
-    )
+    colours = _colours(revisions[0], times[0]) or (Colouring("", "", (None,) * len(diagram.nodes)),)
+    return svg(diagram, scene, colours[0], revisions[0].title).encode()
+
+
+def _colours(revision: Revision, times: Sequence[OpTimes]) -> tuple[Colouring, ...]:
+    """What was asked for comes first: changes, then measured times."""
+    found = sorted(colourings(revision.nodes, times), key=lambda each: not each.key.startswith("ms:"))
+    if revision.changes is None:
+        return tuple(found)
+    changed = change_colouring(revision.nodes, revision.changes, "first" if revision.is_first else "second")
+    return (changed, *found)
+
+
+def _drawn(revision: Revision, times: Sequence[OpTimes]) -> Drawn:
+    diagram = diagram_of(revision.nodes, revision.inputs, revision.outputs)
+    scene = Layout(diagram).scene(frozenset(diagram.groups()))
+    return Drawn(revision.title, diagram, scene, _colours(revision, times), revision.what)

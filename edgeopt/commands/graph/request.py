@@ -8,17 +8,18 @@ import msgspec
 from edgeopt.errors import UsageError
 from edgeopt.options import argument, option
 
-Format = Literal["html", "svg"]
-_ENDINGS: dict[str, Format] = {".html": "html", ".htm": "html", ".svg": "svg"}
+Format = Literal["html", "svg", "json"]
+_ENDINGS: dict[str, Format] = {".html": "html", ".htm": "html", ".svg": "svg", ".json": "json"}
 
 
 class GraphRequest(msgspec.Struct, frozen=True):
     subject: Annotated[Path, argument("The model or bundle to draw.", metavar="MODEL|BUNDLE")]
-    out: Annotated[Path, option("The file to write: .html or .svg.", "-o", "--out", metavar="FILE")]
+    out: Annotated[Path, option("The file to write: .html, .svg or .json.", "-o", "--out", metavar="FILE")]
     against: Annotated[
         Path | None,
         option("Second model or bundle: colours show what changed.", metavar="OTHER"),
     ] = None
+    passes: Annotated[bool, option("Show the graph after each exact rewrite too.")] = False
     profile_ops: Annotated[bool, option("Measure the time of every node and colour by it.")] = False
     backends: Annotated[
         tuple[str, ...], option("Measure on this backend only (repeatable).", "--backend", metavar="NAME")
@@ -34,10 +35,12 @@ def format_of(request: GraphRequest) -> Format:
     found = _ENDINGS.get(request.out.suffix.lower())
     if found is None:
         raise UsageError(
-            f"A graph is written as .html or .svg, not as '{request.out.name}'.", "Change the ending."
+            f"A graph is written as .html, .svg or .json, not as '{request.out.name}'.", "Change the ending."
         )
-    if found == "svg" and request.against is not None:
-        raise UsageError("An SVG shows one model.", "Write .html to see both.")
+    if found == "svg" and (request.against is not None or request.passes):
+        raise UsageError("An SVG shows one graph.", "Write .html to see several.")
+    if request.passes and request.against is not None:
+        raise UsageError("--passes and --against both add graphs.", "Give one of them.")
     if request.backends and not request.profile_ops:
         raise UsageError("--backend says where to measure.", "Add --profile-ops.")
     return found

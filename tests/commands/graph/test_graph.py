@@ -1,11 +1,13 @@
 import json
 
+import msgspec
 import pytest
 
 from edgeopt.commands.compare.compare import compare
 from edgeopt.commands.compare.request import Request as CompareRequest
 from edgeopt.commands.graph.graph import draw
 from edgeopt.commands.graph.request import GraphRequest
+from edgeopt.commands.graph.revisions import Revisions
 from edgeopt.commands.simplify.request import Request as SimplifyRequest
 from edgeopt.commands.simplify.simplify import simplify
 from edgeopt.data.demo import MODEL
@@ -52,8 +54,8 @@ def test_an_svg_is_written_too(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"out": "graph.pdf"}, "written as .html or .svg"),
-        ({"out": "graph.svg", "against": MODEL}, "An SVG shows one model"),
+        ({"out": "graph.pdf"}, "written as .html, .svg or .json"),
+        ({"out": "graph.svg", "against": MODEL}, "An SVG shows one graph"),
         ({"out": "graph.html", "backends": ("onnxruntime-cpu",)}, "--backend says where to measure"),
     ],
 )
@@ -62,6 +64,25 @@ def test_what_does_not_go_together_is_refused(tmp_path, fields, said):
     with pytest.raises(UsageError, match=said):
         draw(GraphRequest(MODEL, out, **fields))
     assert not out.exists()
+
+
+def test_the_graph_after_each_pass_says_what_the_pass_did(tmp_path):
+    found = draw(GraphRequest(MODEL, tmp_path / "passes.html", passes=True))
+    models = data_of(tmp_path / "passes.html")
+    assert found.graphs == len(models) > 3
+    assert models[0]["name"] == MODEL.name
+    folded = next(each for each in models if each["name"] == "fold-constants")
+    assert folded["what"]
+    counts = [sum(box[4] == "node" for box in each["boxes"]) for each in models]
+    assert counts == sorted(counts, reverse=True)
+
+
+def test_json_holds_the_revisions(tmp_path):
+    draw(GraphRequest(MODEL, tmp_path / "passes.json", passes=True))
+    found = msgspec.json.decode((tmp_path / "passes.json").read_bytes(), type=Revisions)
+    assert found.revisions[0].is_first
+    assert all(each.changes is not None for each in found.revisions)
+    assert len(found.revisions[-1].nodes) < len(found.revisions[0].nodes)
 
 
 def test_a_broken_model_leaves_no_page(tmp_path):

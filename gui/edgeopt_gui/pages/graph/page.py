@@ -256,7 +256,7 @@ class GraphPage(Page):
         whole = Layout(diagram).scene(frozenset(diagram.groups()))
         # The page begins with the colours that are shown here.
         known = sorted(colourings(diagram.nodes, self._times), key=lambda each: each.key != colouring.key)
-        return page(name, [Drawn(name, diagram, whole, tuple(known), self._times)])
+        return page(name, [Drawn(name, diagram, whole, tuple(known))])
 
     def _picture(self, scene: Scene) -> QImage:
         margin = 80.0

@@ -1,0 +1,83 @@
+"""One model in several states: after each pass, or beside what another model has made of it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from edgeopt.bundle.deployment import SUFFIX
+from edgeopt.bundle.read import is_bundle, read_bundle
+from edgeopt.errors import InputError
+from edgeopt.events import Emit, Progress
+from edgeopt.graph.analysis import Analysis, Given, NodeRow, Tensor
+from edgeopt.graph.diff import GraphDiff, diff, match
+
+if TYPE_CHECKING:
+    from edgeopt.graph.model import Model
+
+
+class Revision(msgspec.Struct, frozen=True):
+    title: str
+    """The name of the file, or of the pass that made it."""
+    what: str
+    """What the pass did."""
+    nodes: tuple[NodeRow, ...]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    changes: GraphDiff | None = None
+    """From the revision before; of the first one, to the one after."""
+    is_first: bool = False
+
+
+class Revisions(msgspec.Struct, frozen=True):
+    revisions: tuple[Revision, ...]
+
+
+def of_two(first: Analysis, second: Analysis, paths: tuple[Path, Path], emit: Emit) -> tuple[Revision, ...]:
+    """Both models, with what became of each node."""
+    emit(Progress("comparing the graphs"))
+    changes = diff(match(_read(paths[0]).ir, _read(paths[1]).ir))
+    return (
+        _revision(first, first.name, "", changes, is_first=True),
+        _revision(second, second.name, "", changes),
+    )
+
+
+def of_passes(source: Analysis, path: Path, given: Given, emit: Emit) -> tuple[Revision, ...]:
+    """The source, and the model after each exact rewrite that changed something."""
+    from edgeopt.graph.analysis.onnx import analysis_of
+    from edgeopt.graph.model import Model
+    from edgeopt.graph.pipeline import run_pipeline
+
+    model = _read(path)
+    before = model.ir
+    found: list[Revision] = []
+    for step in run_pipeline(model, emit=emit).steps:
+        if not step.entry.applied or step.entry.rolled_back is not None:
+            continue
+        emit(Progress("comparing the graphs", step.entry.pass_name))
+        analysis = analysis_of(Model(step.model_ir, model.path, model.digest), given)
+        changes = diff(match(before, step.model_ir))
+        did = "; ".join(change.what for change in step.entry.applied)
+        found.append(_revision(analysis, step.entry.pass_name, did, changes))
+        before = step.model_ir
+    first = found[0].changes if found else None
+    return (_revision(source, source.name, "", first, is_first=True), *found)
+
+
+def _revision(
+    analysis: Analysis, title: str, what: str, changes: GraphDiff | None, *, is_first: bool = False
+) -> Revision:
+    return Revision(title, what, analysis.nodes, analysis.inputs, analysis.outputs, changes, is_first)
+
+
+def _read(path: Path) -> "Model":
+    from edgeopt.graph.model import load
+    from edgeopt.graph.shapes import infer_shapes
+
+    file = read_bundle(path).model if is_bundle(path) or path.suffix == SUFFIX else path
+    if file.suffix == ".xml":
+        raise InputError(f"'{path.name}' holds an OpenVINO IR.", "Only graphs of ONNX models can be compared.")
+    model = load(file)
+    infer_shapes(model.ir)
+    return model
