@@ -41,7 +41,8 @@ class Canvas(QGraphicsView):
         self.setViewportUpdateMode(QGraphicsView.ViewportUpdateMode.MinimalViewportUpdate)
         self.setOptimizationFlag(QGraphicsView.OptimizationFlag.DontSavePainterState)
         self.setOptimizationFlag(QGraphicsView.OptimizationFlag.DontAdjustForAntialiasing)
-        self.minimap = Minimap(self)
+        # Beside the view: over it, Qt could not scroll what is drawn already and would draw all of it anew.
+        self.minimap = Minimap()
         self.minimap.centred.connect(self._centre)
         self._scene = QGraphicsScene(self)
         self.setScene(self._scene)
@@ -89,7 +90,6 @@ class Canvas(QGraphicsView):
         for item in self.boxes.values():
             item.colour_by(colouring)
         self.minimap.show_boxes(self.boxes.values(), self._scene.sceneRect())
-        self._place_minimap()
 
     def select(self, path: Path | None, centre: bool = True) -> None:
         changed = path != self.selected
@@ -177,7 +177,6 @@ class Canvas(QGraphicsView):
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 - Qt's name
         super().resizeEvent(event)
-        self._place_minimap()
         self._show_view()
 
     def picture(self, painter: QPainter, target: QRectF) -> None:
@@ -229,9 +228,6 @@ class Canvas(QGraphicsView):
     def _scroll(self, way: QPointF) -> None:
         for bar, distance in ((self.horizontalScrollBar(), way.x()), (self.verticalScrollBar(), way.y())):
             bar.setValue(bar.value() + round(distance))
-
-    def _place_minimap(self) -> None:
-        self.minimap.move(self.viewport().width() - self.minimap.width() - 8, 8)
 
     def _centre(self, point: QPointF) -> None:
         self.centerOn(point)

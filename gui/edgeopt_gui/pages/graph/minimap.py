@@ -19,8 +19,8 @@ class Minimap(QWidget):
     centred = Signal(QPointF)
     """A point of the scene that is to come into the middle."""
 
-    def __init__(self, parent: QWidget) -> None:
-        super().__init__(parent)
+    def __init__(self) -> None:
+        super().__init__()
         self.setAccessibleName("Overview of the graph")
         self.setFixedSize(_WIDEST, _HEIGHT)
         self._whole = QRectF()
