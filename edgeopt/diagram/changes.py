@@ -8,11 +8,12 @@ from edgeopt.diagram.outline import is_constant
 from edgeopt.graph.analysis.records import NodeRow
 from edgeopt.graph.diff import GraphDiff
 
+Side = Literal["first", "second"]
 KEPT, CHANGED, FUSED, REMOVED, NEW = "kept", "changed", "fused", "removed", "new"
 COLOURS = {KEPT: "#d9dde3", CHANGED: "#edc948", FUSED: "#4e79a7", REMOVED: "#e15759", NEW: "#59a14f"}
 
 
-def change_colouring(nodes: Sequence[NodeRow], diff: GraphDiff, side: Literal["first", "second"]) -> Colouring:
+def change_colouring(nodes: Sequence[NodeRow], diff: GraphDiff, side: Side) -> Colouring:
     """`side` says which of the two models the nodes are of."""
     words = _of_first(diff) if side == "first" else _of_second(diff)
     fills = tuple(None if is_constant(node) or node.inside else _fill(node, words) for node in nodes)
@@ -22,7 +23,7 @@ def change_colouring(nodes: Sequence[NodeRow], diff: GraphDiff, side: Literal["f
 
 def _fill(node: NodeRow, words: dict[str, str]) -> Fill:
     text = words.get(_label(node), KEPT)
-    return Fill(COLOURS[_status(text)], text)
+    return Fill(COLOURS[_status(text)], text, solid=text != KEPT)
 
 
 def _status(text: str) -> str:

@@ -46,6 +46,8 @@ class Fill:
     colour: str
     text: str
     """The figure or word behind the colour; "" where nothing is known."""
+    solid: bool = False
+    """Fills the whole box, where others mark its left side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Colouring:
         total = sum(amount for amount in known if amount is not None)
         if all(amount is None for amount in known):
             return None
-        return Fill(_shade(total, self._most()), _figure(total, self.unit))
+        return Fill(_shade(total, self._most()), _figure(total, self.unit), solid=True)
 
     def _most(self) -> float:
         return max((amount for amount in self.amounts or () if amount is not None), default=0.0)
@@ -141,7 +143,9 @@ def _by_amount(key: str, title: str, amounts: list[float | None], unit: str, zer
     """`zero` is the word for nothing, where that is not a figure."""
     most = max((amount for amount in amounts if amount is not None), default=0.0)
     fills = tuple(
-        None if amount is None else Fill(_shade(amount, most), (not amount and zero) or _figure(amount, unit))
+        None
+        if amount is None
+        else Fill(_shade(amount, most), (not amount and zero) or _figure(amount, unit), solid=True)
         for amount in amounts
     )
     steps = [0.0, 0.25, 0.5, 1.0] if most else []

@@ -69,7 +69,7 @@ function drawLines(view, paint) {
 }
 
 function node(box, at, found, paint) {
-  const fill = colouring && colouring.fills[at], full = fill && colouring.amounts;
+  const fill = colouring && colouring.fills[at], full = fill && colouring.solid[at];
   if (scale < PLAIN) {
     pen.fillStyle = fill || paint.edge;
     pen.fillRect(box[0], box[1], box[2], box[3]);
@@ -86,7 +86,7 @@ function node(box, at, found, paint) {
     pen.stroke();
   }
   if (scale < READABLE) return;
-  const second = full && colouring.texts[at] ? colouring.texts[at] : box[6];
+  const second = full && colouring.amounts && colouring.texts[at] ? colouring.texts[at] : box[6];
   const middle = box[0] + box[2] / 2 + (fill && !full ? 3 : 0), room = box[2] - 18;
   pen.textAlign = "center";
   pen.fillStyle = full ? (light(fill) ? "#1d2126" : "#ffffff") : paint.text;

@@ -96,6 +96,7 @@ def _colouring(scene: Scene, colouring: Colouring) -> dict[str, object]:
     return {
         "title": colouring.title,
         "amounts": colouring.amounts is not None,
+        "solid": [fill is not None and fill.solid for fill in fills],
         "unknown": UNKNOWN,
         "fills": [fill.colour if fill else None for fill in fills],
         "texts": [fill.text if fill else "" for fill in fills],

@@ -1,9 +1,9 @@
 """A scene as SVG."""
 
 from collections.abc import Iterator
-from xml.sax.saxutils import escape, quoteattr
+from xml.sax.saxutils import escape
 
-from edgeopt.diagram.colours import UNKNOWN, Colouring
+from edgeopt.diagram.colours import UNKNOWN, Colouring, Fill
 from edgeopt.diagram.layered import Knots
 from edgeopt.diagram.outline import Group
 from edgeopt.diagram.scene import Box, Diagram, End, Scene, last_part
@@ -64,12 +64,13 @@ def _box(diagram: Diagram, box: Box, colouring: Colouring) -> Iterator[str]:
     yield (
         f"<g><title>{escape(tooltip)}</title>"
         f'<rect class="box" x="{box.left:.1f}" y="{box.top:.1f}" width="{box.width:.1f}" '
-        f'height="{box.height:.1f}" rx="{13 if isinstance(box.item, End) else 5}" fill="#ffffff"/>'
+        f'height="{box.height:.1f}" rx="{13 if isinstance(box.item, End) else 5}" '
+        f'fill="{fill.colour if fill and fill.solid else "#ffffff"}"/>'
     )
-    if not isinstance(box.item, End):
+    if not isinstance(box.item, End) and not (fill and fill.solid):
         yield (
             f'<rect class="stripe" x="{box.left + 1:.1f}" y="{box.top + 1:.1f}" width="7" '
-            f'height="{box.height - 2:.1f}" rx="3" fill={quoteattr(fill)}/>'
+            f'height="{box.height - 2:.1f}" rx="3" fill="{fill.colour if fill else UNKNOWN}"/>'
         )
     middle = box.left + box.width / 2 + (3 if len(lines) > 1 else 0)
     top = box.top + (17 if len(lines) > 1 else box.height / 2 + 4)
@@ -83,19 +84,18 @@ def _box(diagram: Diagram, box: Box, colouring: Colouring) -> Iterator[str]:
     yield "</g>"
 
 
-def _texts(diagram: Diagram, box: Box, colouring: Colouring) -> tuple[list[str], str, str]:
+def _texts(diagram: Diagram, box: Box, colouring: Colouring) -> tuple[list[str], str, Fill | None]:
     item = box.item
     if isinstance(item, End):
         kind = "input" if item.is_input else "output"
-        return [item.tensor.name], f"{kind} {item.tensor.name}", ""
+        return [item.tensor.name], f"{kind} {item.tensor.name}", None
     fill = colouring.of(item)
     told = f"\n{colouring.title}: {fill.text}" if fill else ""
-    colour = fill.colour if fill else UNKNOWN
     if isinstance(item, Group):
-        return [item.title, f"{item.nodes_count:,} nodes"], f"{item.title}{told}", colour
+        return [item.title, f"{item.nodes_count:,} nodes"], f"{item.title}{told}", fill
     node = diagram.nodes[item.position]
     second = fill.text if fill and colouring.amounts is not None else last_part(node.name)
-    return [node.operator, *([second] if second else [])], f"{node.operator} {node.name}{told}", colour
+    return [node.operator, *([second] if second else [])], f"{node.operator} {node.name}{told}", fill
 
 
 def shortened(text: str, room: int) -> str:

@@ -28,4 +28,5 @@ def test_a_node_of_the_second_model_names_what_it_took_in():
     colouring = change_colouring(nodes, DIFF, "second")
     fills = [fill.text for fill in colouring.fills if fill]
     assert fills == ["fused: took in Relu 'n1'", NEW, KEPT]
+    assert [fill.solid for fill in colouring.fills if fill] == [True, True, False]
     assert [word for _, word in colouring.legend] == [FUSED, NEW, KEPT]

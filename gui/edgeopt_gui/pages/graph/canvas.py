@@ -15,6 +15,8 @@ from edgeopt_gui.pages.graph.minimap import Minimap
 from edgeopt_gui.pages.graph.walk import Walk
 
 _MARGIN = 40.0
+_ROOM = 1500.0
+"""Around the diagram, so that any box can stay where it is when the rest moves."""
 _MOST_SCALE, _LEAST_SCALE = 3.0, 0.01
 _READABLE = 0.9
 _STEP = 1.25
@@ -45,19 +47,31 @@ class Canvas(QGraphicsView):
         self.minimap = Minimap()
         self.minimap.centred.connect(self._centre)
         self._scene = QGraphicsScene(self)
+        self._whole = QRectF()
         self.setScene(self._scene)
         self.boxes: dict[Path, BoxItem] = {}
         self.lines: list[LineItem] = []
         self.walk: Walk | None = None
+        self.diagram: Diagram | None = None
+        """What is drawn."""
         self.selected: Path | None = None
         self._found: frozenset[Path] = frozenset()
         self._pressed = QPoint()
         for bar in (self.horizontalScrollBar(), self.verticalScrollBar()):
             bar.valueChanged.connect(lambda _: self._show_view())
 
-    def show_scene(self, diagram: Diagram, scene: Scene, colouring: Colouring, keep: Path | None = None) -> None:
-        """Draws another scene; the box of `keep` stays where it is on the screen."""
+    def show_scene(
+        self,
+        diagram: Diagram,
+        scene: Scene,
+        colouring: Colouring,
+        keep: Path | None = None,
+        becomes: Path | None = None,
+    ) -> None:
+        """Draws another scene; the box of `keep`, now that of `becomes`, stays where it is on the screen."""
         before = self._screen_place(keep)
+        if becomes is not None:
+            self.selected = becomes
         self._scene.clear()
         self.boxes = {box.path: BoxItem(diagram, box) for box in scene.boxes}
         named: set[tuple[Path | None, int]] = set()
@@ -69,13 +83,14 @@ class Canvas(QGraphicsView):
             self.lines.append(LineItem(line, label if line.source is not None else ""))
         for item in (*self.boxes.values(), *self.lines):
             self._scene.addItem(item)
-        self.walk = Walk(diagram, scene)
+        self.walk, self.diagram = Walk(diagram, scene), diagram
         whole = QRectF(0, 0, scene.width, scene.height)
-        self._scene.setSceneRect(whole.adjusted(-_MARGIN, -_MARGIN, _MARGIN, _MARGIN))
+        self._whole = whole.adjusted(-_MARGIN, -_MARGIN, _MARGIN, _MARGIN)
+        self._scene.setSceneRect(whole.adjusted(-_ROOM, -_ROOM, _ROOM, _ROOM))
         self.colour_by(colouring)
         if self.selected is not None:
             self.select(self._visible(self.selected), centre=False)
-        after = self._screen_place(keep)
+        after = self._screen_place(keep if becomes is None else becomes)
         if before is not None and after is not None:
             self._scroll(after - before)
         self._show_view()
@@ -83,13 +98,13 @@ class Canvas(QGraphicsView):
     def clear(self) -> None:
         self.select(None)
         self._scene.clear()
-        self.boxes, self.lines, self.walk = {}, [], None
+        self.boxes, self.lines, self.walk, self.diagram = {}, [], None, None
         self._found = frozenset()
 
     def colour_by(self, colouring: Colouring) -> None:
         for item in self.boxes.values():
             item.colour_by(colouring)
-        self.minimap.show_boxes(self.boxes.values(), self._scene.sceneRect())
+        self.minimap.show_boxes(self.boxes.values(), self._whole)
 
     def select(self, path: Path | None, centre: bool = True) -> None:
         changed = path != self.selected
@@ -111,7 +126,7 @@ class Canvas(QGraphicsView):
         self.minimap.show_hits(hits)
 
     def fit(self) -> None:
-        self.fitInView(self._scene.sceneRect(), Qt.AspectRatioMode.KeepAspectRatio)
+        self.fitInView(self._whole, Qt.AspectRatioMode.KeepAspectRatio)
         if self.transform().m11() > 1:
             self.resetTransform()
         self._show_view()
@@ -119,7 +134,7 @@ class Canvas(QGraphicsView):
     def begin(self) -> None:
         """The top of the diagram at a scale at which it can be read, as wide as fits."""
         self.resetTransform()
-        wide = self._scene.sceneRect().width()
+        wide = self._whole.width()
         scale = min(1.0, max(0.5, self.viewport().width() / max(1.0, wide)))
         self.scale(scale, scale)
         first = self.walk.first() if self.walk else None
@@ -181,7 +196,7 @@ class Canvas(QGraphicsView):
 
     def picture(self, painter: QPainter, target: QRectF) -> None:
         """The whole diagram, however much of it is in sight."""
-        self._scene.render(painter, target, self._scene.sceneRect())
+        self._scene.render(painter, target, self._whole)
 
     def _step(self, key: Qt.Key) -> None:
         walk = self.walk

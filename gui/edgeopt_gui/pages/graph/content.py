@@ -22,6 +22,7 @@ from edgeopt.diagram.scene import Diagram, End, Scene
 from edgeopt.graph.analysis import NodeRow, OpTimes
 from edgeopt_gui.pages.graph.canvas import Canvas
 from edgeopt_gui.pages.graph.legend import Legend
+from edgeopt_gui.pages.graph.revision_bar import RevisionBar
 from edgeopt_gui.pages.model.words import node_facts, tensor_text
 from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.fact import Fact, FactGroup
@@ -59,20 +60,27 @@ class GraphContent(QWidget):
         self.colouring: Colouring | None = None
         self._known: tuple[Colouring, ...] = ()
         self._times: tuple[OpTimes, ...] = ()
+        self._changes: Colouring | None = None
+        """What changed against the revision before."""
+        self.revisions = RevisionBar()
         self._hits: list[int] = []
         self._hit = -1
         self._lay_out()
 
-    def set_diagram(self, diagram: Diagram, times: Sequence[OpTimes]) -> None:
+    def set_diagram(self, diagram: Diagram, times: Sequence[OpTimes], changes: Colouring | None = None) -> None:
         """Another model, or more that is known of it; the scene follows."""
         self.diagram = diagram
         self._times = tuple(times)
-        self._know_colours()
+        before, self._changes = self._changes, changes
+        self._known = ()
+        self._know_colours("change" if changes is not None and before is None else "")
+        self._search(self.search.text())
 
-    def show_scene(self, scene: Scene, keep: Path | None = None) -> None:
+    def show_scene(self, scene: Scene, keep: Path | None = None, becomes: Path | None = None) -> None:
         if self.diagram is not None and self.colouring is not None:
-            self.canvas.show_scene(self.diagram, scene, self.colouring, keep)
+            self.canvas.show_scene(self.diagram, scene, self.colouring, keep, becomes)
             self._mark_hits()
+            self._show_selected(self.canvas.selected)
 
     def set_times(self, times: Sequence[OpTimes]) -> None:
         """Measured times: the colours show them at once."""
@@ -101,17 +109,26 @@ class GraphContent(QWidget):
         self._say_hits()
         self.pick(self._hits[self._hit])
 
+    @property
+    def colourings(self) -> tuple[Colouring, ...]:
+        """Those to choose from, the chosen one first."""
+        chosen = () if self.colouring is None else (self.colouring,)
+        return (*chosen, *(each for each in self._known if each is not self.colouring))
+
     def forget(self) -> None:
         self.search.clear()
         self.canvas.clear()
         self.diagram = None
         self._times = ()
+        self._changes = None
+        self.revisions.set_revisions(())
 
-    def _know_colours(self) -> None:
+    def _know_colours(self, wanted: str = "") -> None:
         if self.diagram is None:
             return
-        self._known = colourings(self.diagram.nodes, self._times)
-        key = self.colouring.key if self.colouring is not None else ""
+        changes = () if self._changes is None else (self._changes,)
+        self._known = (*changes, *colourings(self.diagram.nodes, self._times))
+        key = wanted or (self.colouring.key if self.colouring is not None else "")
         self.colours.clear()
         for each in self._known:
             self.colours.addItem(each.title, each.key)
@@ -124,7 +141,7 @@ class GraphContent(QWidget):
         self.colouring = chosen
         self.colours.setCurrentIndex(self.colours.findData(chosen.key))
         self.legend.set_entries(chosen.legend)
-        if self.canvas.boxes and self.diagram is not None:
+        if self.diagram is not None and self.canvas.diagram is self.diagram:
             self.canvas.colour_by(chosen)
 
     def _search(self, text: str) -> None:
@@ -146,7 +163,7 @@ class GraphContent(QWidget):
 
     def _mark_hits(self) -> None:
         walk, diagram = self.canvas.walk, self.diagram
-        if walk is None or diagram is None:
+        if walk is None or diagram is None or self.canvas.diagram is not diagram:
             return
         shown = (walk.shown(diagram.wiring.paths[position]) for position in self._hits)
         self.canvas.mark_found({path for path in shown if path is not None})
@@ -167,7 +184,9 @@ class GraphContent(QWidget):
         else:
             node = self.diagram.nodes[item.position]
             self.title.setText(node.operator)
-            self.facts.set_groups((*node_facts(node), *self._times_of(node)))
+            change = self._changes.of(item) if self._changes is not None else None
+            changed = (FactGroup("", (Fact("Change", change.text),)),) if change is not None else ()
+            self.facts.set_groups((*changed, *node_facts(node), *self._times_of(node)))
 
     def _facts_of_group(self, group: Group) -> FactGroup:
         diagram = self.diagram
@@ -231,6 +250,7 @@ class GraphContent(QWidget):
         page = QVBoxLayout(self)
         page.setContentsMargins(line, line // 2, line, line // 2)
         page.addLayout(tools)
+        page.addWidget(self.revisions)
         page.addWidget(split, 1)
         self._show_selected(None)
 

@@ -62,6 +62,7 @@ class LineItem(QGraphicsItem):
             pen.setWidthF(2.0 if self.strong else 0.0)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, scale >= _SMOOTH_FROM)
         painter.setPen(pen)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.drawPath(self._in_sight(option))
         if self._label and scale >= _LABELS_FROM:
             painter.setFont(_font(small=True))
@@ -100,7 +101,7 @@ class BoxItem(QGraphicsItem):
             return
         fill = colouring.of(item)
         self.fill = QColor(fill.colour) if fill is not None else None
-        self._full = colouring.amounts is not None
+        self._full = fill is not None and fill.solid
         told = fill is not None and colouring.amounts is not None
         self.second = fill.text if fill is not None and told else self._plain_second
         self.setToolTip("\n".join(part for part in (self._tip, fill.text if fill is not None else "") if part))

@@ -5,8 +5,11 @@ from xml.etree import ElementTree as ET
 import pytest
 from onnx import TensorProto, helper, save
 from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QImage, QWheelEvent
+from PySide6.QtGui import QImage, QPainter, QWheelEvent
+from PySide6.QtWidgets import QStyleOptionGraphicsItem
 
+from edgeopt.commands.simplify.request import Request as SimplifyRequest
+from edgeopt.commands.simplify.simplify import simplify
 from edgeopt.data.demo import MODEL
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.graph.page import ENTRY
@@ -202,3 +205,72 @@ def test_another_model_replaces_the_graph_and_its_search(qtbot, tmp_path, shown)
     assert page.view.search.text() == ""
     assert page.view.canvas.selected is None
     assert len(page.context.nodes) == 27
+
+
+def test_the_passes_are_stepped_through_and_the_selected_node_stays(qtbot, shown, window):
+    page = shown(MODEL)
+    canvas, bar = page.view.canvas, page.view.revisions
+    gemm = next(node for node in page.context.nodes if node.operator == "Gemm")
+    page.view.pick(gemm.position)
+    assert bar.isHidden()
+    window.book["graph.passes"].shown.trigger()
+    qtbot.waitUntil(lambda: bar.isVisible() and page.view.colouring.key == "change")
+    assert bar.label.text().startswith(f"2 of {bar.slider.maximum() + 1}: ")
+    assert page.view.title.text() == "Gemm"
+    place = canvas.mapFromScene(canvas.boxes[canvas.selected].boundingRect().topLeft())
+    before = page.view.diagram
+    bar.slider.setValue(bar.slider.maximum())
+    qtbot.waitUntil(lambda: page.view.diagram is not before)
+    assert len(page.view.diagram.nodes) < len(page.context.nodes)
+    assert page.view.title.text() == "Gemm"
+    after = canvas.mapFromScene(canvas.boxes[canvas.selected].boundingRect().topLeft())
+    assert (after - place).manhattanLength() <= 4
+    bar.close_button.click()
+    qtbot.waitUntil(lambda: len(page.view.diagram.nodes) == len(page.context.nodes))
+    assert bar.isHidden()
+    assert page.view.colours.findData("change") == -1
+
+
+def test_another_model_is_compared_and_its_nodes_say_what_they_were(qtbot, tmp_path, shown, window):
+    small = tmp_path / "small.onnx"
+    simplify(SimplifyRequest(MODEL, small))
+    page = shown(MODEL)
+    page.compare_with(small)
+    assert window.book["graph.against"].shown.isEnabled() is False
+    qtbot.waitUntil(page.view.revisions.isVisible)
+    qtbot.waitUntil(lambda: len(page.view.diagram.nodes) < len(page.context.nodes))
+    words = {word for _, word in page.view.legend.entries}
+    assert "kept" in words
+    page.view.revisions.slider.setValue(0)
+    qtbot.waitUntil(lambda: len(page.view.diagram.nodes) == len(page.context.nodes))
+    assert {word for _, word in page.view.legend.entries} & {"removed", "fused", "changed"}
+
+
+def test_a_file_that_cannot_be_compared_is_reported(qtbot, tmp_path, shown, context):
+    page = shown(MODEL)
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(MODEL.read_bytes()[:2000])
+    with qtbot.waitSignal(context.failed) as failed:
+        page.compare_with(broken)
+    assert "broken.onnx" in failed.args[0].what
+    assert page.state == "content"
+    assert page.why_no_revisions() == ""
+
+
+def test_lines_enclose_no_coloured_area(shown):
+    """Qt gives a line's item the brush of the box before it."""
+    page = shown(MODEL)
+    canvas = page.view.canvas
+    line = next(line for line in canvas.lines if len(line.line.knots) > 3)
+    image = QImage(200, 200, QImage.Format.Format_RGB32)
+    image.fill(Qt.GlobalColor.white)
+    painter = QPainter(image)
+    bounds = line.boundingRect()
+    painter.setWindow(bounds.toAlignedRect())
+    painter.setBrush(Qt.GlobalColor.red)
+    option = QStyleOptionGraphicsItem()
+    option.exposedRect = bounds
+    line.paint(painter, option)
+    painter.end()
+    colours = {image.pixelColor(x, y).name() for x in range(200) for y in range(200)}
+    assert "#ff0000" not in colours

@@ -1,0 +1,37 @@
+"""The graph as a file: an HTML page, an SVG, a PNG."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from PySide6.QtCore import QRectF, QSize
+from PySide6.QtGui import QImage, QPainter, QPalette
+
+from edgeopt.diagram.colours import Colouring
+from edgeopt.diagram.page import Drawn, page
+from edgeopt.diagram.scene import Diagram, Layout, Scene
+from edgeopt.diagram.svg import svg
+from edgeopt_gui.pages.graph.canvas import Canvas
+
+_MOST_PIXELS = 12_000
+"""Of the longer side of a PNG."""
+_MARGIN = 80.0
+
+
+def text_of(path: Path, name: str, diagram: Diagram, scene: Scene, colourings: Sequence[Colouring]) -> str:
+    """As SVG what is shown, by the ending of the name; as HTML all groups open. The first colours are shown."""
+    if path.suffix.lower() == ".svg":
+        return svg(diagram, scene, colourings[0], name)
+    whole = Layout(diagram).scene(frozenset(diagram.groups()))
+    return page(name, [Drawn(name, diagram, whole, tuple(colourings))])
+
+
+def write_png(path: Path, canvas: Canvas, scene: Scene) -> None:
+    width, height = scene.width + _MARGIN, scene.height + _MARGIN
+    scale = min(2.0, _MOST_PIXELS / max(width, height))
+    image = QImage(QSize(round(width * scale), round(height * scale)), QImage.Format.Format_RGB32)
+    image.fill(canvas.palette().color(QPalette.ColorRole.Base))
+    painter = QPainter(image)
+    canvas.picture(painter, QRectF(image.rect()))
+    painter.end()
+    if not image.save(str(path)):
+        raise OSError(f"'{path.parent}' cannot be written to")

@@ -1,0 +1,62 @@
+"""A slider over the revisions of a model: the source, and what each pass or another model made of it."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, Signal
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QSlider, QToolButton, QWidget
+
+from edgeopt.commands.graph.revisions import Revision
+from edgeopt_gui.theme.icons import icon
+
+
+class RevisionBar(QWidget):
+    chosen = Signal(int)
+    closed = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._revisions: tuple[Revision, ...] = ()
+        self.slider = QSlider(Qt.Orientation.Horizontal)
+        self.slider.setAccessibleName("Revision of the model")
+        self.slider.setTickPosition(QSlider.TickPosition.TicksBelow)
+        self.slider.setPageStep(1)
+        self.slider.setFixedWidth(self.fontMetrics().averageCharWidth() * 30)
+        self.slider.valueChanged.connect(self._chosen)
+        self.label = QLabel()
+        self.label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.close_button = QToolButton()
+        self.close_button.setIcon(icon("close"))
+        self.close_button.setToolTip("Show the model alone again")
+        self.close_button.setAccessibleName("Show the model alone again")
+        self.close_button.clicked.connect(self.closed)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.addWidget(self.slider)
+        row.addWidget(self.label, 1)
+        row.addWidget(self.close_button)
+        self.hide()
+
+    def set_revisions(self, revisions: Sequence[Revision], at: int = 0) -> None:
+        """None hides the bar."""
+        self._revisions = tuple(revisions)
+        self.setVisible(bool(revisions))
+        self.slider.blockSignals(True)
+        self.slider.setRange(0, max(0, len(revisions) - 1))
+        self.slider.setValue(at)
+        self.slider.blockSignals(False)
+        self._say(at)
+
+    def _chosen(self, at: int) -> None:
+        self._say(at)
+        self.chosen.emit(at)
+
+    def _say(self, at: int) -> None:
+        if not self._revisions:
+            self.label.clear()
+            return
+        revision = self._revisions[at]
+        said = f"{at + 1} of {len(self._revisions)}: {revision.title}"
+        text = f"{said}, {revision.what}" if revision.what else said
+        self.label.setText(text)
+        self.label.setToolTip(text)
+        self.slider.setAccessibleDescription(text)
