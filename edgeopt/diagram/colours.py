@@ -175,3 +175,8 @@ def _figure(amount: float, unit: str) -> str:
     if unit == "ms" and amount and amount < 1:
         return f"{amount * 1000:.3g} µs"
     return f"{amount:.3g} {unit}"
+
+
+def is_dark(colour: str) -> bool:
+    """Whether white text is read better on it."""
+    return sum(int(colour[i : i + 2], 16) for i in (1, 3, 5)) < 420

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from xml.sax.saxutils import escape
 
-from edgeopt.diagram.colours import UNKNOWN, Colouring, Fill
+from edgeopt.diagram.colours import UNKNOWN, Colouring, Fill, is_dark
 from edgeopt.diagram.layered import Knots
 from edgeopt.diagram.outline import Group
 from edgeopt.diagram.scene import Box, Diagram, End, Scene, last_part
@@ -13,6 +13,7 @@ _CHARACTER = 7.2
 _STYLE = """
 text { font: 12px system-ui, sans-serif; fill: #1b1b1b }
 .small { font-size: 10px; fill: #555 }
+.dark { fill: #ffffff }
 .line { fill: none; stroke: #8a8a8a; stroke-width: 1.2 }
 .box { stroke: #6b6b6b; stroke-width: 0.8 }
 .frame { fill: #000000; fill-opacity: 0.03; stroke: #9a9a9a; stroke-dasharray: 4 3 }
@@ -74,9 +75,10 @@ def _box(diagram: Diagram, box: Box, colouring: Colouring) -> Iterator[str]:
         )
     middle = box.left + box.width / 2 + (3 if len(lines) > 1 else 0)
     top = box.top + (17 if len(lines) > 1 else box.height / 2 + 4)
+    dark = " dark" if fill and fill.solid and is_dark(fill.colour) else ""
     for number, line in enumerate(lines):
         room = int((box.width - 18) / (_CHARACTER if number == 0 else 6.0))
-        kind = ' class="small"' if number else ""
+        kind = f' class="{"small" if number else ""}{dark}"'
         yield (
             f'<text{kind} x="{middle:.1f}" y="{top + 15 * number:.1f}" text-anchor="middle">'
             f"{escape(shortened(line, room))}</text>"
