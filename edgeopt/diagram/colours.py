@@ -38,7 +38,7 @@ _DTYPES = {
     "bool": "#ff9da7",
 }
 UNKNOWN = "#dddddd"
-_FUSED = "in a fused kernel"
+_FUSED = "fused"
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,10 @@ def drop(qtbot, window, path):
     if window.context.subject is before:
         return window.statusBar().currentMessage()
     qtbot.waitUntil(lambda: page.state in {"error", "content"}, timeout=PATIENCE_MS)
-    return page._error.sentence.text() if page.state == "error" else ""
+    if page.state == "error":
+        assert window.page("graph").state == "error"
+        return page._error.sentence.text()
+    return ""
 
 
 @pytest.mark.slow

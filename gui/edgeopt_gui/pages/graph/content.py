@@ -54,7 +54,7 @@ class GraphContent(QWidget):
         self.legend = Legend()
         self.measure = ActionButton("graph.measure")
         self.title = heading("", 3)
-        self.facts = FactsView(name_letters=15)
+        self.facts = FactsView(name_letters=17)
         self.hint = quiet("Click a node, or walk with the arrow keys.")
         self.diagram: Diagram | None = None
         self.colouring: Colouring | None = None
