@@ -7,7 +7,7 @@ import msgspec
 
 SCHEMA = 1
 # So many of the largest weights are listed one by one.
-LARGEST = 50
+LARGEST = 2000
 
 
 class Tensor(msgspec.Struct, frozen=True):

@@ -177,6 +177,10 @@ class RecordsModel(QAbstractTableModel, Generic[Row]):
                 return _alignment(column)
             case Qt.ItemDataRole.ToolTipRole:
                 return column.title_tip or None
+            case Qt.ItemDataRole.InitialSortOrderRole:
+                # Of figures, the largest are what people look for.
+                descending = column.align == "right"
+                return Qt.SortOrder.DescendingOrder if descending else Qt.SortOrder.AscendingOrder
         return None
 
     def sort(self, column: int, order: Qt.SortOrder = Qt.SortOrder.AscendingOrder) -> None:

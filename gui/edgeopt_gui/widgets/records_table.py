@@ -56,7 +56,13 @@ class RecordsTable(QTableView):
         self.selectionModel().currentRowChanged.connect(self._moved)
         self.activated.connect(lambda index: self.chosen.emit(records.row(index.row())))
         records.modelReset.connect(self._pick_again)
+        records.layoutChanged.connect(self._show_current)
         self.fit()
+
+    def _show_current(self) -> None:
+        """After sorting, the selected row stays in sight."""
+        if self.currentIndex().isValid():
+            self.scrollTo(self.currentIndex())
 
     @property
     def current(self) -> Any:  # noqa: ANN401 - the record's own type

@@ -107,3 +107,16 @@ def test_a_column_is_as_wide_as_the_last_row_and_never_wider_than_it_may(table):
     table.records.set_rows((("x" * 200, 1),))
     table.fit()
     assert table.columnWidth(0) == COLUMNS[0].most_letters * letter
+
+
+def test_the_first_click_on_figures_sorts_the_largest_first_and_keeps_the_row_in_sight(qtbot, table):
+    table.records.set_rows([(f"n{size}", size) for size in range(100)])
+    table.pick("n99")
+    header = table.horizontalHeader()
+    place = QPoint(header.sectionViewportPosition(1) + 8, 8)
+    qtbot.mouseClick(header.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    assert [row[1] for row in table.records.shown[:3]] == [99, 98, 97]
+    assert table.viewport().rect().contains(table.visualRect(table.currentIndex()).center())
+    qtbot.mouseClick(header.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    assert table.current == ("n99", 99)
+    assert table.viewport().rect().contains(table.visualRect(table.currentIndex()).center())

@@ -1,5 +1,7 @@
 """What the page Model shows of an analysis."""
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QRect, QSignalBlocker, Qt, Signal
 from PySide6.QtWidgets import QFrame, QScrollArea, QSplitter, QVBoxLayout, QWidget
 
@@ -15,6 +17,7 @@ from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.bars import BarChart
 from edgeopt_gui.widgets.counted_tabs import CountedTabs
 from edgeopt_gui.widgets.facts import FactsView
+from edgeopt_gui.widgets.filter_bar import FilterBar
 from edgeopt_gui.widgets.heading import heading, quiet
 from edgeopt_gui.widgets.records import RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
@@ -48,8 +51,10 @@ class ModelContent(QWidget):
         self.opportunities.nodes_wanted.connect(self._show_nodes_of)
         self.runtimes = Runtimes()
         self.weights = RecordsModel(tables.WEIGHT_COLUMNS, key=lambda each: each.place)
-        self.weights_table = RecordsTable(self.weights, "Largest weights")
+        self.weights_table = RecordsTable(self.weights, "Weights")
+        self.weights_bar = FilterBar(self.weights, "Search names and readers", "weights")
         self._whole = work.Totals()
+        self._analysis: Analysis | None = None
         self._notes_title = heading("Notes")
         self._left = QScrollArea()
         self._tabs = CountedTabs()
@@ -80,6 +85,8 @@ class ModelContent(QWidget):
 
     def show_nodes(self, nodes: list[NodeRow]) -> None:
         self.nodes.set_nodes(nodes, self._whole)
+        if self._analysis is not None:
+            self._set_rows(self.weights_table, tables.weights(self._analysis, nodes))
 
     def _show(self, analysis: Analysis) -> None:
         self._whole = work.totals(analysis)
@@ -100,13 +107,10 @@ class ModelContent(QWidget):
                 chart.set_bars(bars)
                 self._choose_quietly(chart, choice)
         self.operators_table.set_rows(analysis.operators, self._whole)
-        for table, rows in (
-            (self.ports_table, tables.ports(analysis)),
-            (self.weights_table, tables.weights(analysis)),
-        ):
-            if table.records.rows != rows:
-                table.records.set_rows(rows)
-                table.fit()
+        self._analysis = analysis
+        self._set_rows(self.ports_table, tables.ports(analysis))
+        if len(self.weights.rows) != len(analysis.weights):
+            self._set_rows(self.weights_table, tables.weights(analysis))
         self._tabs.set_count(self.nodes, f"{analysis.nodes_count:,}")
         self._tabs.set_count(self.operators_table, f"{len(analysis.operators):,}")
         listed, all_of_them = len(analysis.weights), analysis.weights_count
@@ -115,6 +119,11 @@ class ModelContent(QWidget):
         place = self._tabs.indexOf(self._weights_tab)
         self._tabs.setTabToolTip(place, "The largest of them" if listed < all_of_them else "")
         self._tabs.set_count(self._ports_tab, f"{len(self.ports.rows):,}")
+
+    def _set_rows(self, table: RecordsTable, rows: Sequence[object]) -> None:
+        if table.records.rows != rows:
+            table.records.set_rows(rows)
+            table.fit()
 
     def begin_search(self) -> None:
         """Puts the cursor into the line that searches the nodes."""
@@ -179,7 +188,8 @@ class ModelContent(QWidget):
         self._tabs.add(self.operators_table, "Operators")
         self._tabs.add(self.opportunities, "Opportunities")
         self._tabs.add(self.runtimes, "Runtimes")
-        self._weights_tab, self._ports_tab = self._in_tab(self.weights_table), self._in_tab(self.ports_table)
+        self._weights_tab = self._in_tab(self.weights_bar, self.weights_table)
+        self._ports_tab = self._in_tab(self.ports_table)
         self._tabs.add(self._weights_tab, "Weights")
         self._tabs.add(self._ports_tab, "Inputs and outputs", "I/O")
         split = QSplitter()
@@ -216,9 +226,10 @@ class ModelContent(QWidget):
         column.addStretch()
         return inner
 
-    def _in_tab(self, widget: QWidget) -> QWidget:
+    def _in_tab(self, *widgets: QWidget) -> QWidget:
         tab = QWidget()
         column = QVBoxLayout(tab)
         column.setContentsMargins(0, self.fontMetrics().height() // 2, 0, 0)
-        column.addWidget(widget)
+        for widget in widgets:
+            column.addWidget(widget)
         return tab

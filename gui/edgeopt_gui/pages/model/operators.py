@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from edgeopt.graph.analysis import OperatorRow
@@ -30,4 +31,7 @@ class Operators(QWidget):
         self._whole = whole
         show_shares(self.table, whole)
         self.records.set_rows(rows)
+        if rows and self.table.horizontalHeader().sortIndicatorSection() == -1:
+            shares = tables.share_column(self.records.columns, whole)
+            self.table.sortByColumn(shares, Qt.SortOrder.DescendingOrder)
         self.table.fit()

@@ -32,6 +32,8 @@ class Weight:
     row: WeightRow
     share: float
     """Of all weights of the model, in bytes."""
+    readers: tuple[str, ...] = ()
+    """The nodes that read it."""
 
 
 def ports(analysis: Analysis) -> tuple[Port, ...]:
@@ -39,9 +41,32 @@ def ports(analysis: Analysis) -> tuple[Port, ...]:
     return (*inputs, *(Port("output", tensor) for tensor in analysis.outputs))
 
 
-def weights(analysis: Analysis) -> tuple[Weight, ...]:
+def weights(analysis: Analysis, nodes: Sequence[NodeRow] = ()) -> tuple[Weight, ...]:
     total = analysis.weights_bytes or 1
-    return tuple(Weight(k, row, row.size_bytes / total) for k, row in enumerate(analysis.weights))
+    readers: dict[str, list[str]] = {row.name: [] for row in analysis.weights}
+    for node in nodes:
+        for name in dict.fromkeys(tensor.name for tensor in node.inputs):
+            if name in readers:
+                readers[name].append(f"{node.operator} {node.name}".strip())
+    return tuple(
+        Weight(k, row, row.size_bytes / total, tuple(readers[row.name])) for k, row in enumerate(analysis.weights)
+    )
+
+
+def _readers(weight: Weight) -> str:
+    if len(weight.readers) <= 1:
+        return "".join(weight.readers)
+    return f"{weight.readers[0]} and {len(weight.readers) - 1} more"
+
+
+def _range(weight: Weight) -> str:
+    low, high = weight.row.minimum, weight.row.maximum
+    return "" if low is None or high is None else f"{low:.3g} to {high:.3g}"
+
+
+def _zeros(weight: Weight) -> str:
+    share = weight.row.zeros_share
+    return "" if not share else f"{share:.0%}" if share >= 0.01 else "< 1%"
 
 
 def searched(node: NodeRow) -> str:
@@ -227,4 +252,7 @@ WEIGHT_COLUMNS: tuple[Column[Weight], ...] = (
         align="right",
     ),
     Column("Share", lambda each: each.share, text=lambda each: f"{each.share:.1%}", align="right"),
+    Column("Range", lambda each: each.row.maximum, text=_range, align="right", optional=True),
+    Column("Zeros", lambda each: each.row.zeros_share, text=_zeros, align="right", optional=True),
+    Column("Read by", _readers, tip=lambda each: "\n".join(each.readers), most_letters=30),
 )

@@ -61,5 +61,15 @@ def test_the_search_finds_who_makes_and_who_reads_a_tensor(analysis):
 
 def test_weights_with_their_share(analysis):
     rows = tables.weights(analysis)
-    assert texts(tables.WEIGHT_COLUMNS, rows[0])[1:] == ["float32", "[64, 64, 1, 1]", "16 KiB", "35.2%"]
+    told = ["float32", "[64, 64, 1, 1]", "16 KiB", "35.2%", "-0.311 to 0.281", "", ""]
+    assert texts(tables.WEIGHT_COLUMNS, rows[0])[1:] == told
+
+
+def test_weights_name_the_nodes_that_read_them(analysis):
+    rows = tables.weights(analysis, analysis.nodes)
+    column = tables.WEIGHT_COLUMNS[-1]
+    assert column.text_of(rows[0]).startswith("Conv ")
+    several = max(rows, key=lambda row: len(row.readers))
+    assert column.text_of(several).endswith(f"and {len(several.readers) - 1} more")
+    assert len(column.tip(several).splitlines()) == len(several.readers)
     assert sum(row.share for row in rows) == pytest.approx(1.0)
