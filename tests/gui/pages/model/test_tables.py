@@ -68,7 +68,7 @@ def test_weights_with_their_share(analysis):
 def test_weights_name_the_nodes_that_read_them(analysis):
     rows = tables.weights(analysis, analysis.nodes)
     column = tables.WEIGHT_COLUMNS[-1]
-    assert column.text_of(rows[0]).startswith("Conv ")
+    assert any(reader.startswith("Conv ") for reader in rows[0].readers)
     several = max(rows, key=lambda row: len(row.readers))
     assert column.text_of(several).endswith(f"and {len(several.readers) - 1} more")
     assert len(column.tip(several).splitlines()) == len(several.readers)
