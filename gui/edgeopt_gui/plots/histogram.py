@@ -1,4 +1,4 @@
-"""Bars over a logarithmic axis, with named values marked above them and a threshold; over them, another's outline."""
+"""Bars over a logarithmic axis, with named values above them, a threshold, and another one's outline."""
 
 import math
 from collections.abc import Sequence
@@ -120,7 +120,8 @@ class Histogram(QWidget):
             painter.fillRect(QRectF(left, area.bottom() - height, max(right - left - 1, 1), height), colour)
 
     def _highest_share(self) -> float:
-        return max(max(each) / sum(each) for each in (self._counts, self._outline) if any(each))
+        shares = (max(each) / sum(each) for each in (self._counts, self._outline) if any(each))
+        return max(shares, default=1.0)
 
     def _paint_outline(self, painter: QPainter, area: QRectF) -> None:
         """A line of steps: told from the bars by its form, too."""

@@ -119,6 +119,14 @@ ACTIONS = (
         icon="live",
     ),
     Action(
+        "optimize.compare",
+        "Compare with the source",
+        _MENU,
+        lambda page: page.delivery.compare(),
+        _when(situation.why_not_use),
+        icon="compare",
+    ),
+    Action(
         "optimize.choose-data",
         "Choose data…",
         _MENU,
