@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from PySide6.QtWidgets import QTabWidget
+from PySide6.QtWidgets import QSpinBox, QTabWidget
 
 from edgeopt.data.demo import DATA, MODEL
 from edgeopt_gui.jobs.job import Job
@@ -129,7 +129,6 @@ def compare(stage: Stage) -> Scene:
     page = stage.page("compare")
     stage.wait_for_jobs()
     yield "empty"
-    stage.settings.keep("compare.time-limit-s", _COMPARED_S)
     other = _with_other_weights(stage.folder / "digits_half.onnx")
     stage.window.open_paths([MODEL, DATA])
     stage.page("compare")
@@ -137,6 +136,8 @@ def compare(stage: Stage) -> Scene:
     stage.window.shown_page.take_drop([MODEL, other])
     stage.wait(0.3)
     yield "ready"
+    (limit,) = page.findChildren(QSpinBox)
+    limit.setValue(_COMPARED_S)
     stage.do("compare.start")
     stage.wait_until(lambda: any(job.command.measures for job in stage.context.jobs.jobs))
     stage.wait(_SHOWN_S)

@@ -9,6 +9,7 @@ from edgeopt_gui.theme import colours
 from edgeopt_gui.widgets.speed_axis import COARSE_TICKS, Span, place_on, span_around, ticks
 
 MARGIN = 8
+_WIDEST = 8.0
 Interval = tuple[float | None, float | None, float | None]
 """Low, middle and high; None where it is open or not known."""
 
@@ -88,7 +89,9 @@ class IntervalView(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         box = QRectF(self.rect()).adjusted(MARGIN, 0, -MARGIN, 0)
-        span = span_around([end for end in self.interval if end])
+        # An end that is open, or far away, must not squeeze the rest: it is drawn to the end of the axis.
+        reach = (0.0, 0.0) if middle is None else (middle / _WIDEST, middle * _WIDEST)
+        span = span_around([end for end in self.interval if end and reach[0] <= end <= reach[1]])
         bar = box.adjusted(0, 0, 0, -self.fontMetrics().height())
         line = self.palette().color(QPalette.ColorRole.Dark)
         paint_interval(painter, bar, span, (low, middle, high), line, colour_of(low, high))

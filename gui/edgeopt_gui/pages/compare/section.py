@@ -39,7 +39,11 @@ class Section(QWidget):
         column.setContentsMargins(0, 0, 0, 0)
         for widget in (self.heading, self.message):
             column.addWidget(widget)
-        column.addWidget(self.content, 1)
+        # Always there: while the content is hidden, the message would else take its room.
+        room = QVBoxLayout()
+        room.addWidget(self.content, 1)
+        room.addStretch()
+        column.addLayout(room, 1)
         for line in self.command_lines:
             column.addWidget(line)
         self.wait("", ())
