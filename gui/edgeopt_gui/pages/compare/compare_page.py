@@ -48,7 +48,7 @@ class ComparePage(Page):
         self._about: Path | None = None
         self._background = Background(self)
         self.head = CompareHead()
-        self.head.limit.setValue(int(context.settings.text(TIME_LIMIT) or 0))
+        self.head.limit.setValue(round(context.settings.number(TIME_LIMIT, 0)))
         self.ready = EmptyState()
         self.view = CompareView()
         self.failure = ErrorState()

@@ -46,8 +46,6 @@ class GraphPage(Page):
         self._turn = 0
         """Counts layouts: what comes late is for a state that nobody wants any more."""
         self._placed = False
-        self._wanted: int | None = None
-        """The node that was picked before the graph was laid out."""
         self.view.canvas.toggled.connect(self._toggle)
         self.view.canvas.picked.connect(self._picked)
         self.view.reveal_wanted.connect(self.reveal)
@@ -184,9 +182,6 @@ class GraphPage(Page):
             self._placed = self.isVisible()
             self.show_content()
             self.view.canvas.begin()
-        wanted, self._wanted = self._wanted, None
-        if wanted is not None:
-            self._pick(wanted)
         self.context.changed.emit()
 
     def _toggle(self, path: Path) -> None:
@@ -218,7 +213,7 @@ class GraphPage(Page):
 
     def _forget(self) -> None:
         self._turn += 1
-        self.scene = self._layout = self._wanted = None
+        self.scene = self._layout = None
         self._nodes, self._digest, self._times = (), "", ()
         self.view.forget()
         if self._job is not None:
@@ -239,9 +234,7 @@ class GraphPage(Page):
         self.context.changed.emit()
 
     def _pick(self, position: int) -> None:
-        if self.scene is None:
-            self._wanted = position
-        elif position != self._position():
+        if self.scene is not None and position != self._position():
             self.view.pick(position)
 
     def _picked(self, _path: Path | None) -> None:

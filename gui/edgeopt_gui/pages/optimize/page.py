@@ -117,6 +117,7 @@ ACTIONS = (
         lambda page: page.delivery.watch_live(),
         _when(situation.why_not_use),
         icon="live",
+        begins_group=True,
     ),
     Action(
         "optimize.compare",

@@ -82,9 +82,7 @@ def test_a_source_model_that_is_not_found_is_asked_for(qtbot, page, context, bun
     assert "Side A is empty" in why_not(page, "compare.start")
 
 
-def test_sides_chosen_by_hand_stay_when_another_bundle_comes_and_can_be_swapped(
-    ready, context, half_weights, bundle
-):
+def test_sides_chosen_by_hand_stay_and_can_be_swapped(ready, context, half_weights, bundle):
     context.use_bundle(bundle)
     assert ready.sides.second == half_weights
     ready.swap()

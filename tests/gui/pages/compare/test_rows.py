@@ -49,7 +49,7 @@ def test_a_side_that_did_not_finish_has_dashes():
 def test_memory_is_told_by_phase_and_what_is_unknown_is_left_out():
     told = shown(rows.memory_rows(side("a", 1, memory=Memory(peak_bytes=4 << 20)), side("b", 1)))
     assert list(told) == ["peak"]
-    assert told["peak"][0] == "4.0 MiB"
+    assert told["peak"][0] == "4 MiB"
 
 
 def test_operators_that_differ_come_first():
@@ -59,13 +59,12 @@ def test_operators_that_differ_come_first():
 
 
 def test_file_sizes_and_nodes_are_told():
-    assert shown(rows.size_rows(compared()))["file size"] == ("4.0 KiB", "1.0 KiB", "−75 %")  # noqa: RUF001
+    assert shown(rows.size_rows(compared()))["file size"] == ("4 KiB", "1 KiB", "−75 %")  # noqa: RUF001
 
 
 def test_the_first_layer_that_differs_is_marked():
-    good, bad = (
-        Probe(name, name, f"Conv '{name}'", f"Conv '{name}'", db, 0.1) for name, db in (("x", 120), ("y", 30))
-    )
+    probed = (("x", 120.0), ("y", 30.0))
+    good, bad = (Probe(name, name, f"Conv '{name}'", f"Conv '{name}'", db, 0.1) for name, db in probed)
     differing = compared(layers=Layers("out", 2, bad, (good, bad)))
     assert [row.is_first for row in rows.layer_rows(differing)] == [False, True]
     assert rows.layers_line(differing) == "The first layer that differs: Conv 'y', value 'y' (30.0 dB)."
