@@ -20,7 +20,7 @@ _SHOWN_S = 0.6
 _WATCHED_S = 6.0
 _RACED_S = 2.0
 _SEARCH_LIMIT_S = 8
-_COMPARED_S = 3
+_COMPARED_S = 15
 
 
 def device(stage: Stage) -> Scene:

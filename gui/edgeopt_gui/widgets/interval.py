@@ -29,7 +29,9 @@ def paint_interval(
     least, speed, most = interval
     if speed is None:
         return
-    low, high = x_of(box, span, least or speed), x_of(box, span, most or speed)
+    # 0 is an open end, and None one that is not known.
+    low = x_of(box, span, speed if least is None else least)
+    high = x_of(box, span, speed if most is None else most)
     middle, thick = box.center().y(), box.height() * 0.22
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(_thin(colour))

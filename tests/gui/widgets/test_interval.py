@@ -50,3 +50,12 @@ def test_an_open_or_wild_end_is_drawn_without_squeezing_the_rest(view, high):
     low, end = reach(view)
     assert low > 0.3
     assert end > 0.97
+
+
+def test_an_interval_that_is_open_below_begins_at_the_left_end(view):
+    view.show_interval((None, None, None), "")
+    before = view.grab().toImage()
+    view.show_interval((0.0, 1.02, math.inf), "too few rounds")
+    after = view.grab().toImage()
+    y = (after.height() - view.fontMetrics().height()) // 2
+    assert all(_far(after.pixelColor(x, y), before.pixelColor(x, y)) for x in (20, after.width() - 20))

@@ -101,6 +101,8 @@ class ComparePage(Page):
         return self.why_not_set() or ("Both sides are empty." if nothing else "")
 
     def why_not_show_layer(self) -> str:
+        if self.comparing is None or "compare" not in self.comparing.endings:
+            return "Nothing is compared yet."
         return "" if self.view.layers.current is not None else "No layer is selected."
 
     def choose(self, place: int, *, folder: bool = False) -> None:
@@ -279,9 +281,11 @@ class ComparePage(Page):
         if run is not self.comparing:
             return
         ending = run.endings[part]
-        if ending.good:
+        if part == "second" and not run.endings["first"].good:
+            self.view.fail("first", run.endings["first"], run.commands)
+        elif ending.good:
             self._read(run, part, ending)
-        elif part != "second" or run.endings["first"].good:
+        else:
             self.view.fail(part, ending, run.commands)
         if not run.running:
             for each, told in run.endings.items():

@@ -120,6 +120,7 @@ class CompareView(QWidget):
         self.headline.setText("Comparing…")
         self.notes.setText("")
         self.accuracy.setText("")
+        self.layers.records.set_rows(())
         self.interval.hide()
         self.notes.hide()
         self.accuracy.hide()

@@ -180,6 +180,31 @@ def test_two_broken_models_are_an_error_with_a_way_to_try_again(qtbot, page, tmp
     assert page.failure.button.key == "compare.start"
 
 
+def test_a_side_that_cannot_be_read_is_named_in_every_tab(qtbot, page, tmp_path, half_weights):
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(b"no model")
+    page.put(0, broken)
+    page.put(1, half_weights)
+    page.start()
+    finish(qtbot, page)
+    view = page.view
+    assert page.comparing.endings["second"].good
+    for section in (view.latency_part, view.memory_part, view.output_part, view.precision_part):
+        assert "broken.onnx" in section.message.text()
+        assert section.message.property("role") == "problem"
+
+
+def test_other_sides_leave_no_layers_of_the_last_comparison(qtbot, ready, bundle):
+    ready.start()
+    qtbot.waitUntil(lambda: "compare" in ready.comparing.endings, timeout=LONG_MS)
+    assert why_not(ready, "compare.show-layer") == ""
+    ready.cancel()
+    finish(qtbot, ready)
+    ready.put(1, bundle)
+    assert why_not(ready, "compare.show-layer") == "Nothing is compared yet."
+    assert not ready.view.isVisible()
+
+
 def test_saved_reports_are_compared_though_their_names_differ(qtbot, page, saved_reports):
     for place, path in enumerate(saved_reports):
         page.put(place, path)
