@@ -61,11 +61,11 @@ def compare(request: CompareRequest, markdown: MarkdownFlag = False, json: JsonF
 
 def show(found: "RunsCompared") -> list[Block]:
     """What differs between the runs, the sides, and how far the figures can be trusted."""
-    trust, *more = _trust_lines(found)
+    trust, *more = trust_lines(found)
     return [
         *lines((f"warning: {line}" for line in found.differences), "warning"),
         _table(found, "="),
-        *lines(_ratio_lines(found)),
+        *lines(ratio_lines(found)),
         Words(trust, "strong"),
         *lines([*more, *_lonely_lines(found)]),
         *limit_rows.show(found.judgement),
@@ -76,12 +76,12 @@ def _markdown(found: "RunsCompared") -> str:
     """The same as a page: the verdict first."""
     from edgeopt.commands.documents.markdown import page
 
-    trust, *more = _trust_lines(found)
+    trust, *more = trust_lines(found)
     shown = [
         *limit_rows.on_page(found.judgement),
         Words(trust, "strong"),
         _table(found, "side"),
-        *lines([*_ratio_lines(found), *more, *_lonely_lines(found), machine_line(found.machine, found.versions)]),
+        *lines([*ratio_lines(found), *more, *_lonely_lines(found), machine_line(found.machine, found.versions)]),
         *lines((f"warning: {line}" for line in found.differences), "warning"),
     ]
     return page(f"edgeopt bench compare: {found.before} and {found.after}", shown, level=2)
@@ -98,7 +98,7 @@ def _table(found: "RunsCompared", names: str) -> Table:
     return Table(titles, rows(*sides))
 
 
-def _ratio_lines(found: "RunsCompared") -> list[str]:
+def ratio_lines(found: "RunsCompared") -> list[str]:
     """What each pair's ratio did from one run to the other."""
     said = []
     for ratio in found.ratios:
@@ -110,7 +110,7 @@ def _ratio_lines(found: "RunsCompared") -> list[str]:
     return said
 
 
-def _trust_lines(found: "RunsCompared") -> list[str]:
+def trust_lines(found: "RunsCompared") -> list[str]:
     """How far the figures can be trusted: one sentence, and what there is to add."""
     from edgeopt.cli.bench_rows import number
 

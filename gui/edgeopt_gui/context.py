@@ -1,6 +1,7 @@
 """What all pages share: the subject, its data, jobs and settings; and how they ask the window for something."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from PySide6.QtCore import QObject, Signal
@@ -15,6 +16,15 @@ from edgeopt_gui.settings import Settings
 from edgeopt_gui.subject import Subject
 
 MEASURE_DEVICE = Command("Measuring the device", ("probe", "--deep", "--again"))
+
+
+@dataclass(frozen=True, slots=True)
+class ComparePair:
+    """What the page Compare is to compare, with the inputs for both."""
+
+    first: Path
+    second: Path
+    data: Path | None
 
 
 class Context(QObject):
@@ -34,6 +44,8 @@ class Context(QObject):
     page_wanted = Signal(str)
     watch_wanted = Signal(object)
     """The path of a model or bundle that is to be watched at once."""
+    compare_wanted = Signal(object)
+    """The `ComparePair` that is to be compared at once."""
     device_measured = Signal(object)
     """The good `Ending` of `edgeopt probe --deep`."""
     said = Signal(str)
@@ -101,6 +113,11 @@ class Context(QObject):
         """Shows the page Live, and runs the open model or the latest bundle there."""
         self.go("live")
         self.watch_wanted.emit(path)
+
+    def compare(self, pair: ComparePair) -> None:
+        """Shows the page Compare, and starts there."""
+        self.go("compare")
+        self.compare_wanted.emit(pair)
 
     def measure_device(self) -> None:
         self.jobs.run(MEASURE_DEVICE).ended.connect(self._measured)

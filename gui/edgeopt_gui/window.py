@@ -344,7 +344,9 @@ class Window(QMainWindow):
         self.context.say("All settings are reset.")
 
     def _dropped(self, mime: QMimeData) -> None:
-        self.open_paths([Path(url.toLocalFile()) for url in mime.urls() if url.isLocalFile()])
+        paths = [Path(url.toLocalFile()) for url in mime.urls() if url.isLocalFile()]
+        if not paths or not self.shown_page.take_drop(paths):
+            self.open_paths(paths)
 
     # Qt's events
 

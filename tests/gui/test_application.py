@@ -88,7 +88,7 @@ def test_a_page_that_is_not_there_is_named_with_those_that_are(start):
     _, said = app.communicate(timeout=PATIENCE_S)
     assert app.returncode == 2
     assert "There is no page 'kitchen'." in said
-    assert "device, model, graph, optimize, live" in said
+    assert "device, model, graph, optimize, compare, live" in said
 
 
 def test_killed_without_a_warning_it_takes_its_jobs_along(qtbot, start):
@@ -101,7 +101,7 @@ def test_killed_without_a_warning_it_takes_its_jobs_along(qtbot, start):
 
 
 @pytest.mark.parametrize(
-    ("asked", "shown"), [("", "model"), *((key, key) for key in ("model", "optimize", "live"))]
+    ("asked", "shown"), [("", "model"), *((key, key) for key in ("model", "optimize", "compare", "live"))]
 )
 def test_a_file_that_is_not_there_is_told_on_the_page_asked_for(qtbot, open_window, tmp_path, asked, shown):
     window = open_window()

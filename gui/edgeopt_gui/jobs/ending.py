@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from edgeopt import events
-from edgeopt.errors import Named, signal_name
+from edgeopt.errors import Named, VerificationError, signal_name
 
 How = Literal["done", "failed", "cancelled", "crashed"]
+_ANSWERED = frozenset({0, VerificationError.exit_code})
+"""With the latter, a command that judges gives its result and says that it is a bad one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ def ending_of(
     last: events.Result | events.Error | None, *, cancelled: bool, exit_code: int, crashed: bool, details: str
 ) -> Ending:
     """`exit_code` is a signal's number where the process `crashed`, as Qt tells it."""
-    if isinstance(last, events.Result) and exit_code == 0 and not crashed:
+    if isinstance(last, events.Result) and exit_code in _ANSWERED and not crashed:
         return Ending("done", last.data, details=details)
     if cancelled:
         return Ending("cancelled", {}, "Cancelled; nothing was changed.", details=details)

@@ -1,10 +1,11 @@
 """The pages, in the order of work: a new page is a folder and a line in `PAGES`."""
 
 from edgeopt_gui.pages.base import Entry
+from edgeopt_gui.pages.compare.page import ENTRY as COMPARE
 from edgeopt_gui.pages.device.page import ENTRY as DEVICE
 from edgeopt_gui.pages.graph.page import ENTRY as GRAPH
 from edgeopt_gui.pages.live.page import ENTRY as LIVE
 from edgeopt_gui.pages.model.page import ENTRY as MODEL
 from edgeopt_gui.pages.optimize.page import ENTRY as OPTIMIZE
 
-PAGES: tuple[Entry, ...] = (DEVICE, MODEL, GRAPH, OPTIMIZE, LIVE)
+PAGES: tuple[Entry, ...] = (DEVICE, MODEL, GRAPH, OPTIMIZE, COMPARE, LIVE)

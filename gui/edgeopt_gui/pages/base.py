@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from PySide6.QtGui import QHideEvent, QShowEvent
@@ -105,6 +106,10 @@ class Page(QWidget):
         super().hideEvent(event)
         if self.banner is not None and not event.spontaneous():
             self.context.quiet.stop()
+
+    def take_drop(self, _paths: list[Path]) -> bool:
+        """Whether the page had a use of its own for what was dropped on the window."""
+        return False
 
     def in_content(self) -> frozenset[str]:
         """The keys of the actions that have a button in the content: the header need not repeat them."""

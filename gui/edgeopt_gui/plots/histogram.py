@@ -1,10 +1,10 @@
-"""Bars over a logarithmic axis, with named values marked above them and a threshold."""
+"""Bars over a logarithmic axis, with named values above them, a threshold, and another one's outline."""
 
 import math
 from collections.abc import Sequence
 
 from PySide6.QtCore import QLineF, QRectF, QSize, Qt
-from PySide6.QtGui import QPainter, QPaintEvent, QPalette, QPen
+from PySide6.QtGui import QPainter, QPainterPath, QPaintEvent, QPalette, QPen
 from PySide6.QtWidgets import QWidget
 
 from edgeopt_gui import theme
@@ -24,6 +24,7 @@ class Histogram(QWidget):
         self._low, self._high = 1.0, 10.0
         self._axis = (1.0, 10.0)
         self._counts: tuple[int, ...] = ()
+        self._outline: tuple[int, ...] = ()
         self._marks: tuple[tuple[str, float], ...] = ()
         self._threshold: float | None = None
         self.setFixedHeight(self.fontMetrics().height() * _LINES_HIGH)
@@ -36,6 +37,10 @@ class Histogram(QWidget):
         return self._counts
 
     @property
+    def outline(self) -> tuple[int, ...]:
+        return self._outline
+
+    @property
     def marks(self) -> tuple[tuple[str, float], ...]:
         return self._marks
 
@@ -46,10 +51,14 @@ class Histogram(QWidget):
         counts: Sequence[int],
         marks: Sequence[tuple[str, float]],
         threshold: float | None,
+        outline: Sequence[int] = (),
     ) -> None:
-        """Counts of bins of equal factors from `low` to `high`; values are in the unit of the axis."""
+        """Counts of bins of equal factors from `low` to `high`; values are in the unit of the axis.
+
+        `outline` has those of another distribution. Each is drawn by the share of its own runs.
+        """
         self._low, self._high, self._threshold = low, high, threshold
-        self._counts, self._marks = tuple(counts), tuple(marks)
+        self._counts, self._marks, self._outline = tuple(counts), tuple(marks), tuple(outline)
         inside = threshold is not None and low / _BEYOND < threshold < high * _BEYOND
         ends = (low, high, threshold) if threshold is not None and inside else (low, high)
         self._axis = factors(min(ends), max(ends), None)
@@ -70,6 +79,8 @@ class Histogram(QWidget):
             return
         self._paint_ticks(painter, area)
         self._paint_bars(painter, area)
+        if any(self._outline):
+            self._paint_outline(painter, area)
         free = [area.left()] * 2
         for label, value in self._marks:
             self._paint_mark(painter, area, label, value, free)
@@ -95,7 +106,7 @@ class Histogram(QWidget):
             painter.drawText(at, round(area.bottom()) + metrics.height() + 1, text)
 
     def _paint_bars(self, painter: QPainter, area: QRectF) -> None:
-        highest, bins = max(self._counts), len(self._counts)
+        highest, bins = self._highest_share() * sum(self._counts), len(self._counts)
         step = (self._high / self._low) ** (1 / bins)
         for place, count in enumerate(self._counts):
             if not count:
@@ -107,6 +118,25 @@ class Histogram(QWidget):
             over = self._threshold is not None and begin >= self._threshold
             colour = colours.bad() if over else colours.series(0)
             painter.fillRect(QRectF(left, area.bottom() - height, max(right - left - 1, 1), height), colour)
+
+    def _highest_share(self) -> float:
+        shares = (max(each) / sum(each) for each in (self._counts, self._outline) if any(each))
+        return max(shares, default=1.0)
+
+    def _paint_outline(self, painter: QPainter, area: QRectF) -> None:
+        """A line of steps: told from the bars by its form, too."""
+        whole, highest = sum(self._outline), self._highest_share()
+        step = (self._high / self._low) ** (1 / len(self._outline))
+        path = QPainterPath()
+        path.moveTo(self._x(area, self._low), area.bottom())
+        for place, count in enumerate(self._outline):
+            height = max(area.height() * count / whole / highest, _LEAST_BAR if count else 0.0)
+            for edge in (place, place + 1):
+                path.lineTo(self._x(area, self._low * step**edge), area.bottom() - height)
+        path.lineTo(self._x(area, self._high), area.bottom())
+        painter.setPen(QPen(colours.series(1), 2))
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        painter.drawPath(path)
 
     def _paint_mark(self, painter: QPainter, area: QRectF, label: str, value: float, free: list[float]) -> None:
         """With its label in the first of two rows that has room; without one where none has."""

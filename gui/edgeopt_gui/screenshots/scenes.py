@@ -3,6 +3,9 @@
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from PySide6.QtWidgets import QSpinBox, QTabWidget
 
 from edgeopt.data.demo import DATA, MODEL
 from edgeopt_gui.jobs.job import Job
@@ -17,6 +20,7 @@ _SHOWN_S = 0.6
 _WATCHED_S = 6.0
 _RACED_S = 2.0
 _SEARCH_LIMIT_S = 8
+_COMPARED_S = 15
 
 
 def device(stage: Stage) -> Scene:
@@ -121,6 +125,54 @@ def optimize(stage: Stage) -> Scene:
     del os.environ["EDGEOPT_CACHE"]
 
 
+def compare(stage: Stage) -> Scene:
+    page = stage.page("compare")
+    stage.wait_for_jobs()
+    yield "empty"
+    other = _with_other_weights(stage.folder / "digits_half.onnx")
+    stage.window.open_paths([MODEL, DATA])
+    stage.page("compare")
+    stage.wait_for_jobs()
+    stage.window.shown_page.take_drop([MODEL, other])
+    stage.wait(0.3)
+    yield "ready"
+    (limit,) = page.findChildren(QSpinBox)
+    limit.setValue(_COMPARED_S)
+    stage.do("compare.start")
+    stage.wait_until(lambda: any(job.command.measures for job in stage.context.jobs.jobs))
+    stage.wait(_SHOWN_S)
+    with stage.paused():
+        yield "busy"
+    stage.wait_for_jobs()
+    stage.wait(0.3)
+    yield "full"
+    (tabs,) = page.findChildren(QTabWidget)
+    for place in range(1, tabs.count()):
+        tabs.setCurrentIndex(place)
+        stage.wait(0.2)
+        yield f"full, {tabs.tabText(place)}"
+    other.write_bytes(b"no model any more")
+    copy = stage.folder / "broken.onnx"
+    copy.write_bytes(b"no model either")
+    stage.window.shown_page.take_drop([copy, other])
+    stage.do("compare.start")
+    stage.wait_for_jobs()
+    stage.wait_until(lambda: page.state == "error")
+    yield "error"
+
+
+def _with_other_weights(path: Path) -> Path:
+    """The sample with one weight in half precision."""
+    import onnx
+
+    model = onnx.load(MODEL)
+    weight = next(each for each in model.graph.initializer if len(each.dims) == 4)
+    rounded = onnx.numpy_helper.to_array(weight).astype("float16").astype("float32")
+    weight.CopyFrom(onnx.numpy_helper.from_array(rounded, weight.name))
+    onnx.save(model, path)
+    return path
+
+
 def live(stage: Stage) -> Scene:
     page = stage.page("live")
     stage.wait_for_jobs()
@@ -170,5 +222,6 @@ SCENES: tuple[tuple[str, Scenes], ...] = (
     ("model", (model,)),
     ("graph", (graph,)),
     ("optimize", (optimize,)),
+    ("compare", (compare,)),
     ("live", (live,)),
 )

@@ -20,6 +20,11 @@ def test_a_result_is_good_and_has_its_data():
     assert ending.data == {"a": 1}
 
 
+def test_a_result_that_says_no_is_a_result():
+    assert end(RESULT, exit_code=6).good
+    assert end(RESULT, exit_code=1).how == "crashed"
+
+
 def test_an_error_keeps_its_sentence_and_its_hint():
     ending = end(ERROR, exit_code=3)
     assert (ending.how, ending.what, ending.next_step) == ("failed", "It is no model.", "Give another.")

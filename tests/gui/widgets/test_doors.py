@@ -33,7 +33,7 @@ def test_later_starts_begin_with_the_page_of_the_last_time():
     assert _first_page(MODEL, "optimize", "live") == "optimize"
 
 
-@pytest.mark.parametrize("key", ["model", "graph", "optimize", "live"])
+@pytest.mark.parametrize("key", ["model", "graph", "optimize", "compare", "live"])
 def test_every_page_that_needs_a_model_has_them(qtbot, open_window, key):
     window = open_window()
     qtbot.waitUntil(lambda: bool(doors_on(window, key)))

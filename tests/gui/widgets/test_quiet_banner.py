@@ -17,7 +17,7 @@ def told(context, *looks):
         context.quiet.take(bad)
 
 
-@pytest.mark.parametrize("key", ["device", "graph", "optimize", "live"])
+@pytest.mark.parametrize("key", ["device", "graph", "optimize", "compare", "live"])
 def test_a_foreign_load_is_said_on_every_page_that_measures(window, context, key):
     window.show_page(key)
     banner = window.page(key).banner
@@ -32,7 +32,7 @@ def test_a_foreign_load_is_said_on_every_page_that_measures(window, context, key
 
 def test_the_page_model_measures_nothing(window):
     assert window.page("model").banner is None
-    assert {entry.key for entry in PAGES} == {"device", "model", "graph", "optimize", "live"}
+    assert {entry.key for entry in PAGES} == {"device", "model", "graph", "optimize", "compare", "live"}
 
 
 def test_what_waits_measures_once_it_is_quiet(qtbot, window, context, monkeypatch):

@@ -1,6 +1,5 @@
 """The board of a race: the search's events in, rows and the best so far out."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from edgeopt import events, units
 from edgeopt_gui.pages.optimize.phases import place_of
 from edgeopt_gui.pages.optimize.trade import trade_of
+from edgeopt_gui.widgets.speed_axis import span_around
 
 if TYPE_CHECKING:
     from edgeopt_gui.pages.optimize.result import Report, Result
@@ -179,22 +179,8 @@ class Board:
 
 
 def axis(rows: Iterable[Row]) -> tuple[float, float]:
-    """The ends of a common axis of speeds, around 1x; logarithmic, for 2x and 0.5x are equally far from it.
-
-    By the middles: one wild interval must not squeeze all others.
-    """
-    middles = [middle for row in rows if (middle := row.interval[1])]
-    low, high = min([0.8, *middles]), max([1.25, *middles])
-    room = (high / low) ** 0.15
-    return low / room, high * room
-
-
-def place_on(span: tuple[float, float], value: float) -> float:
-    """Where a speed stands on the axis, 0 to 1; what lies outside stands at its end."""
-    low, high = (math.log(end) for end in span)
-    if value <= 0:
-        return 0.0
-    return min(1.0, max(0.0, (math.log(value) - low) / (high - low)))
+    """The ends of a common axis of speeds, by the middles: one wild interval must not squeeze all others."""
+    return span_around([middle for row in rows if (middle := row.interval[1])])
 
 
 def _row_of(standing: events.Standing, before: Row | None) -> Row:

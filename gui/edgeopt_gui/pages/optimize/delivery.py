@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QMenu, QWidget
 
-from edgeopt_gui.context import Context
+from edgeopt_gui.context import ComparePair, Context
 from edgeopt_gui.pages.optimize.handing import Handing
 from edgeopt_gui.pages.optimize.keeper import Keeper
 from edgeopt_gui.pages.optimize.run import Run
@@ -92,3 +92,10 @@ class Delivery(QObject):
         if bundle is not None:
             self._context.use_bundle(bundle)
             self._context.watch(bundle)
+
+    def compare(self) -> None:
+        """With the inputs of the search."""
+        run = self._run
+        if run.bundle is not None:
+            data = run.order.data if run.order is not None else self._context.data
+            self._context.compare(ComparePair(run.model, run.bundle, data))

@@ -117,6 +117,15 @@ ACTIONS = (
         lambda page: page.delivery.watch_live(),
         _when(situation.why_not_use),
         icon="live",
+        begins_group=True,
+    ),
+    Action(
+        "optimize.compare",
+        "Compare with the source",
+        _MENU,
+        lambda page: page.delivery.compare(),
+        _when(situation.why_not_use),
+        icon="compare",
     ),
     Action(
         "optimize.choose-data",

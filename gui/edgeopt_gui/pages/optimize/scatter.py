@@ -7,10 +7,10 @@ from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QColor, QHelpEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QPalette, QPen
 from PySide6.QtWidgets import QToolTip, QWidget
 
-from edgeopt_gui.pages.optimize.board import Row, axis, place_on
-from edgeopt_gui.pages.optimize.interval_bar import ticks
+from edgeopt_gui.pages.optimize.board import Row, axis
 from edgeopt_gui.pages.optimize.words import accuracy, short_name, times
 from edgeopt_gui.theme import colours
+from edgeopt_gui.widgets.speed_axis import place_on, ticks
 
 MOST_DB = 120.0
 """More is drawn here: the outputs are equal but for rounding."""

@@ -44,6 +44,7 @@ class Verdict(QWidget):
             ("optimize.report", "Report…"),
             ("optimize.export-as", "Export…"),
             ("optimize.live", "Watch live"),
+            ("optimize.compare", "Compare with the source"),
         ):
             self.buttons[key] = ActionButton(key, text=text)
             buttons.addWidget(self.buttons[key])

@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from edgeopt import events
-from edgeopt_gui.pages.optimize.board import Board, Row, axis, place_on
+from edgeopt_gui.pages.optimize.board import Board, Row, axis
+from edgeopt_gui.widgets.speed_axis import place_on
 
 
 def heard(recorded):

@@ -4,11 +4,12 @@ import pytest
 from PySide6.QtGui import QImage, QPainter
 from PySide6.QtWidgets import QStyleOptionViewItem
 
-from edgeopt_gui.pages.optimize.board import Row, place_on
+from edgeopt_gui.pages.optimize.board import Row
 from edgeopt_gui.pages.optimize.candidates import COLUMNS
-from edgeopt_gui.pages.optimize.interval_bar import IntervalBar, ticks
+from edgeopt_gui.pages.optimize.interval_bar import IntervalBar
 from edgeopt_gui.theme import colours
 from edgeopt_gui.widgets.records import RecordsModel
+from edgeopt_gui.widgets.speed_axis import place_on, ticks
 
 WIDE, HIGH = 216, 24
 SPAN = (0.25, 4.0)

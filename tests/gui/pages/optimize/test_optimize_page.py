@@ -18,6 +18,7 @@ from edgeopt.bundle.read import read_bundle
 from edgeopt.commands.export.formats import FORMATS
 from edgeopt.data.demo import DATA, MODEL
 from edgeopt.errors import signal_name
+from edgeopt_gui.context import ComparePair
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.optimize.board import Row
 from edgeopt_gui.pages.optimize.choices import Choices
@@ -372,3 +373,15 @@ def test_neither_numpy_nor_the_search_is_imported_before_the_first_window():
     check = f"import sys, edgeopt_gui.application; print([m for m in {slow} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_winner_is_compared_with_the_source_and_the_data_of_the_search(ready, context, tmp_path, won):
+    assert why_not(ready, "optimize.compare") == "There is no bundle yet."
+    order = Order(MODEL, DATA, None, Choices())
+    ready._run = Run(MODEL, tmp_path, order.shown(), None, result=won, order=order)
+    assert why_not(ready, "optimize.compare") == ""
+    asked = []
+    context.page_wanted.connect(asked.append)
+    context.compare_wanted.connect(asked.append)
+    next(action for action in ENTRY.actions if action.key == "optimize.compare").run(ready)
+    assert asked == ["compare", ComparePair(MODEL, tmp_path, DATA)]

@@ -20,6 +20,7 @@ def test_before_and_after_can_be_read(qtbot, context, won):
     assert keys == [
         "optimize.fresh", "optimize.longer", "optimize.save", "optimize.report", "optimize.export-as",
         "optimize.live",
+        "optimize.compare",
     ]  # fmt: skip
 
 

@@ -1,0 +1,127 @@
+"""What the jobs found, as the engine's own records. With them comes numpy: imported after the first window."""
+
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from edgeopt.cli import bench_compare, bench_rows, compare_rows
+from edgeopt.commands.bench.compare import RunsCompared
+from edgeopt.commands.bench.saved import read_saved
+from edgeopt.commands.compare.records import Comparison
+from edgeopt.graph.analysis import Analysis
+from edgeopt.measure.report import ContestReport, SideReport
+from edgeopt.measure.stats import Interval
+
+_BINS = 60
+_SMALLEST_MS = 1e-6
+# So that runs which are all alike are a peak in the middle and not a bar as wide as the chart.
+_NARROWEST = 2.0
+
+
+class Distributions(NamedTuple):
+    """The latencies of both sides in bins of equal factors from `low_ms` to `high_ms`."""
+
+    low_ms: float
+    high_ms: float
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+
+
+class Verdict(NamedTuple):
+    sentence: str
+    notes: tuple[str, ...]
+    interval: Interval | None
+    """How many times faster B is."""
+
+
+def read_comparison(data: dict[str, Any]) -> Comparison:
+    """Raises `msgspec.ValidationError` for what is none; likewise the next ones."""
+    return msgspec.convert(data, Comparison)
+
+
+def read_analysis(data: dict[str, Any]) -> Analysis:
+    return msgspec.convert(data, Analysis)
+
+
+def read_contest(data: dict[str, Any]) -> ContestReport:
+    for comparison in data.get("comparisons", ()):
+        _close(comparison["speedup"])
+    return msgspec.convert(data, ContestReport)
+
+
+def read_runs(data: dict[str, Any]) -> RunsCompared:
+    for found in (*data.get("sides", ()), *data.get("ratios", ())):
+        _close(found.get("speedup") or found["change"])
+    return msgspec.convert(data, RunsCompared)
+
+
+def verdict_of(report: ContestReport) -> Verdict:
+    """In the words of the command line."""
+    sentence, *more = bench_rows.verdict_lines(report) or ["Nothing was compared."]
+    notes = (*more, *bench_rows.circumstance_lines(report)[:2], *report.warnings)
+    return Verdict(sentence, notes, report.comparisons[0].speedup if report.comparisons else None)
+
+
+def verdict_of_runs(found: RunsCompared) -> Verdict:
+    """A ratio within the runs is better evidence than a side's own time, and comes first."""
+    trust, *more = bench_compare.trust_lines(found)
+    side = found.sides[0]
+    own = f"{side.name}: {side.verdict}; {side.speedup} from {found.before} to {found.after}."
+    said = [*bench_compare.ratio_lines(found), own]
+    interval = found.ratios[0].change if found.ratios else side.speedup
+    return Verdict(said[0], (*said[1:], trust, *more, *found.differences), interval)
+
+
+def accuracy_line(found: Comparison) -> str:
+    return compare_rows.verdict(found)
+
+
+def sides_of(report: ContestReport) -> tuple[SideReport, SideReport]:
+    """A, then B: `edgeopt bench B --against A` has B first."""
+    second, first = report.sides[:2]
+    return first, second
+
+
+def saved_sides(first: Path, second: Path, found: RunsCompared) -> tuple[SideReport, SideReport]:
+    """The first side that both reports have. Reads files: for a thread."""
+    name = found.sides[0].name
+    runs = read_saved(first).sides, read_saved(second).sides
+    before = next((side for side in runs[0] if side.name == name), runs[0][0])
+    return before, next((side for side in runs[1] if side.name == name), runs[1][0])
+
+
+def renames_of(first: Path, second: Path) -> tuple[str, ...]:
+    """Pairs the first sides of two reports that have no name in common. Reads files: for a thread."""
+    old, new = ([side.name for side in read_saved(path).sides] for path in (first, second))
+    if not old or not new or set(old) & set(new):
+        return ()
+    return (f"{old[0]}={new[0]}",)
+
+
+def distributions(first: SideReport, second: SideReport) -> Distributions | None:
+    """None where a side has no runs."""
+    runs = [
+        np.maximum([value for piece in side.slices for value in piece.latencies_ms], _SMALLEST_MS)
+        for side in (first, second)
+    ]
+    if not all(len(each) for each in runs):
+        return None
+    low = float(min(each.min() for each in runs))
+    high = float(max(each.max() for each in runs))
+    if high < low * _NARROWEST:
+        middle = math.sqrt(low * high)
+        low, high = middle / math.sqrt(_NARROWEST), middle * math.sqrt(_NARROWEST)
+    counts = []
+    for each in runs:
+        places = np.log(each / low) * (_BINS / math.log(high / low))
+        counts.append(np.bincount(np.clip(places.astype(np.int64), 0, _BINS - 1), minlength=_BINS))
+    return Distributions(low, high, tuple(counts[0].tolist()), tuple(counts[1].tolist()))
+
+
+def _close(interval: dict[str, Any]) -> None:
+    """An interval may be open to one side, and JSON has no word for that."""
+    if interval["high"] is None:
+        interval["high"] = math.inf

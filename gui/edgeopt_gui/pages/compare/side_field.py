@@ -1,0 +1,48 @@
+"""One side: the name of what was chosen, what it is, and the buttons that choose another."""
+
+from pathlib import Path
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout
+
+from edgeopt_gui.pages.compare.sides import TITLES, kind_of
+from edgeopt_gui.widgets.action_button import ActionButton
+from edgeopt_gui.widgets.heading import heading, quiet
+
+_WIDEST_CHARACTERS = 44
+
+
+class SideField(QFrame):
+    def __init__(self, side: str, file: str, folder: str) -> None:
+        """`side` is A or B; then the actions behind the two buttons."""
+        super().__init__()
+        self.setProperty("role", "card")
+        self._side = side
+        self.name = QLabel()
+        self.name.setTextFormat(Qt.TextFormat.PlainText)
+        self.name.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
+        self.what = quiet()
+        line = self.fontMetrics().height()
+        top = QHBoxLayout()
+        letter = heading(side)
+        letter.setWordWrap(False)
+        top.addWidget(letter)
+        top.addWidget(self.name, 1)
+        for action, text in ((file, "File…"), (folder, "Folder…")):
+            top.addWidget(ActionButton(action, text=text))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(line // 2, line // 3, line // 2, line // 3)
+        column.setSpacing(line // 4)
+        column.addLayout(top)
+        column.addWidget(self.what)
+        self.set(None)
+
+    def set(self, path: Path | None, note: str = "") -> None:
+        """`note` says where it comes from, or why there is none."""
+        shown = path.name if path is not None else "Nothing chosen"
+        wide = self.fontMetrics().averageCharWidth() * _WIDEST_CHARACTERS
+        self.name.setText(self.fontMetrics().elidedText(shown, Qt.TextElideMode.ElideMiddle, wide))
+        self.name.setToolTip(str(path) if path is not None else "")
+        self.name.setAccessibleName(f"Side {self._side}: {shown}")
+        kind = TITLES[kind_of(path)].capitalize() if path is not None else ""
+        self.what.setText(" · ".join(part for part in (kind, note) if part) or "A model, bundle or saved report")

@@ -1,0 +1,90 @@
+"""What is compared: two sides, what they are by their names, and the command lines that compare them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from edgeopt_gui.jobs.command import Command
+from edgeopt_gui.subject import subject_at
+
+Kind = Literal["model", "bundle", "report"]
+Part = Literal["compare", "first", "second", "bench", "reports"]
+"""One job: outputs and graphs, the analysis of each side, the measurement, two saved reports."""
+
+TITLES: dict[Kind, str] = {"model": "model", "bundle": "bundle", "report": "saved bench report"}
+REPORT_ENDINGS = frozenset({".json", ".jsonl"})
+
+
+def kind_of(path: Path) -> Kind:
+    """By its looks alone; whether it is sound, the command line says."""
+    return "report" if path.suffix in REPORT_ENDINGS and not path.is_dir() else subject_at(path).kind
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    first: Path | None = None
+    """Side A: the reference."""
+    second: Path | None = None
+    data: Path | None = None
+    time_limit_s: int = 0
+    """Of the measurement; 0: until the answer is clear."""
+    renames: tuple[str, ...] = ()
+    """Each `OLD=NEW`: sides of two saved reports that belong together although their names differ."""
+
+    @property
+    def paths(self) -> tuple[Path, Path] | None:
+        return None if self.first is None or self.second is None else (self.first, self.second)
+
+    @property
+    def reports(self) -> bool:
+        """Both are saved reports."""
+        paths = self.paths
+        return paths is not None and all(kind_of(path) == "report" for path in paths)
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Short names for titles of columns, with the folder where the names are alike."""
+        first, second = self.first or Path("A"), self.second or Path("B")
+        if first.name != second.name:
+            return f"A: {first.name}", f"B: {second.name}"
+        return f"A: {first.parent.name}/{first.name}", f"B: {second.parent.name}/{second.name}"
+
+    def why_not(self) -> str:
+        """Why these cannot be compared, with what to do; "" where they can."""
+        if self.first is None or self.second is None:
+            side = "A" if self.first is None else "B"
+            return f"Side {side} is empty: choose a model, a bundle or a saved bench report."
+        kinds = kind_of(self.first), kind_of(self.second)
+        if "report" in kinds and kinds != ("report", "report"):
+            report = self.first if kinds[0] == "report" else self.second
+            return (
+                f"{report.name} is a saved bench report and can be compared only with another one, as its runs "
+                "were not measured in turns with the other side. Choose the model that it was saved of, or save "
+                "a report of the other side too: edgeopt bench MODEL --save FILE.json."
+            )
+        if self.first == self.second:
+            return "Both sides are the same file: choose another one for a side."
+        return ""
+
+    def commands(self) -> dict[Part, Command]:
+        """In the order in which they run: what is quick comes first, so that there is something to see."""
+        paths = self.paths
+        if paths is None or self.why_not():
+            return {}
+        first, second = (str(path) for path in paths)
+        what = f"{paths[0].name} and {paths[1].name}"
+        if self.reports:
+            names = tuple(part for rename in self.renames for part in ("--name", rename))
+            return {"reports": Command(f"Comparing {what}", ("bench", "compare", first, second, *names))}
+        data = ("--data", str(self.data)) if self.data is not None else ()
+        limit = ("--time-limit", str(self.time_limit_s)) if self.time_limit_s else ()
+        return {
+            "compare": Command(f"Comparing {what}", ("compare", first, second, *data), alone=True),
+            "first": Command(f"Reading {paths[0].name}", ("analyze", first, "--quick")),
+            "second": Command(f"Reading {paths[1].name}", ("analyze", second, "--quick")),
+            "bench": Command(
+                f"Measuring {what} in turns",
+                ("bench", second, "--against", first, *data, *limit),
+                alone=True,
+            ),
+        }

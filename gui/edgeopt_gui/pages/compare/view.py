@@ -1,0 +1,221 @@
+"""What a comparison found: the verdict on top, and tabs for latency, memory, accuracy, operators and precision."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QLabel, QTabWidget, QVBoxLayout, QWidget
+
+from edgeopt_gui.jobs.command import Command
+from edgeopt_gui.jobs.ending import Ending
+from edgeopt_gui.pages.compare import rows
+from edgeopt_gui.pages.compare.rows import LayerRow, OutputRow
+from edgeopt_gui.pages.compare.section import FigureTable, Section
+from edgeopt_gui.pages.compare.sides import Part
+from edgeopt_gui.plots.histogram import Histogram
+from edgeopt_gui.widgets.heading import heading, quiet
+from edgeopt_gui.widgets.interval import IntervalView
+from edgeopt_gui.widgets.records import Column, RecordsModel
+from edgeopt_gui.widgets.records_table import RecordsTable
+
+if TYPE_CHECKING:
+    from edgeopt.commands.compare.records import Comparison
+    from edgeopt.graph.analysis import Analysis
+    from edgeopt.measure.report import SideReport
+    from edgeopt_gui.pages.compare.found import Verdict
+
+_OUTPUT_COLUMNS: tuple[Column[OutputRow], ...] = (
+    Column("output", lambda row: row.name, tip=lambda row: row.problem),
+    Column("accuracy", lambda row: row.snr_db, lambda row: row.accuracy, align="right"),
+    Column("max abs", lambda row: row.max_abs, lambda row: f"{row.max_abs:.1e}", align="right"),
+    Column("cosine", lambda row: row.cosine, lambda row: f"{row.cosine:.6f}", align="right"),
+    Column("equal", lambda row: row.agreement, lambda row: f"{row.agreement:.0%}", align="right"),
+)
+_LAYER_COLUMNS: tuple[Column[LayerRow], ...] = (
+    Column("", lambda row: row.is_first, lambda row: "▶ first" if row.is_first else ""),
+    Column("value", lambda row: row.value, cut_middle=True),
+    Column("node in A", lambda row: row.node, cut_middle=True),
+    Column("node in B", lambda row: row.other_node, cut_middle=True),
+    Column("accuracy", lambda row: row.snr_db, lambda row: row.accuracy, align="right"),
+    Column("max abs", lambda row: row.max_abs, lambda row: f"{row.max_abs:.1e}", align="right"),
+)
+
+
+class CompareView(QWidget):
+    layer_chosen = Signal(object)
+    """The `LayerRow` that was clicked, or on which Enter was pressed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.headline = heading(level=1)
+        self.interval = IntervalView()
+        self.notes = quiet()
+        self.accuracy = QLabel()
+        self.accuracy.setWordWrap(True)
+        self.histogram_title = quiet()
+        self.histogram = Histogram()
+        self.latencies = FigureTable("Latencies", "latency")
+        self.memory = FigureTable("Memory by phase", "memory")
+        self.sizes = FigureTable("Size and nodes", "model")
+        self.outputs = RecordsTable(RecordsModel(_OUTPUT_COLUMNS, key=lambda row: row.name), "Outputs")
+        self.layers_line = QLabel()
+        self.layers_line.setWordWrap(True)
+        layers = RecordsModel(_LAYER_COLUMNS, lambda row: row.value, lambda r: "strong" if r.is_first else "plain")
+        self.layers = RecordsTable(layers, "Layers")
+        self.layers.setToolTip("A click or Enter shows the node in the graph")
+        self.operators = FigureTable("Operators", "operator")
+        self.precision = FigureTable("Precision", "type")
+        self.latency_part = Section("Latency", self.histogram_title, self.histogram, self.latencies, stretch=2)
+        self.memory_part = Section("Memory by phase", self.memory, stretch=-1)
+        self.size_part = Section("Size and nodes", self.sizes, stretch=-1)
+        self.output_part = Section("Outputs", self.outputs, self.layers_line, self.layers, stretch=2)
+        self.operator_part = Section("Operators", self.operators)
+        self.precision_part = Section("Precision", self.precision)
+        self.layers.clicked.connect(lambda index: self.layer_chosen.emit(self.layers.records.row(index.row())))
+        self.layers.chosen.connect(self.layer_chosen)
+        self.tabs = QTabWidget()
+        self.tabs.setDocumentMode(True)
+        self.tabs.tabBar().setAccessibleName("Parts of the comparison")
+        self._lay_out()
+
+    def _lay_out(self) -> None:
+        line = self.fontMetrics().height()
+        for title, sections in (
+            ("Latency", (self.latency_part,)),
+            ("Memory and size", (self.memory_part, self.size_part)),
+            ("Accuracy", (self.output_part,)),
+            ("Operators", (self.operator_part,)),
+            ("Precision", (self.precision_part,)),
+        ):
+            page = QWidget()
+            inside = QVBoxLayout(page)
+            inside.setContentsMargins(0, line // 2, 0, 0)
+            inside.setSpacing(line)
+            for section in sections:
+                inside.addWidget(section)
+            if len(sections) > 1:
+                inside.addStretch()
+            self.tabs.addTab(page, title)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(line // 3)
+        for widget in (self.headline, self.interval, self.accuracy, self.notes):
+            column.addWidget(widget)
+        column.addSpacing(line // 2)
+        column.addWidget(self.tabs, 1)
+
+    def parts(self) -> tuple[tuple[Section, tuple[Part, ...]], ...]:
+        """Each section with the jobs that it needs."""
+        return (
+            (self.latency_part, ("bench", "reports")),
+            (self.memory_part, ("bench", "reports")),
+            (self.size_part, ("compare",)),
+            (self.output_part, ("compare",)),
+            (self.operator_part, ("compare",)),
+            (self.precision_part, ("first", "second")),
+        )
+
+    def begin(self, commands: dict[Part, Command]) -> None:
+        """Another comparison: nothing is known yet."""
+        self.headline.setText("Comparing…")
+        self.notes.setText("")
+        self.accuracy.setText("")
+        self.layers.records.set_rows(())
+        self.interval.hide()
+        self.notes.hide()
+        self.accuracy.hide()
+        for section, needed in self.parts():
+            own = [commands[part] for part in needed if part in commands]
+            section.wait("Waiting for its job." if own else "Saved bench reports do not tell this.", own)
+        for place in range(2, self.tabs.count()):
+            self.tabs.setTabVisible(place, "compare" in commands)
+        self.size_part.setVisible("compare" in commands)
+
+    def tell(self, part: Part, said: str) -> None:
+        """What runs now, in the sections that wait for it."""
+        for section, needed in self.parts():
+            if part in needed and not section.content.isVisibleTo(section):
+                section.message.setText(said)
+
+    def fail(self, part: Part, ending: Ending, commands: dict[Part, Command]) -> None:
+        for section, needed in self.parts():
+            if part in needed:
+                section.fail(ending, [commands[each] for each in needed if each in commands])
+        if part in {"bench", "reports"}:
+            self.headline.setText("Cancelled" if ending.how == "cancelled" else "Not measured")
+            self._note(f"{ending.what} {ending.next_step}".strip())
+
+    def show_verdict(self, verdict: "Verdict") -> None:
+        self.headline.setText(verdict.sentence)
+        found = verdict.interval
+        self.interval.setVisible(found is not None)
+        if found is not None:
+            said = f"How many times faster B is: {found}"
+            self.interval.show_interval((found.low, found.median, found.high), said)
+        self._note(" ".join(verdict.notes))
+
+    def show_measured(
+        self, sides: "tuple[SideReport, SideReport]", names: tuple[str, str], commands: Sequence[Command]
+    ) -> None:
+        first, second = sides
+        self.latencies.show_rows(rows.latency_rows(first, second), names)
+        self.memory.show_rows(rows.memory_rows(first, second), names)
+        self.memory.show_all_rows()
+        self._show_histogram(sides, names)
+        self.latency_part.show_content(commands)
+        self.memory_part.show_content(commands)
+
+    def show_compared(self, found: "Comparison", said: str, names: tuple[str, str], command: Command) -> None:
+        self.accuracy.setText(said)
+        self.accuracy.show()
+        self.sizes.show_rows(rows.size_rows(found), names)
+        self.sizes.show_all_rows()
+        _fill(self.outputs, rows.output_rows(found))
+        self.outputs.show_all_rows(6)
+        layers = rows.layer_rows(found)
+        _fill(self.layers, layers)
+        self.layers.setVisible(bool(layers))
+        self.layers_line.setText(rows.layers_line(found))
+        self.operators.show_rows(rows.operator_rows(found), names)
+        for section in (self.size_part, self.output_part, self.operator_part):
+            section.show_content([command], " ".join(found.notes) if section is self.output_part else "")
+        self._mark_first(layers)
+
+    def show_precision(
+        self, first: "Analysis", second: "Analysis", names: tuple[str, str], commands: Sequence[Command]
+    ) -> None:
+        self.precision.show_rows(rows.precision_rows(first, second), names)
+        self.precision_part.show_content(commands)
+
+    def _mark_first(self, layers: Sequence[LayerRow]) -> None:
+        """Under the cursor and in sight."""
+        first = next((row for row in layers if row.is_first), None)
+        if first is not None:
+            self.layers.pick(first.value)
+
+    def _show_histogram(self, sides: "tuple[SideReport, SideReport]", names: tuple[str, str]) -> None:
+        from edgeopt_gui.pages.compare.found import distributions
+
+        found = distributions(*sides)
+        for widget in (self.histogram, self.histogram_title):
+            widget.setVisible(found is not None)
+        if found is None:
+            return
+        medians = [side.figures.p50_ms for side in sides if side.figures is not None]
+        factor, unit = (1e3, "µs") if medians and max(medians) < 1 else (1.0, "ms")
+        marks = [(f"{name} p50", value * factor) for name, value in zip("AB", medians, strict=False)]
+        title = f"Single runs by latency, {unit}: {names[0]} as bars, {names[1]} as a line"
+        self.histogram_title.setText(title)
+        self.histogram.setAccessibleName(title)
+        self.histogram.show_counts(
+            found.low_ms * factor, found.high_ms * factor, found.first, marks, None, found.second
+        )
+
+    def _note(self, text: str) -> None:
+        self.notes.setText(text)
+        self.notes.setVisible(bool(text))
+
+
+def _fill(table: RecordsTable, found: Sequence[Any]) -> None:
+    table.records.set_rows(found)
+    table.fit()
