@@ -5,8 +5,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgeopt.bundle.deployment import SUFFIX
-from edgeopt.bundle.read import is_bundle, read_bundle
 from edgeopt.errors import InputError
 from edgeopt.events import Emit, Progress
 from edgeopt.graph.analysis import Analysis, Given, NodeRow, Tensor
@@ -72,6 +70,8 @@ def _revision(
 
 
 def _read(path: Path) -> "Model":
+    from edgeopt.bundle.deployment import SUFFIX
+    from edgeopt.bundle.read import is_bundle, read_bundle
     from edgeopt.graph.model import load
     from edgeopt.graph.shapes import infer_shapes
 

@@ -64,7 +64,7 @@ class CompareHead(QWidget):
     def tell(self, job: Job, stopping: bool) -> str:
         """What the job does, and how far it is; the same in words."""
         said = "Stopping; cleaning up." if stopping else f"{job_words.status(job.command, job.progress)}…"
-        self.running.setText(f"{said} {job_words.time_left(job.progress)}".strip())
+        self.running.setText(f"{said} {job_words.time_left(job.left_s)}".strip())
         percent = job_words.percent(job.progress)
         self.bar.setRange(0, 0 if percent is None else 100)
         self.bar.setValue(percent or 0)
