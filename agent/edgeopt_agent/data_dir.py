@@ -102,6 +102,8 @@ def point(link: Path, release_id: str | None) -> None:
         fresh = link.with_name(f".{link.name}.new")
         fresh.unlink(missing_ok=True)
         fresh.symlink_to(Path("releases") / release_id)
+        if link.is_dir() and not link.is_symlink():  # a folder has no business here, and may hold someone's release
+            link.rename(free_name(link))
         fresh.replace(link)
     sync_folder(link.parent)
 
@@ -112,7 +114,15 @@ def pointed(link: Path) -> str | None:
         name = link.readlink().name
     except OSError:
         return None
-    return name if link.is_dir() else None
+    return name if (link.parent / "releases" / name).is_dir() else None
+
+
+def free_name(path: Path) -> Path:
+    """Where something damaged is set aside: `NAME.damaged-1`, or the next free number."""
+    number = 1
+    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    return aside
 
 
 def sync_folder(folder: Path) -> None:
@@ -123,17 +133,14 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def sweep(data: DataDir, referenced: set[str]) -> list[str]:
-    """Removes what a killed agent left: everything partial, and every release that nothing refers to."""
+def sweep(data: DataDir, garbage: set[str]) -> list[str]:
+    """Removes what a killed agent left: everything partial, and the releases that the journal names as garbage."""
     for left in data.partial.iterdir():
         remove(left)
-    gone = [folder for folder in data.releases.iterdir() if folder.name not in referenced]
-    for folder in gone:
-        remove(folder)
-    for link in (data.current, data.previous):
-        if link.is_symlink() and not link.exists():
-            link.unlink()
-    return sorted(folder.name for folder in gone)
+    gone = sorted(name for name in garbage if data.release(name).is_dir())
+    for name in gone:
+        remove(data.release(name))
+    return gone
 
 
 def remove(path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from edgeopt.errors import DiskFullError, EdgeoptError, UsageError, no_room
+from edgeopt_agent.data_dir import free_name
 from edgeopt_agent.deployments.record import Detail, Moment, Record
 from edgeopt_agent.deployments.states import FINAL, State
 
@@ -114,6 +115,16 @@ class Journal:
         """The releases that failed and have not been committed since, each with its failed deployment."""
         return await self._run(self._quarantined)
 
+    async def in_service(self) -> tuple[str | None, str | None]:
+        """The release that serves and the one before it, as the deployments that ended have left them."""
+        return await self._run(self._in_service)
+
+    async def garbage(self, used: set[str | None]) -> set[str]:
+        """The releases of deployments that ended and are used no more; what the journal does not name stays."""
+        records = await self._run(lambda: self._records(""))
+        used = used | {record.release for record in records if not record.final}
+        return {record.release for record in records if record.release} - used
+
     async def refused(self) -> list[Record]:
         """The newest bundles that were sent and do not serve, each with its last deployment, the newest first."""
         found = await self._run(
@@ -194,9 +205,7 @@ class Journal:
         return db
 
     def _put_aside(self, why: str) -> None:
-        number = 1
-        while (aside := self._path.with_name(f"{self._path.name}.damaged-{number}")).exists():
-            number += 1
+        aside = free_name(self._path)
         self._path.rename(aside)
         for suffix in ("-wal", "-shm"):
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
@@ -253,6 +262,15 @@ class Journal:
     def _records(self, where: str, *values: object) -> list[Record]:
         rows = self._db.execute(f"SELECT record FROM deployments {where}", values)  # noqa: S608 - our own text
         return [msgspec.json.decode(row[0], type=Record) for row in rows]
+
+    def _in_service(self) -> tuple[str | None, str | None]:
+        serving, previous = None, None
+        for record in self._records("ORDER BY id"):
+            if record.state is State.COMMITTED and record.release != serving:
+                serving, previous = record.release, record.old
+            elif record.state is State.ROLLED_BACK:
+                serving, previous = record.old, record.old_previous
+        return serving, previous
 
     def _quarantined(self) -> dict[str, Record]:
         rows = self._records(

@@ -13,7 +13,7 @@ from edgeopt_agent.deployments.probing import probe
 from edgeopt_agent.deployments.receive import archive_of, receive, stage, unpacked_of, verify
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.refused import RefusedError, StepError
-from edgeopt_agent.deployments.site import Outcome, Site, Work, hold_serving, release_serving
+from edgeopt_agent.deployments.site import Outcome, Site, Work, current, hold_serving, release_serving
 from edgeopt_agent.deployments.soaking import soak
 from edgeopt_agent.deployments.states import FIRST, ROWS, Event, State
 from edgeopt_agent.deployments.switching import discard, roll_back, stop_quietly, switch
@@ -202,17 +202,24 @@ class Machine:
         for listener in self.listeners:
             listener(record)
 
+    async def _garbage(self) -> set[str]:
+        try:
+            return await self.site.journal.garbage({current(self.site), pointed(self.site.data.previous)})
+        except JournalError as error:  # nothing is removed that it does not name
+            log.error("%s", error)
+            return set()
+
     async def _finish(self, work: Work) -> None:
         """What belongs to a final state."""
         site, record = self.site, work.record
         if record.state is State.COMMITTED:
             old, site.router.standby = site.router.standby, None
-            await asyncio.to_thread(prune, site.data, set())
+            await asyncio.to_thread(prune, site.data, await self._garbage())
             site.observed.keep({record.release})
             await stop_quietly(old)
         else:
             await stop_quietly(work.candidate)
-        if record.state is State.FAILED:
+        if record.state is State.FAILED and record.release:
             await asyncio.to_thread(discard, site, record.release)
         elif record.state is State.ROLLED_BACK and record.old is not None:
             site.observed.keep({record.old})

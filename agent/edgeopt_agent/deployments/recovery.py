@@ -7,10 +7,10 @@ import logging
 import msgspec
 
 from edgeopt.errors import EdgeoptError
-from edgeopt_agent.data_dir import point, pointed, sweep
+from edgeopt_agent.data_dir import pointed, sweep
 from edgeopt_agent.deployments.machine import Machine
 from edgeopt_agent.deployments.record import Record
-from edgeopt_agent.deployments.site import Site, existing
+from edgeopt_agent.deployments.site import Site, existing, point_links
 from edgeopt_agent.deployments.states import ROWS, Event, State
 from edgeopt_agent.journal import JournalError
 
@@ -29,10 +29,13 @@ async def recover(site: Site, machine: Machine) -> None:
         newest = found if is_newest else newest
     machine.newest = newest
     going_on = newest if newest is not None and not newest.final else None
-    referenced = {pointed(site.data.current), pointed(site.data.previous)}
+    if going_on is None:
+        await _mend_links(site)
+    used = {pointed(site.data.current), pointed(site.data.previous)}
     if going_on is not None:
-        referenced |= {going_on.release, going_on.old, going_on.old_previous}
-    await asyncio.to_thread(_sweep, site, {name for name in referenced if name})
+        used |= {going_on.release, going_on.old, going_on.old_previous}
+    for name in await asyncio.to_thread(sweep, site.data, await site.journal.garbage(used)):
+        log.info("Removed the release %s, which served once and is not needed any more.", name)
     if going_on is not None:
         await machine.resume(going_on)
     machine.recovered.set()
@@ -65,9 +68,15 @@ async def _after_restart(site: Site, record: Record, newest: bool) -> Record:
         return changed
 
 
-def _sweep(site: Site, referenced: set[str]) -> None:
-    for name in sweep(site.data, referenced):
-        log.info("Removed the release %s, which nothing refers to.", name)
-    if pointed(site.data.current) is None and (previous := pointed(site.data.previous)):
-        point(site.data.current, previous)
-        point(site.data.previous, None)
+async def _mend_links(site: Site) -> None:
+    """Links that are missing or lead nowhere are made again from the journal."""
+    data = site.data
+    serving, previous = (existing(data, name) for name in await site.journal.in_service())
+    serving, previous = pointed(data.current) or serving, pointed(data.previous) or previous
+    if serving is None:
+        serving = previous
+    if previous == serving:
+        previous = None
+    if (serving, previous) != (pointed(data.current), pointed(data.previous)):
+        log.warning("The links are made again: current leads to %s, previous to %s.", serving, previous)
+        await point_links(data, serving, previous)

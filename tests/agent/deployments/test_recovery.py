@@ -119,12 +119,38 @@ def test_a_damaged_journal_is_set_aside_and_the_release_serves_on(start_agent, s
     assert events[0]["state"] == "JOURNAL LOST"
 
 
-def test_what_nobody_refers_to_is_swept(start_agent, serving_folder, old_bundle):
+def test_a_release_that_the_journal_does_not_name_is_kept(start_agent, serving_folder, old_bundle):
     shutil.copytree(old_bundle, serving_folder / "releases" / "0123456789ab")
     (serving_folder / "partial" / "7.zip").write_bytes(b"half")
-    start_agent(serving_folder).serves(old_bundle)
-    assert [folder.name for folder in (serving_folder / "releases").iterdir()] == [release_id(old_bundle)]
+    agent = start_agent(serving_folder)
+    agent.serves(old_bundle)
+    listed = {each["id"]: each["state"] for each in agent.ask("GET", "/api/v1/releases")[2]["releases"]}
+    assert listed == {release_id(old_bundle): "serving", "0123456789ab": "kept"}
     assert list((serving_folder / "partial").iterdir()) == []
+
+
+def without_links(folder):
+    for name in ("current", "previous"):
+        (folder / name).unlink()
+
+
+def with_a_folder_as_link(folder):
+    without_links(folder)
+    (folder / "current").mkdir()
+
+
+@pytest.mark.parametrize("damage", [without_links, with_a_folder_as_link])
+def test_damaged_links_are_made_again_from_the_journal(
+    start_agent, serving_folder, old_bundle, new_bundle, damage
+):
+    first = start_agent(serving_folder)
+    first.settled()
+    assert first.deploy(new_bundle)["state"] == "COMMITTED"
+    first.stop()
+    damage(serving_folder)
+    again = start_agent(serving_folder)
+    again.serves(new_bundle)
+    assert again.status()["previous"]["release"] == release_id(old_bundle)
 
 
 def test_a_release_that_was_damaged_on_the_disk_gives_way_to_the_previous_one(
