@@ -116,7 +116,9 @@ class Machine:
         self._check_idle()
         self.work = work  # before anything is awaited: there is only one
         try:
-            work.record = await self.site.journal.begin(work.record)
+            # What serves wrongly must be replaced, whatever the disk takes.
+            hold = work.record.kind == "rollback"
+            work.record = await self.site.journal.begin(work.record, hold)
         except BaseException:
             self.work = None
             raise
@@ -186,14 +188,14 @@ class Machine:
             changes["resumes"] = 0
         changed = msgspec.structs.replace(record, **changes)
         work.progress = {}
+        # The way back must not depend on a disk that is full.
+        hold = outcome.event is Event.FAILURE or state is State.ROLLED_BACK or record.kind == "rollback"
         try:
-            work.record = await self.site.journal.write(changed)
+            work.record = await self.site.journal.write(changed, hold)
         except JournalError as error:
             log.error("%s", error)
-            if outcome.event is not Event.FAILURE and state is not State.ROLLED_BACK:
-                await self._enter(work, Outcome(Event.FAILURE, error.message), fault=False)
-                return
-            work.record = changed  # the way back must not depend on a disk that is full
+            await self._enter(work, Outcome(Event.FAILURE, error.message), fault=False)
+            return
         self._changed(work.record)
 
     def _changed(self, record: Record) -> None:

@@ -1,7 +1,6 @@
 """What a start of the agent makes of what the last one left: at most one deployment goes on, the rest is swept."""
 
 import asyncio
-import contextlib
 import logging
 
 import msgspec
@@ -12,7 +11,7 @@ from edgeopt_agent.deployments.machine import Machine
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.site import Site, existing, point_links
 from edgeopt_agent.deployments.states import ROWS, Event, State
-from edgeopt_agent.journal import JournalError
+from edgeopt_agent.releases import deployment_of
 
 log = logging.getLogger(__name__)
 
@@ -20,8 +19,8 @@ log = logging.getLogger(__name__)
 async def recover(site: Site, machine: Machine) -> None:
     """Brings journal and disk to one story; the worker of what should serve is the supervisor's to start."""
     if site.journal.set_aside:
-        with contextlib.suppress(JournalError):  # it was logged, too
-            await site.journal.note("JOURNAL LOST", "", site.journal.set_aside)
+        await site.journal.note("JOURNAL LOST", "", site.journal.set_aside)
+        await _rebuild_journal(site)
     newest = await site.journal.newest_deployment()
     for record in await site.journal.unfinished():
         is_newest = newest is not None and record.id == newest.id
@@ -61,11 +60,29 @@ async def _after_restart(site: Site, record: Record, newest: bool) -> Record:
             fault=record.fault or bool(record.resumes),
             resumes=0,
         )
-    try:
-        return await site.journal.write(changed)
-    except EdgeoptError as error:
-        log.error("%s", error)
-        return changed
+    return await site.journal.write(changed, hold=True)
+
+
+async def _rebuild_journal(site: Site) -> None:
+    """Writes down what the links and the releases on the disk tell of a journal that was lost."""
+    data = site.data
+    serving, previous = pointed(data.current), pointed(data.previous)
+    found = [folder.name for folder in data.releases.iterdir() if folder.is_dir()]
+    if serving is None and previous is None and len(found) == 1:
+        serving = found[0]
+    for release, old in ((previous, None), (serving, previous)):
+        if release is None:
+            continue
+        try:
+            deployment = deployment_of(data.release(release))
+            name, summary = deployment.name, deployment.summary
+        except EdgeoptError as error:
+            name, summary = "", error.message
+        why = "Found on the disk after the journal was damaged."
+        committed = Record(
+            id=0, state=State.COMMITTED, release=release, name=name, summary=summary, old=old, reason=why
+        )
+        await site.journal.begin(committed, hold=True)
 
 
 async def _mend_links(site: Site) -> None:

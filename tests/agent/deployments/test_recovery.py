@@ -117,6 +117,9 @@ def test_a_damaged_journal_is_set_aside_and_the_release_serves_on(start_agent, s
     assert (serving_folder / "state.db.damaged-1").exists()
     events = agent.ask("GET", "/api/v1/events")[2]["events"]
     assert events[0]["state"] == "JOURNAL LOST"
+    told = agent.status()["deployment"]
+    assert (told["state"], told["release"]) == ("COMMITTED", release_id(old_bundle))
+    assert "after the journal was damaged" in told["reason"]
 
 
 def test_a_release_that_the_journal_does_not_name_is_kept(start_agent, serving_folder, old_bundle):
