@@ -11,7 +11,7 @@ from edgeopt.errors import EdgeoptError, is_disk_full, no_room
 from edgeopt_agent.data_dir import DataDir, pointed, remove
 from edgeopt_agent.deployments.probing import probe
 from edgeopt_agent.deployments.receive import archive_of, receive, stage, unpacked_of, verify
-from edgeopt_agent.deployments.record import Record
+from edgeopt_agent.deployments.record import Record, Soaked
 from edgeopt_agent.deployments.refused import RefusedError, StepError
 from edgeopt_agent.deployments.site import Outcome, Site, Work, current, hold_serving, release_serving
 from edgeopt_agent.deployments.soaking import soak
@@ -54,6 +54,7 @@ class Machine:
         self.recovered = asyncio.Event()
         """Set once what the last run of the agent left is sorted out; nothing new begins before."""
         self._task: asyncio.Task[None] | None = None
+        self._tidying: asyncio.Task[None] | None = None
 
     async def deploy(
         self,
@@ -98,10 +99,27 @@ class Machine:
         self._start(work)
 
     async def stop(self) -> None:
-        """Leaves the running deployment as it is; the next start finds it in the journal."""
+        """Leaves the running deployment as it is; the next start goes on with it where that is possible."""
+        work = self.work
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        if self._tidying is not None:
+            await asyncio.gather(self._tidying, return_exceptions=True)
+        if work is None or work.record.final or not ROWS[work.record.state].resumes:
+            return
+        reason = "The agent was stopped and goes on with it when it starts again."
+        soaked = work.soaked if work.record.state is State.SOAKING else work.record.soaked
+        paused = msgspec.structs.replace(work.record, paused=True, soaked=soaked, reason=reason)
+        try:
+            await self.site.journal.write(paused, hold=True)
+        except EdgeoptError as error:
+            log.error("%s", error)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a deployment runs, or what the last one left is still tidied up."""
+        return self.work is not None or (self._tidying is not None and not self._tidying.done())
 
     def _check_idle(self) -> None:
         if self.work is not None:
@@ -132,14 +150,27 @@ class Machine:
 
     async def _walk(self, work: Work) -> None:
         try:
+            if self._tidying is not None:
+                await asyncio.wait([self._tidying])
             while not work.record.final:
                 outcome, fault = await self._step(work)
                 await self._enter(work, outcome, fault)
-            await self._finish(work)
         finally:
-            release_serving(self.site, work)
+            # With the end in the journal the next deployment is taken; its first step waits for the tidying.
             self.work = None
             work.received.set()
+            if work.record.final:
+                self._tidying = asyncio.create_task(self._tidy(work), name=f"end of deployment {work.record.id}")
+            else:
+                release_serving(self.site, work)
+
+    async def _tidy(self, work: Work) -> None:
+        try:
+            await self._finish(work)
+        except Exception:
+            log.exception("What deployment %d left could not be tidied up", work.record.id)
+        finally:
+            release_serving(self.site, work)
             self.site.look.set()
 
     async def _step(self, work: Work) -> tuple[Outcome, bool]:
@@ -186,6 +217,8 @@ class Machine:
             changes["reason"] = f"{record.reason} Going back failed: {outcome.reason}"
         if state in {State.ROLLING_BACK, State.DEGRADED}:
             changes["resumes"] = 0
+        if state is not record.state:
+            changes["soaked"] = Soaked()
         changed = msgspec.structs.replace(record, **changes)
         work.progress = {}
         # The way back must not depend on a disk that is full.

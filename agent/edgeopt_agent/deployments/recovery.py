@@ -46,6 +46,9 @@ async def _after_restart(site: Site, record: Record, newest: bool) -> Record:
     doing = record.state.lower().replace("_", " ")
     if not newest:  # its end could not be written down, and another deployment followed
         changed = msgspec.structs.replace(record, state=State.FAILED, reason="Its end was never written down.")
+    elif record.paused and existing(site.data, record.release):
+        reason = f"The agent was stopped while it was {doing}, and goes on with it."
+        changed = msgspec.structs.replace(record, paused=False, reason=reason)
     elif record.state is State.ROLLING_BACK and record.resumes < row.resumes:
         changed = msgspec.structs.replace(record, resumes=record.resumes + 1)
     elif record.resumes < row.resumes and existing(site.data, record.release):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from edgeopt.hw.device import Device
 from edgeopt_agent.data_dir import DataDir, point, pointed
 from edgeopt_agent.deployments.observed import Observed
-from edgeopt_agent.deployments.record import Detail, Record
+from edgeopt_agent.deployments.record import Detail, Record, Soaked
 from edgeopt_agent.deployments.states import Event
 from edgeopt_agent.journal import Journal
 from edgeopt_agent.settings import Settings
@@ -49,6 +49,8 @@ class Work:
     arrived: bool = False
     stop_asked: asyncio.Event = field(default_factory=asyncio.Event)
     holds_serving: bool = False
+    soaked: Soaked = field(default_factory=Soaked)
+    """How far the soak has come."""
     progress: Detail = field(default_factory=dict)
     found: dict[str, object] = field(default_factory=dict)
     """What is known of the bundle so far, as fields of the record, whatever becomes of the step."""

@@ -9,6 +9,7 @@ from edgeopt import units
 from edgeopt.hw.load import process_memory_bytes
 from edgeopt_agent.deployments.observed import Seen
 from edgeopt_agent.deployments.probing import judge_latency
+from edgeopt_agent.deployments.record import Soaked
 from edgeopt_agent.deployments.refused import StepError
 from edgeopt_agent.deployments.site import Outcome, Site, Work, first_of
 from edgeopt_agent.deployments.switching import switch
@@ -32,10 +33,14 @@ async def soak(site: Site, work: Work) -> Outcome:
     seen = site.observed.of(record.release)
     limits = _Limits(site, work, worker)
     own_ms: deque[float] = deque(maxlen=JUDGED_RUNS)
-    asked, samples, golden_s, begin = 0, 1, 0.0, time.monotonic()
+    before = record.soaked
+    seen.errors += before.errors
+    seen.requests += before.requests
+    asked, samples, golden_s, begin = 0, 1, 0.0, time.monotonic() - before.elapsed_s
     while True:
         elapsed_s = time.monotonic() - begin
         requests = seen.requests + asked
+        work.soaked = Soaked(elapsed_s, requests, seen.errors)
         work.progress = {"elapsed_s": round(elapsed_s, 3), "soak_s": record.soak_s}
         work.progress |= {"requests": requests, "soak_requests": record.soak_requests, "errors": seen.errors}
         if elapsed_s >= record.soak_s and requests >= record.soak_requests:

@@ -53,6 +53,8 @@ async def roll_back(site: Site, work: Work) -> Outcome:
     if old is not None and router.serving is None:
         worker, _ = await start_checked(site, old)
         put_in_service(site, worker)
+    if old is None:
+        site.trouble = ""  # nothing should serve
     await asyncio.to_thread(discard, site, record.release)
     return Outcome(reason=f"{old} serves again." if old else "Nothing served before, so nothing serves now.")
 

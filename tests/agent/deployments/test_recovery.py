@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import shutil
+from functools import partial
 
 import pytest
 
@@ -104,6 +105,40 @@ def test_a_clean_stop_while_receiving_leaves_the_old_release_and_says_so(
     again.serves(old_bundle)
     assert again.status()["deployment"]["reason"] == "The agent stopped while it was verifying."
     assert again.deploy(new_bundle)["state"] == "COMMITTED"
+
+
+def soak_of(agent):
+    """The deployment, once its soak tells how far it is."""
+    told = agent.status()["deployment"]
+    return told is not None and told["progress"] and "elapsed_s" in told["progress"] and told
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_clean_stops_during_a_soak_are_no_failure(start_agent, serving_folder, tmp_path, new_bundle, first):
+    folder = tmp_path / "first" if first else serving_folder
+    agent = start_agent(folder)
+    if not first:
+        agent.settled()
+    number = agent.send(new_bundle, soak_s=60, soak_requests=0)[2]["deployment"]["id"]
+    before_s = -1.0
+    for _ in range(4):
+        told = agent.until(partial(soak_of, agent), "the soak")
+        assert (told["id"], told["state"]) == (number, "SOAKING")
+        assert told["progress"]["elapsed_s"] > before_s  # it goes on where it was
+        before_s = told["progress"]["elapsed_s"]
+        agent.stop()
+        agent = start_agent(folder)
+    assert agent.ask("GET", "/api/v1/releases")[2]["releases"][0]["state"] == "serving"
+
+
+def test_a_first_release_that_does_not_come_back_leaves_nothing_to_wait_for(start_agent, tmp_path, new_bundle):
+    die(start_agent(tmp_path / "first", kill={"state": State.SOAKING, "when": "after"}), new_bundle)
+    second = start_agent(tmp_path / "first", kill={"state": State.COMMITTED, "when": "before"})
+    assert second.process.wait(60) == -9
+    third = start_agent(tmp_path / "first")
+    third.until(lambda: third.status()["state"] == "empty", "the end of the way back")
+    assert third.status()["reason"] == ""
+    assert third.ask("POST", "/v2/models/null/infer", "{}")[0] == 404
 
 
 @pytest.mark.parametrize("damage", ["garbage", "truncated", "empty"])
