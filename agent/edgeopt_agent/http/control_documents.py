@@ -44,7 +44,7 @@ def deployment(machine: Machine, record: Record) -> Document:
 
 
 def _state(site: Site, machine: Machine, alive: bool) -> str:
-    if machine.work is not None:
+    if machine.busy:
         return "deploying"
     if alive:
         return "serving"

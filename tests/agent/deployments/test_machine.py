@@ -285,6 +285,22 @@ def test_one_deployment_at_a_time(agent, new_bundle, old_bundle):
     assert f"Deployment {number} is still soaking" in answer["error"]["message"]
 
 
+def test_a_deployment_that_has_ended_is_in_nobodys_way(agent, old_bundle, new_bundle, pack):
+    """Whoever sees the end, by whichever view, may send the next bundle at once."""
+    bundles = [pack(old_bundle), pack(new_bundle)]
+    for turn in range(6):
+        number = agent.send(bundles[(turn + 1) % 2], soak_s=0, soak_requests=0)[2]["deployment"]["id"]
+        view = (
+            lambda number=number: agent.ask("GET", f"/api/v1/deployments/{number}")[2]["deployment"]["state"],
+            lambda: agent.status()["deployment"]["state"],
+        )[turn % 2]
+        while view() != "COMMITTED":
+            pass
+        status, _, answer = agent.send(b"no bundle")
+        assert status == 202, answer
+        assert agent.ended(answer["deployment"]["id"])["state"] == "FAILED"
+
+
 def test_there_is_nothing_to_go_back_to_at_first(start_agent, old_bundle):
     agent = start_agent()
     assert agent.ask("POST", "/api/v1/rollback")[0] == 409
