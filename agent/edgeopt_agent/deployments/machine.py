@@ -252,13 +252,15 @@ class Machine:
             await asyncio.to_thread(prune, site.data, await self._garbage())
             site.observed.keep({record.release})
             await stop_quietly(old)
-        else:
+        elif work.candidate is not site.router.serving:
             await stop_quietly(work.candidate)
         if record.state is State.FAILED and record.release:
             await asyncio.to_thread(discard, site, record.release)
         elif record.state is State.ROLLED_BACK and record.old is not None:
             site.observed.keep({record.old})
         elif record.state is State.DEGRADED:
+            old, site.router.standby = site.router.standby, None
+            await stop_quietly(old)
             site.trouble = record.reason
         await asyncio.to_thread(prune_logs, site.data)
         for left in (archive_of(site, work), unpacked_of(site, work)):

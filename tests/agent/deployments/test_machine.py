@@ -348,6 +348,24 @@ def test_when_the_way_back_fails_it_is_degraded_and_still_reachable(agent, old_b
     agent.serves(old_bundle)
 
 
+def test_the_new_release_serves_on_when_the_old_one_cannot_come_back(agent, old_bundle, new_bundle):
+    number = soaking(agent, new_bundle)
+    pid = agent.status()["serving"]["pid"]
+    model = agent.data_dir / "releases" / release_id(old_bundle) / "model" / "model.null.json"
+    model.write_bytes(b"damaged")
+    (standby,) = (worker for worker in agent.workers() if worker.pid != pid)
+    standby.kill()
+    standby.wait(30)
+    agent.ask("POST", "/api/v1/rollback")
+    done = agent.ended(number)
+    assert done["state"] == "DEGRADED"
+    assert "Going back failed" in done["reason"]
+    assert agent.status()["serving"]["pid"] == pid
+    agent.serves(new_bundle)
+    assert "Going back failed" in agent.status()["reason"]
+    agent.stop()
+
+
 def test_a_journal_that_cannot_be_written_stops_the_deployment_and_not_the_service(agent, old_bundle, new_bundle):
     number = soaking(agent, new_bundle)
     with contextlib.closing(sqlite3.connect(agent.data_dir / "state.db")) as db:
