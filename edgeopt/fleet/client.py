@@ -63,12 +63,20 @@ class Agent:
         soak_s: float | None = None,
         soak_requests: int | None = None,
         wait: bool = True,
+        rename: bool = False,
     ) -> Deployment:
         """Sends a bundle and follows it until it serves; raises VerificationError when it was taken back.
 
         Without `wait` it returns as soon as the agent has accepted it.
         """
-        asked = {"force": int(force), "soak_s": soak_s, "soak_requests": soak_requests, "name": bundle.name}
+        asked: dict[str, object] = {
+            "force": int(force),
+            "soak_s": soak_s,
+            "soak_requests": soak_requests,
+            "name": bundle.name,
+        }
+        if rename:  # agents of before do not know it
+            asked["rename"] = 1
         query = urlencode({name: value for name, value in asked.items() if value is not None})
         with ready_to_send(bundle, emit) as (file, size):
             headers = {"Content-Type": "application/zip", "Content-Length": str(size)}

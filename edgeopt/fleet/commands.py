@@ -28,7 +28,9 @@ def releases(request: LookRequest) -> Releases:
 def deploy(request: DeployRequest, emit: Emit) -> Deployment:
     soak = request.soak_seconds, request.soak_requests
     with _told_for(request.url):
-        return Agent(request.url).deploy(request.bundle, emit, request.force, *soak, wait=not request.no_wait)
+        return Agent(request.url).deploy(
+            request.bundle, emit, request.force, *soak, wait=not request.no_wait, rename=request.rename
+        )
 
 
 def rollback(request: RollbackRequest, emit: Emit) -> Deployment:

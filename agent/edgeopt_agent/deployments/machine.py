@@ -64,6 +64,7 @@ class Machine:
         soak_s: float,
         soak_requests: int,
         name: str = "",
+        rename: bool = False,
     ) -> Work:
         """Begins with a bundle that is on its way; raises RefusedError when it cannot be taken now.
 
@@ -72,7 +73,8 @@ class Machine:
         await self.recovered.wait()
         self._check_idle()
         await asyncio.to_thread(check_space, self.site.data, length, self.site.settings.disk_reserve_bytes)
-        record = Record(id=0, name=name, force=force, soak_s=soak_s, soak_requests=soak_requests)
+        asked = Record(id=0, name=name, force=force, rename=rename)
+        record = msgspec.structs.replace(asked, soak_s=soak_s, soak_requests=soak_requests)
         return await self._begin(Work(record, stream, length))
 
     async def roll_back(self, reason: str = "Someone asked to go back.") -> Record:

@@ -40,6 +40,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """The release that served before, to which a failure leads back."""
     old_previous: str | None = None
     force: bool = False
+    rename: bool = False
+    """Whether its model may be called otherwise than the one that serves."""
     soak_s: float = 0.0
     soak_requests: int = 0
     resumes: int = 0

@@ -5,6 +5,8 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
+from edgeopt.bundle.deployment import FILE, read_deployment
+from edgeopt.errors import EdgeoptError
 from edgeopt.hw.device import Device
 from edgeopt_agent.data_dir import DataDir, point, pointed
 from edgeopt_agent.deployments.observed import Observed
@@ -110,6 +112,14 @@ def existing(data: DataDir, release_id: str | None) -> str | None:
 
 def current(site: Site) -> str | None:
     return pointed(site.data.current)
+
+
+def name_of(site: Site, release: str | None) -> str:
+    """What clients call the model of a release; empty where that cannot be told."""
+    try:
+        return read_deployment(site.data.release(release) / FILE).name if release else ""
+    except (EdgeoptError, OSError):
+        return ""
 
 
 async def first_of(events: Iterable[asyncio.Event], timeout_s: float | None) -> None:

@@ -11,7 +11,7 @@ from edgeopt_agent.deployments.observed import Seen
 from edgeopt_agent.deployments.probing import judge_latency
 from edgeopt_agent.deployments.record import Soaked
 from edgeopt_agent.deployments.refused import StepError
-from edgeopt_agent.deployments.site import Outcome, Site, Work, first_of
+from edgeopt_agent.deployments.site import Outcome, Site, Work, first_of, name_of
 from edgeopt_agent.deployments.switching import switch
 from edgeopt_agent.releases import deployment_of
 from edgeopt_agent.settings import Settings
@@ -25,6 +25,14 @@ REST_FACTOR = 10
 
 
 async def soak(site: Site, work: Work) -> Outcome:
+    site.router.old_name = name_of(site, work.record.old)
+    try:
+        return await _soaked(site, work)
+    finally:
+        site.router.old_name = ""
+
+
+async def _soaked(site: Site, work: Work) -> Outcome:
     record, settings = work.record, site.settings
     if work.candidate is None:  # the agent started again in the middle
         await switch(site, work)

@@ -34,6 +34,8 @@ class Router:
         self.totals: dict[str, Totals] = {}
         self.why_nothing: Callable[[], str] = lambda: ""
         """Why nothing serves although something should and soon will."""
+        self.old_name = ""
+        """What the model was called before the release that soaks: who still asks for it has lost it."""
         self._settings = settings
         self._waiting = 0
         self._waiting_bytes = 0
@@ -86,6 +88,9 @@ class Router:
                 404, f"There is no model '{model_name[:80]}': no release is deployed on this device."
             )
         if worker.name != model_name:
+            if model_name == self.old_name:
+                for watcher in self.watchers:
+                    watcher(worker.release_id, False, 0.0, f"There is no model '{model_name[:80]}' any more.")
             raise RequestError(
                 404, f"There is no model '{model_name[:80]}'; the one deployed here is '{worker.name}'."
             )

@@ -138,6 +138,27 @@ def test_a_bundle_of_another_device_is_refused_until_forced(
     agent.serves(other)
 
 
+def test_another_model_name_is_refused_until_it_is_asked_for(agent, null_bundle, old_bundle):
+    other = null_bundle("other")
+    done = agent.deploy(other)
+    assert done["state"] == "FAILED"
+    assert "'other', and the one that serves 'null'" in done["reason"]
+    assert "--rename" in done["reason"]
+    agent.serves(old_bundle)
+    assert agent.deploy(other, rename=1)["state"] == "COMMITTED"
+    assert agent.status()["serving"]["name"] == "other"
+
+
+def test_clients_of_the_old_name_end_the_soak_of_a_renamed_model(agent, null_bundle, old_bundle):
+    number = soaking(agent, null_bundle("other"), rename=1)
+    body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]})
+    agent.ask("POST", "/v2/models/null/infer", body)
+    done = agent.ended(number)
+    assert done["state"] == "ROLLED_BACK"
+    assert "There is no model 'null' any more" in done["reason"]
+    agent.serves(old_bundle)
+
+
 def test_other_parts_of_the_device_may_differ(agent, make_null_bundle, device_fingerprint):
     other = make_null_bundle(model={"noise": 0.1}, device={**device_fingerprint, "runtimes": "0" * 64})
     assert agent.deploy(other)["state"] == "COMMITTED"
@@ -196,7 +217,7 @@ def test_answers_that_are_no_numbers_are_refused(agent, conv_model, device_finge
             write.write_golden(draft, kind, [{"y": np.ones((1, 4), np.float32)}])
         write.fill(draft, {"log.onnx": file}, deployment, {"ledger.json": []})
         write.publish(draft, out)
-    done = agent.deploy(out)
+    done = agent.deploy(out, rename=1)
     assert done["state"] == "FAILED"
     assert "finite" in done["reason"] or "NaN" in done["reason"]
 
