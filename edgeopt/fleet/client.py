@@ -1,10 +1,12 @@
 """An agent over HTTP: what it is, what it serves, deployments and the way back."""
 
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlencode
 
 import msgspec
 
+from edgeopt.errors import VerificationError
 from edgeopt.events import Emit
 from edgeopt.fleet.address import DEFAULT_URL, parse
 from edgeopt.fleet.follow import follow
@@ -84,10 +86,19 @@ class Agent:
             reply = ask(self.address, "POST", path, _UPLOAD_TIMEOUT_S, pieces(file, size, emit), headers)
         return self._begun(understood(self.address, reply, _Accepted).deployment, emit, wait)
 
-    def rollback(self, emit: Emit, wait: bool = True) -> Deployment:
-        """Goes back to the release that served before; raises ConstraintError where there is none."""
-        reply = ask(self.address, "POST", f"{_API}/rollback", self._timeout_s)
+    def rollback(self, emit: Emit, wait: bool = True, to: str = "") -> Deployment:
+        """Goes back to a release, or to the one that served before; raises ConstraintError where there is none."""
+        query = f"?{urlencode({'to': to})}" if to else ""
+        reply = ask(self.address, "POST", f"{_API}/rollback{query}", self._timeout_s)
         return self._begun(understood(self.address, reply, _Accepted).deployment, emit, wait)
+
+    def cancel(self, emit: Emit, wait: bool = True) -> Deployment:
+        """Ends the deployment that runs; raises ConstraintError where there is none."""
+        reply = ask(self.address, "POST", f"{_API}/cancel", self._timeout_s)
+        begun = understood(self.address, reply, _Accepted).deployment
+        with suppress(VerificationError):  # that it does not serve is what was asked for
+            return self._begun(begun, emit, wait)
+        return self.deployment(begun.id)
 
     def _begun(self, deployment: Deployment, emit: Emit, wait: bool) -> Deployment:
         return follow(self, deployment, emit) if wait else deployment

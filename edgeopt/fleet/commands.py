@@ -9,7 +9,7 @@ from edgeopt.events import Emit
 from edgeopt.fleet.address import in_commands
 from edgeopt.fleet.client import Agent
 from edgeopt.fleet.records import Deployment, Releases, Status
-from edgeopt.fleet.request import DeployRequest, LookRequest, RollbackRequest, WatchRequest
+from edgeopt.fleet.request import CancelRequest, DeployRequest, LookRequest, RollbackRequest, WatchRequest
 
 if TYPE_CHECKING:
     from edgeopt.fleet.monitor import Watched
@@ -35,7 +35,12 @@ def deploy(request: DeployRequest, emit: Emit) -> Deployment:
 
 def rollback(request: RollbackRequest, emit: Emit) -> Deployment:
     with _told_for(request.url):
-        return Agent(request.url).rollback(emit, wait=not request.no_wait)
+        return Agent(request.url).rollback(emit, wait=not request.no_wait, to=request.to)
+
+
+def cancel(request: CancelRequest, emit: Emit) -> Deployment:
+    with _told_for(request.url):
+        return Agent(request.url).cancel(emit, wait=not request.no_wait)
 
 
 def watch(request: WatchRequest, emit: Emit) -> "Watched":

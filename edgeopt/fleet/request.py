@@ -35,6 +35,12 @@ class DeployRequest(msgspec.Struct, frozen=True):
 
 class RollbackRequest(msgspec.Struct, frozen=True):
     url: Url = LOCAL
+    to: Annotated[str, option("Release on the device; the one that served before by default.", metavar="ID")] = ""
+    no_wait: NoWait = False
+
+
+class CancelRequest(msgspec.Struct, frozen=True):
+    url: Url = LOCAL
     no_wait: NoWait = False
 
 

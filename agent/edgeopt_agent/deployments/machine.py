@@ -43,6 +43,10 @@ STEPS: Mapping[State, Step] = {
 }
 
 
+SERVES = frozenset({State.SWITCHING, State.SOAKING, State.ROLLING_BACK})
+"""In these states the new release may be the one that serves."""
+
+
 class Machine:
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -77,22 +81,44 @@ class Machine:
         record = msgspec.structs.replace(asked, soak_s=soak_s, soak_requests=soak_requests)
         return await self._begin(Work(record, stream, length))
 
-    async def roll_back(self, reason: str = "Someone asked to go back.") -> Record:
-        """Ends a soak by going back, or deploys the previous release; raises RefusedError where neither can be."""
+    async def roll_back(self, reason: str = "Someone asked to go back.", to: str = "") -> Record:
+        """Goes back to a release on the disk, by default to the one before; what is going on gives way.
+
+        A deployment that already serves ends by going back itself.
+        """
         await self.recovered.wait()
         running = self.work
-        if running is not None and running.record.state is State.SOAKING:
-            if running.record.old is None:
-                raise _nothing_to_return_to()
-            running.stop_asked.set()
-            return running.record
-        self._check_idle()
-        previous = pointed(self.site.data.previous)
-        if previous is None:
+        if running is not None:
+            record = running.record
+            if record.kind == "rollback" and to in {"", record.release}:
+                return record
+            if record.state in SERVES and to in {"", record.old}:
+                _stop(running, reason)
+                return record
+        release = to or pointed(self.site.data.previous)
+        if release is None:
             raise _nothing_to_return_to()
-        deployment = await asyncio.to_thread(check_return, self.site.data, previous)
-        record = Record(id=0, kind="rollback", release=previous, name=deployment.name, reason=reason)
+        if release not in {folder.name for folder in self.site.data.releases.iterdir()}:
+            raise RefusedError(
+                *(404, "not-found", f"There is no release '{release[:40]}' on the device."),
+                "See which there are: edgeopt-agent releases",
+            )
+        deployment = await asyncio.to_thread(check_return, self.site.data, release)
+        if running is not None and self._task is not None:
+            _stop(running, reason)
+            await asyncio.wait([self._task])
+        record = Record(id=0, kind="rollback", release=release, name=deployment.name, reason=reason)
         return (await self._begin(Work(record))).record
+
+    async def cancel(self) -> Record:
+        """Ends the deployment that runs: what served before it serves on, or again."""
+        await self.recovered.wait()
+        if self.work is None:
+            raise RefusedError(
+                409, "nothing-to-cancel", "No deployment is going on.", "Go back: edgeopt-agent rollback"
+            )
+        _stop(self.work, "Someone cancelled it.")
+        return self.work.record
 
     async def resume(self, record: Record) -> None:
         """Goes on with what an earlier start of the agent began, where it was deciding which worker serves."""
@@ -129,7 +155,7 @@ class Machine:
                 409,
                 "busy",
                 f"Deployment {self.work.record.id} is still {self.work.record.state.lower().replace('_', ' ')}.",
-                "Wait for its end; `edgeopt-agent status` shows it.",
+                "Wait for its end, or end it: edgeopt-agent cancel",
             )
 
     async def _begin(self, work: Work) -> Work:
@@ -183,7 +209,7 @@ class Machine:
             limit_s += work.record.soak_s
         try:
             async with asyncio.timeout(limit_s):
-                return await STEPS[state](self.site, work), False
+                return await self._unless_stopped(work, STEPS[state](self.site, work)), False
         except TimeoutError:
             late = f"{state.replace('_', ' ').capitalize()} took longer than its limit of {limit_s:g} s."
             # A soak may just have had too few requests.
@@ -203,6 +229,21 @@ class Machine:
         except Exception as error:
             log.exception("Deployment %d failed while %s", work.record.id, state)
             return Outcome(Event.FAILURE, f"A bug in the agent ({type(error).__name__}: {error})."), False
+
+    async def _unless_stopped(self, work: Work, step: Awaitable[Outcome]) -> Outcome:
+        """The outcome of a step; what serves already is stopped by its soak, and the way back not at all."""
+        if work.record.state in SERVES:
+            return await step
+        doing, stopped = asyncio.ensure_future(step), asyncio.ensure_future(work.stop_asked.wait())
+        try:
+            await asyncio.wait((doing, stopped), return_when=asyncio.FIRST_COMPLETED)
+            if not doing.done():
+                raise StepError(work.stop_reason, fault=False)
+            return doing.result()
+        finally:
+            doing.cancel()
+            stopped.cancel()
+            await asyncio.gather(doing, stopped, return_exceptions=True)
 
     async def _enter(self, work: Work, outcome: Outcome, fault: bool) -> None:
         """Writes the next state down, then counts as being in it."""
@@ -283,6 +324,11 @@ def check_return(data: DataDir, release: str) -> Deployment:
             "Deploy a bundle that a trusted key signed.",
         ) from error
     return deployment
+
+
+def _stop(work: Work, reason: str) -> None:
+    work.stop_reason = work.stop_reason or reason
+    work.stop_asked.set()
 
 
 def _nothing_to_return_to() -> RefusedError:

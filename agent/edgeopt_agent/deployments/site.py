@@ -50,6 +50,7 @@ class Work:
     """Set once the bundle is on the disk, or will not come any more."""
     arrived: bool = False
     stop_asked: asyncio.Event = field(default_factory=asyncio.Event)
+    stop_reason: str = ""
     holds_serving: bool = False
     soaked: Soaked = field(default_factory=Soaked)
     """How far the soak has come."""

@@ -51,7 +51,8 @@ async def _soaked(site: Site, work: Work) -> Outcome:
         work.soaked = Soaked(elapsed_s, requests, seen.errors)
         work.progress = {"elapsed_s": round(elapsed_s, 3), "soak_s": record.soak_s}
         work.progress |= {"requests": requests, "soak_requests": record.soak_requests, "errors": seen.errors}
-        if elapsed_s >= record.soak_s and requests >= record.soak_requests:
+        ended = elapsed_s >= record.soak_s and not work.stop_asked.is_set()
+        if ended and requests >= record.soak_requests:
             limits.judge_requests(seen)
             detail = {**record.detail, "soak_requests": requests, "soak_errors": seen.errors}
             soaked = (
@@ -62,7 +63,7 @@ async def _soaked(site: Site, work: Work) -> Outcome:
         pause_s = _rest_s(settings, golden_s, record.soak_s - elapsed_s, rounds)
         await first_of((worker.ended, work.stop_asked, seen.failed), pause_s)
         if work.stop_asked.is_set():
-            raise StepError("Someone asked to go back.", fault=False)
+            raise StepError(work.stop_reason, fault=False)
         if worker.ended.is_set():
             raise StepError(f"Its worker {worker.how_it_ended()} while it soaked.")
         limits.judge_requests(seen)

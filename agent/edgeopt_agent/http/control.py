@@ -39,6 +39,7 @@ def routes(site: Site, machine: Machine, started: float, trust: Callable[[], Tru
         ("GET", "/events", control.events),
         ("POST", "/deploy", control.deploy),
         ("POST", "/rollback", control.rollback),
+        ("POST", "/cancel", control.cancel),
     )
     host = site.settings.host
     return [
@@ -150,8 +151,12 @@ class _Control:
             raise RefusedError(400, "not-received", sentence, "Send it again.")
         return 202, {"deployment": documents.deployment(self._machine, record)}
 
-    async def rollback(self, _request: Request) -> tuple[int, Document]:
-        record = await self._machine.roll_back()
+    async def rollback(self, request: Request) -> tuple[int, Document]:
+        record = await self._machine.roll_back(to=request.query_params.get("to", ""))
+        return 202, {"deployment": documents.deployment(self._machine, record)}
+
+    async def cancel(self, _request: Request) -> tuple[int, Document]:
+        record = await self._machine.cancel()
         return 202, {"deployment": documents.deployment(self._machine, record)}
 
     def _length(self, request: Request) -> int:

@@ -16,37 +16,15 @@ from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Run, Source, Tensor
 from edgeopt.bundle.manifest import write_manifest
 from edgeopt_agent.releases import release_id
+from tests.agent.deployments.soaks import LONG_SOAK, soaking
 
 ALL_THE_WAY = [
     "ACCEPTED", "RECEIVING", "VERIFYING", "STAGED", "PROBING", "SWITCHING", "SOAKING", "COMMITTED"
 ]  # fmt: skip
-LONG_SOAK = {"soak_s": 60, "soak_requests": 0}
-
-
-@pytest.fixture
-def agent(start_agent, old_bundle):
-    """An agent that serves the old bundle."""
-    agent = start_agent()
-    done = agent.deploy(old_bundle)
-    assert done["state"] == "COMMITTED", done["reason"]
-    return agent
 
 
 def states(deployment):
     return [moment["state"] for moment in deployment["history"]]
-
-
-def soaking(agent, bundle, **query):
-    """Sends a bundle; the number of its deployment once it soaks."""
-    number = agent.send(bundle, **{**LONG_SOAK, **query})[2]["deployment"]["id"]
-
-    def soaks():
-        found = agent.ask("GET", f"/api/v1/deployments/{number}")[2]["deployment"]
-        assert found["state"] not in {"FAILED", "ROLLED_BACK"}, found["reason"]
-        return found["state"] == "SOAKING" and found["progress"]
-
-    agent.until(soaks, "the soak")
-    return number
 
 
 def test_a_first_bundle_goes_through_every_state_into_service(start_agent, old_bundle):
@@ -136,27 +114,6 @@ def test_a_bundle_of_another_device_is_refused_until_forced(
     agent.serves(old_bundle)
     assert agent.deploy(other, force=1)["state"] == "COMMITTED"
     agent.serves(other)
-
-
-def test_another_model_name_is_refused_until_it_is_asked_for(agent, null_bundle, old_bundle):
-    other = null_bundle("other")
-    done = agent.deploy(other)
-    assert done["state"] == "FAILED"
-    assert "'other', and the one that serves 'null'" in done["reason"]
-    assert "--rename" in done["reason"]
-    agent.serves(old_bundle)
-    assert agent.deploy(other, rename=1)["state"] == "COMMITTED"
-    assert agent.status()["serving"]["name"] == "other"
-
-
-def test_clients_of_the_old_name_end_the_soak_of_a_renamed_model(agent, null_bundle, old_bundle):
-    number = soaking(agent, null_bundle("other"), rename=1)
-    body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}]})
-    agent.ask("POST", "/v2/models/null/infer", body)
-    done = agent.ended(number)
-    assert done["state"] == "ROLLED_BACK"
-    assert "There is no model 'null' any more" in done["reason"]
-    agent.serves(old_bundle)
 
 
 def test_other_parts_of_the_device_may_differ(agent, make_null_bundle, device_fingerprint):
@@ -325,10 +282,6 @@ def test_a_deployment_that_has_ended_is_in_nobodys_way(agent, old_bundle, new_bu
 def test_there_is_nothing_to_go_back_to_at_first(start_agent, old_bundle):
     agent = start_agent()
     assert agent.ask("POST", "/api/v1/rollback")[0] == 409
-    soaking(agent, old_bundle)
-    status, _, answer = agent.ask("POST", "/api/v1/rollback")
-    assert status == 409
-    assert "no release to go back to" in answer["error"]["message"]
 
 
 def test_without_memory_for_two_the_old_one_stops_first_and_comes_back_on_failure(
