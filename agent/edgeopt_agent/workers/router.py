@@ -179,6 +179,9 @@ class Router:
             self._totals(worker).count(False, took_s, 0.0, 0, time.time())
         else:
             self._totals(worker).count(ok, took_s, answer.compute_ms / 1e3, answer.rows, time.time())
+            self._totals(worker).answers += ok or answer.not_finite != ""
+            self._totals(worker).nan += answer.not_finite == "nan"
+            self._totals(worker).infinite += answer.not_finite == "infinity"
             if not ok:
                 return  # what was wrong with the request says nothing about the release
         for watcher in self.watchers:
