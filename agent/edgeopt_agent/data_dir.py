@@ -1,7 +1,9 @@
 """The folder that holds all of an agent's state, and the lock that gives it to one agent at a time."""
 
 import contextlib
+import errno
 import fcntl
+import logging
 import os
 import shutil
 from collections.abc import Iterator
@@ -12,6 +14,8 @@ from pathlib import Path
 from edgeopt.errors import UsageError
 
 LOCK = "lock"
+_TAKES_NOTHING = (errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +72,14 @@ def open_data_dir(root: Path) -> Iterator[DataDir]:
             folder.chmod(0o700)
         lock = os.open(data.root / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise UsageError(
-            f"The data folder '{root}' cannot be used: {error.strerror}.",
-            "Choose another with --data-dir, or make it writable for this user.",
-        ) from None
+        if error.errno not in _TAKES_NOTHING or not data.releases.is_dir():
+            raise UsageError(
+                f"The data folder '{root}' cannot be used: {error.strerror}.",
+                "Choose another with --data-dir, or make it writable for this user.",
+            ) from None
+        # What is there can be served all the same.
+        log.error("The data folder '%s' cannot be written: %s.", root, error.strerror)
+        lock = os.open(data.root / LOCK if (data.root / LOCK).exists() else data.root, os.O_RDONLY | os.O_CLOEXEC)
     try:
         _take(lock, root)
         yield data
@@ -88,8 +96,9 @@ def _take(lock: int, root: Path) -> None:
             f"The data folder '{root}' is in use by the agent with the process id {owner}.",
             "Stop that agent, or give this one another folder with --data-dir.",
         ) from None
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    with contextlib.suppress(OSError):  # the lock holds without the number
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
 
 
 def point(link: Path, release_id: str | None) -> None:
@@ -102,6 +111,10 @@ def point(link: Path, release_id: str | None) -> None:
         fresh = link.with_name(f".{link.name}.new")
         fresh.unlink(missing_ok=True)
         fresh.symlink_to(Path("releases") / release_id)
+        if (
+            link.is_dir() and not link.is_symlink()
+        ):  # a folder has no business here, and may hold someone's release
+            link.rename(free_name(link))
         fresh.replace(link)
     sync_folder(link.parent)
 
@@ -112,7 +125,15 @@ def pointed(link: Path) -> str | None:
         name = link.readlink().name
     except OSError:
         return None
-    return name if link.is_dir() else None
+    return name if (link.parent / "releases" / name).is_dir() else None
+
+
+def free_name(path: Path) -> Path:
+    """Where something damaged is set aside: `NAME.damaged-1`, or the next free number."""
+    number = 1
+    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    return aside
 
 
 def sync_folder(folder: Path) -> None:
@@ -123,17 +144,14 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def sweep(data: DataDir, referenced: set[str]) -> list[str]:
-    """Removes what a killed agent left: everything partial, and every release that nothing refers to."""
-    for left in data.partial.iterdir():
+def sweep(data: DataDir, garbage: set[str]) -> list[str]:
+    """Removes what a killed agent left: everything partial, and the releases that the journal names as garbage."""
+    for left in data.partial.iterdir() if data.partial.is_dir() else ():
         remove(left)
-    gone = [folder for folder in data.releases.iterdir() if folder.name not in referenced]
-    for folder in gone:
-        remove(folder)
-    for link in (data.current, data.previous):
-        if link.is_symlink() and not link.exists():
-            link.unlink()
-    return sorted(folder.name for folder in gone)
+    gone = sorted(name for name in garbage if data.release(name).is_dir())
+    for name in gone:
+        remove(data.release(name))
+    return gone
 
 
 def remove(path: Path) -> None:

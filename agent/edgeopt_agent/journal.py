@@ -9,27 +9,22 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import quote
 
 import msgspec
 
 from edgeopt.errors import DiskFullError, EdgeoptError, UsageError, no_room
+from edgeopt_agent.data_dir import free_name
 from edgeopt_agent.deployments.record import Detail, Moment, Record
 from edgeopt_agent.deployments.states import FINAL, State
+from edgeopt_agent.journal_file import SCHEMA, TABLES, damage_of_file, definitions, is_of_the_disk, text_of
 
-SCHEMA = 1
 KEPT_EVENTS = 20_000
 MOST_EVENTS_AT_ONCE = 500
 KEPT_REFUSED = 50
 log = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
-_TABLES = """
-CREATE TABLE events (seq INTEGER PRIMARY KEY AUTOINCREMENT, time_s REAL NOT NULL, deployment INTEGER NOT NULL,
-    release TEXT NOT NULL, kind TEXT NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL, detail TEXT NOT NULL);
-CREATE TABLE deployments (id INTEGER PRIMARY KEY AUTOINCREMENT, release TEXT NOT NULL, state TEXT NOT NULL,
-    fault INTEGER NOT NULL, record TEXT NOT NULL);
-CREATE INDEX by_release ON deployments (release, id);
-"""
 # Of the deployments `d`, those after the last that put their release into service.
 _SINCE_COMMITTED = (
     "id > (SELECT coalesce(max(id), 0) FROM deployments WHERE release = d.release AND release != '' AND state = ?)"
@@ -66,26 +61,33 @@ class Journal:
     """All of its SQL runs on one thread of its own: serving never waits for the disk."""
 
     def __init__(self, path: Path) -> None:
-        """Opens it; one that is damaged is set aside, and `set_aside` says so."""
+        """Opens it; one that is damaged is set aside, and one that cannot be written is read into memory."""
         self.set_aside = ""
+        """Why the history is lost, and where the damaged file is."""
+        self.unwritable = ""
+        """Why it is in memory alone at the moment."""
+        self._unwritten: set[int] = set()
         self._path = path
         self._writer = ThreadPoolExecutor(1, "journal")
         self._changed = asyncio.Event()
         self._db = self._writer.submit(self._open).result()
         self.last_seq = self._writer.submit(self._newest).result()
 
-    async def begin(self, record: Record) -> Record:
+    async def begin(self, record: Record, hold: bool = False) -> Record:
         """Gives a new deployment its number and writes it down."""
-        return await self._run(lambda: self._commit(record, new=True))
+        return await self._run(lambda: self._written(lambda: self._commit(record, new=True), hold))
 
-    async def write(self, record: Record) -> Record:
-        """Writes a deployment's new state; what belongs to it may happen afterwards."""
-        return await self._run(lambda: self._commit(record))
+    async def write(self, record: Record, hold: bool = False) -> Record:
+        """Writes a deployment's new state; what belongs to it may happen afterwards.
+
+        With `hold`, what the disk does not take is held in memory, where every view finds it, until it does.
+        """
+        return await self._run(lambda: self._written(lambda: self._commit(record), hold))
 
     async def note(self, state: str, release: str, reason: str) -> None:
         """Writes what happened to the serving worker outside any deployment."""
         entry = Entry(0, time.time(), 0, release, "worker", state, reason)
-        await self._run(lambda: self._append(entry))
+        await self._run(lambda: self._written(lambda: self._append(entry), hold=True))
 
     async def events(self, after: int, wait_s: float = 0.0) -> list[Entry]:
         """The events after a number, oldest first; waits so long for the first of them."""
@@ -113,6 +115,16 @@ class Journal:
     async def quarantined(self) -> dict[str, Record]:
         """The releases that failed and have not been committed since, each with its failed deployment."""
         return await self._run(self._quarantined)
+
+    async def in_service(self) -> tuple[str | None, str | None]:
+        """The release that serves and the one before it, as the deployments that ended have left them."""
+        return await self._run(self._in_service)
+
+    async def garbage(self, used: set[str | None]) -> set[str]:
+        """The releases of deployments that ended and are used no more; what the journal does not name stays."""
+        records = await self._run(lambda: self._records(""))
+        used = used | {record.release for record in records if not record.final}
+        return {record.release for record in records if record.release} - used
 
     async def refused(self) -> list[Record]:
         """The newest bundles that were sent and do not serve, each with its last deployment, the newest first."""
@@ -157,33 +169,86 @@ class Journal:
     # Everything below runs on the writer's thread.
 
     def _open(self) -> sqlite3.Connection:
-        if self._path.exists() and self._path.stat().st_size == 0:
-            self._put_aside("it is empty")
         try:
+            if (damage := damage_of_file(self._path)) or (damage := self._damage()):
+                self._put_aside(damage)
             return self._connect()
-        except sqlite3.OperationalError as error:  # a full disk, say: no reason to lose the history
-            raise JournalError(
-                f"The journal {self._path} cannot be opened: {error}.", "Free some space and check the disk."
-            ) from error
-        except (sqlite3.DatabaseError, msgspec.DecodeError, UnicodeDecodeError) as error:
-            self._put_aside(str(error))
-            return self._connect()
+        except (OSError, sqlite3.Error) as error:  # a full disk, say: no reason not to serve
+            return self._in_memory(error)
+
+    def _damage(self) -> str:
+        """What is wrong with the file itself; empty also where the disk keeps it from being opened."""
+        try:
+            self._connect().close()
+        except sqlite3.Error as error:
+            return "" if is_of_the_disk(error) else str(error)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return str(error)
+        return ""
+
+    def _in_memory(self, error: Exception) -> sqlite3.Connection:
+        """A copy of what can be read of it, in memory."""
+        self.unwritable = (
+            f"The journal {self._path} cannot be written: {error}. Free some space and check the disk."
+        )
+        log.error("%s", self.unwritable)
+        db = sqlite3.connect(":memory:", check_same_thread=False)
+        db.executescript(TABLES)
+        for how in ("mode=ro", "mode=ro&immutable=1"):  # the second does without files beside it
+            address = f"file:{quote(str(self._path))}?{how}"
+            with (
+                contextlib.suppress(sqlite3.Error),
+                contextlib.closing(sqlite3.connect(address, uri=True)) as found,
+                db,
+            ):
+                found.text_factory = text_of
+                for table in ("deployments", "events"):
+                    for row in found.execute(f"SELECT * FROM {table}"):  # noqa: S608 - our own names
+                        db.execute(_replace(table, row), row)
+                break
+        return db
+
+    def _written(self, work: Callable[[], Answer], hold: bool) -> Answer:
+        """What `work` writes, on the disk; or in memory, with `hold`, as long as the disk takes nothing."""
+        try:
+            if self.unwritable:
+                self._return_to_disk()
+            return work()
+        except sqlite3.Error as error:
+            if not hold:
+                raise
+            if not self.unwritable:
+                full, self._db = self._db, self._in_memory(error)
+                full.close()
+            return work()
+
+    def _return_to_disk(self) -> None:
+        db = self._connect()
+        try:
+            with db:
+                for number in self._unwritten:
+                    for row in self._db.execute("SELECT * FROM deployments WHERE id = ?", (number,)):
+                        db.execute(_replace("deployments", row), row)
+                last = db.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
+                for row in self._db.execute("SELECT * FROM events WHERE seq > ?", last):
+                    db.execute(_replace("events", row), row)
+        except BaseException:
+            db.close()
+            raise
+        self._db.close()
+        self._db, self.unwritable = db, ""
+        self._unwritten.clear()
 
     def _connect(self) -> sqlite3.Connection:
         db = sqlite3.connect(self._path, check_same_thread=False, timeout=1.0)
+        db.text_factory = text_of
         try:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = FULL")
             found = db.execute("PRAGMA quick_check").fetchone()[0]
             if found != "ok":
                 raise sqlite3.DatabaseError(found)
-            version = db.execute("PRAGMA user_version").fetchone()[0]
-            if version > SCHEMA:
-                raise UsageError(
-                    f"The journal {self._path} was written by a newer edgeopt-agent.", "Use that one, or newer."
-                )
-            if version == 0:
-                db.executescript(f"BEGIN; {_TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
+            self._check_tables(db)
             for row in db.execute("SELECT record FROM deployments"):  # a flipped bit here is sound SQL
                 msgspec.json.decode(row[0], type=Record)
             with contextlib.suppress(sqlite3.OperationalError), db:  # shortening can wait until the disk has room
@@ -193,13 +258,31 @@ class Journal:
             raise
         return db
 
+    def _check_tables(self, db: sqlite3.Connection) -> None:
+        """Makes the tables of a new journal; raises for those of a newer agent, and for damaged ones."""
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        found = definitions(db)
+        if not found and version == 0:
+            db.executescript(f"BEGIN; {TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;")
+            return
+        with contextlib.closing(sqlite3.connect(":memory:")) as ours:
+            ours.executescript(TABLES)
+            same = found == definitions(ours)
+        if version > SCHEMA and not same:
+            raise UsageError(
+                f"The journal {self._path} was written by a newer edgeopt-agent.", "Use that one, or newer."
+            )
+        if not same:
+            raise sqlite3.DatabaseError("a table is missing or damaged")
+        if version != SCHEMA:  # a newer one would have other tables: the number is damaged
+            db.execute(f"PRAGMA user_version = {SCHEMA}")
+
     def _put_aside(self, why: str) -> None:
-        number = 1
-        while (aside := self._path.with_name(f"{self._path.name}.damaged-{number}")).exists():
-            number += 1
+        aside = free_name(self._path)
         self._path.rename(aside)
-        for suffix in ("-wal", "-shm"):
-            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):  # the newest entries, which belong to it
+            self._path.with_name(f"{self._path.name}-wal").rename(aside.with_name(f"{aside.name}-wal"))
+        self._path.with_name(f"{self._path.name}-shm").unlink(missing_ok=True)
         self.set_aside = f"The journal was damaged ({why}) and is now {aside.name}; its history is lost."
         log.warning("%s", self.set_aside)
 
@@ -224,6 +307,8 @@ class Journal:
             )
             seq = self._insert_event(entry)
         self.last_seq = seq
+        if self.unwritable:
+            self._unwritten.add(record.id)
         return record
 
     def _append(self, entry: Entry) -> None:
@@ -245,14 +330,20 @@ class Journal:
         rows = self._db.execute(
             "SELECT * FROM events WHERE seq > ? ORDER BY seq LIMIT ?", (after, MOST_EVENTS_AT_ONCE)
         )
-        return [
-            Entry(seq, time_s, number, release, kind, state, reason, msgspec.json.decode(detail, type=Detail))
-            for seq, time_s, number, release, kind, state, reason, detail in rows
-        ]
+        return [_entry(row) for row in rows]
 
     def _records(self, where: str, *values: object) -> list[Record]:
         rows = self._db.execute(f"SELECT record FROM deployments {where}", values)  # noqa: S608 - our own text
         return [msgspec.json.decode(row[0], type=Record) for row in rows]
+
+    def _in_service(self) -> tuple[str | None, str | None]:
+        serving, previous = None, None
+        for record in self._records("ORDER BY id"):
+            if record.state is State.COMMITTED and record.release != serving:
+                serving, previous = record.release, record.old
+            elif record.state is State.ROLLED_BACK:
+                serving, previous = record.old, record.old_previous
+        return serving, previous
 
     def _quarantined(self) -> dict[str, Record]:
         rows = self._records(
@@ -260,6 +351,23 @@ class Journal:
             State.COMMITTED,
         )
         return {record.release: record for record in rows if record.release}
+
+
+def _entry(row: tuple[object, ...]) -> Entry:
+    """One row as an entry; a damaged one is passed over, and its place says so."""
+    seq, *others, detail = row
+    try:
+        fields = dict(zip(("time_s", "deployment", "release", "kind", "state", "reason"), others, strict=True))
+        if not isinstance(detail, str):
+            raise msgspec.ValidationError("no text")
+        return msgspec.convert({"seq": seq, **fields, "detail": msgspec.json.decode(detail)}, Entry)
+    except msgspec.MsgspecError as error:
+        said = f"This entry of the journal is damaged and was skipped: {error}."
+        return Entry(int(str(seq)), 0.0, 0, "", "journal", "DAMAGED", said)
+
+
+def _replace(table: str, row: tuple[object, ...]) -> str:
+    return f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' * len(row))})"  # noqa: S608 - our own names
 
 
 def _text(value: object) -> str:

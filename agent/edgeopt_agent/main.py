@@ -6,7 +6,7 @@ import typer
 
 from edgeopt.cli import program
 from edgeopt.version import __version__
-from edgeopt_agent.cli.control import deploy, releases, rollback, status
+from edgeopt_agent.cli.control import cancel, deploy, releases, rollback, status
 from edgeopt_agent.cli.run import run as run_agent
 from edgeopt_agent.cli.trust import trust
 
@@ -15,6 +15,7 @@ COMMANDS = (
     ("run", run_agent),
     ("deploy", deploy),
     ("rollback", rollback),
+    ("cancel", cancel),
     ("status", status),
     ("releases", releases),
     ("trust", trust),

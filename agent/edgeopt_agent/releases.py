@@ -45,12 +45,10 @@ def model_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in (folder / "model").rglob("*") if path.is_file())
 
 
-def prune(data: DataDir, keep: set[str | None]) -> None:
-    """Removes every release but the one that serves, the previous one and those to keep."""
-    keep = keep | {pointed(data.current), pointed(data.previous)}
-    for folder in data.releases.iterdir():
-        if folder.name not in keep:
-            remove(folder)
+def prune(data: DataDir, garbage: set[str]) -> None:
+    """Removes the releases that the journal names as garbage, unless one of the links leads to them."""
+    for name in garbage - {pointed(data.current), pointed(data.previous)}:
+        remove(data.release(name))
 
 
 def prune_logs(data: DataDir) -> None:

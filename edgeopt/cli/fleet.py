@@ -11,7 +11,7 @@ from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.fleet_show import goes_on, show_deployment, show_releases, show_status, show_watched
 from edgeopt.cli.from_request import asks
-from edgeopt.fleet.request import DeployRequest, LookRequest, RollbackRequest, WatchRequest
+from edgeopt.fleet.request import CancelRequest, DeployRequest, LookRequest, RollbackRequest, WatchRequest
 
 if TYPE_CHECKING:
     from edgeopt.events import Emit
@@ -89,11 +89,26 @@ def rollback(request: RollbackRequest, json: JsonFlag = False) -> None:
     \b
     Examples:
       edgeopt fleet rollback
+      edgeopt fleet rollback --to 0123456789ab
       edgeopt fleet rollback --url device --json
     """
     from edgeopt.fleet import commands
 
     execute("rollback", lambda emit: commands.rollback(request, emit), show_deployment, json, goes_on(request.url))
+
+
+@asks(CancelRequest)
+def cancel(request: CancelRequest, json: JsonFlag = False) -> None:
+    """Cancel the deployment that is going on; what served before it serves.
+
+    \b
+    Examples:
+      edgeopt fleet cancel
+      edgeopt fleet cancel --url 127.0.0.1:9000 --json
+    """
+    from edgeopt.fleet import commands
+
+    execute("cancel", lambda emit: commands.cancel(request, emit), show_deployment, json, goes_on(request.url))
 
 
 @asks(WatchRequest)
@@ -131,7 +146,7 @@ def watch(request: WatchRequest, json: JsonFlag = False) -> None:
 
 
 # In the order of work, which is the order in `--help`.
-COMMANDS: tuple[Callable[..., None], ...] = (status, releases, deploy, rollback, watch)
+COMMANDS: tuple[Callable[..., None], ...] = (status, releases, deploy, rollback, cancel, watch)
 
 fleet = program.application(_fleet)
 for command in COMMANDS:

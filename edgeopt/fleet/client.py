@@ -1,10 +1,12 @@
 """An agent over HTTP: what it is, what it serves, deployments and the way back."""
 
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlencode
 
 import msgspec
 
+from edgeopt.errors import VerificationError
 from edgeopt.events import Emit
 from edgeopt.fleet.address import DEFAULT_URL, parse
 from edgeopt.fleet.follow import follow
@@ -63,12 +65,20 @@ class Agent:
         soak_s: float | None = None,
         soak_requests: int | None = None,
         wait: bool = True,
+        rename: bool = False,
     ) -> Deployment:
         """Sends a bundle and follows it until it serves; raises VerificationError when it was taken back.
 
         Without `wait` it returns as soon as the agent has accepted it.
         """
-        asked = {"force": int(force), "soak_s": soak_s, "soak_requests": soak_requests, "name": bundle.name}
+        asked: dict[str, object] = {
+            "force": int(force),
+            "soak_s": soak_s,
+            "soak_requests": soak_requests,
+            "name": bundle.name,
+        }
+        if rename:  # agents of before do not know it
+            asked["rename"] = 1
         query = urlencode({name: value for name, value in asked.items() if value is not None})
         with ready_to_send(bundle, emit) as (file, size):
             headers = {"Content-Type": "application/zip", "Content-Length": str(size)}
@@ -76,10 +86,19 @@ class Agent:
             reply = ask(self.address, "POST", path, _UPLOAD_TIMEOUT_S, pieces(file, size, emit), headers)
         return self._begun(understood(self.address, reply, _Accepted).deployment, emit, wait)
 
-    def rollback(self, emit: Emit, wait: bool = True) -> Deployment:
-        """Goes back to the release that served before; raises ConstraintError where there is none."""
-        reply = ask(self.address, "POST", f"{_API}/rollback", self._timeout_s)
+    def rollback(self, emit: Emit, wait: bool = True, to: str = "") -> Deployment:
+        """Goes back to a release, or to the one that served before; raises ConstraintError where there is none."""
+        query = f"?{urlencode({'to': to})}" if to else ""
+        reply = ask(self.address, "POST", f"{_API}/rollback{query}", self._timeout_s)
         return self._begun(understood(self.address, reply, _Accepted).deployment, emit, wait)
+
+    def cancel(self, emit: Emit, wait: bool = True) -> Deployment:
+        """Ends the deployment that runs; raises ConstraintError where there is none."""
+        reply = ask(self.address, "POST", f"{_API}/cancel", self._timeout_s)
+        begun = understood(self.address, reply, _Accepted).deployment
+        with suppress(VerificationError):  # that it does not serve is what was asked for
+            return self._begun(begun, emit, wait)
+        return self.deployment(begun.id)
 
     def _begun(self, deployment: Deployment, emit: Emit, wait: bool) -> Deployment:
         return follow(self, deployment, emit) if wait else deployment

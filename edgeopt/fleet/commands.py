@@ -9,7 +9,7 @@ from edgeopt.events import Emit
 from edgeopt.fleet.address import in_commands
 from edgeopt.fleet.client import Agent
 from edgeopt.fleet.records import Deployment, Releases, Status
-from edgeopt.fleet.request import DeployRequest, LookRequest, RollbackRequest, WatchRequest
+from edgeopt.fleet.request import CancelRequest, DeployRequest, LookRequest, RollbackRequest, WatchRequest
 
 if TYPE_CHECKING:
     from edgeopt.fleet.monitor import Watched
@@ -28,12 +28,19 @@ def releases(request: LookRequest) -> Releases:
 def deploy(request: DeployRequest, emit: Emit) -> Deployment:
     soak = request.soak_seconds, request.soak_requests
     with _told_for(request.url):
-        return Agent(request.url).deploy(request.bundle, emit, request.force, *soak, wait=not request.no_wait)
+        return Agent(request.url).deploy(
+            request.bundle, emit, request.force, *soak, wait=not request.no_wait, rename=request.rename
+        )
 
 
 def rollback(request: RollbackRequest, emit: Emit) -> Deployment:
     with _told_for(request.url):
-        return Agent(request.url).rollback(emit, wait=not request.no_wait)
+        return Agent(request.url).rollback(emit, wait=not request.no_wait, to=request.to)
+
+
+def cancel(request: CancelRequest, emit: Emit) -> Deployment:
+    with _told_for(request.url):
+        return Agent(request.url).cancel(emit, wait=not request.no_wait)
 
 
 def watch(request: WatchRequest, emit: Emit) -> "Watched":

@@ -22,6 +22,7 @@ class DeployRequest(msgspec.Struct, frozen=True):
     bundle: Annotated[Path, argument("A bundle: a folder or a single file.")]
     url: Url = LOCAL
     force: Annotated[bool, option("Also when it failed before, or was proved on another device.")] = False
+    rename: Annotated[bool, option("Also when its model has another name than the one that serves.")] = False
     soak_seconds: Annotated[
         float | None,
         option("How long it must prove itself; the agent's own choice by default.", least=0, most=WEEK_S),
@@ -33,6 +34,12 @@ class DeployRequest(msgspec.Struct, frozen=True):
 
 
 class RollbackRequest(msgspec.Struct, frozen=True):
+    url: Url = LOCAL
+    to: Annotated[str, option("Release on the device; the one that served before by default.", metavar="ID")] = ""
+    no_wait: NoWait = False
+
+
+class CancelRequest(msgspec.Struct, frozen=True):
     url: Url = LOCAL
     no_wait: NoWait = False
 

@@ -55,17 +55,25 @@ def test_links_lead_to_releases_that_are_there(tmp_path):
         assert not data.current.is_symlink()
 
 
-def test_a_sweep_keeps_what_is_referred_to(tmp_path):
+def test_a_sweep_removes_only_what_is_named_as_garbage(tmp_path):
     with open_data_dir(tmp_path) as data:
         for name in ("kept", "left"):
             (data.release(name) / "model").mkdir(parents=True)
         (data.partial / "1.zip").touch()
         (data.partial / "deployment-1").mkdir()
-        point(data.previous, "left")
-        assert sweep(data, {"kept"}) == ["left"]
+        assert sweep(data, {"left", "gone long ago"}) == ["left"]
         assert [path.name for path in data.releases.iterdir()] == ["kept"]
         assert not list(data.partial.iterdir())
-        assert not data.previous.is_symlink()
+
+
+def test_a_folder_in_the_place_of_a_link_is_set_aside(tmp_path):
+    with open_data_dir(tmp_path) as data:
+        data.release("one").mkdir()
+        data.current.mkdir()
+        (data.current / "model").write_text("someone's")
+        point(data.current, "one")
+        assert pointed(data.current) == "one"
+        assert (tmp_path / "current.damaged-1" / "model").read_text() == "someone's"
 
 
 @pytest.mark.parametrize(

@@ -213,3 +213,76 @@ def test_one_whose_records_do_not_read_is_set_aside_too(tmp_path):
     said, newest = run(path, look)
     assert "its history is lost" in said
     assert newest is None
+
+
+def test_no_flipped_bit_keeps_it_from_being_opened(tmp_path):
+    path = tmp_path / "state.db"
+    run(path, lambda journal: ended(journal, State.COMMITTED, release="abc"))
+    sound = path.read_bytes()
+
+    async def use(journal):
+        assert journal.unwritable == ""
+        await journal.events(0)
+        await journal.quarantined()
+        return await ended(journal, State.COMMITTED)
+
+    places = [*range(100), *range(100, len(sound), 397)]
+    for place in places:
+        for file in tmp_path.iterdir():
+            file.unlink()
+        path.write_bytes(sound[:place] + bytes([sound[place] ^ 1 << place % 8]) + sound[place + 1 :])
+        assert run(path, use).final
+
+
+@pytest.mark.parametrize("table", ["events", "deployments"])
+def test_one_without_a_table_is_set_aside(tmp_path, table):
+    path = tmp_path / "state.db"
+    run(path, lambda journal: ended(journal, State.COMMITTED))
+    with sqlite3.connect(path) as db:
+        db.execute(f"DROP TABLE {table}")
+    db.close()
+
+    async def look(journal):
+        await ended(journal, State.COMMITTED)
+        return journal.set_aside
+
+    assert "state.db.damaged-1" in run(path, look)
+
+
+def test_a_damaged_entry_is_skipped_and_said(tmp_path):
+    async def look(journal):
+        await ended(journal, State.COMMITTED)
+        with sqlite3.connect(tmp_path / "state.db") as db:
+            db.execute("UPDATE events SET detail = '{\"a' WHERE seq = 1")
+        db.close()
+        return await journal.events(0)
+
+    damaged, sound = run(tmp_path / "state.db", look)
+    assert (damaged.seq, damaged.state) == (1, "DAMAGED")
+    assert "is damaged and was skipped" in damaged.reason
+    assert sound.state == "COMMITTED"
+
+
+def test_what_a_full_disk_does_not_take_is_held_until_it_does(tmp_path):
+    path = tmp_path / "state.db"
+
+    async def look(journal):
+        record = await journal.begin(Record(id=0, release="abc"))
+        with sqlite3.connect(path) as db:
+            db.execute("CREATE TRIGGER full BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'full'); END")
+            with pytest.raises(JournalError):
+                await journal.write(changed(record, state=State.FAILED))
+            held = await journal.write(changed(record, state=State.FAILED), hold=True)
+            assert await journal.deployment(1) == await journal.newest_deployment() == held
+            assert [entry.state for entry in await journal.events(0)] == ["ACCEPTED", "FAILED"]
+            assert "cannot be written" in journal.unwritable
+            db.execute("DROP TRIGGER full")
+        db.close()
+        await journal.begin(Record(id=0))
+        assert journal.unwritable == ""
+
+    async def read(journal):
+        return [entry.state for entry in await journal.events(0)], (await journal.deployment(1)).state
+
+    run(path, look)
+    assert run(path, read) == (["ACCEPTED", "FAILED", "ACCEPTED"], "FAILED")

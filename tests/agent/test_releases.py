@@ -34,10 +34,10 @@ def test_a_release_is_named_by_its_manifest(old_bundle, new_bundle):
     assert release_id(old_bundle) != release_id(new_bundle)
 
 
-def test_pruning_keeps_the_last_two_and_what_it_is_told(data):
-    prune(data, {"other"})
-    assert len(list(data.releases.iterdir())) == 3
+def test_pruning_removes_only_garbage_and_never_what_the_links_lead_to(data):
     prune(data, set())
+    assert len(list(data.releases.iterdir())) == 3
+    prune(data, {"serves", "served", "other"})
     assert sorted(folder.name for folder in data.releases.iterdir()) == ["served", "serves"]
 
 

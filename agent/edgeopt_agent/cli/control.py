@@ -5,7 +5,7 @@ from functools import partial
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.fleet_show import goes_on, show_deployment, show_releases, show_status
 from edgeopt.cli.from_request import asks
-from edgeopt.fleet.request import DeployRequest, LookRequest, RollbackRequest
+from edgeopt.fleet.request import CancelRequest, DeployRequest, LookRequest, RollbackRequest
 
 
 @asks(DeployRequest)
@@ -33,11 +33,26 @@ def rollback(request: RollbackRequest, json: JsonFlag = False) -> None:
     \b
     Examples:
       edgeopt-agent rollback
+      edgeopt-agent rollback --to 0123456789ab
       edgeopt-agent rollback --url 127.0.0.1:9000 --json
     """
     from edgeopt.fleet import commands
 
     execute("rollback", lambda emit: commands.rollback(request, emit), show_deployment, json, goes_on(request.url))
+
+
+@asks(CancelRequest)
+def cancel(request: CancelRequest, json: JsonFlag = False) -> None:
+    """Cancel the deployment that is going on; what served before it serves.
+
+    \b
+    Examples:
+      edgeopt-agent cancel
+      edgeopt-agent cancel --url 127.0.0.1:9000 --json
+    """
+    from edgeopt.fleet import commands
+
+    execute("cancel", lambda emit: commands.cancel(request, emit), show_deployment, json, goes_on(request.url))
 
 
 @asks(LookRequest)

@@ -11,9 +11,9 @@ from edgeopt.errors import EdgeoptError, is_disk_full, no_room
 from edgeopt_agent.data_dir import DataDir, pointed, remove
 from edgeopt_agent.deployments.probing import probe
 from edgeopt_agent.deployments.receive import archive_of, receive, stage, unpacked_of, verify
-from edgeopt_agent.deployments.record import Record
+from edgeopt_agent.deployments.record import Record, Soaked
 from edgeopt_agent.deployments.refused import RefusedError, StepError
-from edgeopt_agent.deployments.site import Outcome, Site, Work, hold_serving, release_serving
+from edgeopt_agent.deployments.site import Outcome, Site, Work, current, hold_serving, release_serving
 from edgeopt_agent.deployments.soaking import soak
 from edgeopt_agent.deployments.states import FIRST, ROWS, Event, State
 from edgeopt_agent.deployments.switching import discard, roll_back, stop_quietly, switch
@@ -43,6 +43,10 @@ STEPS: Mapping[State, Step] = {
 }
 
 
+SERVES = frozenset({State.SWITCHING, State.SOAKING, State.ROLLING_BACK})
+"""In these states the new release may be the one that serves."""
+
+
 class Machine:
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -54,6 +58,7 @@ class Machine:
         self.recovered = asyncio.Event()
         """Set once what the last run of the agent left is sorted out; nothing new begins before."""
         self._task: asyncio.Task[None] | None = None
+        self._tidying: asyncio.Task[None] | None = None
 
     async def deploy(
         self,
@@ -63,6 +68,7 @@ class Machine:
         soak_s: float,
         soak_requests: int,
         name: str = "",
+        rename: bool = False,
     ) -> Work:
         """Begins with a bundle that is on its way; raises RefusedError when it cannot be taken now.
 
@@ -71,25 +77,48 @@ class Machine:
         await self.recovered.wait()
         self._check_idle()
         await asyncio.to_thread(check_space, self.site.data, length, self.site.settings.disk_reserve_bytes)
-        record = Record(id=0, name=name, force=force, soak_s=soak_s, soak_requests=soak_requests)
+        asked = Record(id=0, name=name, force=force, rename=rename)
+        record = msgspec.structs.replace(asked, soak_s=soak_s, soak_requests=soak_requests)
         return await self._begin(Work(record, stream, length))
 
-    async def roll_back(self, reason: str = "Someone asked to go back.") -> Record:
-        """Ends a soak by going back, or deploys the previous release; raises RefusedError where neither can be."""
+    async def roll_back(self, reason: str = "Someone asked to go back.", to: str = "") -> Record:
+        """Goes back to a release on the disk, by default to the one before; what is going on gives way.
+
+        A deployment that already serves ends by going back itself.
+        """
         await self.recovered.wait()
         running = self.work
-        if running is not None and running.record.state is State.SOAKING:
-            if running.record.old is None:
-                raise _nothing_to_return_to()
-            running.stop_asked.set()
-            return running.record
-        self._check_idle()
-        previous = pointed(self.site.data.previous)
-        if previous is None:
+        if running is not None:
+            record = running.record
+            if record.kind == "rollback" and to in {"", record.release}:
+                return record
+            if record.state in SERVES and to in {"", record.old}:
+                _stop(running, reason)
+                return record
+        release = to or pointed(self.site.data.previous)
+        if release is None:
             raise _nothing_to_return_to()
-        deployment = await asyncio.to_thread(check_return, self.site.data, previous)
-        record = Record(id=0, kind="rollback", release=previous, name=deployment.name, reason=reason)
+        if release not in {folder.name for folder in self.site.data.releases.iterdir()}:
+            raise RefusedError(
+                *(404, "not-found", f"There is no release '{release[:40]}' on the device."),
+                "See which there are: edgeopt-agent releases",
+            )
+        deployment = await asyncio.to_thread(check_return, self.site.data, release)
+        if running is not None and self._task is not None:
+            _stop(running, reason)
+            await asyncio.wait([self._task])
+        record = Record(id=0, kind="rollback", release=release, name=deployment.name, reason=reason)
         return (await self._begin(Work(record))).record
+
+    async def cancel(self) -> Record:
+        """Ends the deployment that runs: what served before it serves on, or again."""
+        await self.recovered.wait()
+        if self.work is None:
+            raise RefusedError(
+                409, "nothing-to-cancel", "No deployment is going on.", "Go back: edgeopt-agent rollback"
+            )
+        _stop(self.work, "Someone cancelled it.")
+        return self.work.record
 
     async def resume(self, record: Record) -> None:
         """Goes on with what an earlier start of the agent began, where it was deciding which worker serves."""
@@ -98,10 +127,27 @@ class Machine:
         self._start(work)
 
     async def stop(self) -> None:
-        """Leaves the running deployment as it is; the next start finds it in the journal."""
+        """Leaves the running deployment as it is; the next start goes on with it where that is possible."""
+        work = self.work
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        if self._tidying is not None:
+            await asyncio.gather(self._tidying, return_exceptions=True)
+        if work is None or work.record.final or not ROWS[work.record.state].resumes:
+            return
+        reason = "The agent was stopped and goes on with it when it starts again."
+        soaked = work.soaked if work.record.state is State.SOAKING else work.record.soaked
+        paused = msgspec.structs.replace(work.record, paused=True, soaked=soaked, reason=reason)
+        try:
+            await self.site.journal.write(paused, hold=True)
+        except EdgeoptError as error:
+            log.error("%s", error)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a deployment runs, or what the last one left is still tidied up."""
+        return self.work is not None or (self._tidying is not None and not self._tidying.done())
 
     def _check_idle(self) -> None:
         if self.work is not None:
@@ -109,14 +155,16 @@ class Machine:
                 409,
                 "busy",
                 f"Deployment {self.work.record.id} is still {self.work.record.state.lower().replace('_', ' ')}.",
-                "Wait for its end; `edgeopt-agent status` shows it.",
+                "Wait for its end, or end it: edgeopt-agent cancel",
             )
 
     async def _begin(self, work: Work) -> Work:
         self._check_idle()
         self.work = work  # before anything is awaited: there is only one
         try:
-            work.record = await self.site.journal.begin(work.record)
+            # What serves wrongly must be replaced, whatever the disk takes.
+            hold = work.record.kind == "rollback"
+            work.record = await self.site.journal.begin(work.record, hold)
         except BaseException:
             self.work = None
             raise
@@ -130,14 +178,27 @@ class Machine:
 
     async def _walk(self, work: Work) -> None:
         try:
+            if self._tidying is not None:
+                await asyncio.wait([self._tidying])
             while not work.record.final:
                 outcome, fault = await self._step(work)
                 await self._enter(work, outcome, fault)
-            await self._finish(work)
         finally:
-            release_serving(self.site, work)
+            # With the end in the journal the next deployment is taken; its first step waits for the tidying.
             self.work = None
             work.received.set()
+            if work.record.final:
+                self._tidying = asyncio.create_task(self._tidy(work), name=f"end of deployment {work.record.id}")
+            else:
+                release_serving(self.site, work)
+
+    async def _tidy(self, work: Work) -> None:
+        try:
+            await self._finish(work)
+        except Exception:
+            log.exception("What deployment %d left could not be tidied up", work.record.id)
+        finally:
+            release_serving(self.site, work)
             self.site.look.set()
 
     async def _step(self, work: Work) -> tuple[Outcome, bool]:
@@ -148,7 +209,7 @@ class Machine:
             limit_s += work.record.soak_s
         try:
             async with asyncio.timeout(limit_s):
-                return await STEPS[state](self.site, work), False
+                return await self._unless_stopped(work, STEPS[state](self.site, work)), False
         except TimeoutError:
             late = f"{state.replace('_', ' ').capitalize()} took longer than its limit of {limit_s:g} s."
             # A soak may just have had too few requests.
@@ -169,6 +230,21 @@ class Machine:
             log.exception("Deployment %d failed while %s", work.record.id, state)
             return Outcome(Event.FAILURE, f"A bug in the agent ({type(error).__name__}: {error})."), False
 
+    async def _unless_stopped(self, work: Work, step: Awaitable[Outcome]) -> Outcome:
+        """The outcome of a step; what serves already is stopped by its soak, and the way back not at all."""
+        if work.record.state in SERVES:
+            return await step
+        doing, stopped = asyncio.ensure_future(step), asyncio.ensure_future(work.stop_asked.wait())
+        try:
+            await asyncio.wait((doing, stopped), return_when=asyncio.FIRST_COMPLETED)
+            if not doing.done():
+                raise StepError(work.stop_reason, fault=False)
+            return doing.result()
+        finally:
+            doing.cancel()
+            stopped.cancel()
+            await asyncio.gather(doing, stopped, return_exceptions=True)
+
     async def _enter(self, work: Work, outcome: Outcome, fault: bool) -> None:
         """Writes the next state down, then counts as being in it."""
         record, row = work.record, ROWS[work.record.state]
@@ -184,16 +260,18 @@ class Machine:
             changes["reason"] = f"{record.reason} Going back failed: {outcome.reason}"
         if state in {State.ROLLING_BACK, State.DEGRADED}:
             changes["resumes"] = 0
+        if state is not record.state:
+            changes["soaked"] = Soaked()
         changed = msgspec.structs.replace(record, **changes)
         work.progress = {}
+        # The way back must not depend on a disk that is full.
+        hold = outcome.event is Event.FAILURE or state is State.ROLLED_BACK or record.kind == "rollback"
         try:
-            work.record = await self.site.journal.write(changed)
+            work.record = await self.site.journal.write(changed, hold)
         except JournalError as error:
             log.error("%s", error)
-            if outcome.event is not Event.FAILURE and state is not State.ROLLED_BACK:
-                await self._enter(work, Outcome(Event.FAILURE, error.message), fault=False)
-                return
-            work.record = changed  # the way back must not depend on a disk that is full
+            await self._enter(work, Outcome(Event.FAILURE, error.message), fault=False)
+            return
         self._changed(work.record)
 
     def _changed(self, record: Record) -> None:
@@ -202,21 +280,30 @@ class Machine:
         for listener in self.listeners:
             listener(record)
 
+    async def _garbage(self) -> set[str]:
+        try:
+            return await self.site.journal.garbage({current(self.site), pointed(self.site.data.previous)})
+        except JournalError as error:  # nothing is removed that it does not name
+            log.error("%s", error)
+            return set()
+
     async def _finish(self, work: Work) -> None:
         """What belongs to a final state."""
         site, record = self.site, work.record
         if record.state is State.COMMITTED:
             old, site.router.standby = site.router.standby, None
-            await asyncio.to_thread(prune, site.data, set())
+            await asyncio.to_thread(prune, site.data, await self._garbage())
             site.observed.keep({record.release})
             await stop_quietly(old)
-        else:
+        elif work.candidate is not site.router.serving:
             await stop_quietly(work.candidate)
-        if record.state is State.FAILED:
+        if record.state is State.FAILED and record.release:
             await asyncio.to_thread(discard, site, record.release)
         elif record.state is State.ROLLED_BACK and record.old is not None:
             site.observed.keep({record.old})
         elif record.state is State.DEGRADED:
+            old, site.router.standby = site.router.standby, None
+            await stop_quietly(old)
             site.trouble = record.reason
         await asyncio.to_thread(prune_logs, site.data)
         for left in (archive_of(site, work), unpacked_of(site, work)):
@@ -237,6 +324,11 @@ def check_return(data: DataDir, release: str) -> Deployment:
             "Deploy a bundle that a trusted key signed.",
         ) from error
     return deployment
+
+
+def _stop(work: Work, reason: str) -> None:
+    work.stop_reason = work.stop_reason or reason
+    work.stop_asked.set()
 
 
 def _nothing_to_return_to() -> RefusedError:

@@ -12,7 +12,7 @@ from edgeopt.bundle.manifest import check_manifest
 from edgeopt.errors import BundleError
 from edgeopt.hw.device import fingerprint
 from edgeopt_agent.deployments.refused import StepError
-from edgeopt_agent.deployments.site import Outcome, Site, Work, current
+from edgeopt_agent.deployments.site import Outcome, Site, Work, current, name_of
 from edgeopt_agent.deployments.states import Event
 from edgeopt_agent.releases import deployment_of, release_id
 from edgeopt_agent.settings import on_data_dir
@@ -100,6 +100,13 @@ def _verify(site: Site, work: Work, folder: Path, device_parts: dict[str, str]) 
         raise StepError(
             f"The bundle '{deployment.name}' was proved on another device (its {' and '.join(other)} differ), so "
             "nothing of its proof holds here. Run `edgeopt optimize` on this device, or deploy it with --force.",
+            fault=False,
+        )
+    served = name_of(site, current(site))
+    if served not in {"", deployment.name} and not work.record.rename:
+        raise StepError(
+            f"The bundle's model is called '{deployment.name}', and the one that serves '{served}': whoever asks "
+            f"for '{served}' would be answered with 404. Deploy it with --rename if that is meant.",
             fault=False,
         )
     changes: dict[str, object] = {"detail": {"signed_by": signed_by} if signed_by else {}}

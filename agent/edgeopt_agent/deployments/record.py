@@ -18,6 +18,14 @@ class Moment(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class Soaked(msgspec.Struct, frozen=True):
+    """How far a soak came before a clean stop of the agent."""
+
+    elapsed_s: float = 0.0
+    requests: int = 0
+    errors: int = 0
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     id: int
     kind: Kind = "deploy"
@@ -32,10 +40,15 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """The release that served before, to which a failure leads back."""
     old_previous: str | None = None
     force: bool = False
+    rename: bool = False
+    """Whether its model may be called otherwise than the one that serves."""
     soak_s: float = 0.0
     soak_requests: int = 0
     resumes: int = 0
     """How many starts of the agent have gone on with the present state."""
+    paused: bool = False
+    """Whether the agent was stopped cleanly in the present state, which counts as no failure."""
+    soaked: Soaked = Soaked()
     detail: Detail = {}
     """What was measured: figures by name."""
     history: tuple[Moment, ...] = ()

@@ -1,18 +1,17 @@
 """What a start of the agent makes of what the last one left: at most one deployment goes on, the rest is swept."""
 
 import asyncio
-import contextlib
 import logging
 
 import msgspec
 
 from edgeopt.errors import EdgeoptError
-from edgeopt_agent.data_dir import point, pointed, sweep
+from edgeopt_agent.data_dir import pointed, sweep
 from edgeopt_agent.deployments.machine import Machine
 from edgeopt_agent.deployments.record import Record
-from edgeopt_agent.deployments.site import Site, existing
+from edgeopt_agent.deployments.site import Site, existing, point_links
 from edgeopt_agent.deployments.states import ROWS, Event, State
-from edgeopt_agent.journal import JournalError
+from edgeopt_agent.releases import deployment_of
 
 log = logging.getLogger(__name__)
 
@@ -20,8 +19,8 @@ log = logging.getLogger(__name__)
 async def recover(site: Site, machine: Machine) -> None:
     """Brings journal and disk to one story; the worker of what should serve is the supervisor's to start."""
     if site.journal.set_aside:
-        with contextlib.suppress(JournalError):  # it was logged, too
-            await site.journal.note("JOURNAL LOST", "", site.journal.set_aside)
+        await site.journal.note("JOURNAL LOST", "", site.journal.set_aside)
+        await _rebuild_journal(site)
     newest = await site.journal.newest_deployment()
     for record in await site.journal.unfinished():
         is_newest = newest is not None and record.id == newest.id
@@ -29,10 +28,13 @@ async def recover(site: Site, machine: Machine) -> None:
         newest = found if is_newest else newest
     machine.newest = newest
     going_on = newest if newest is not None and not newest.final else None
-    referenced = {pointed(site.data.current), pointed(site.data.previous)}
+    if going_on is None:
+        await _mend_links(site)
+    used = {pointed(site.data.current), pointed(site.data.previous)}
     if going_on is not None:
-        referenced |= {going_on.release, going_on.old, going_on.old_previous}
-    await asyncio.to_thread(_sweep, site, {name for name in referenced if name})
+        used |= {going_on.release, going_on.old, going_on.old_previous}
+    for name in await asyncio.to_thread(sweep, site.data, await site.journal.garbage(used)):
+        log.info("Removed the release %s, which served once and is not needed any more.", name)
     if going_on is not None:
         await machine.resume(going_on)
     machine.recovered.set()
@@ -44,6 +46,9 @@ async def _after_restart(site: Site, record: Record, newest: bool) -> Record:
     doing = record.state.lower().replace("_", " ")
     if not newest:  # its end could not be written down, and another deployment followed
         changed = msgspec.structs.replace(record, state=State.FAILED, reason="Its end was never written down.")
+    elif record.paused and existing(site.data, record.release):
+        reason = f"The agent was stopped while it was {doing}, and goes on with it."
+        changed = msgspec.structs.replace(record, paused=False, reason=reason)
     elif record.state is State.ROLLING_BACK and record.resumes < row.resumes:
         changed = msgspec.structs.replace(record, resumes=record.resumes + 1)
     elif record.resumes < row.resumes and existing(site.data, record.release):
@@ -58,16 +63,40 @@ async def _after_restart(site: Site, record: Record, newest: bool) -> Record:
             fault=record.fault or bool(record.resumes),
             resumes=0,
         )
-    try:
-        return await site.journal.write(changed)
-    except EdgeoptError as error:
-        log.error("%s", error)
-        return changed
+    return await site.journal.write(changed, hold=True)
 
 
-def _sweep(site: Site, referenced: set[str]) -> None:
-    for name in sweep(site.data, referenced):
-        log.info("Removed the release %s, which nothing refers to.", name)
-    if pointed(site.data.current) is None and (previous := pointed(site.data.previous)):
-        point(site.data.current, previous)
-        point(site.data.previous, None)
+async def _rebuild_journal(site: Site) -> None:
+    """Writes down what the links and the releases on the disk tell of a journal that was lost."""
+    data = site.data
+    serving, previous = pointed(data.current), pointed(data.previous)
+    found = [folder.name for folder in data.releases.iterdir() if folder.is_dir()]
+    if serving is None and previous is None and len(found) == 1:
+        serving = found[0]
+    for release, old in ((previous, None), (serving, previous)):
+        if release is None:
+            continue
+        try:
+            deployment = deployment_of(data.release(release))
+            name, summary = deployment.name, deployment.summary
+        except EdgeoptError as error:
+            name, summary = "", error.message
+        why = "Found on the disk after the journal was damaged."
+        committed = Record(
+            id=0, state=State.COMMITTED, release=release, name=name, summary=summary, old=old, reason=why
+        )
+        await site.journal.begin(committed, hold=True)
+
+
+async def _mend_links(site: Site) -> None:
+    """Links that are missing or lead nowhere are made again from the journal."""
+    data = site.data
+    serving, previous = (existing(data, name) for name in await site.journal.in_service())
+    serving, previous = pointed(data.current) or serving, pointed(data.previous) or previous
+    if serving is None:
+        serving = previous
+    if previous == serving:
+        previous = None
+    if (serving, previous) != (pointed(data.current), pointed(data.previous)):
+        log.warning("The links are made again: current leads to %s, previous to %s.", serving, previous)
+        await point_links(data, serving, previous)

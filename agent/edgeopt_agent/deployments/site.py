@@ -5,10 +5,12 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
+from edgeopt.bundle.deployment import FILE, read_deployment
+from edgeopt.errors import EdgeoptError
 from edgeopt.hw.device import Device
 from edgeopt_agent.data_dir import DataDir, point, pointed
 from edgeopt_agent.deployments.observed import Observed
-from edgeopt_agent.deployments.record import Detail, Record
+from edgeopt_agent.deployments.record import Detail, Record, Soaked
 from edgeopt_agent.deployments.states import Event
 from edgeopt_agent.journal import Journal
 from edgeopt_agent.settings import Settings
@@ -48,7 +50,10 @@ class Work:
     """Set once the bundle is on the disk, or will not come any more."""
     arrived: bool = False
     stop_asked: asyncio.Event = field(default_factory=asyncio.Event)
+    stop_reason: str = ""
     holds_serving: bool = False
+    soaked: Soaked = field(default_factory=Soaked)
+    """How far the soak has come."""
     progress: Detail = field(default_factory=dict)
     found: dict[str, object] = field(default_factory=dict)
     """What is known of the bundle so far, as fields of the record, whatever becomes of the step."""
@@ -108,6 +113,14 @@ def existing(data: DataDir, release_id: str | None) -> str | None:
 
 def current(site: Site) -> str | None:
     return pointed(site.data.current)
+
+
+def name_of(site: Site, release: str | None) -> str:
+    """What clients call the model of a release; empty where that cannot be told."""
+    try:
+        return read_deployment(site.data.release(release) / FILE).name if release else ""
+    except (EdgeoptError, OSError):
+        return ""
 
 
 async def first_of(events: Iterable[asyncio.Event], timeout_s: float | None) -> None:

@@ -3,14 +3,16 @@
 import math
 import time
 from collections import deque
+from dataclasses import dataclass
 from statistics import median
 
 from edgeopt import units
 from edgeopt.hw.load import process_memory_bytes
 from edgeopt_agent.deployments.observed import Seen
 from edgeopt_agent.deployments.probing import judge_latency
+from edgeopt_agent.deployments.record import Soaked
 from edgeopt_agent.deployments.refused import StepError
-from edgeopt_agent.deployments.site import Outcome, Site, Work, first_of
+from edgeopt_agent.deployments.site import Outcome, Site, Work, first_of, name_of
 from edgeopt_agent.deployments.switching import switch
 from edgeopt_agent.releases import deployment_of
 from edgeopt_agent.settings import Settings
@@ -19,11 +21,22 @@ from edgeopt_agent.workers.process import Worker, WorkerError
 JUDGED_RUNS = 5
 """One slow run is noise; the median of so many is not."""
 
+SPREADS = 2
+"""A share of few requests is that of many only within so many standard deviations."""
+
 REST_FACTOR = 10
 """A slow model spends a tenth of its time on golden inputs, not all of it."""
 
 
 async def soak(site: Site, work: Work) -> Outcome:
+    site.router.old_name = name_of(site, work.record.old)
+    try:
+        return await _soaked(site, work)
+    finally:
+        site.router.old_name = ""
+
+
+async def _soaked(site: Site, work: Work) -> Outcome:
     record, settings = work.record, site.settings
     if work.candidate is None:  # the agent started again in the middle
         await switch(site, work)
@@ -32,14 +45,20 @@ async def soak(site: Site, work: Work) -> Outcome:
     seen = site.observed.of(record.release)
     limits = _Limits(site, work, worker)
     own_ms: deque[float] = deque(maxlen=JUDGED_RUNS)
-    asked, samples, golden_s, begin = 0, 1, 0.0, time.monotonic()
+    before = record.soaked
+    seen.errors += before.errors
+    seen.requests += before.requests
+    asked, samples, golden_s, begin = 0, 1, 0.0, time.monotonic() - before.elapsed_s
     while True:
         elapsed_s = time.monotonic() - begin
         requests = seen.requests + asked
+        work.soaked = Soaked(elapsed_s, requests, seen.errors)
         work.progress = {"elapsed_s": round(elapsed_s, 3), "soak_s": record.soak_s}
         work.progress |= {"requests": requests, "soak_requests": record.soak_requests, "errors": seen.errors}
-        if elapsed_s >= record.soak_s and requests >= record.soak_requests:
+        ended = elapsed_s >= record.soak_s and not work.stop_asked.is_set()
+        if ended and requests >= record.soak_requests:
             limits.judge_requests(seen)
+            limits.judge_numbers()
             detail = {**record.detail, "soak_requests": requests, "soak_errors": seen.errors}
             soaked = (
                 f"{requests} requests in {elapsed_s:.3g} s" if record.soak_s or record.soak_requests else "no soak"
@@ -49,10 +68,11 @@ async def soak(site: Site, work: Work) -> Outcome:
         pause_s = _rest_s(settings, golden_s, record.soak_s - elapsed_s, rounds)
         await first_of((worker.ended, work.stop_asked, seen.failed), pause_s)
         if work.stop_asked.is_set():
-            raise StepError("Someone asked to go back.", fault=False)
+            raise StepError(work.stop_reason, fault=False)
         if worker.ended.is_set():
             raise StepError(f"Its worker {worker.how_it_ended()} while it soaked.")
         limits.judge_requests(seen)
+        limits.judge_numbers()
         asked_at = time.monotonic()
         golden = await worker.golden(settings.request_timeout_s, quick=True)
         golden_s = time.monotonic() - asked_at
@@ -89,6 +109,18 @@ async def _predecessor_is_slow_too(site: Site, old: str | None) -> bool:
     return False
 
 
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """How many answers of a release held what is not finite."""
+
+    requests: int = 0
+    nan: int = 0
+    infinite: int = 0
+
+    def __sub__(self, other: "_Numbers") -> "_Numbers":
+        return _Numbers(self.requests - other.requests, self.nan - other.nan, self.infinite - other.infinite)
+
+
 class _Limits:
     """What a soaking release must not exceed, by its bundle, its predecessor and its own beginning."""
 
@@ -98,11 +130,37 @@ class _Limits:
         evidence = deployment_of(site.data.release(record.release)).evidence
         old_p99 = site.observed.of(record.old).p99_ms() if record.old else None
         self._settings: Settings = settings
+        self._totals = site.router.totals
+        self._release, self._old = record.release, record.old
+        self._before = self._numbers(record.release)  # it may have served before
         self._worker = worker
         self._own_most_ms = self._loosened(evidence.latency_ms) if evidence else None
         self._p99_most_ms = self._loosened(old_p99) if old_p99 is not None else None
         begun_with = process_memory_bytes(worker.pid) or 0
         self._most_bytes = begun_with * settings.memory_factor + settings.memory_slack_bytes
+
+    def judge_numbers(self) -> None:
+        """Holds NaN and infinity against the old release; without one, NaN alone counts as failure does."""
+        new = self._numbers(self._release) - self._before
+        old = self._numbers(self._old) if self._old else _Numbers()
+        if not new.requests:
+            return
+        if old.requests:
+            odd, what = new.nan + new.infinite, "NaN or infinity"
+            share = (old.nan + old.infinite) / old.requests
+            allowed = share + SPREADS * math.sqrt(share * (1 - share) / new.requests)
+            than = f"the release before it in {share:.2%}"
+        else:
+            odd, what, allowed = new.nan, "NaN", self._settings.error_share
+            than = f"at most {allowed:.2%} are allowed"
+        if odd > allowed * new.requests:
+            raise StepError(
+                f"{odd} of {new.requests} answers to finite inputs held {what} while it soaked; {than}."
+            )
+
+    def _numbers(self, release: str) -> "_Numbers":
+        totals = self._totals.get(release)
+        return _Numbers() if totals is None else _Numbers(totals.answers, totals.nan, totals.infinite)
 
     def _loosened(self, latency_ms: float) -> float:
         return latency_ms * self._settings.latency_factor + self._settings.latency_slack_ms

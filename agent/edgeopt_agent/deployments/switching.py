@@ -35,24 +35,27 @@ async def switch(site: Site, work: Work) -> Outcome:
 
 
 async def roll_back(site: Site, work: Work) -> Outcome:
+    """The old release first: the candidate serves until it answers, and goes on serving where it does not."""
     record, router = work.record, site.router
-    standby = router.standby
-    if standby is not None and not standby.ended.is_set() and standby.release_id == record.old:
-        back_to_standby(site)
-    elif router.serving is not None and router.serving.release_id != record.old:
-        router.switch(None, keep_old=False)  # wrong answers are worse than none
-        site.trouble = f"The release {record.old} is being started again." if record.old else ""
     old = existing(site.data, record.old)
-    await point_links(site.data, old, existing(site.data, record.old_previous))
-    await stop_quietly(work.candidate)
-    work.candidate = None
     if record.old is not None and old is None:
         raise StepError(
             f"The release {record.old}, which served before, is not on the disk any more.", fault=False
         )
-    if old is not None and router.serving is None:
+    standby = router.standby
+    if old is None:
+        router.switch(None, keep_old=False)
+        site.trouble = ""  # nothing should serve
+    elif standby is not None and standby.alive and standby.release_id == old:
+        back_to_standby(site)
+    elif router.serving is None or router.serving.release_id != old:
         worker, _ = await start_checked(site, old)
         put_in_service(site, worker)
+    await point_links(site.data, old, existing(site.data, record.old_previous))
+    for left in (standby, work.candidate):
+        if left is not router.serving:
+            await stop_quietly(left)
+    work.candidate = None
     await asyncio.to_thread(discard, site, record.release)
     return Outcome(reason=f"{old} serves again." if old else "Nothing served before, so nothing serves now.")
 

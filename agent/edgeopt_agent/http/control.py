@@ -39,6 +39,7 @@ def routes(site: Site, machine: Machine, started: float, trust: Callable[[], Tru
         ("GET", "/events", control.events),
         ("POST", "/deploy", control.deploy),
         ("POST", "/rollback", control.rollback),
+        ("POST", "/cancel", control.cancel),
     )
     host = site.settings.host
     return [
@@ -140,8 +141,9 @@ class _Control:
         soak_s = _number(request, "soak_s", settings.soak_s)
         soak_requests = int(_number(request, "soak_requests", settings.soak_requests))
         force = _number(request, "force", 0) != 0
+        rename = _number(request, "rename", 0) != 0
         name = _shown(request.query_params.get("name", ""))
-        work = await self._machine.deploy(_pieces(request), length, force, soak_s, soak_requests, name)
+        work = await self._machine.deploy(_pieces(request), length, force, soak_s, soak_requests, name, rename)
         await work.received.wait()
         record = work.record
         if record.state is State.FAILED and not work.arrived:
@@ -149,8 +151,12 @@ class _Control:
             raise RefusedError(400, "not-received", sentence, "Send it again.")
         return 202, {"deployment": documents.deployment(self._machine, record)}
 
-    async def rollback(self, _request: Request) -> tuple[int, Document]:
-        record = await self._machine.roll_back()
+    async def rollback(self, request: Request) -> tuple[int, Document]:
+        record = await self._machine.roll_back(to=request.query_params.get("to", ""))
+        return 202, {"deployment": documents.deployment(self._machine, record)}
+
+    async def cancel(self, _request: Request) -> tuple[int, Document]:
+        record = await self._machine.cancel()
         return 202, {"deployment": documents.deployment(self._machine, record)}
 
     def _length(self, request: Request) -> int:

@@ -19,7 +19,7 @@ def status(site: Site, machine: Machine, uptime_s: float) -> Document:
         "serving": _serving(site) if alive else None,
         "previous": _previous(site, machine),
         "deployment": None if newest is None else deployment(machine, newest),
-        "reason": site.trouble or site.journal.set_aside,
+        "reason": site.trouble or site.journal.unwritable or site.journal.set_aside,
         "uptime_s": round(uptime_s, 3),
     }
 
@@ -44,7 +44,7 @@ def deployment(machine: Machine, record: Record) -> Document:
 
 
 def _state(site: Site, machine: Machine, alive: bool) -> str:
-    if machine.work is not None:
+    if machine.busy:
         return "deploying"
     if alive:
         return "serving"

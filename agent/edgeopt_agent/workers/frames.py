@@ -4,6 +4,7 @@ The sizes of the three stand in front, so that a receiver can lay the tensors wh
 """
 
 import struct
+from typing import Literal
 
 import msgspec
 
@@ -11,6 +12,10 @@ from edgeopt.measure.processes.failed import Failed
 
 PREFIX = struct.Struct("<IIQ")
 MOST_HEADER_BYTES = 1 << 20
+
+
+NotFinite = Literal["", "nan", "infinity"]
+"""What the outputs hold beside numbers although all inputs are finite."""
 
 
 class Port(msgspec.Struct, frozen=True):
@@ -59,6 +64,7 @@ class Answered(msgspec.Struct, frozen=True, tag=True):
     """Whether tensors follow the JSON."""
     fault: bool = False
     """Whether the model failed, and not the request."""
+    not_finite: NotFinite = ""
 
 
 class Golden(msgspec.Struct, frozen=True, tag=True):

@@ -15,7 +15,7 @@ from edgeopt.errors import EdgeoptError, signal_name
 from edgeopt.measure.processes.failed import Failed
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.workers.channel import Body, Channel, ChannelClosedError, Received
-from edgeopt_agent.workers.frames import Answered, Golden, Infer, Load, Loaded, TryGolden
+from edgeopt_agent.workers.frames import Answered, Golden, Infer, Load, Loaded, NotFinite, TryGolden
 from edgeopt_agent.workers.launch import Launched, launch
 
 # One that runs and one that is there already when it is done.
@@ -51,6 +51,7 @@ class Answer:
     rows: int = 1
     fault: bool = False
     """Whether the model failed, and not the request."""
+    not_finite: NotFinite = ""
 
     def reason(self) -> str:
         """The sentence of an answer that is an error."""
@@ -135,7 +136,7 @@ class Worker:
         told = received.message
         assert isinstance(told, Answered)  # noqa: S101 - what the question is answered with
         length = received.text_bytes if told.binary else None
-        return Answer(told.status, received.body, length, told.compute_ms, told.rows, told.fault)
+        return Answer(told.status, received.body, length, told.compute_ms, told.rows, told.fault, told.not_finite)
 
     async def _asked(self, future: asyncio.Future[Received], timeout_s: float, when: str) -> Received:
         limit = _Limit(self._channel, timeout_s, lambda: self._hung(timeout_s, when))

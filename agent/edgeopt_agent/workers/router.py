@@ -34,6 +34,8 @@ class Router:
         self.totals: dict[str, Totals] = {}
         self.why_nothing: Callable[[], str] = lambda: ""
         """Why nothing serves although something should and soon will."""
+        self.old_name = ""
+        """What the model was called before the release that soaks: who still asks for it has lost it."""
         self._settings = settings
         self._waiting = 0
         self._waiting_bytes = 0
@@ -86,6 +88,9 @@ class Router:
                 404, f"There is no model '{model_name[:80]}': no release is deployed on this device."
             )
         if worker.name != model_name:
+            if model_name == self.old_name:
+                for watcher in self.watchers:
+                    watcher(worker.release_id, False, 0.0, f"There is no model '{model_name[:80]}' any more.")
             raise RequestError(
                 404, f"There is no model '{model_name[:80]}'; the one deployed here is '{worker.name}'."
             )
@@ -174,6 +179,9 @@ class Router:
             self._totals(worker).count(False, took_s, 0.0, 0, time.time())
         else:
             self._totals(worker).count(ok, took_s, answer.compute_ms / 1e3, answer.rows, time.time())
+            self._totals(worker).answers += ok or answer.not_finite != ""
+            self._totals(worker).nan += answer.not_finite == "nan"
+            self._totals(worker).infinite += answer.not_finite == "infinity"
             if not ok:
                 return  # what was wrong with the request says nothing about the release
         for watcher in self.watchers:

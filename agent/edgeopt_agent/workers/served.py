@@ -30,6 +30,7 @@ from edgeopt_agent.workers.frames import (
     Infer,
     Load,
     Loaded,
+    NotFinite,
     Port,
     ToWorker,
     TryGolden,
@@ -90,6 +91,7 @@ class Served:
         return Answered(status, 0.0, fault=not of_request), write_error(failed.message), []
 
     def _infer(self, message: Infer, text: memoryview, data: memoryview) -> Reply:
+        odd: NotFinite = ""
         try:
             if message.encoding:
                 body = inflate(data, message.encoding, self.loaded.max_body_bytes)
@@ -99,10 +101,11 @@ class Served:
             results = self.session.run(wanted.feeds)
             compute_ms = (time.perf_counter() - start) * 1e3
             model = (self.name, self.loaded.release_id)
+            odd = _not_finite(wanted.feeds, results)
             answer, tensors = write_answer(model, wanted.wanted, results, wanted.id)
-        except RequestError as error:
-            return Answered(error.status, 0.0), write_error(error.sentence), []
-        return Answered(200, compute_ms, wanted.rows, bool(tensors)), answer, tensors
+        except RequestError as error:  # JSON has no NaN
+            return Answered(error.status, 0.0, not_finite=odd), write_error(error.sentence), []
+        return Answered(200, compute_ms, wanted.rows, bool(tensors), not_finite=odd), answer, tensors
 
     def _golden(self, asked: TryGolden) -> Golden:
         assert self.session.deployment is not None  # noqa: S101 - only bundles are served
@@ -116,6 +119,17 @@ class Served:
         problem = found.sentence(f"The release {self.loaded.release_id}")
         median_ms = statistics.median(times)
         return Golden(found.accuracy_db, found.floor_db, problem, median_ms, resident_bytes() or 0, len(samples))
+
+
+def _not_finite(feeds: dict[str, NDArray[Any]], results: dict[str, NDArray[Any]]) -> NotFinite:
+    odd = [values for values in results.values() if not _finite(values)]
+    if not odd or not all(map(_finite, feeds.values())):
+        return ""
+    return "nan" if any(np.isnan(values).any() for values in odd) else "infinity"
+
+
+def _finite(values: NDArray[Any]) -> bool:
+    return values.dtype.kind != "f" or bool(np.isfinite(values).all())
 
 
 def _split(body: bytes, header_length: int | None) -> tuple[memoryview, memoryview]:

@@ -9,6 +9,12 @@ class Totals:
     release_id: str
     successes: int = 0
     failures: int = 0
+    answers: int = 0
+    """What the model answered, whether or not it could be sent: JSON has no NaN."""
+    nan: int = 0
+    """Of these, those with NaN although all inputs were finite."""
+    infinite: int = 0
+    """The same with infinity and without NaN."""
     rows: int = 0
     """Requests, each times the batch that it held."""
     success_s: float = 0.0

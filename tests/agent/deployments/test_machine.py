@@ -16,37 +16,15 @@ from edgeopt.bundle import write
 from edgeopt.bundle.deployment import Deployment, Run, Source, Tensor
 from edgeopt.bundle.manifest import write_manifest
 from edgeopt_agent.releases import release_id
+from tests.agent.deployments.soaks import LONG_SOAK, soaking
 
 ALL_THE_WAY = [
     "ACCEPTED", "RECEIVING", "VERIFYING", "STAGED", "PROBING", "SWITCHING", "SOAKING", "COMMITTED"
 ]  # fmt: skip
-LONG_SOAK = {"soak_s": 60, "soak_requests": 0}
-
-
-@pytest.fixture
-def agent(start_agent, old_bundle):
-    """An agent that serves the old bundle."""
-    agent = start_agent()
-    done = agent.deploy(old_bundle)
-    assert done["state"] == "COMMITTED", done["reason"]
-    return agent
 
 
 def states(deployment):
     return [moment["state"] for moment in deployment["history"]]
-
-
-def soaking(agent, bundle, **query):
-    """Sends a bundle; the number of its deployment once it soaks."""
-    number = agent.send(bundle, **{**LONG_SOAK, **query})[2]["deployment"]["id"]
-
-    def soaks():
-        found = agent.ask("GET", f"/api/v1/deployments/{number}")[2]["deployment"]
-        assert found["state"] not in {"FAILED", "ROLLED_BACK"}, found["reason"]
-        return found["state"] == "SOAKING" and found["progress"]
-
-    agent.until(soaks, "the soak")
-    return number
 
 
 def test_a_first_bundle_goes_through_every_state_into_service(start_agent, old_bundle):
@@ -196,7 +174,7 @@ def test_answers_that_are_no_numbers_are_refused(agent, conv_model, device_finge
             write.write_golden(draft, kind, [{"y": np.ones((1, 4), np.float32)}])
         write.fill(draft, {"log.onnx": file}, deployment, {"ledger.json": []})
         write.publish(draft, out)
-    done = agent.deploy(out)
+    done = agent.deploy(out, rename=1)
     assert done["state"] == "FAILED"
     assert "finite" in done["reason"] or "NaN" in done["reason"]
 
@@ -285,13 +263,25 @@ def test_one_deployment_at_a_time(agent, new_bundle, old_bundle):
     assert f"Deployment {number} is still soaking" in answer["error"]["message"]
 
 
+def test_a_deployment_that_has_ended_is_in_nobodys_way(agent, old_bundle, new_bundle, pack):
+    """Whoever sees the end, by whichever view, may send the next bundle at once."""
+    bundles = [pack(old_bundle), pack(new_bundle)]
+    for turn in range(6):
+        number = agent.send(bundles[(turn + 1) % 2], soak_s=0, soak_requests=0)[2]["deployment"]["id"]
+        view = (
+            lambda number=number: agent.ask("GET", f"/api/v1/deployments/{number}")[2]["deployment"]["state"],
+            lambda: agent.status()["deployment"]["state"],
+        )[turn % 2]
+        while view() != "COMMITTED":
+            pass
+        status, _, answer = agent.send(b"no bundle")
+        assert status == 202, answer
+        assert agent.ended(answer["deployment"]["id"])["state"] == "FAILED"
+
+
 def test_there_is_nothing_to_go_back_to_at_first(start_agent, old_bundle):
     agent = start_agent()
     assert agent.ask("POST", "/api/v1/rollback")[0] == 409
-    soaking(agent, old_bundle)
-    status, _, answer = agent.ask("POST", "/api/v1/rollback")
-    assert status == 409
-    assert "no release to go back to" in answer["error"]["message"]
 
 
 def test_without_memory_for_two_the_old_one_stops_first_and_comes_back_on_failure(
@@ -330,6 +320,24 @@ def test_when_the_way_back_fails_it_is_degraded_and_still_reachable(agent, old_b
     assert agent.status()["deployment"]["state"] == "DEGRADED"
     assert agent.deploy(old_bundle, force=1)["state"] == "COMMITTED"
     agent.serves(old_bundle)
+
+
+def test_the_new_release_serves_on_when_the_old_one_cannot_come_back(agent, old_bundle, new_bundle):
+    number = soaking(agent, new_bundle)
+    pid = agent.status()["serving"]["pid"]
+    model = agent.data_dir / "releases" / release_id(old_bundle) / "model" / "model.null.json"
+    model.write_bytes(b"damaged")
+    (standby,) = (worker for worker in agent.workers() if worker.pid != pid)
+    standby.kill()
+    standby.wait(30)
+    agent.ask("POST", "/api/v1/rollback")
+    done = agent.ended(number)
+    assert done["state"] == "DEGRADED"
+    assert "Going back failed" in done["reason"]
+    assert agent.status()["serving"]["pid"] == pid
+    agent.serves(new_bundle)
+    assert "Going back failed" in agent.status()["reason"]
+    agent.stop()
 
 
 def test_a_journal_that_cannot_be_written_stops_the_deployment_and_not_the_service(agent, old_bundle, new_bundle):

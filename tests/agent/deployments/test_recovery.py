@@ -3,6 +3,7 @@
 import contextlib
 import http.client
 import shutil
+from functools import partial
 
 import pytest
 
@@ -106,6 +107,41 @@ def test_a_clean_stop_while_receiving_leaves_the_old_release_and_says_so(
     assert again.deploy(new_bundle)["state"] == "COMMITTED"
 
 
+def soak_of(agent, least_s):
+    """The deployment, once its soak has come so far."""
+    told = agent.status()["deployment"]
+    progress = (told and told["progress"]) or {}
+    return progress.get("elapsed_s", -1.0) >= least_s and told
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_clean_stops_during_a_soak_are_no_failure(start_agent, serving_folder, tmp_path, new_bundle, first):
+    folder = tmp_path / "first" if first else serving_folder
+    agent = start_agent(folder)
+    if not first:
+        agent.settled()
+    number = agent.send(new_bundle, soak_s=60, soak_requests=0)[2]["deployment"]["id"]
+    before_s = 0.0
+    for _ in range(3):
+        told = agent.until(partial(soak_of, agent, 0.0), "the soak")
+        assert (told["id"], told["state"]) == (number, "SOAKING")
+        assert told["progress"]["elapsed_s"] >= before_s  # it goes on where it was
+        before_s = agent.until(partial(soak_of, agent, before_s + 0.4), "more")["progress"]["elapsed_s"]
+        agent.stop()
+        agent = start_agent(folder)
+    assert agent.ask("GET", "/api/v1/releases")[2]["releases"][0]["state"] == "serving"
+
+
+def test_a_first_release_that_does_not_come_back_leaves_nothing_to_wait_for(start_agent, tmp_path, new_bundle):
+    die(start_agent(tmp_path / "first", kill={"state": State.SOAKING, "when": "after"}), new_bundle)
+    second = start_agent(tmp_path / "first", kill={"state": State.COMMITTED, "when": "before"})
+    assert second.process.wait(60) == -9
+    third = start_agent(tmp_path / "first")
+    third.until(lambda: third.status()["state"] == "empty", "the end of the way back")
+    assert third.status()["reason"] == ""
+    assert third.ask("POST", "/v2/models/null/infer", "{}")[0] == 404
+
+
 @pytest.mark.parametrize("damage", ["garbage", "truncated", "empty"])
 def test_a_damaged_journal_is_set_aside_and_the_release_serves_on(start_agent, serving_folder, old_bundle, damage):
     journal = serving_folder / "state.db"
@@ -117,14 +153,43 @@ def test_a_damaged_journal_is_set_aside_and_the_release_serves_on(start_agent, s
     assert (serving_folder / "state.db.damaged-1").exists()
     events = agent.ask("GET", "/api/v1/events")[2]["events"]
     assert events[0]["state"] == "JOURNAL LOST"
+    told = agent.status()["deployment"]
+    assert (told["state"], told["release"]) == ("COMMITTED", release_id(old_bundle))
+    assert "after the journal was damaged" in told["reason"]
 
 
-def test_what_nobody_refers_to_is_swept(start_agent, serving_folder, old_bundle):
+def test_a_release_that_the_journal_does_not_name_is_kept(start_agent, serving_folder, old_bundle):
     shutil.copytree(old_bundle, serving_folder / "releases" / "0123456789ab")
     (serving_folder / "partial" / "7.zip").write_bytes(b"half")
-    start_agent(serving_folder).serves(old_bundle)
-    assert [folder.name for folder in (serving_folder / "releases").iterdir()] == [release_id(old_bundle)]
+    agent = start_agent(serving_folder)
+    agent.serves(old_bundle)
+    listed = {each["id"]: each["state"] for each in agent.ask("GET", "/api/v1/releases")[2]["releases"]}
+    assert listed == {release_id(old_bundle): "serving", "0123456789ab": "kept"}
     assert list((serving_folder / "partial").iterdir()) == []
+
+
+def without_links(folder):
+    for name in ("current", "previous"):
+        (folder / name).unlink()
+
+
+def with_a_folder_as_link(folder):
+    without_links(folder)
+    (folder / "current").mkdir()
+
+
+@pytest.mark.parametrize("damage", [without_links, with_a_folder_as_link])
+def test_damaged_links_are_made_again_from_the_journal(
+    start_agent, serving_folder, old_bundle, new_bundle, damage
+):
+    first = start_agent(serving_folder)
+    first.settled()
+    assert first.deploy(new_bundle)["state"] == "COMMITTED"
+    first.stop()
+    damage(serving_folder)
+    again = start_agent(serving_folder)
+    again.serves(new_bundle)
+    assert again.status()["previous"]["release"] == release_id(old_bundle)
 
 
 def test_a_release_that_was_damaged_on_the_disk_gives_way_to_the_previous_one(

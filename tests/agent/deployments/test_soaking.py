@@ -31,7 +31,7 @@ def limits(tmp_path, old_bundle):
             for latency_ms in old_ms:
                 observed.watch("old", True, latency_ms, "")
             chosen = msgspec.structs.replace(Settings(data_dir=data.root), **settings)
-            site = Site(chosen, data, None, None, None, observed)
+            site = Site(chosen, data, None, Router(chosen), None, observed)
             work = Work(Record(id=1, release="new", old="old"))
             return _Limits(site, work, SimpleNamespace(pid=os.getpid())), observed.begin("new"), observed
 
