@@ -68,11 +68,13 @@ class Worker:
         self._settings = settings
         self._process = launched.process
         self._channel = launched.channel
+        self._heartbeat = launched.heartbeat
         self._log = launched.log
         self._lifeline = launched.lifeline
         self._killed_because = ""
         self._how = ""
         self._watching = asyncio.create_task(self._watch(), name=f"worker {release_id}")
+        self._guarding: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(cls, folder: Path, release_id: str, settings: Settings) -> "Worker":
@@ -102,6 +104,7 @@ class Worker:
         self.inputs = received.message.inputs
         self.outputs = received.message.outputs
         self.loaded_s = time.monotonic()
+        self._guarding = asyncio.create_task(self._guard(), name=f"heartbeat of {self.release_id}")
 
     @property
     def pid(self) -> int:
@@ -111,6 +114,10 @@ class Worker:
     def alive(self) -> bool:
         """Whether it takes requests."""
         return not (self.stopping or self._channel.closed or self.ended.is_set())
+
+    async def answers(self, limit_s: float) -> bool:
+        """Whether its process answers at once; one that computes does, one that hangs or has ended does not."""
+        return self.alive and await self._heartbeat.answers(limit_s)
 
     async def golden(self, timeout_s: float, quick: bool = False) -> Golden:
         """How it answers the golden inputs of its bundle; raises WorkerError when it does not."""
@@ -181,12 +188,26 @@ class Worker:
             self.kill("closed its socket, and was killed")
             await self.ended.wait()
 
+    async def _guard(self) -> None:
+        """Kills the process when it shows no sign of life."""
+        limit_s = self._settings.hang_timeout_s
+        while not self._heartbeat.closed:
+            # Twice half the limit: after both were paused, the time is over before the answer is read.
+            if await self._heartbeat.answers(limit_s / 2) or await self._heartbeat.answers(limit_s / 2):
+                await asyncio.sleep(self._settings.heartbeat_s)
+            elif not self._heartbeat.closed:
+                self.kill(f"hung: no sign of life within {limit_s:g} s; it was killed")
+                return
+
     async def _watch(self) -> None:
         code = await self._process.wait()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._log.complete.wait(), _LAST_WORDS_S)
         self._how = self._killed_because or ("stopped" if self.stopping and code == 0 else self._ending(code))
         self._channel.close()
+        self._heartbeat.close()
+        if self._guarding is not None:
+            self._guarding.cancel()
         os.close(self._lifeline)
         self.ended.set()
 
