@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import time
@@ -21,6 +22,10 @@ from edgeopt_agent.workers.launch import Launched, launch
 # One that runs and one that is there already when it is done.
 _AT_ONCE = 2
 _LAST_WORDS_S = 2.0
+# Others may give back what a start lacks: it waits for that, instead of counting as a failure of the release.
+_SHORT_OF = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
+_WAIT_FOR_RESOURCES_S = 5.0
+_LOOK_AGAIN_S = 0.1
 
 
 class WorkerError(EdgeoptError):
@@ -81,7 +86,7 @@ class Worker:
         """Loads a bundle; raises WorkerError when that crashes, takes longer than a probe may, or fails."""
         log = settings.data_dir / "logs" / f"worker-{release_id}.log"
         try:
-            worker = cls(release_id, settings, await launch(log))
+            worker = cls(release_id, settings, await _launched(log))
         except OSError as error:
             raise WorkerError(f"The worker could not be started: {error.strerror}.") from None
         try:
@@ -219,6 +224,18 @@ class Worker:
         if code < 0:
             return f"crashed: {signal_name(-code)}{said}"
         return f"ended with exit code {code}{said}"
+
+
+async def _launched(log: Path) -> Launched:
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + _WAIT_FOR_RESOURCES_S
+    while True:
+        try:
+            return await launch(log)
+        except OSError as error:
+            if error.errno not in _SHORT_OF or loop.time() >= deadline_s:
+                raise
+        await asyncio.sleep(_LOOK_AGAIN_S)
 
 
 _INFER = Infer()
