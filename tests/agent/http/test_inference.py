@@ -264,6 +264,7 @@ def test_a_worker_that_hangs_is_not_ready_and_soon_killed(serving, null_bundle):
     with triton.InferenceServerClient(server.place) as client:
         assert client.is_server_ready()
         os.kill(worker.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, worker.pid, os.WSTOPPED | os.WNOWAIT)
         assert client.is_server_live()
         assert not client.is_server_ready()
         assert not client.is_model_ready("null")
