@@ -1,6 +1,7 @@
 """What uvicorn's protocols do not limit: connections, pipelined requests, large or slow heads, slow readers."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import cast
 
@@ -11,7 +12,11 @@ from uvicorn.server import ServerState
 
 from edgeopt_agent.http.connections import admit, reserved_only
 from edgeopt_agent.http.joined import JoinedTransport
+from edgeopt_agent.http.malformed import RateLimit, answer_malformed
 from edgeopt_agent.http.plain import App
+
+logger = logging.getLogger(__name__)
+logger.addFilter(RateLimit())
 
 HEAD_TIMEOUT_S = 10.0
 MOST_HEAD_BYTES = 64 << 10
@@ -34,9 +39,11 @@ class GuardedProtocol(HttpToolsProtocol):
         self, config: Config, state: ServerState, headers: Callable[[], list[tuple[bytes, bytes]]]
     ) -> None:
         super().__init__(config=config, server_state=state, app_state={})
+        self.logger = logger
         self.reserved = False
         """Whether it is one of those that are kept for control and health."""
         self._default_headers = headers
+        self.url = b""
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
         self._read_timer: asyncio.TimerHandle | None = None
@@ -85,6 +92,10 @@ class GuardedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self._unparsed = memoryview(bytes(self._unparsed) + data if self._unparsed else data)
         self._parse()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's signature
+        self.transport.write(answer_malformed(self.url or b"", self._default_headers()))
+        self.transport.close()
 
     def on_headers_complete(self) -> None:
         self._body_left = 0

@@ -96,7 +96,12 @@ class Served:
                 text, data = _split(body, message.header_length)
             wanted = read_request(text, data, self.inputs, self.outputs, self.loaded.max_tensor_elements)
             start = time.perf_counter()
-            results = self.session.run(wanted.feeds)
+            try:
+                results = self.session.run(wanted.feeds)
+            except UnicodeError:
+                # ONNX Runtime's strings come from Python's, and become such again.
+                said = "This model's runtime takes and returns no strings that are not UTF-8."
+                raise RequestError(400, said) from None
             compute_ms = (time.perf_counter() - start) * 1e3
             model = (self.name, self.loaded.release_id)
             answer, tensors = write_answer(model, wanted.wanted, results, wanted.id)

@@ -4,11 +4,14 @@ import json
 import socket
 import threading
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import pytest
 
 from edgeopt.hw.load import process_memory_bytes
+from edgeopt_agent.http import guard
 from edgeopt_agent.http.guard import GuardedProtocol
+from edgeopt_agent.http.malformed import RateLimit
 
 ROW = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}
 REQUEST = json.dumps({"inputs": [ROW]}).encode()
@@ -192,12 +195,28 @@ def test_a_client_that_hangs_up_in_the_middle_leaves_nothing_behind(served):
     assert server.router.waiting == 0
 
 
-def test_what_is_not_http_is_told_so(served):
+def test_what_is_not_http_is_told_so_as_json(served):
     server = served()
-    assert talk(server, b"\x16\x03\x01\x02\x00\x01nonsense\r\n\r\n")[0] == 400
-    assert talk(server, HEAD + b"Content-Length: -5\r\n\r\n")[0] == 400
     both = b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
-    assert talk(server, HEAD + both)[0] == 400
+    for sent in (HEAD + b"Content-Length: -5\r\n\r\n", HEAD + both):
+        status, body, fields = talk(server, sent)
+        assert (status, fields[b"content-type"], fields[b"connection"]) == (400, b"application/json", b"close")
+        assert json.loads(body)["error"] == "The request is not valid HTTP."
+    status, body, _ = talk(server, b"\x16\x03\x01\x02\x00\x01nonsense\r\n\r\n")
+    assert (status, json.loads(body)["error"]["code"]) == (400, "bad-http")
+
+
+def test_a_flood_of_malformed_requests_is_one_line_in_the_log(served, caplog, monkeypatch):
+    clock = [1000.0]
+    monkeypatch.setattr("edgeopt_agent.http.malformed.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(guard.logger, "filters", [RateLimit()])
+    server = served()
+    for _ in range(20):
+        assert talk(server, b"nonsense\r\n\r\n")[0] == 400
+    assert len([r for r in caplog.records if "Invalid HTTP" in r.getMessage()]) == 1
+    clock[0] += 11.0
+    talk(server, b"nonsense\r\n\r\n")
+    assert "19 more" in caplog.records[-1].getMessage()
 
 
 def test_a_full_queue_says_when_to_come_again(serving, null_bundle):
