@@ -67,6 +67,8 @@ class Router:
         size = sum(map(len, parts))
         most = _LARGEST_WAITING * self._settings.max_body_bytes
         if self._waiting >= self._settings.queue_length or (self._waiting and self._waiting_bytes + size > most):
+            if self.serving is not None and self.serving.name == model_name:
+                self._totals(self.serving).fail("REJECTED", 0.0, time.time())
             raise BusyError(503, f"{self._waiting} requests are waiting already; try again in a moment.")
         self._waiting += 1
         self._waiting_bytes += size
@@ -141,6 +143,7 @@ class Router:
         try:
             await asyncio.wait_for(worker.slots.acquire(), limit_s)
         except TimeoutError:
+            self._totals(worker).fail("REJECTED", limit_s, time.time())
             raise BusyError(503, f"The request waited {limit_s:g} s for its turn; try again later.") from None
 
     async def _ask(self, worker: Worker, request: _Request) -> tuple[Answer | None, str]:
@@ -171,11 +174,12 @@ class Router:
         took_s = time.perf_counter() - started
         ok = answer is not None and answer.status < 400
         if answer is None:
-            self._totals(worker).count(False, took_s, 0.0, 0, time.time())
+            self._totals(worker).fail("BACKEND", took_s, time.time())
+        elif ok:
+            self._totals(worker).succeed(took_s, answer.compute_ms / 1e3, answer.rows, time.time())
         else:
-            self._totals(worker).count(ok, took_s, answer.compute_ms / 1e3, answer.rows, time.time())
-            if not ok:
-                return  # what was wrong with the request says nothing about the release
+            self._totals(worker).fail("OTHER", took_s, time.time())
+            return  # what was wrong with the request says nothing about the release
         for watcher in self.watchers:
             watcher(worker.release_id, ok, answer.compute_ms if answer else took_s * 1e3, reason)
 

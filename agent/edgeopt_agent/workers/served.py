@@ -4,6 +4,7 @@ import statistics
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeopt.backends.base import TensorInfo
+from edgeopt.bundle.deployment import Deployment
 from edgeopt.bundle.read import Bundle
 from edgeopt.bundle.runtime.golden import answer_golden
 from edgeopt.bundle.runtime.session import Session, load
@@ -35,6 +37,7 @@ from edgeopt_agent.workers.frames import (
     TryGolden,
 )
 
+MOST_NAME_CHARACTERS = 128
 _WARM_RUNS = 3
 _FEWEST_RUNS, _MOST_RUNS = 20, 200
 _ENOUGH_S = 0.2
@@ -52,7 +55,41 @@ def load_served(wanted: Load) -> "tuple[Served | None, FromWorker]":
     if deployment is None:
         return None, Failed(f"'{wanted.folder}' is not a bundle.")
     ports = tuple(_port(info) for info in session.inputs), tuple(_port(info) for info in session.outputs)
+    wrong = _unfit(deployment, ports[0])
+    if wrong:
+        return None, Failed(wrong)
     return Served(session, wanted, deployment.name, *ports), Loaded(deployment.name, session.backend, *ports)
+
+
+def _unfit(deployment: Deployment, inputs: tuple[Port, ...]) -> str:
+    """Why a deployment profile does not describe the model beside it; empty where it does."""
+    if len(deployment.name) > MOST_NAME_CHARACTERS:
+        return (
+            f"The bundle's name has {len(deployment.name)} characters; at most {MOST_NAME_CHARACTERS} are taken."
+        )
+    declared = {each.name: each for each in deployment.inputs}
+    ports = {port.name: port for port in inputs}
+    if declared.keys() != ports.keys():
+        names = ", ".join(sorted(declared)), ", ".join(sorted(ports))
+        return f"deployment.toml names the inputs '{names[0][:200]}'; the model has '{names[1][:200]}'."
+    for name, port in ports.items():
+        given = declared[name]
+        if given.dtype != port.dtype:
+            return f"deployment.toml says that the input '{name}' is {given.dtype}; the model takes {port.dtype}."
+        if port.rank_known and not _fits(given.shape, port.shape):
+            return (
+                f"deployment.toml gives the input '{name}' the shape {given.shape}; the model has {[*port.shape]}."
+            )
+    return ""
+
+
+def _fits(declared: Sequence[int | str], shape: Sequence[int | str | None]) -> bool:
+    """Whether the ranks are the same and no two fixed sizes differ."""
+    return len(declared) == len(shape) and all(
+        one == other
+        for one, other in zip(declared, shape, strict=True)
+        if isinstance(one, int) and isinstance(other, int)
+    )
 
 
 def _port(info: TensorInfo) -> Port:

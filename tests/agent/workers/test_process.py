@@ -254,3 +254,23 @@ def test_a_start_waits_for_descriptors_that_are_used_up_for_a_moment(null_bundle
     monkeypatch.setattr(os, "pipe", pipe)
     with_worker(null_bundle(), settings, use)
     assert len(calls) > 2
+
+
+@pytest.mark.parametrize(
+    ("declared", "words"),
+    [
+        ({"name": "z"}, "names the inputs 'z'; the model has 'x'"),
+        ({"dtype": "float64"}, "'x' is float64; the model takes float32"),
+        ({"shape": ["batch", 5]}, "'x' the shape .*5.*; the model has .*4"),
+        ({"shape": [4]}, "'x' the shape"),
+    ],
+)
+def test_a_profile_that_does_not_describe_its_model_is_refused(null_bundle, settings, declared, words):
+    port = {"name": "x", "dtype": "float32", "shape": ["batch", 4], **declared}
+    with pytest.raises(WorkerError, match=words):
+        with_worker(null_bundle(declared=(port,)), settings, None)
+
+
+def test_a_name_that_is_too_long_is_refused(null_bundle, settings):
+    with pytest.raises(WorkerError, match="name has 200 characters; at most 128"):
+        with_worker(null_bundle(name="n" * 200), settings, None)
