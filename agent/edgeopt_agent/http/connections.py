@@ -17,7 +17,6 @@ IDLE_S = 1.0
 """A connection without a request for this long gives way to a new one where there are too many."""
 _DESCRIPTORS_FOR_WORKERS = 96
 _RESERVED_PREFIXES = ("/api/v1/", "/v2/health/", "/metrics")
-_TELEMETRY = "/api/v1/telemetry"
 
 
 class Connection(Protocol):
@@ -86,7 +85,7 @@ def reserved_only(app: App) -> App:
             await send(message)
 
         path = scope["path"]
-        if path.startswith(_RESERVED_PREFIXES) and path != _TELEMETRY:
+        if path.startswith(_RESERVED_PREFIXES):
             await app(scope, receive, closing)
             return
         sentence = "Too many connections are open; close some, or try again in a moment."

@@ -11,8 +11,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from edgeopt_agent.http.connections import admit, reserved_only
+from edgeopt_agent.http.early import RateLimit, crowded, malformed
 from edgeopt_agent.http.joined import JoinedTransport
-from edgeopt_agent.http.malformed import RateLimit, answer_malformed
 from edgeopt_agent.http.plain import App
 
 logger = logging.getLogger(__name__)
@@ -94,8 +94,16 @@ class GuardedProtocol(HttpToolsProtocol):
         self._parse()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's signature
-        self.transport.write(answer_malformed(self.url or b"", self._default_headers()))
+        self.transport.write(malformed(self.url or b"", self._default_headers()))
         self.transport.close()
+
+    def handle_websocket_upgrade(self) -> None:
+        if self.reserved:
+            # It would stay, and give its reserved place to the next one.
+            self.transport.write(crowded(self._default_headers()))
+            self.transport.close()
+            return
+        super().handle_websocket_upgrade()
 
     def on_headers_complete(self) -> None:
         self._body_left = 0

@@ -10,8 +10,8 @@ import pytest
 
 from edgeopt.hw.load import process_memory_bytes
 from edgeopt_agent.http import guard
+from edgeopt_agent.http.early import RateLimit
 from edgeopt_agent.http.guard import GuardedProtocol
-from edgeopt_agent.http.malformed import RateLimit
 
 ROW = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}
 REQUEST = json.dumps({"inputs": [ROW]}).encode()
@@ -131,6 +131,10 @@ def test_who_holds_all_connections_locks_out_neither_health_nor_control(served, 
         status, body, fields = talk(server, SERVER)
         assert (status, fields[b"connection"], fields[b"retry-after"]) == (503, b"close", b"1")
         assert "Too many connections" in json.loads(body)["error"]
+        upgrade = b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+        key = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        viewer = b"GET /api/v1/telemetry HTTP/1.1\r\nHost: localhost\r\n" + upgrade + key
+        assert talk(server, viewer)[0] == 503
         assert len(silent) == 5
 
 
@@ -208,7 +212,7 @@ def test_what_is_not_http_is_told_so_as_json(served):
 
 def test_a_flood_of_malformed_requests_is_one_line_in_the_log(served, caplog, monkeypatch):
     clock = [1000.0]
-    monkeypatch.setattr("edgeopt_agent.http.malformed.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr("edgeopt_agent.http.early.time", SimpleNamespace(monotonic=lambda: clock[0]))
     monkeypatch.setattr(guard.logger, "filters", [RateLimit()])
     server = served()
     for _ in range(20):

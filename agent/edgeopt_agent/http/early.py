@@ -1,4 +1,4 @@
-"""What is not HTTP: answered as every other error is, and logged without a line for each."""
+"""Errors before a request reaches the application: answered as JSON, logged without a line for each."""
 
 import logging
 import time
@@ -7,14 +7,25 @@ import msgspec
 
 LOG_INTERVAL_S = 10.0
 _MOST_TEXTS = 64
-_SENTENCE = "The request is not valid HTTP."
 
 
-def answer_malformed(url: bytes, headers: list[tuple[bytes, bytes]]) -> bytes:
-    """The bytes of the answer, in the form of the route as far as that was read."""
-    error: object = _SENTENCE
+def malformed(url: bytes, headers: list[tuple[bytes, bytes]]) -> bytes:
+    """The answer to what is not HTTP, in the form of the route as far as that was read."""
+    sentence = "The request is not valid HTTP."
+    error: object = sentence
     if not url.startswith(b"/v2"):
-        error = {"code": "bad-http", "message": _SENTENCE, "hint": "Speak HTTP/1.1, without TLS."}
+        error = {"code": "bad-http", "message": sentence, "hint": "Speak HTTP/1.1, without TLS."}
+    return _answer(b"400 Bad Request", error, headers)
+
+
+def crowded(headers: list[tuple[bytes, bytes]]) -> bytes:
+    """The answer to a viewer of the telemetry for whom there is no connection left."""
+    sentence = "Too many connections are open."
+    error = {"code": "too-many-connections", "message": sentence, "hint": "Close some, or try again in a moment."}
+    return _answer(b"503 Service Unavailable", error, [*headers, (b"retry-after", b"1")])
+
+
+def _answer(status: bytes, error: object, headers: list[tuple[bytes, bytes]]) -> bytes:
     body = msgspec.json.encode({"error": error})
     fields = [
         *headers,
@@ -23,7 +34,7 @@ def answer_malformed(url: bytes, headers: list[tuple[bytes, bytes]]) -> bytes:
         (b"connection", b"close"),
     ]
     head = b"".join(b"%s: %s\r\n" % field for field in fields)
-    return b"HTTP/1.1 400 Bad Request\r\n" + head + b"\r\n" + body
+    return b"HTTP/1.1 " + status + b"\r\n" + head + b"\r\n" + body
 
 
 class RateLimit(logging.Filter):
