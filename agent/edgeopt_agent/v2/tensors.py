@@ -133,7 +133,7 @@ def to_json(array: NDArray[Any], name: str) -> list[Any]:
     """The values of an output, flat, as the protocol's own servers write them."""
     if array.dtype.kind in "OUS":
         texts = [str(text) for text in array.flat]
-        if any(not text.isascii() and not _is_text(text) for text in texts):
+        if not all(map(is_text, texts)):
             raise RequestError(
                 400, f"The output '{name}' holds bytes that are not UTF-8; ask for it as binary data."
             )
@@ -145,7 +145,8 @@ def to_json(array: NDArray[Any], name: str) -> list[Any]:
     return np.asarray(array).reshape(-1).tolist()
 
 
-def _is_text(text: str) -> bool:
+def is_text(text: str) -> bool:
+    """Whether a string is text, and not bytes that are no UTF-8."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -24,6 +24,7 @@ from edgeopt_agent.v2.answer import write_answer, write_error
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.inflate import inflate
 from edgeopt_agent.v2.request import read_request
+from edgeopt_agent.v2.tensors import is_text
 from edgeopt_agent.workers.child_io import Frame
 from edgeopt_agent.workers.frames import (
     Answered,
@@ -135,10 +136,16 @@ class Served:
             start = time.perf_counter()
             try:
                 results = self.session.run(wanted.feeds)
-            except UnicodeError:
-                # ONNX Runtime's strings come from Python's, and become such again.
-                said = "This model's runtime takes and returns no strings that are not UTF-8."
-                raise RequestError(400, said) from None
+            except (EdgeoptError, UnicodeError):
+                if all(
+                    is_text(text)
+                    for array in wanted.feeds.values()
+                    if array.dtype == object
+                    for text in array.flat
+                ):
+                    raise
+                # ONNX Runtime takes strings from Python's, and so no other bytes.
+                raise RequestError(400, "The runtime of this model takes no strings that are not UTF-8.") from None
             compute_ms = (time.perf_counter() - start) * 1e3
             model = (self.name, self.loaded.release_id)
             answer, tensors = write_answer(model, wanted.wanted, results, wanted.id)
