@@ -45,6 +45,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Doubled after each crash, up to `restart_delay_most_s`."""
     restart_delay_most_s: float = 30.0
 
+    ready_timeout_s: float = 1.0
+    """Within this time a worker must answer for the agent to count as ready."""
+    heartbeat_s: float = 1.0
+    """How often a loaded worker is asked whether it still answers."""
+    hang_timeout_s: float = 5.0
+    """A worker that does not answer for this long is killed, whatever it was doing."""
+
     max_bundle_bytes: int = 2048 * MIB
     disk_reserve_bytes: int = 64 * MIB
     """Stays free on the disk whatever is deployed."""

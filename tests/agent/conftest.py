@@ -39,10 +39,10 @@ Y = {"name": "y", "dtype": "float32", "shape": ["batch", 2]}
 def null_bundle(tmp_path):
     """Makes a sound bundle of a null model; faults planted in it come on top of the golden outputs."""
 
-    def make(name="null", inputs=(X,), outputs=(Y,), **faults):
+    def make(name="null", inputs=(X,), outputs=(Y,), declared=None, **faults):
         folder = tmp_path / f"bundle-{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
-        return _write_null_bundle(folder, name, inputs, outputs, faults)
+        return _write_null_bundle(folder, name, inputs, outputs, faults, declared=declared)
 
     return make
 
@@ -69,7 +69,7 @@ def new_bundle(make_null_bundle):
     return make_null_bundle(model={"noise": 0.25})
 
 
-def _write_null_bundle(folder, name, inputs, outputs, faults, model=None, device=None):
+def _write_null_bundle(folder, name, inputs, outputs, faults, model=None, device=None, *, declared=None):
     file = folder / "model.null.json"
     plain = {"inputs": inputs, "outputs": outputs, "behaviour": "mix", **(model or {})}
     file.write_text(json.dumps(plain))
@@ -85,7 +85,7 @@ def _write_null_bundle(folder, name, inputs, outputs, faults, model=None, device
         summary="a test",
         source=Source("model.null.json", "0" * 64, 1),
         run=Run("null", "model/model.null.json"),
-        inputs=[Tensor(p["name"], p["dtype"], p["shape"]) for p in inputs],
+        inputs=[Tensor(p["name"], p["dtype"], p["shape"]) for p in declared or inputs],
         outputs=[Tensor(p["name"], p["dtype"], p["shape"]) for p in outputs],
         device=device or {},
         evidence=Evidence("faster", "source", 2.0, 1.0, 2.0, 1.9, 2.1, 11, 200.0, 30.0, 2),

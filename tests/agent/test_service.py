@@ -117,3 +117,14 @@ def test_a_probe_that_failed_is_tried_again(monkeypatch):
 
     monkeypatch.setattr("edgeopt.hw.probe.probe", probe)
     assert asyncio.run(ask()) == ("found", "found")
+
+
+def test_a_worker_that_hangs_is_started_again_without_a_request_that_notices(start_agent, old_bundle):
+    agent = start_agent(hang_timeout_s=2.0)
+    agent.deploy(old_bundle)
+    pid = agent.settled()["serving"]["pid"]
+    psutil.Process(pid).suspend()
+    agent.until(lambda: (s := agent.status()["serving"]) and s["pid"] != pid, "the next worker")
+    agent.serves(old_bundle)
+    events = agent.ask("GET", "/api/v1/events")[2]["events"]
+    assert any(e["state"] == "CRASHED" and "no sign of life" in e["reason"] for e in events)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Annotated, Literal
@@ -19,6 +20,7 @@ from edgeopt_agent.settings import Settings, on_data_dir
 
 # What the service cannot do without; uvloop is used where it is there.
 MODULES = ("starlette", "uvicorn", "websockets", "prometheus_client", "cryptography")
+DESCRIPTORS = 4096
 MOST_SOAK_S = 30 * 86_400.0
 Level = Literal["debug", "info", "warning", "error"]
 
@@ -75,8 +77,21 @@ def run(
 def _serve(settings: Settings, on_live: Callable[[int], None]) -> None:
     from edgeopt_agent import service
 
+    _raise_descriptor_limit()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(service.run(settings, on_live))
+
+
+def _raise_descriptor_limit() -> None:
+    """Connections and workers need more open files than the 256 or 1024 that shells start with."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(DESCRIPTORS, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -11,6 +11,7 @@ from starlette.routing import BaseRoute
 
 from edgeopt.nearest import nearest
 from edgeopt_agent.http import metrics, telemetry
+from edgeopt_agent.http.admissible import Refusal, refusal
 from edgeopt_agent.http.inference import make_inference
 from edgeopt_agent.http.plain import App, Receive, Scope, Send, respond_json
 from edgeopt_agent.settings import Settings
@@ -42,12 +43,18 @@ def make_app(
         exception_handlers={HTTPException: _http_error},
     )
 
+    # A redirect would lead to wherever the Host header says.
+    others.router.redirect_slashes = False
+
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        refused = refusal(scope, settings.host)
+        if refused is not None:
+            await _refuse(scope, send, refused)
+            return
         said = _misspelt(scope) if scope.get("query_string") else ""
-        if said and scope["type"] == "http":
-            await _refuse_query(scope, send, said)
-        elif said:
-            await send({"type": "websocket.close", "code": 1008, "reason": said})
+        if said:
+            hint = "" if scope["path"].startswith("/v2") else "See docs/agent.md for what each route takes."
+            await _refuse(scope, send, Refusal(400, "bad-query", said, hint))
         elif scope["type"] == "http" and scope["path"].startswith("/v2"):
             await inference(scope, receive, send)
         else:
@@ -68,12 +75,15 @@ def _misspelt(scope: Scope) -> str:
     return f"'{path[:80]}' takes no parameter '{unknown[:40]}'. {hint}"
 
 
-async def _refuse_query(scope: Scope, send: Send, said: str) -> None:
-    error: object = said
+async def _refuse(scope: Scope, send: Send, refused: Refusal) -> None:
+    if scope["type"] != "http":
+        await send({"type": "websocket.close", "code": 1008, "reason": refused.message})
+        return
+    error: object = f"{refused.message} {refused.hint}".rstrip()
     if not scope["path"].startswith("/v2"):
-        error = {"code": "bad-query", "message": said, "hint": "See docs/agent.md for what each route takes."}
+        error = {"code": refused.code, "message": refused.message, "hint": refused.hint}
     # A body may be on its way, and is not read.
-    await respond_json(send, 400, {"error": error}, (b"connection", b"close"))
+    await respond_json(send, refused.status, {"error": error}, (b"connection", b"close"))
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
@@ -82,6 +92,8 @@ async def _http_error(request: Request, error: Exception) -> Response:
     what = "There is nothing" if error.status_code == 404 else f"{request.method} does not work"
     sentence = f"{what} at '{request.url.path[:80]}' on this agent."
     hint = "See docs/agent.md for what it answers."
+    if request.url.path.endswith("/"):
+        hint = "Ask without the slash at its end."
     code = "not-found" if error.status_code == 404 else "not-allowed"
     document = {"error": {"code": code, "message": sentence, "hint": hint}}
     return JSONResponse(document, error.status_code, headers=dict(error.headers or {}))

@@ -1,10 +1,8 @@
 """The control of the agent under `/api/v1`: what the device is, what it serves, deployments and the way back."""
 
 import asyncio
-import ipaddress
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from urllib.parse import urlsplit
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
@@ -20,7 +18,7 @@ from edgeopt_agent.deployments.states import State
 from edgeopt_agent.http import control_documents as documents
 from edgeopt_agent.http.control_documents import Document
 from edgeopt_agent.releases import list_releases
-from edgeopt_agent.trust import Trust, is_loopback
+from edgeopt_agent.trust import Trust
 
 PREFIX = "/api/v1"
 LONGEST_WAIT_S = 30.0
@@ -41,17 +39,13 @@ def routes(site: Site, machine: Machine, started: float, trust: Callable[[], Tru
         ("POST", "/rollback", control.rollback),
         ("POST", "/cancel", control.cancel),
     )
-    host = site.settings.host
-    return [
-        Route(PREFIX + path, _endpoint(answer, trust, host), methods=[method]) for method, path, answer in table
-    ]
+    return [Route(PREFIX + path, _endpoint(answer, trust), methods=[method]) for method, path, answer in table]
 
 
-def _endpoint(answer: Answer, trust: Callable[[], Trust], host: str) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(answer: Answer, trust: Callable[[], Trust]) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         headers: dict[str, str] = {}
         try:
-            _refuse_browsers(request, host)
             status, document = await answer(request)
         except EdgeoptError as error:
             status = _status_of(error)
@@ -70,37 +64,6 @@ def _status_of(error: EdgeoptError) -> int:
     if error.code == DiskFullError.code:
         return 507
     return 400 if isinstance(error, InputError) else 500
-
-
-def _refuse_browsers(request: Request, host: str) -> None:
-    """A web page must not command a device, or read of it, through the browser of someone who can reach it.
-
-    A page whose own name leads to this device sends no Origin with what it reads; its name it cannot hide.
-    """
-    asked = request.headers.get("host", "")
-    if is_loopback(host) and not _is_own_name(asked):
-        raise RefusedError(
-            403,
-            "browser",
-            f"The agent listens on its own device alone and was asked for as '{asked[:80]}', as a web page could.",
-            "Ask for localhost; a proxy in front of it must do so too.",
-        )
-    if "origin" in request.headers or request.headers.get("sec-fetch-site", "none") != "none":
-        raise RefusedError(
-            403,
-            "browser",
-            "The control of the agent takes no requests from web pages.",
-            "Use edgeopt-agent, edgeopt fleet or curl.",
-        )
-
-
-def _is_own_name(asked: str) -> bool:
-    """Whether a Host header is one that nobody else can let lead to this device: an address, or localhost."""
-    try:
-        name = urlsplit(f"//{asked}").hostname or ""
-        return name in {"", "localhost"} or bool(ipaddress.ip_address(name))
-    except ValueError:
-        return False
 
 
 class _Control:

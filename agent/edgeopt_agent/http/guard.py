@@ -1,27 +1,30 @@
-"""What uvicorn's protocols do not limit: how many connect, how large and slow a head is, how slowly one reads."""
+"""What uvicorn's protocols do not limit: connections, pipelined requests, large or slow heads, slow readers."""
 
 import asyncio
+import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from uvicorn import Config
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from edgeopt_agent.http.connections import admit, reserved_only
+from edgeopt_agent.http.early import RateLimit, crowded, malformed
 from edgeopt_agent.http.joined import JoinedTransport
+from edgeopt_agent.http.plain import App
 
-if TYPE_CHECKING:
-    from uvicorn.protocols.http.h11_impl import H11Protocol as Protocol
-else:
-    try:
-        from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol as Protocol
-    except ImportError:
-        from uvicorn.protocols.http.h11_impl import H11Protocol as Protocol
+logger = logging.getLogger(__name__)
+logger.addFilter(RateLimit())
 
-MOST_CONNECTIONS = 512
 HEAD_TIMEOUT_S = 10.0
 MOST_HEAD_BYTES = 64 << 10
+MOST_PIPELINED = 8
 READ_TIMEOUT_S = 30.0
 """Who takes nothing of an answer for so long is cut off: the answer waits in memory."""
+# So few bytes hold few requests, and the parser is only given more when those wait for nobody.
+_PARSED_BYTES = 1024
 
 
 def guarded(
@@ -31,20 +34,42 @@ def guarded(
     return lambda: GuardedProtocol(config, state, headers)
 
 
-class GuardedProtocol(Protocol):
+class GuardedProtocol(HttpToolsProtocol):
     def __init__(
         self, config: Config, state: ServerState, headers: Callable[[], list[tuple[bytes, bytes]]]
     ) -> None:
         super().__init__(config=config, server_state=state, app_state={})
+        self.logger = logger
+        self.reserved = False
+        """Whether it is one of those that are kept for control and health."""
         self._default_headers = headers
+        self.url = b""
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
         self._read_timer: asyncio.TimerHandle | None = None
+        self._since_s = self.loop.time()
+        self._body_left = 0
+        """How many bytes come that can only be the current request's body."""
+        self._unparsed = memoryview(b"")
+
+    @property
+    def idle_since_s(self) -> float | None:
+        """Since when no request is in flight; None while one is."""
+        busy = self.cycle is not None and not self.cycle.response_complete
+        return None if busy else self._since_s
+
+    def reserve(self) -> None:
+        """Keeps this connection to control and health."""
+        self.reserved = True
+        self.app = reserved_only(cast(App, self.app))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         joined = JoinedTransport(cast(asyncio.Transport, transport), self.loop)
         super().connection_made(cast(asyncio.Transport, joined))
-        if len(self.connections) > MOST_CONNECTIONS:
+        self.flow = _HeldFlow(self.transport)
+        others = [each for each in self.connections if isinstance(each, GuardedProtocol) and each is not self]
+        websockets = len(self.connections) - 1 - len(others)
+        if not admit(self, others, websockets, self.loop.time()):
             self.transport.abort()
             return
         self._await_head()
@@ -52,6 +77,8 @@ class GuardedProtocol(Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._head_is_there()
         self._is_read()
+        self._unparsed = memoryview(b"")
+        self.pipeline.clear()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
@@ -63,9 +90,64 @@ class GuardedProtocol(Protocol):
         super().resume_writing()
 
     def data_received(self, data: bytes) -> None:
+        self._unparsed = memoryview(bytes(self._unparsed) + data if self._unparsed else data)
+        self._parse()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's signature
+        self.transport.write(malformed(self.url or b"", self._default_headers()))
+        self.transport.close()
+
+    def handle_websocket_upgrade(self) -> None:
+        if self.reserved:
+            # It would stay, and give its reserved place to the next one.
+            self.transport.write(crowded(self._default_headers()))
+            self.transport.close()
+            return
+        super().handle_websocket_upgrade()
+
+    def on_headers_complete(self) -> None:
+        self._body_left = 0
+        for name, value in self.headers:
+            if name == b"content-length" and value.isdigit():
+                self._body_left = int(value)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._body_left = max(0, self._body_left - len(body))
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._body_left = 0
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        self._since_s = self.loop.time()
+        super().on_response_complete()
+        if self._unparsed:
+            # Later, because the parser may be what led here.
+            self.loop.call_soon(self._parse)
+
+    def _parse(self) -> None:
+        """Gives the parser what has come, but no more requests than may wait; until then reading pauses."""
+        while self._unparsed and not self._is_gone():
+            if len(self.pipeline) >= MOST_PIPELINED:
+                break
+            size = max(_PARSED_BYTES, self._body_left)
+            piece, self._unparsed = self._unparsed[:size], self._unparsed[size:]
+            self._parse_piece(piece)
+        if self._is_gone():
+            self._unparsed = memoryview(b"")
+            return
+        flow = cast(_HeldFlow, self.flow)
+        flow.hold(held=bool(self._unparsed))
+
+    def _is_gone(self) -> bool:
+        return self.parser is None or self.transport.is_closing() or self.transport.get_protocol() is not self
+
+    def _parse_piece(self, data: memoryview) -> None:
         self.server_state.default_headers = self._default_headers()
         before = self.cycle
-        super().data_received(data)
+        super().data_received(cast(bytes, data))  # any buffer will do
         if self.transport.is_closing() or self.transport.get_protocol() is not self:
             self._head_is_there()
         elif self.cycle is not before or not (before is None or before.response_complete):
@@ -101,3 +183,23 @@ class GuardedProtocol(Protocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+
+class _HeldFlow(FlowControl):
+    """Reading stays paused while requests wait that are not parsed yet, whoever asks for more."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__(transport)
+        self._held = False
+
+    def hold(self, *, held: bool) -> None:
+        if held:
+            self.pause_reading()
+        elif self._held:
+            self._held = False
+            self.resume_reading()
+        self._held = held
+
+    def resume_reading(self) -> None:
+        if not self._held:
+            super().resume_reading()

@@ -2,23 +2,22 @@
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 
-from prometheus_client import CollectorRegistry, Metric, generate_latest
-from prometheus_client.core import GaugeMetricFamily, UntypedMetricFamily
-from prometheus_client.exposition import CONTENT_TYPE_LATEST
-from prometheus_client.registry import Collector
+from prometheus_client import Metric
+from prometheus_client.core import GaugeMetricFamily
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from edgeopt.hw.load import LoadSampler, process_memory_bytes
 from edgeopt_agent.workers.router import Router
-from edgeopt_agent.workers.totals import Totals
+from edgeopt_agent.workers.totals import BUCKETS_MS, REASONS, Totals
 
+_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _LABELS = ("model", "version")
 _COUNTERS: tuple[tuple[str, str, Callable[[Totals], float]], ...] = (
     ("nv_inference_request_success", "Requests that were answered", lambda t: t.successes),
-    ("nv_inference_request_failure", "Requests that were not", lambda t: t.failures),
     ("nv_inference_count", "Inferences, each item of a batch counted", lambda t: t.rows),
     ("nv_inference_exec_count", "Runs of the model", lambda t: t.successes),
     (
@@ -41,17 +40,16 @@ _COUNTERS: tuple[tuple[str, str, Callable[[Totals], float]], ...] = (
 
 def routes(router: Router, state: Callable[[], str]) -> list[BaseRoute]:
     """`state` tells the state of the last deployment."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Agent(router, state))
+    agent = _Agent(router, state)
 
     # A coroutine, because what it reads belongs to the event loop's thread.
     async def metrics(_request: Request) -> Response:
-        return Response(generate_latest(registry), headers={"content-type": CONTENT_TYPE_LATEST})
+        return Response(_exposition(agent.collect()), headers={"content-type": _CONTENT_TYPE})
 
     return [Route("/metrics", metrics)]
 
 
-class _Agent(Collector):
+class _Agent:
     def __init__(self, router: Router, state: Callable[[], str]) -> None:
         self._router = router
         self._state = state
@@ -59,17 +57,40 @@ class _Agent(Collector):
 
     def collect(self) -> Iterable[Metric]:
         for name, text, value in _COUNTERS:
-            # As a counter, the library would add "_total", which Triton's names do not have.
-            family = UntypedMetricFamily(name, text, labels=_LABELS)
+            family = Metric(name, text, "counter")
             for totals in self._router.totals.values():
-                family.add_metric([totals.name, totals.release_id], value(totals))
+                family.add_sample(name, _labels(totals), value(totals))
             yield family
-        pending = GaugeMetricFamily("nv_inference_pending_request_count", "Requests not answered yet")
-        pending.add_metric([], self._router.waiting)
+        yield self._failures()
+        yield self._latencies()
+        pending = GaugeMetricFamily(
+            "nv_inference_pending_request_count", "Requests not answered yet", labels=_LABELS
+        )
+        if (worker := self._router.serving) is not None:
+            pending.add_metric([worker.name, worker.release_id], self._router.waiting)
         yield pending
         yield from self._memory()
         yield from self._device()
         yield from self._deployment()
+
+    def _failures(self) -> Metric:
+        family = Metric("nv_inference_request_failure", "Requests that were not answered, by reason", "counter")
+        for totals in self._router.totals.values():
+            for reason in REASONS:
+                family.add_sample(family.name, {**_labels(totals), "reason": reason}, totals.failed[reason])
+        return family
+
+    def _latencies(self) -> Metric:
+        text = "Time from the request's arrival to its answer, in milliseconds"
+        family = Metric("nv_inference_first_response_histogram_ms", text, "histogram")
+        for totals in self._router.totals.values():
+            labels = _labels(totals)
+            limits = [*(f"{limit:g}" for limit in BUCKETS_MS), "+Inf"]
+            for limit, count in zip(limits, accumulate(totals.latencies), strict=True):
+                family.add_sample(f"{family.name}_bucket", {**labels, "le": limit}, count)
+            family.add_sample(f"{family.name}_count", labels, totals.successes)
+            family.add_sample(f"{family.name}_sum", labels, totals.success_s * 1e3)
+        return family
 
     def _memory(self) -> Iterable[Metric]:
         family = GaugeMetricFamily("edgeopt_process_memory_bytes", "Resident memory", labels=["process"])
@@ -104,3 +125,22 @@ def _gauge(name: str, text: str, value: float | None) -> Sequence[Metric]:
     family = GaugeMetricFamily(name, text)
     family.add_metric([], value)
     return (family,)
+
+
+def _labels(totals: Totals) -> dict[str, str]:
+    return {"model": totals.name, "version": totals.release_id}
+
+
+def _exposition(families: Iterable[Metric]) -> str:
+    """The text format; the library's own writer adds "_total" to counters, which Triton's names do not have."""
+    lines: list[str] = []
+    for family in families:
+        lines += (f"# HELP {family.name} {family.documentation}", f"# TYPE {family.name} {family.type}")
+        for sample in family.samples:
+            labels = ",".join(f'{name}="{_escaped(value)}"' for name, value in sample.labels.items())
+            lines.append(f"{sample.name}{{{labels}}} {float(sample.value)!r}")
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

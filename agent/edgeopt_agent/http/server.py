@@ -16,7 +16,7 @@ from edgeopt_agent.http.plain import App
 
 logger = logging.getLogger(__name__)
 
-KEEP_ALIVE_S = 120
+KEEP_ALIVE_S = 60
 _LOOK_AGAIN_S = 0.02
 _REASONS = {
     errno.EADDRINUSE: ("is taken by another program", "Choose another with --port, or stop that program."),

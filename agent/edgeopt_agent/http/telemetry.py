@@ -16,10 +16,6 @@ TOO_SLOW = 4001
 
 def routes(hub: Hub, lease_s: float = LEASE_S) -> list[BaseRoute]:
     async def telemetry(socket: WebSocket) -> None:
-        if "origin" in socket.headers:
-            # A page in somebody's browser: the device's telemetry is not for every site that they visit.
-            await socket.close(1008, "browsers may not watch")
-            return
         await socket.accept()
         await _show(socket, hub, lease_s)
 

@@ -25,7 +25,7 @@ class _Input(msgspec.Struct, frozen=True):
     name: str
     shape: list[int]
     datatype: str
-    parameters: _InputParameters = _InputParameters()
+    parameters: _InputParameters | None = None
     data: msgspec.Raw = msgspec.Raw()
 
 
@@ -37,19 +37,19 @@ class _OutputParameters(msgspec.Struct, frozen=True):
 
 class _Output(msgspec.Struct, frozen=True):
     name: str
-    parameters: _OutputParameters = _OutputParameters()
+    parameters: _OutputParameters | None = None
 
 
 class _Parameters(msgspec.Struct, frozen=True):
-    binary_data_output: bool = False
-    sequence_id: int | str = 0
+    binary_data_output: bool | None = None
+    sequence_id: int | str | None = None
 
 
 class _Request(msgspec.Struct, frozen=True):
     inputs: list[_Input]
-    id: str = ""
-    outputs: list[_Output] = []
-    parameters: _Parameters = _Parameters()
+    id: str | None = None
+    outputs: list[_Output] | None = None
+    parameters: _Parameters | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ def read_request(
 ) -> Inference:
     """The request in a JSON text and the tensors behind it; raises RequestError with a sentence."""
     request = _parse(text)
-    if request.parameters.sequence_id:
+    if request.parameters is not None and request.parameters.sequence_id:
         raise RequestError(400, "The request belongs to a sequence; this server keeps no state between requests.")
     ports = {port.name: port for port in inputs}
     feeds: dict[str, NDArray[Any]] = {}
@@ -77,7 +77,7 @@ def read_request(
     for given in request.inputs:
         port = _port(given, ports, feeds)
         elements = _elements(given, port, max_elements)
-        size = given.parameters.binary_data_size
+        size = given.parameters.binary_data_size if given.parameters is not None else None
         if size is None:
             feeds[port.name] = from_json(given.data, port, given.shape, elements)
             continue
@@ -98,7 +98,7 @@ def read_request(
     missing = [name for name in ports if name not in feeds]
     if missing:
         raise RequestError(400, f"The input '{missing[0]}' is missing; the model takes: {', '.join(ports)}.")
-    return Inference(feeds, _wanted(request, outputs), request.id, _rows(inputs, feeds))
+    return Inference(feeds, _wanted(request, outputs), request.id or "", _rows(inputs, feeds))
 
 
 def _parse(text: Bytes) -> _Request:
@@ -121,7 +121,7 @@ def _port(given: _Input, ports: dict[str, Port], seen: dict[str, NDArray[Any]]) 
         raise RequestError(400, f"The model has no input '{given.name[:80]}'; it takes: {', '.join(ports)}.")
     if given.name in seen:
         raise RequestError(400, f"The input '{port.name}' is given twice.")
-    if given.parameters.shared_memory_region is not None:
+    if given.parameters is not None and given.parameters.shared_memory_region is not None:
         raise RequestError(400, f"The input '{port.name}' lies in shared memory, which this server does not read.")
     if given.datatype != DATATYPES[port.dtype]:
         raise RequestError(
@@ -165,7 +165,7 @@ def _shown(port: Port) -> str:
 
 
 def _wanted(request: _Request, outputs: Sequence[Port]) -> Sequence[tuple[Port, bool]]:
-    by_default = request.parameters.binary_data_output
+    by_default = request.parameters is not None and bool(request.parameters.binary_data_output)
     if not request.outputs:
         return [(port, by_default) for port in outputs]
     ports = {port.name: port for port in outputs}
@@ -176,15 +176,16 @@ def _wanted(request: _Request, outputs: Sequence[Port]) -> Sequence[tuple[Port, 
             raise RequestError(400, f"The model has no output '{asked.name[:80]}'; it gives: {', '.join(ports)}.")
         if asked.name in wanted:
             raise RequestError(400, f"The output '{port.name}' is asked for twice.")
-        if asked.parameters.classification:
+        parameters = asked.parameters or _OutputParameters()
+        if parameters.classification:
             raise RequestError(
                 400, f"Classification of the output '{port.name}' is not done here; ask for its values."
             )
-        if asked.parameters.shared_memory_region is not None:
+        if parameters.shared_memory_region is not None:
             raise RequestError(
                 400, f"The output '{port.name}' is wanted in shared memory, which this server does not write."
             )
-        binary = asked.parameters.binary_data
+        binary = parameters.binary_data
         wanted[port.name] = (port, by_default if binary is None else binary)
     return list(wanted.values())
 

@@ -52,7 +52,11 @@ def from_json(data: msgspec.Raw, port: Port, shape: Sequence[int], elements: int
         )
     try:
         # As objects, or strings would lose the NULs at their ends.
-        found = np.array(msgspec.json.decode(data, type=list[Any]), object if port.dtype == "str" else None)
+        values = msgspec.json.decode(data, type=list[Any])
+        found = np.array(values, object if port.dtype == "str" else None)
+        if port.dtype == "uint64" and found.dtype.kind == "f":
+            # NumPy takes integers on both sides of 2**63 together as rounded floats.
+            found = _whole_numbers(np.array(values, object))
     except (msgspec.DecodeError, ValueError, OverflowError, RecursionError):
         raise RequestError(
             400, f"The data of the input '{port.name}' is not a list of values, flat or nested evenly."
@@ -64,6 +68,12 @@ def from_json(data: msgspec.Raw, port: Port, shape: Sequence[int], elements: int
             f"which does not fit {list(shape)}.",
         )
     return _converted(found, port).reshape(shape)
+
+
+def _whole_numbers(found: NDArray[Any]) -> NDArray[Any]:
+    """The same as UINT64 where each is an integer that it holds; otherwise unchanged, to be refused."""
+    exact = all(type(value) is int and 0 <= value < 1 << 64 for value in found.flat)
+    return found.astype(np.uint64) if exact else found
 
 
 _FROM_KINDS = {"b": "b", "i": "iu", "u": "iu", "f": "fiu"}
@@ -102,10 +112,8 @@ def _strings(data: memoryview, port: Port, shape: Sequence[int], elements: int) 
         end = start + _LENGTH.unpack_from(data, place)[0] if start <= len(data) else start
         if end > len(data):
             raise RequestError(400, f"String {index} of the input '{port.name}' ends behind the input's bytes.")
-        try:
-            array[index] = str(data[start:end], "utf-8")
-        except UnicodeDecodeError:
-            raise RequestError(400, f"String {index} of the input '{port.name}' is not UTF-8.") from None
+        # Bytes that are not UTF-8 are carried as they are: the protocol does not say what they mean.
+        array[index] = str(data[start:end], "utf-8", "surrogateescape")
         place = end
     if place != len(data):
         raise RequestError(400, f"{len(data) - place} bytes at the end of the input '{port.name}' are no string.")
@@ -115,7 +123,7 @@ def _strings(data: memoryview, port: Port, shape: Sequence[int], elements: int) 
 def to_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
     """The bytes of an output; those of numbers are the array's own memory where that lies in order."""
     if array.dtype.kind in "OUS":
-        encoded = [str(text).encode() for text in array.flat]
+        encoded = [str(text).encode(errors="surrogateescape") for text in array.flat]
         joined = b"".join(part for text in encoded for part in (_LENGTH.pack(len(text)), text))
         return np.frombuffer(joined, np.uint8)
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
@@ -124,9 +132,23 @@ def to_bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
 def to_json(array: NDArray[Any], name: str) -> list[Any]:
     """The values of an output, flat, as the protocol's own servers write them."""
     if array.dtype.kind in "OUS":
-        return [str(text) for text in array.flat]
+        texts = [str(text) for text in array.flat]
+        if not all(map(is_text, texts)):
+            raise RequestError(
+                400, f"The output '{name}' holds bytes that are not UTF-8; ask for it as binary data."
+            )
+        return texts
     if array.dtype.kind not in "biu" and not np.isfinite(array).all():
         raise RequestError(
             400, f"The output '{name}' holds NaN or infinity, which JSON does not have; ask for it as binary data."
         )
     return np.asarray(array).reshape(-1).tolist()
+
+
+def is_text(text: str) -> bool:
+    """Whether a string is text, and not bytes that are no UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -10,12 +10,14 @@ from edgeopt.measure.processes import lifeline
 from edgeopt.measure.processes.lean import leave_out_the_converter
 from edgeopt_agent.workers.child_io import Frames
 from edgeopt_agent.workers.frames import Load
+from edgeopt_agent.workers.heartbeat import answer_heartbeats
 from edgeopt_agent.workers.served import Served, load_served
 
 
 def main() -> None:
     connection = socket.socket(fileno=int(sys.argv[1]))
     lifeline.end_group_with(int(sys.argv[2]))
+    answer_heartbeats(socket.socket(fileno=int(sys.argv[3])))
     _prefer_to_be_killed()
     leave_out_the_converter()
     # Runtimes print to stdout too; nobody reads that.

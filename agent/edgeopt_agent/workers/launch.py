@@ -1,14 +1,17 @@
-"""Starts a worker's process, tied to this one by a socket, a lifeline and a log."""
+"""Starts a worker's process, tied to this one by sockets, a lifeline and a log."""
 
 import asyncio
 import os
+import signal
 import socket
 import sys
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from edgeopt.measure.processes.environment import child_environment
 from edgeopt_agent.workers.channel import Channel
+from edgeopt_agent.workers.heartbeat import Heartbeat
 from edgeopt_agent.workers.log import WorkerLog
 
 MODULE = "edgeopt_agent.workers.child"
@@ -18,36 +21,55 @@ MODULE = "edgeopt_agent.workers.child"
 class Launched:
     process: asyncio.subprocess.Process
     channel: Channel
+    heartbeat: Heartbeat
     log: WorkerLog
     lifeline: int
     """This end of a pipe that nothing is written to: that it closes with this process is the message."""
 
 
 async def launch(log_file: Path) -> Launched:
+    """The process, and what connects it; raises OSError, and then nothing of them is left."""
     loop = asyncio.get_running_loop()
+    with ExitStack() as on_failure:
+        with ExitStack() as after_start:
+            channel_socket, theirs = _pair(on_failure, after_start)
+            heartbeat_socket, their_heartbeat = _pair(on_failure, after_start)
+            lifeline_end, lifeline = os.pipe()
+            after_start.callback(os.close, lifeline_end)
+            on_failure.callback(os.close, lifeline)
+            log_end, log_start = os.pipe()
+            after_start.callback(os.close, log_start)
+            log_pipe = on_failure.enter_context(os.fdopen(log_end, "rb", buffering=0))
+            passed = (theirs.fileno(), lifeline_end, their_heartbeat.fileno())
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", "-m", MODULE, *map(str, passed)),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log_start,
+                stderr=log_start,
+                start_new_session=True,
+                pass_fds=passed,
+                env=child_environment(None, calculates=False),
+            )
+        on_failure.callback(_kill, process)
+        _, channel = await loop.create_unix_connection(Channel, sock=channel_socket)
+        on_failure.callback(channel.close)
+        _, heartbeat = await loop.create_unix_connection(Heartbeat, sock=heartbeat_socket)
+        on_failure.callback(heartbeat.close)
+        log = WorkerLog(log_file)
+        on_failure.callback(log.connection_lost, None)
+        await loop.connect_read_pipe(lambda: log, log_pipe)
+        on_failure.pop_all()
+    return Launched(process, channel, heartbeat, log, lifeline)
+
+
+def _pair(on_failure: ExitStack, after_start: ExitStack) -> tuple[socket.socket, socket.socket]:
     mine, theirs = socket.socketpair()
-    lifeline_end, lifeline = os.pipe()
-    log_end, log_start = os.pipe()
+    on_failure.enter_context(mine)
+    after_start.enter_context(theirs)
     mine.setblocking(False)
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", MODULE, str(theirs.fileno()), str(lifeline_end)),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=log_start,
-            stderr=log_start,
-            start_new_session=True,
-            pass_fds=(theirs.fileno(), lifeline_end),
-            env=child_environment(None, calculates=False),
-        )
-    except BaseException:
-        mine.close()
-        os.close(lifeline)
-        os.close(log_end)
-        raise
-    finally:
-        theirs.close()
-        os.close(lifeline_end)
-        os.close(log_start)
-    _, log = await loop.connect_read_pipe(lambda: WorkerLog(log_file), os.fdopen(log_end, "rb", buffering=0))
-    _, channel = await loop.create_unix_connection(Channel, sock=mine)
-    return Launched(process, channel, log, lifeline)
+    return mine, theirs
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)

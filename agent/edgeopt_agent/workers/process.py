@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import time
@@ -21,6 +22,10 @@ from edgeopt_agent.workers.launch import Launched, launch
 # One that runs and one that is there already when it is done.
 _AT_ONCE = 2
 _LAST_WORDS_S = 2.0
+# Others may give back what a start lacks: it waits for that, instead of counting as a failure of the release.
+_SHORT_OF = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
+_WAIT_FOR_RESOURCES_S = 5.0
+_LOOK_AGAIN_S = 0.1
 
 
 class WorkerError(EdgeoptError):
@@ -69,18 +74,20 @@ class Worker:
         self._settings = settings
         self._process = launched.process
         self._channel = launched.channel
+        self._heartbeat = launched.heartbeat
         self._log = launched.log
         self._lifeline = launched.lifeline
         self._killed_because = ""
         self._how = ""
         self._watching = asyncio.create_task(self._watch(), name=f"worker {release_id}")
+        self._guarding: asyncio.Task[None] | None = None
 
     @classmethod
     async def start(cls, folder: Path, release_id: str, settings: Settings) -> "Worker":
         """Loads a bundle; raises WorkerError when that crashes, takes longer than a probe may, or fails."""
         log = settings.data_dir / "logs" / f"worker-{release_id}.log"
         try:
-            worker = cls(release_id, settings, await launch(log))
+            worker = cls(release_id, settings, await _launched(log))
         except OSError as error:
             raise WorkerError(f"The worker could not be started: {error.strerror}.") from None
         try:
@@ -103,6 +110,7 @@ class Worker:
         self.inputs = received.message.inputs
         self.outputs = received.message.outputs
         self.loaded_s = time.monotonic()
+        self._guarding = asyncio.create_task(self._guard(), name=f"heartbeat of {self.release_id}")
 
     @property
     def pid(self) -> int:
@@ -112,6 +120,10 @@ class Worker:
     def alive(self) -> bool:
         """Whether it takes requests."""
         return not (self.stopping or self._channel.closed or self.ended.is_set())
+
+    async def answers(self, limit_s: float) -> bool:
+        """Whether its process answers at once; one that computes does, one that hangs or has ended does not."""
+        return self.alive and await self._heartbeat.answers(limit_s)
 
     async def golden(self, timeout_s: float, quick: bool = False) -> Golden:
         """How it answers the golden inputs of its bundle; raises WorkerError when it does not."""
@@ -182,12 +194,26 @@ class Worker:
             self.kill("closed its socket, and was killed")
             await self.ended.wait()
 
+    async def _guard(self) -> None:
+        """Kills the process when it shows no sign of life."""
+        limit_s = self._settings.hang_timeout_s
+        while not self._heartbeat.closed:
+            # Twice half the limit: after both were paused, the time is over before the answer is read.
+            if await self._heartbeat.answers(limit_s / 2) or await self._heartbeat.answers(limit_s / 2):
+                await asyncio.sleep(self._settings.heartbeat_s)
+            elif not self._heartbeat.closed:
+                self.kill(f"hung: no sign of life within {limit_s:g} s; it was killed")
+                return
+
     async def _watch(self) -> None:
         code = await self._process.wait()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._log.complete.wait(), _LAST_WORDS_S)
         self._how = self._killed_because or ("stopped" if self.stopping and code == 0 else self._ending(code))
         self._channel.close()
+        self._heartbeat.close()
+        if self._guarding is not None:
+            self._guarding.cancel()
         os.close(self._lifeline)
         self.ended.set()
 
@@ -199,6 +225,18 @@ class Worker:
         if code < 0:
             return f"crashed: {signal_name(-code)}{said}"
         return f"ended with exit code {code}{said}"
+
+
+async def _launched(log: Path) -> Launched:
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + _WAIT_FOR_RESOURCES_S
+    while True:
+        try:
+            return await launch(log)
+        except OSError as error:
+            if error.errno not in _SHORT_OF or loop.time() >= deadline_s:
+                raise
+        await asyncio.sleep(_LOOK_AGAIN_S)
 
 
 _INFER = Infer()

@@ -69,6 +69,8 @@ class Router:
         size = sum(map(len, parts))
         most = _LARGEST_WAITING * self._settings.max_body_bytes
         if self._waiting >= self._settings.queue_length or (self._waiting and self._waiting_bytes + size > most):
+            if self.serving is not None and self.serving.name == model_name:
+                self._totals(self.serving).fail("REJECTED", 0.0, time.time())
             raise BusyError(503, f"{self._waiting} requests are waiting already; try again in a moment.")
         self._waiting += 1
         self._waiting_bytes += size
@@ -146,6 +148,7 @@ class Router:
         try:
             await asyncio.wait_for(worker.slots.acquire(), limit_s)
         except TimeoutError:
+            self._totals(worker).fail("REJECTED", limit_s, time.time())
             raise BusyError(503, f"The request waited {limit_s:g} s for its turn; try again later.") from None
 
     async def _ask(self, worker: Worker, request: _Request) -> tuple[Answer | None, str]:
@@ -175,15 +178,17 @@ class Router:
         """Counts a request that went well (answered) or failed (with its reason), and tells all who watch."""
         took_s = time.perf_counter() - started
         ok = answer is not None and answer.status < 400
+        totals = self._totals(worker)
         if answer is None:
-            self._totals(worker).count(False, took_s, 0.0, 0, time.time())
+            totals.fail("BACKEND", took_s, time.time())
         else:
-            self._totals(worker).count(ok, took_s, answer.compute_ms / 1e3, answer.rows, time.time())
-            self._totals(worker).answers += ok or answer.not_finite != ""
-            self._totals(worker).nan += answer.not_finite == "nan"
-            self._totals(worker).infinite += answer.not_finite == "infinity"
+            totals.answers += ok or answer.not_finite != ""
+            totals.nan += answer.not_finite == "nan"
+            totals.infinite += answer.not_finite == "infinity"
             if not ok:
+                totals.fail("OTHER", took_s, time.time())
                 return  # what was wrong with the request says nothing about the release
+            totals.succeed(took_s, answer.compute_ms / 1e3, answer.rows, time.time())
         for watcher in self.watchers:
             watcher(worker.release_id, ok, answer.compute_ms if answer else took_s * 1e3, reason)
 

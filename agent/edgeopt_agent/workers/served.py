@@ -4,6 +4,7 @@ import statistics
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeopt.backends.base import TensorInfo
+from edgeopt.bundle.deployment import Deployment
 from edgeopt.bundle.read import Bundle
 from edgeopt.bundle.runtime.golden import answer_golden
 from edgeopt.bundle.runtime.session import Session, load
@@ -22,6 +24,7 @@ from edgeopt_agent.v2.answer import write_answer, write_error
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.inflate import inflate
 from edgeopt_agent.v2.request import read_request
+from edgeopt_agent.v2.tensors import is_text
 from edgeopt_agent.workers.child_io import Frame
 from edgeopt_agent.workers.frames import (
     Answered,
@@ -36,6 +39,7 @@ from edgeopt_agent.workers.frames import (
     TryGolden,
 )
 
+MOST_NAME_CHARACTERS = 128
 _WARM_RUNS = 3
 _FEWEST_RUNS, _MOST_RUNS = 20, 200
 _ENOUGH_S = 0.2
@@ -53,7 +57,41 @@ def load_served(wanted: Load) -> "tuple[Served | None, FromWorker]":
     if deployment is None:
         return None, Failed(f"'{wanted.folder}' is not a bundle.")
     ports = tuple(_port(info) for info in session.inputs), tuple(_port(info) for info in session.outputs)
+    wrong = _unfit(deployment, ports[0])
+    if wrong:
+        return None, Failed(wrong)
     return Served(session, wanted, deployment.name, *ports), Loaded(deployment.name, session.backend, *ports)
+
+
+def _unfit(deployment: Deployment, inputs: tuple[Port, ...]) -> str:
+    """Why a deployment profile does not describe the model beside it; empty where it does."""
+    if len(deployment.name) > MOST_NAME_CHARACTERS:
+        return (
+            f"The bundle's name has {len(deployment.name)} characters; at most {MOST_NAME_CHARACTERS} are taken."
+        )
+    declared = {each.name: each for each in deployment.inputs}
+    ports = {port.name: port for port in inputs}
+    if declared.keys() != ports.keys():
+        names = ", ".join(sorted(declared)), ", ".join(sorted(ports))
+        return f"deployment.toml names the inputs '{names[0][:200]}'; the model has '{names[1][:200]}'."
+    for name, port in ports.items():
+        given = declared[name]
+        if given.dtype != port.dtype:
+            return f"deployment.toml says that the input '{name}' is {given.dtype}; the model takes {port.dtype}."
+        if port.rank_known and not _fits(given.shape, port.shape):
+            return (
+                f"deployment.toml gives the input '{name}' the shape {given.shape}; the model has {[*port.shape]}."
+            )
+    return ""
+
+
+def _fits(declared: Sequence[int | str], shape: Sequence[int | str | None]) -> bool:
+    """Whether the ranks are the same and no two fixed sizes differ."""
+    return len(declared) == len(shape) and all(
+        one == other
+        for one, other in zip(declared, shape, strict=True)
+        if isinstance(one, int) and isinstance(other, int)
+    )
 
 
 def _port(info: TensorInfo) -> Port:
@@ -98,7 +136,18 @@ class Served:
                 text, data = _split(body, message.header_length)
             wanted = read_request(text, data, self.inputs, self.outputs, self.loaded.max_tensor_elements)
             start = time.perf_counter()
-            results = self.session.run(wanted.feeds)
+            try:
+                results = self.session.run(wanted.feeds)
+            except (EdgeoptError, UnicodeError):
+                if all(
+                    is_text(text)
+                    for array in wanted.feeds.values()
+                    if array.dtype == object
+                    for text in array.flat
+                ):
+                    raise
+                # ONNX Runtime takes strings from Python's, and so no other bytes.
+                raise RequestError(400, "The runtime of this model takes no strings that are not UTF-8.") from None
             compute_ms = (time.perf_counter() - start) * 1e3
             model = (self.name, self.loaded.release_id)
             odd = _not_finite(wanted.feeds, results)

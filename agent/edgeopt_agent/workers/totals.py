@@ -1,6 +1,30 @@
 """What was counted of one release's requests since the agent started."""
 
-from dataclasses import dataclass
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import Literal
+
+Reason = Literal["REJECTED", "BACKEND", "OTHER"]
+REASONS: tuple[Reason, ...] = ("REJECTED", "BACKEND", "OTHER")
+"""Why a request failed, in Triton's words: not let in, by the model or its worker, by the request itself."""
+
+BUCKETS_MS = (
+    0.5,
+    1.0,
+    2.0,
+    5.0,
+    10.0,
+    20.0,
+    50.0,
+    100.0,
+    200.0,
+    500.0,
+    1000.0,
+    2000.0,
+    5000.0,
+    10_000.0,
+    30_000.0,
+)
 
 
 @dataclass(slots=True)
@@ -25,13 +49,19 @@ class Totals:
     compute_s: float = 0.0
     last_s: float = 0.0
     """When the last request was answered, in seconds since 1970."""
+    failed: dict[Reason, int] = field(default_factory=lambda: dict.fromkeys(REASONS, 0))
+    latencies: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS_MS) + 1))
+    """The successful requests by the first bucket that holds their latency; the last is for those above all."""
 
-    def count(self, ok: bool, total_s: float, compute_s: float, rows: int, now_s: float) -> None:
+    def fail(self, reason: Reason, total_s: float, now_s: float) -> None:
         self.last_s = now_s
-        if not ok:
-            self.failures += 1
-            self.failure_s += total_s
-            return
+        self.failures += 1
+        self.failed[reason] += 1
+        self.failure_s += total_s
+
+    def succeed(self, total_s: float, compute_s: float, rows: int, now_s: float) -> None:
+        self.last_s = now_s
+        self.latencies[bisect_left(BUCKETS_MS, total_s * 1e3)] += 1
         self.successes += 1
         self.rows += rows
         self.success_s += total_s

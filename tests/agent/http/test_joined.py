@@ -64,7 +64,7 @@ def test_closing_loses_nothing():
 
 def test_a_real_answer_is_one_packet(serving):
     with socket.create_connection(("127.0.0.1", serving().port)) as client:
-        client.sendall(b"GET /v2 HTTP/1.1\r\nHost: here\r\n\r\n")
+        client.sendall(b"GET /v2 HTTP/1.1\r\nHost: localhost\r\n\r\n")
         head, _, body = client.recv(65536).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200")
     assert body.endswith(b"}")

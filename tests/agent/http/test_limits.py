@@ -3,14 +3,19 @@
 import json
 import socket
 import threading
+from contextlib import ExitStack
+from types import SimpleNamespace
 
 import pytest
 
+from edgeopt.hw.load import process_memory_bytes
+from edgeopt_agent.http import guard
+from edgeopt_agent.http.early import RateLimit
 from edgeopt_agent.http.guard import GuardedProtocol
 
 ROW = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}
 REQUEST = json.dumps({"inputs": [ROW]}).encode()
-HEAD = b"POST /v2/models/null/infer HTTP/1.1\r\nHost: here\r\n"
+HEAD = b"POST /v2/models/null/infer HTTP/1.1\r\nHost: localhost\r\n"
 
 
 @pytest.fixture
@@ -104,23 +109,86 @@ def test_a_head_that_is_too_large_is_given_up(served):
     assert talk(server, HEAD + b"Content-Length: %d\r\n\r\n" % len(REQUEST), REQUEST)[0] == 200
 
 
-def test_one_client_too_many_is_turned_away(served, monkeypatch):
-    monkeypatch.setattr("edgeopt_agent.http.guard.MOST_CONNECTIONS", 3)
+HEALTH = b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
+SERVER = b"GET /v2 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.mark.parametrize("limit", ["MOST_CONNECTIONS", "MOST_OF_AN_ADDRESS"])
+def test_who_holds_all_connections_locks_out_neither_health_nor_control(served, monkeypatch, limit):
+    monkeypatch.setattr(f"edgeopt_agent.http.connections.{limit}", 3)
+    monkeypatch.setattr("edgeopt_agent.http.connections.RESERVED_CONNECTIONS", 2)
+    monkeypatch.setattr("edgeopt_agent.http.connections.IDLE_S", 600.0)
     server = served()
-    held = [connected(server) for _ in range(3)]
-    try:
-        for connection in held:
-            connection.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: here\r\n\r\n")
+    with ExitStack() as stack:
+        for _ in range(3):
+            connection = stack.enter_context(connected(server))
+            connection.sendall(HEALTH)
             assert answer_of(connection)[0] == 200
-        with connected(server) as late:
-            try:
-                late.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: here\r\n\r\n")
-                assert late.recv(1) == b""
-            except (ConnectionResetError, BrokenPipeError):
-                pass
-    finally:
+        silent = [stack.enter_context(connected(server)) for _ in range(5)]
+        for asked in (HEALTH, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"):
+            status, _, fields = talk(server, asked)
+            assert (status, fields[b"connection"]) == (200, b"close")
+        status, body, fields = talk(server, SERVER)
+        assert (status, fields[b"connection"], fields[b"retry-after"]) == (503, b"close", b"1")
+        assert "Too many connections" in json.loads(body)["error"]
+        upgrade = b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+        key = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        viewer = b"GET /api/v1/telemetry HTTP/1.1\r\nHost: localhost\r\n" + upgrade + key
+        assert talk(server, viewer)[0] == 503
+        assert len(silent) == 5
+
+
+def test_idle_connections_give_way_to_new_ones(served, monkeypatch):
+    monkeypatch.setattr("edgeopt_agent.http.connections.MOST_CONNECTIONS", 3)
+    monkeypatch.setattr("edgeopt_agent.http.connections.IDLE_S", 0.0)
+    server = served()
+    with ExitStack() as stack:
+        held = [stack.enter_context(connected(server)) for _ in range(3)]
         for connection in held:
-            connection.close()
+            connection.sendall(HEALTH)
+            assert answer_of(connection)[0] == 200
+        assert talk(server, SERVER)[0] == 200
+        assert end_of(held[0]), "the one that was idle longest is closed"
+
+
+def end_of(connection):
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def test_pipelined_requests_are_answered_in_order_within_bounded_memory(idle_agent):
+    pid = idle_agent.process.pid
+    count = 40_000
+    with connected(idle_agent) as client:
+        sending = threading.Thread(target=client.sendall, args=(SERVER * count + HEALTH,))
+        before = process_memory_bytes(pid)
+        sending.start()
+        answers, peak, tail = 0, before, b""
+        while answers <= count:
+            piece = client.recv(1 << 20)
+            assert piece
+            answers += (tail + piece).count(b"HTTP/1.1 200")
+            tail = piece[-11:]
+            peak = max(peak, process_memory_bytes(pid))
+        sending.join()
+    assert answers == count + 1
+    assert peak - before < 8 << 20
+
+
+def test_a_large_body_may_follow_pipelined_requests(served):
+    server = served()
+    with connected(server) as client:
+        row = {"name": "x", "datatype": "FP32", "shape": [50_000, 4], "data": [1] * 200_000}
+        body = json.dumps({"inputs": [row]}).encode()
+        infer = HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body
+        client.sendall(HEALTH * 20 + infer + HEALTH)
+        received = b""
+        while received.count(b"HTTP/1.1 200") < 22:
+            piece = client.recv(1 << 20)
+            assert piece, received[-500:]
+            received += piece
 
 
 def test_a_client_that_hangs_up_in_the_middle_leaves_nothing_behind(served):
@@ -131,12 +199,28 @@ def test_a_client_that_hangs_up_in_the_middle_leaves_nothing_behind(served):
     assert server.router.waiting == 0
 
 
-def test_what_is_not_http_is_told_so(served):
+def test_what_is_not_http_is_told_so_as_json(served):
     server = served()
-    assert talk(server, b"\x16\x03\x01\x02\x00\x01nonsense\r\n\r\n")[0] == 400
-    assert talk(server, HEAD + b"Content-Length: -5\r\n\r\n")[0] == 400
     both = b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
-    assert talk(server, HEAD + both)[0] == 400
+    for sent in (HEAD + b"Content-Length: -5\r\n\r\n", HEAD + both):
+        status, body, fields = talk(server, sent)
+        assert (status, fields[b"content-type"], fields[b"connection"]) == (400, b"application/json", b"close")
+        assert json.loads(body)["error"] == "The request is not valid HTTP."
+    status, body, _ = talk(server, b"\x16\x03\x01\x02\x00\x01nonsense\r\n\r\n")
+    assert (status, json.loads(body)["error"]["code"]) == (400, "bad-http")
+
+
+def test_a_flood_of_malformed_requests_is_one_line_in_the_log(served, caplog, monkeypatch):
+    clock = [1000.0]
+    monkeypatch.setattr("edgeopt_agent.http.early.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(guard.logger, "filters", [RateLimit()])
+    server = served()
+    for _ in range(20):
+        assert talk(server, b"nonsense\r\n\r\n")[0] == 400
+    assert len([r for r in caplog.records if "Invalid HTTP" in r.getMessage()]) == 1
+    clock[0] += 11.0
+    talk(server, b"nonsense\r\n\r\n")
+    assert "19 more" in caplog.records[-1].getMessage()
 
 
 def test_a_full_queue_says_when_to_come_again(serving, null_bundle):

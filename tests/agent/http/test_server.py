@@ -62,7 +62,7 @@ def test_a_clean_stop_finishes_what_is_in_flight_and_lets_idle_connections_go(se
 def test_a_stop_does_not_wait_for_those_who_never_finish(serving):
     server = serving(drain_s=0.3)
     with socket.create_connection(("127.0.0.1", server.port)) as stuck:
-        stuck.sendall(b"POST /v2/models/null/infer HTTP/1.1\r\nHost: here\r\nContent-Length: 10\r\n\r\n")
+        stuck.sendall(b"POST /v2/models/null/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n")
         begin = time.monotonic()
         server.stop()
         server.thread.join(60)

@@ -97,7 +97,6 @@ def test_values_that_the_type_does_not_have_are_refused_and_not_rounded(port, va
     [
         (b"\x05\0\0\0abc", "String 0 of the input 's' ends behind"),
         (b"\xff\xff\xff\xffabc", "String 0 of the input 's' ends behind"),
-        (b"\x01\0\0\0\xff", "String 0 of the input 's' is not UTF-8"),
         (b"\x01\0\0\0ab", "1 bytes at the end of the input 's' are no string"),
         (b"ab", "must hold 1 strings, which 2 bytes are too few for"),
     ],
@@ -182,3 +181,39 @@ def test_a_string_keeps_the_nul_at_its_end():
     assert found.feeds["s"].tolist() == ["a\0", "\0"]
     with pytest.raises(RequestError, match="values that BYTES does not have"):
         read({"inputs": [tensor("s", "BYTES", (2,), data=["a", 7])]}, inputs=(S,))
+
+
+U = Port("u", "uint64", (None,))
+
+
+@pytest.mark.parametrize("values", [[2**63, 1], [0, 2**64 - 1, 2**63 - 1], [2**64 - 1]])
+def test_unsigned_integers_on_both_sides_of_two_to_the_63_are_read_exactly(values):
+    found = read({"inputs": [tensor("u", "UINT64", [len(values)], data=values)]}, inputs=(U,))
+    assert found.feeds["u"].dtype == np.uint64
+    assert found.feeds["u"].tolist() == values
+
+
+@pytest.mark.parametrize("values", [[2**63, -1], [2**63, 1.0], [2**64, 1]])
+def test_what_is_no_unsigned_integer_beside_a_large_one_is_refused(values):
+    with pytest.raises(RequestError, match="holds values that UINT64 does not have"):
+        read({"inputs": [tensor("u", "UINT64", [len(values)], data=values)]}, inputs=(U,))
+
+
+def test_null_is_the_same_as_left_out():
+    plain = tensor(data=[1, 2])
+    asked = {"inputs": [{**plain, "parameters": None}], "id": None, "parameters": None, "outputs": None}
+    found = read(asked)
+    assert (found.id, found.wanted) == ("", [(OUT, False)])
+    nulls = {"binary_data_output": None, "sequence_id": None}
+    found = read({"inputs": [plain], "outputs": [{"name": "y", "parameters": None}], "parameters": nulls})
+    assert found.wanted == [(OUT, False)]
+
+
+def test_strings_that_are_not_utf_8_are_carried_as_they_are():
+    data = b"\x03\0\0\0a\xff\0\x02\0\0\0\xc3\xa4"
+    asked = tensor("s", "BYTES", [2], parameters={"binary_data_size": len(data)})
+    feeds = read({"inputs": [asked]}, data, inputs=(S,)).feeds
+    _, tensors = write_answer(("m", "1"), [(S, True)], feeds, "")
+    assert tensors[0].tobytes() == data
+    with pytest.raises(RequestError, match="'s' holds bytes that are not UTF-8; ask for it as binary"):
+        write_answer(("m", "1"), [(S, False)], feeds, "")

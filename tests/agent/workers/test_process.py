@@ -1,13 +1,16 @@
 import asyncio
+import errno
 import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import msgspec
+import psutil
 import pytest
 
 from edgeopt_agent.workers.log import MOST_BYTES
@@ -202,3 +205,72 @@ def test_a_log_that_cannot_be_written_is_no_reason_not_to_serve(null_bundle, set
         return (await worker.infer(REQUEST)).status
 
     assert with_worker(null_bundle(flood_stderr_bytes=100_000), settings, use) == 200
+
+
+@pytest.mark.parametrize("fails_at", ["socketpair", "pipe", "create_subprocess_exec", "connect_read_pipe"])
+def test_a_start_that_fails_leaves_no_descriptor_and_no_process(null_bundle, settings, monkeypatch, fails_at):
+    bundle = null_bundle()
+
+    async def use():
+        loop = asyncio.get_running_loop()
+        owner = {"socketpair": socket, "pipe": os, "create_subprocess_exec": asyncio, "connect_read_pipe": loop}
+        with pytest.raises(WorkerError):  # what is opened once stays open
+            await Worker.start(bundle / "nowhere", "0123456789ab", settings)
+        others = set(psutil.Process().children())
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        original, calls = getattr(owner[fails_at], fails_at), []
+
+        def fail_second(*given, **more):
+            calls.append(given)
+            if len(calls) == 2 or fails_at.startswith("c"):
+                raise OSError(errno.EMFILE, "Too many open files")
+            return original(*given, **more)
+
+        with monkeypatch.context() as patch:
+            patch.setattr("edgeopt_agent.workers.process._WAIT_FOR_RESOURCES_S", 0.0)
+            patch.setattr(owner[fails_at], fails_at, fail_second)
+            with pytest.raises(WorkerError, match="Too many open files"):
+                await Worker.start(bundle, "0123456789ab", settings)
+        async with asyncio.timeout(20):
+            while set(psutil.Process().children()) - others:
+                await asyncio.sleep(0)
+        return len(list(Path("/proc/self/fd").iterdir())) - before
+
+    assert asyncio.run(use()) == 0
+
+
+def test_a_start_waits_for_descriptors_that_are_used_up_for_a_moment(null_bundle, settings, monkeypatch):
+    original, calls = os.pipe, []
+
+    def pipe():
+        calls.append(1)
+        if len(calls) <= 2:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return original()
+
+    async def use(worker):
+        assert (await worker.infer(REQUEST)).status == 200
+
+    monkeypatch.setattr(os, "pipe", pipe)
+    with_worker(null_bundle(), settings, use)
+    assert len(calls) > 2
+
+
+@pytest.mark.parametrize(
+    ("declared", "words"),
+    [
+        ({"name": "z"}, "names the inputs 'z'; the model has 'x'"),
+        ({"dtype": "float64"}, "'x' is float64; the model takes float32"),
+        ({"shape": ["batch", 5]}, "'x' the shape .*5.*; the model has .*4"),
+        ({"shape": [4]}, "'x' the shape"),
+    ],
+)
+def test_a_profile_that_does_not_describe_its_model_is_refused(null_bundle, settings, declared, words):
+    port = {"name": "x", "dtype": "float32", "shape": ["batch", 4], **declared}
+    with pytest.raises(WorkerError, match=words):
+        with_worker(null_bundle(declared=(port,)), settings, None)
+
+
+def test_a_name_that_is_too_long_is_refused(null_bundle, settings):
+    with pytest.raises(WorkerError, match="name has 200 characters; at most 128"):
+        with_worker(null_bundle(name="n" * 200), settings, None)

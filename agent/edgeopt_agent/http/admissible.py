@@ -1,0 +1,66 @@
+"""Which requests are answered at all: none from web pages, none that two parsers could read in two ways."""
+
+import ipaddress
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from edgeopt_agent.http.plain import Scope
+from edgeopt_agent.trust import is_loopback
+
+_SAME_SITE = frozenset({b"none"})
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    status: int
+    code: str
+    message: str
+    hint: str
+
+
+def refusal(scope: Scope, own_host: str) -> Refusal | None:
+    """Why a request is not answered; None where nothing is wrong with its headers.
+
+    A web page must not command a device, or read of it, through the browser of someone who can reach it. One whose
+    own name leads to this device sends no Origin with what it reads; its name it cannot hide.
+    """
+    hosts: list[bytes] = []
+    codings: list[bytes] = []
+    from_page = False
+    for name, value in scope["headers"]:
+        if name == b"host":
+            hosts.append(value)
+        elif name == b"transfer-encoding":
+            codings.append(value)
+        elif name == b"origin" or (name == b"sec-fetch-site" and value not in _SAME_SITE):
+            from_page = True
+    if len(hosts) != 1 and not (not hosts and scope["http_version"] == "1.0"):
+        said = f"The request has {len(hosts)} Host headers." if hosts else "The request has no Host header."
+        return Refusal(400, "bad-host", said, "Send exactly one.")
+    if codings and b",".join(codings).strip().lower() != b"chunked":
+        shown = b", ".join(codings).decode("latin-1")[:80]
+        said = f"The transfer encoding '{shown}' is not supported."
+        return Refusal(
+            501, "bad-encoding", said, "Send the body plain or chunked, and name gzip as Content-Encoding."
+        )
+    asked = hosts[0].decode("latin-1") if hosts else ""
+    if asked and is_loopback(own_host) and not _is_own_name(asked):
+        return Refusal(
+            403,
+            "browser",
+            f"The agent listens on its own device alone and was asked for as '{asked[:80]}', as a web page could.",
+            "Ask for localhost; a proxy in front of it must do so too.",
+        )
+    if from_page:
+        said = "The agent takes no requests from web pages."
+        return Refusal(403, "browser", said, "Use edgeopt-agent, edgeopt fleet or curl.")
+    return None
+
+
+def _is_own_name(asked: str) -> bool:
+    """Whether a Host header is one that nobody else can let lead to this device: an address, or localhost."""
+    try:
+        name = urlsplit(f"//{asked}").hostname or ""
+        return name in {"", "localhost"} or bool(ipaddress.ip_address(name))
+    except ValueError:
+        return False
