@@ -24,7 +24,7 @@ _AT_ONCE = 2
 _LAST_WORDS_S = 2.0
 # Others may give back what a start lacks: it waits for that, instead of counting as a failure of the release.
 _SHORT_OF = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
-_WAIT_FOR_RESOURCES_S = 5.0
+_WAIT_FOR_RESOURCES_S = 30.0
 _LOOK_AGAIN_S = 0.1
 
 
