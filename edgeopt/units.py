@@ -34,15 +34,26 @@ def short_count(number: float) -> str:
     return f"{number:,.0f}"
 
 
-def behind(share: float, best: str = "") -> str:
-    """A speed as a share of the best one's: `4 % slower than B`; within 2 %, `tied with B`.
-
-    A share above 1 is of one that is behind for another reason than its speed.
-    """
+def speed_difference(share: float) -> str:
+    """A speed as a share of another: `4 % slower`; within 2 %, `tied`."""
     if 1 / _TIED < share < _TIED:
-        return f"tied with {best}" if best else "tied"
-    than = f" than {best}" if best else ""
-    return f"{100 * abs(1 - share):.0f} % {'slower' if share < 1 else 'faster'}{than}"
+        return "tied"
+    return f"{100 * abs(1 - share):.0f} % {'slower' if share < 1 else 'faster'}"
+
+
+def behind(share: float, best: str = "") -> str:
+    """Why a candidate is not the best: `4 % slower than B`, `tied with B`.
+
+    Candidates that are as fast as the best, but for a few per cent, are ranked by other things.
+    """
+    told = speed_difference(share)
+    if told == "tied":
+        return f"tied with {best}" if best else told
+    than = f"{told} than {best}" if best else told
+    if share < 1:
+        return than
+    why = ": too close, so that fewer threads, accuracy or fewer options decide" if best else ", too close"
+    return f"{than}{why}"
 
 
 def clock(clock_hz: float) -> str:

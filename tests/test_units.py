@@ -45,3 +45,10 @@ def test_large_counts_become_words(number, text):
 def test_clocks():
     assert units.clock(2_450_000_000) == "2.45 GHz"
     assert units.clock(600_000_000) == "600 MHz"
+
+
+def test_a_candidate_that_looked_faster_says_why_it_is_behind():
+    assert units.behind(1.03) == "3 % faster, too close"
+    assert units.behind(1.03, "b").startswith("3 % faster than b: too close")
+    assert units.behind(0.9, "b") == "10 % slower than b"
+    assert units.behind(1.01, "b") == "tied with b"

@@ -22,7 +22,9 @@ def trade_of(report: "Report", result: "Result") -> str:
         return f"It had {times(report.race.median if report.race else None)} the speed of your model."
     parts = []
     if report.race and winner.race and winner.race.median > 0:
-        parts.append(f"{units.behind(report.race.median / winner.race.median)} in the race")
+        parts.append(
+            f"{units.behind(report.race.median / winner.race.median).removesuffix(', too close')} in the race"
+        )
     if report.accuracy_db is not None and winner.accuracy_db is not None:
         mine, others = accuracy(report.accuracy_db), accuracy(winner.accuracy_db)
         parts.append(f"accuracy {mine}" if mine == others else f"accuracy {mine} instead of {others}")
