@@ -16,7 +16,11 @@ def section(facts: Facts) -> Section:
         ("Is the bundle sound, still right, and proved for this device?", f"edgeopt verify {bundle}"),
         ("How fast is it here, against the source model?", f"edgeopt bench {bundle} --against {source}"),
         ("Which outputs and nodes differ?", f"edgeopt compare {source} {bundle}"),
+        ("Where does the time go, as a graph?", f"edgeopt graph {bundle} -o graph.html --profile-ops"),
     ]
+    if deployment.run.model.endswith(".onnx"):  # an IR's nodes have other names
+        command = f"edgeopt graph {source} -o changes.html --against {bundle}"
+        lines.append(("What became of each node, as a graph?", command))
     if deployment.schema > 1:  # the first did not hold what that takes
         lines.append(("Rebuild it without searching.", f"edgeopt replay {bundle} {source} -o {rebuilt}"))
     again = "quantize" if facts.made_by == "a plan of precision" else "optimize"
