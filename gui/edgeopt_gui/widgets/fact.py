@@ -13,6 +13,8 @@ class Fact:
     """Shown each by itself, instead of the value."""
     copy: str = ""
     """What a button beside it copies."""
+    link: str = ""
+    """What `FactsView.followed` tells when the value is clicked; without one it is plain text."""
 
 
 @dataclass(frozen=True, slots=True)

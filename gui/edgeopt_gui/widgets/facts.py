@@ -1,6 +1,7 @@
 """Facts in groups: name and value side by side, on demand where each comes from."""
 
 from collections.abc import Sequence
+from html import escape
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
@@ -12,6 +13,8 @@ from edgeopt_gui.widgets.heading import heading, quiet
 
 class FactsView(QWidget):
     copied = Signal(str)
+    followed = Signal(str)
+    """The link of a fact whose value was clicked."""
 
     def __init__(self, name_letters: int = 15) -> None:
         super().__init__()
@@ -93,10 +96,16 @@ class FactsView(QWidget):
         return name
 
     def _value(self, fact: Fact) -> QLabel:
-        label = QLabel(fact.value)
-        label.setTextFormat(Qt.TextFormat.PlainText)
+        label = QLabel()
+        label.setTextFormat(Qt.TextFormat.RichText if fact.link else Qt.TextFormat.PlainText)
+        label.setText(f'<a href="#">{escape(fact.value)}</a>' if fact.link else fact.value)
         label.setWordWrap(True)
-        label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        label.setTextInteractionFlags(
+            Qt.TextInteractionFlag.TextBrowserInteraction
+            if fact.link
+            else Qt.TextInteractionFlag.TextSelectableByMouse
+        )
+        label.linkActivated.connect(lambda _: self.followed.emit(fact.link))
         label.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Minimum)
         return label
 

@@ -23,6 +23,7 @@ from edgeopt.graph.analysis import NodeRow, OpTimes
 from edgeopt_gui.pages.graph.canvas import Canvas
 from edgeopt_gui.pages.graph.legend import Legend
 from edgeopt_gui.pages.graph.revision_bar import RevisionBar
+from edgeopt_gui.pages.model.links import NO_LINKS, Links
 from edgeopt_gui.pages.model.words import node_facts, tensor_text
 from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.fact import Fact, FactGroup
@@ -55,6 +56,8 @@ class GraphContent(QWidget):
         self.measure = ActionButton("graph.measure")
         self.title = heading("", 3)
         self.facts = FactsView(name_letters=17)
+        self.facts.followed.connect(self._follow)
+        self._links = NO_LINKS
         self.hint = quiet("Click a node, or walk with the arrow keys.")
         self.diagram: Diagram | None = None
         self.colouring: Colouring | None = None
@@ -70,6 +73,7 @@ class GraphContent(QWidget):
     def set_diagram(self, diagram: Diagram, times: Sequence[OpTimes], changes: Colouring | None = None) -> None:
         """Another model, or more that is known of it; the scene follows."""
         self.diagram = diagram
+        self._links = Links.of(diagram.nodes)
         self._times = tuple(times)
         before, self._changes = self._changes, changes
         self._known = ()
@@ -101,6 +105,11 @@ class GraphContent(QWidget):
                 self.canvas.select(path)
             else:
                 self.reveal_wanted.emit(path)
+
+    def _follow(self, link: str) -> None:
+        """To the node that makes a tensor, or to the first that reads it."""
+        if positions := self._links.positions(link):
+            self.pick(positions[0])
 
     def next_hit(self) -> None:
         if not self._hits:
@@ -186,7 +195,7 @@ class GraphContent(QWidget):
             self.title.setText(node.operator)
             change = self._changes.of(item) if self._changes is not None else None
             changed = (FactGroup("", (Fact("Change", change.text),)),) if change is not None else ()
-            self.facts.set_groups((*changed, *node_facts(node), *self._times_of(node)))
+            self.facts.set_groups((*changed, *node_facts(node, self._links), *self._times_of(node)))
 
     def _facts_of_group(self, group: Group) -> FactGroup:
         diagram = self.diagram

@@ -1,6 +1,6 @@
 """The nodes of a model: search, filter by operator, details of the one under the cursor."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QCheckBox, QHBoxLayout, QPushButton, QVBoxLayout, 
 from edgeopt.graph.analysis import NodeRow
 from edgeopt_gui.pages.model.details import over_details, show_shares
 from edgeopt_gui.pages.model.findings import is_named
+from edgeopt_gui.pages.model.links import NO_LINKS, Links
 from edgeopt_gui.pages.model.tables import node_columns, searched, share_column
 from edgeopt_gui.pages.model.words import node_facts, operator_key
 from edgeopt_gui.pages.model.work import Totals
@@ -27,6 +28,7 @@ class Nodes(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._whole = Totals()
+        self._links = NO_LINKS
         self._marked: frozenset[str] = frozenset()
         self.records = RecordsModel(
             node_columns(lambda: self._whole),
@@ -47,6 +49,7 @@ class Nodes(QWidget):
         self.marks.hide()
         self.all.clicked.connect(self.everything_wanted)
         self.details = FactsView(name_letters=11)
+        self.details.followed.connect(self.follow)
         self._nothing = quiet("No node fits the search.")
         self.table.picked.connect(self._show_details)
         self.records.modelReset.connect(self._pick_one)
@@ -57,6 +60,7 @@ class Nodes(QWidget):
         if self.records.rows == tuple(nodes) and self._whole == whole:
             return
         self._whole = whole
+        self._links = Links.of(nodes)
         show_shares(self.table, whole)
         self.records.set_rows(nodes)
         constants = sum(node.operator == _CONSTANT for node in nodes)
@@ -88,6 +92,21 @@ class Nodes(QWidget):
         if node is not None and (current is None or current.position != position):
             self.table.pick(self.records.key(node))
 
+    def follow(self, link: str) -> None:
+        """To the node that makes a tensor, or to those that read it; several are listed."""
+        positions = self._links.positions(link)
+        if len(positions) > 1:
+            self.show_only(f"{link}", lambda node: node.position in positions)
+        elif positions:
+            shown = self.records.position(self._key_of(positions[0])) is not None
+            if not shown:
+                self.everything_wanted.emit()
+                self.bar.line.clear()
+            self.pick(positions[0])
+
+    def _key_of(self, position: int) -> Hashable:
+        return next((self.records.key(row) for row in self.records.rows if row.position == position), None)
+
     def _filter(self) -> None:
         """Constants are folded away, unless these nodes were asked for."""
         folded = self._only is None and not self.constants.isChecked() and not self.constants.isHidden()
@@ -112,7 +131,7 @@ class Nodes(QWidget):
         self._nothing.setVisible(node is None)
         self.details.setVisible(node is not None)
         if node is not None:
-            self.details.set_groups(node_facts(node))
+            self.details.set_groups(node_facts(node, self._links))
 
     def _lay_out(self) -> None:
         line = self.fontMetrics().height()

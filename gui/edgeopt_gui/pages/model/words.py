@@ -1,10 +1,11 @@
 """An analysis in words: the headline, the facts of a model, of a bundle's deployment and of one node."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from edgeopt import units
 from edgeopt.graph.analysis import Analysis, DeploymentRow, NodeRow, OperatorRow, Tensor
 from edgeopt_gui.pages.model import work
+from edgeopt_gui.pages.model.links import NO_LINKS, Links
 from edgeopt_gui.widgets.bars import Bar
 from edgeopt_gui.widgets.fact import Fact, FactGroup
 
@@ -53,14 +54,15 @@ def operator_key(operator: str, domain: str) -> str:
     return f"{domain}.{operator}" if domain else operator
 
 
-def node_facts(node: NodeRow) -> tuple[FactGroup, ...]:
+def node_facts(node: NodeRow, links: Links = NO_LINKS) -> tuple[FactGroup, ...]:
+    """With links from its tensors to the nodes that make and read them."""
     facts = [
         Fact("Operator", operator_key(node.operator, node.domain)),
         Fact("Name", node.name or "none"),
         Fact("Inside", node.inside),
         *work.node_facts(node),
-        *_tensors("Input", node.inputs),
-        *_tensors("Output", node.outputs),
+        *_tensors("Input", node.inputs, links.of_input),
+        *_tensors("Output", node.outputs, links.of_output),
         Fact("Weights", _node_weights(node)),
         *(Fact(name, value) for name, value in node.attributes.items()),
     ]
@@ -130,9 +132,9 @@ def _proof(deployment: DeploymentRow) -> str:
     return ", ".join(parts)
 
 
-def _tensors(title: str, tensors: tuple[Tensor, ...]) -> Iterator[Fact]:
+def _tensors(title: str, tensors: tuple[Tensor, ...], link: Callable[[str], str]) -> Iterator[Fact]:
     for tensor in tensors[:_MOST]:
-        yield Fact(title, tensor_text(tensor))
+        yield Fact(title, tensor_text(tensor), link=link(tensor.name))
     if len(tensors) > _MOST:
         yield Fact(title, f"and {units.count(len(tensors) - _MOST)} more")
 
