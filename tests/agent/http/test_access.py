@@ -8,6 +8,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from edgeopt.bundle.sign import new_key
+from edgeopt.fleet.address import parse
+from edgeopt.fleet.http import ask
 from edgeopt_agent import tokens, trusted_keys
 from edgeopt_agent.http.access import MOST_FAILURES, WINDOW_S, Access
 
@@ -201,3 +203,11 @@ def test_the_wait_is_by_address_and_ends(tmp_path):
     assert status("2001:db8:0:1::1", token) == 200
     now[0] = WINDOW_S
     assert status("192.0.2.1", token) == 200
+
+
+def test_a_large_body_without_the_right_token_still_gets_its_answer(guarded):
+    address = parse(f"127.0.0.1:{guarded.port}")
+    body = (bytes(1 << 20) for _ in range(64))
+    length = {"Content-Length": str(64 << 20)}
+    reply = ask(address, "POST", "/api/v1/deploy", 30.0, body, length)
+    assert (reply.status, json.loads(reply.body)["error"]["code"]) == (401, "no-token")
