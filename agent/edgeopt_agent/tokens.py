@@ -13,6 +13,7 @@ import msgspec
 
 from edgeopt.errors import InputError, UsageError
 from edgeopt_agent.data_dir import DataDir, make_private, sync_folder, write_whole
+from edgeopt_agent.settings import on_data_dir
 
 Role = Literal["view", "infer", "deploy"]
 ROLES: tuple[Role, ...] = ("view", "infer", "deploy")
@@ -85,9 +86,10 @@ def add(data_dir: Path, name: str, role: Role) -> NewToken:
     folder = DataDir(data_dir).tokens
     place = folder / f"{name}{_SUFFIX}"
     if place.exists():
+        remove_it = on_data_dir(f"edgeopt-agent token remove {name}", data_dir)
         raise InputError(
             f"A token named '{name}' exists already.",
-            f"Choose another name, or remove it first: edgeopt-agent token remove {name}",
+            f"Choose another name, or remove it first: {remove_it}",
         )
     for each in (data_dir, folder):
         make_private(each)

@@ -61,7 +61,8 @@ def check_host(host: str, data: DataDir) -> None:
     )
     missing = [(what, on_data_dir(command, data.root)) for there, what, command in needs if not there]
     if missing:
-        what, commands = (" and ".join(said) for said in zip(*missing, strict=True))
+        what = " and ".join(said for said, _ in missing)
+        commands = "; then: ".join(command for _, command in missing)
         raise UsageError(
             f"The agent {what}, so it does not listen on '{host}', where others could reach it.",
             f"First: {commands}; or leave out --host.",

@@ -68,7 +68,7 @@ def test_a_key_is_added_to_the_agent_that_says_how(start, tmp_path):
     _, err = refused.communicate(timeout=60)
     place = shlex.quote(f"{tmp_path}/other's")
     assert f"trust add KEY.pub --data-dir {place};" in err
-    assert f"token add NAME --role deploy --data-dir {place} and" in err
+    assert f"token add NAME --role deploy --data-dir {place}; then: " in err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
