@@ -207,3 +207,11 @@ def test_a_watch_ends_when_its_token_is_removed(start_agent, tmp_path, monkeypat
 
     with pytest.raises(errors.InputError, match="not one of this agent's"):
         watch(start_agent().url, emit, threading.Event(), token)
+
+
+def test_a_refused_watch_says_why_in_the_words_of_the_agent(scripted):
+    said = {"code": "too-many-connections", "message": "Too many connections are open.", "hint": "Close some."}
+    server = scripted({"GET /api/v1/telemetry": (503, {"error": said})})
+    with pytest.raises(errors.ConstraintError, match="Too many connections are open") as caught:
+        watch(server.url, events.ignore, threading.Event())
+    assert (caught.value.code, caught.value.hint) == ("too-many-connections", "Close some.")
