@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from edgeopt.errors import UsageError
+from edgeopt.errors import UsageError, writing_to
 
 LOCK = "lock"
 _TAKES_NOTHING = (errno.EROFS, errno.ENOSPC, errno.EDQUOT)
@@ -33,6 +33,10 @@ class DataDir:
     @property
     def trust(self) -> Path:
         return self.root / "trust"
+
+    @property
+    def tokens(self) -> Path:
+        return self.root / "tokens"
 
     @property
     def partial(self) -> Path:
@@ -59,7 +63,7 @@ class DataDir:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        return (self.keys, self.trust, self.partial, self.releases, self.logs)
+        return (self.keys, self.trust, self.tokens, self.partial, self.releases, self.logs)
 
 
 @contextmanager
@@ -134,6 +138,37 @@ def free_name(path: Path) -> Path:
     while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
         number += 1
     return aside
+
+
+def make_private(folder: Path) -> None:
+    """Makes a folder for its owner alone, where it is missing."""
+    if not folder.exists():
+        folder.mkdir(mode=0o700, parents=True)
+        _give_to_owner(folder)
+
+
+def write_whole(place: Path, text: str) -> None:
+    """Writes a file whole or not at all, for its owner alone: nobody can read half a key."""
+    fresh = place.with_name(f".{place.name}.new")
+    try:
+        with writing_to(place):
+            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            _give_to_owner(fresh)
+            fresh.replace(place)
+            sync_folder(place.parent)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _give_to_owner(path: Path) -> None:
+    """What root puts into the folder of a service must be the service's."""
+    if os.geteuid() == 0:
+        owner = path.parent.stat()
+        os.chown(path, owner.st_uid, owner.st_gid)
 
 
 def sync_folder(folder: Path) -> None:

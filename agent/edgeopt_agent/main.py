@@ -8,6 +8,7 @@ from edgeopt.cli import program
 from edgeopt.version import __version__
 from edgeopt_agent.cli.control import cancel, deploy, releases, rollback, status
 from edgeopt_agent.cli.run import run as run_agent
+from edgeopt_agent.cli.token import token
 from edgeopt_agent.cli.trust import trust
 
 # In the order of work, which is the order in `--help`.
@@ -19,6 +20,7 @@ COMMANDS = (
     ("status", status),
     ("releases", releases),
     ("trust", trust),
+    ("token", token),
 )
 
 

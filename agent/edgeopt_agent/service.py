@@ -39,7 +39,7 @@ async def run(settings: Settings, on_live: Callable[[int], None]) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     with open_data_dir(settings.data_dir) as data:
-        check_host(settings.host, data.trust)
+        check_host(settings.host, data)
         settings = _within(settings, data)
         journal = Journal(data.journal)
         try:

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Literal
 
 from edgeopt.errors import UsageError
+from edgeopt_agent.data_dir import DataDir
 from edgeopt_agent.settings import on_data_dir
+from edgeopt_agent.tokens import token_files
 
 SUFFIX = ".pub"
 Trust = Literal["unsigned", "signed"]
@@ -49,15 +51,22 @@ def check_signature(bundle: Path, folder: Path) -> str:
     return verify_signature(bundle, [load_public_key(file) for file in files])
 
 
-def check_host(host: str, folder: Path) -> None:
-    """Raises UsageError for an address that others reach while nobody's signature is asked for."""
-    if is_loopback(host) or trusted_files(folder):
+def check_host(host: str, data: DataDir) -> None:
+    """Raises UsageError for an address that others reach, unless both a token and a signature are asked for."""
+    if is_loopback(host):
         return
-    add = on_data_dir("edgeopt-agent trust add KEY.pub", folder.parent)
-    raise UsageError(
-        f"The agent trusts no key yet, so it does not listen on '{host}', where others could reach it.",
-        f"Trust a key first: {add}; or leave out --host.",
+    needs = (
+        (token_files(data.tokens), "has no access token yet", "edgeopt-agent token add NAME --role deploy"),
+        (trusted_files(data.trust), "trusts no key yet", "edgeopt-agent trust add KEY.pub"),
     )
+    missing = [(what, on_data_dir(command, data.root)) for there, what, command in needs if not there]
+    if missing:
+        what = " and ".join(said for said, _ in missing)
+        commands = "; then: ".join(command for _, command in missing)
+        raise UsageError(
+            f"The agent {what}, so it does not listen on '{host}', where others could reach it.",
+            f"First: {commands}; or leave out --host.",
+        )
 
 
 def is_loopback(host: str) -> bool:

@@ -1,14 +1,13 @@
 """The public keys in an agent's `trust/`: adding, listing and removing them."""
 
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
 from edgeopt.bundle.sign import key_id, load_public_key
-from edgeopt.errors import InputError, writing_to
-from edgeopt_agent.data_dir import DataDir, sync_folder
+from edgeopt.errors import InputError
+from edgeopt_agent.data_dir import DataDir, make_private, sync_folder, write_whole
 from edgeopt_agent.trust import SUFFIX, trusted_files
 
 
@@ -33,10 +32,10 @@ def add(data_dir: Path, file: Path) -> TrustedKeys:
     key = load_public_key(file)
     folder = DataDir(data_dir).trust
     for each in (data_dir, folder):
-        _make_private(each)
+        make_private(each)
     place = folder / f"{key_id(key)}{SUFFIX}"
     if not place.exists():
-        _write(place, key.text())
+        write_whole(place, key.text())
     return trusted(data_dir)
 
 
@@ -48,35 +47,6 @@ def remove(data_dir: Path, key: str) -> TrustedKeys:
     known[key].unlink()
     sync_folder(known[key].parent)
     return trusted(data_dir)
-
-
-def _make_private(folder: Path) -> None:
-    if not folder.exists():
-        folder.mkdir(mode=0o700, parents=True)
-        _give_to_owner(folder)
-
-
-def _write(place: Path, text: str) -> None:
-    """Whole or not at all: half a key would be a key that nobody can read."""
-    fresh = place.with_name(f".{place.name}.new")
-    try:
-        with writing_to(place):
-            with fresh.open("w", encoding="ascii") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            _give_to_owner(fresh)
-            fresh.replace(place)
-            sync_folder(place.parent)
-    finally:
-        fresh.unlink(missing_ok=True)
-
-
-def _give_to_owner(path: Path) -> None:
-    """What root puts into the folder of a service must be the service's."""
-    if os.geteuid() == 0:
-        owner = path.parent.stat()
-        os.chown(path, owner.st_uid, owner.st_gid)
 
 
 def _since(file: Path) -> str:

@@ -22,8 +22,9 @@ def _fleet(context: typer.Context) -> None:
     """Deploy bundles to agents, see what they serve, watch them, take back. All speak --json.
 
     \b
-    An agent runs on each device: edgeopt-agent run. It listens on its own device alone; reach
-    another one's through a tunnel: ssh -L 8080:127.0.0.1:8080 DEVICE
+    An agent runs on each device: edgeopt-agent run. By default it listens on its own device alone;
+    reach another one's through a tunnel: ssh -L 8080:127.0.0.1:8080 DEVICE. One that listens
+    elsewhere asks for an access token: set EDGEOPT_TOKEN, or pass --token.
 
     \b
     Examples:

@@ -1,8 +1,9 @@
-"""Where an agent is: `http://host:port`, `host:port` or `host`."""
+"""Where an agent is: `http://host:port`, `host:port` or `host`; and the token for it."""
 
 import re
 import shlex
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from edgeopt.errors import UsageError
@@ -16,6 +17,13 @@ _COMMAND = re.compile(r"\bedgeopt(?: fleet|-agent) (?:status|releases|rollback|w
 class Address:
     host: str
     port: int
+    token: str = field(default="", repr=False)
+    """Empty where none is to be sent."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """What each request to the agent carries."""
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
 
     @property
     def url(self) -> str:
@@ -37,8 +45,13 @@ def in_commands(text: str, url: str) -> str:
     return text if found == DEFAULT_URL else _COMMAND.sub(rf"\g<0> --url {shlex.quote(found)}", text)
 
 
-def parse(url: str) -> Address:
-    """Raises UsageError for what is no address of an agent."""
+def parse(url: str, token: str = "") -> Address:
+    """Raises UsageError for what is no address of an agent, or no token."""
+    if not token.isascii() or not all(c.isprintable() and c != " " for c in token):
+        raise UsageError(
+            "The access token holds characters that no token has.",
+            "Check --token or EDGEOPT_TOKEN: a token is one word, as edgeopt-agent token add printed it.",
+        )
     hint = f"Write it like this: {DEFAULT_URL}, or a host's name alone."
     try:
         parts = urlsplit(url if "://" in url else f"http://{url}")
@@ -53,4 +66,4 @@ def parse(url: str) -> Address:
     odd = parts.path.strip("/") or parts.query or parts.fragment or parts.username is not None
     if not host or odd or any(c.isspace() or not c.isprintable() for c in url):
         raise UsageError(f"'{url}' is no address of an agent.", hint)
-    return Address(host, PORT if port is None else port)
+    return Address(host, PORT if port is None else port, token)

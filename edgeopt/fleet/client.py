@@ -31,8 +31,8 @@ class _Accepted(msgspec.Struct, frozen=True):
 class Agent:
     """One agent; each call is a request of its own, so that an agent may restart between two of them."""
 
-    def __init__(self, url: str = DEFAULT_URL, timeout_s: float = 10.0) -> None:
-        self.address = parse(url)
+    def __init__(self, url: str = DEFAULT_URL, timeout_s: float = 10.0, token: str = "") -> None:
+        self.address = parse(url, token)
         self._timeout_s = timeout_s
 
     @property

@@ -1,8 +1,11 @@
 """What `edgeopt fleet` and `edgeopt-agent` ask of an agent, here or elsewhere."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import Emit
@@ -17,37 +20,48 @@ if TYPE_CHECKING:
 
 def status(request: LookRequest) -> Status:
     with _told_for(request.url):
-        return Agent(request.url).status()
+        return _agent(request).status()
 
 
 def releases(request: LookRequest) -> Releases:
     with _told_for(request.url):
-        return Agent(request.url).releases()
+        return _agent(request).releases()
 
 
 def deploy(request: DeployRequest, emit: Emit) -> Deployment:
     soak = request.soak_seconds, request.soak_requests
     with _told_for(request.url):
-        return Agent(request.url).deploy(
+        return _agent(request).deploy(
             request.bundle, emit, request.force, *soak, wait=not request.no_wait, rename=request.rename
         )
 
 
 def rollback(request: RollbackRequest, emit: Emit) -> Deployment:
     with _told_for(request.url):
-        return Agent(request.url).rollback(emit, wait=not request.no_wait, to=request.to)
+        return _agent(request).rollback(emit, wait=not request.no_wait, to=request.to)
 
 
 def cancel(request: CancelRequest, emit: Emit) -> Deployment:
     with _told_for(request.url):
-        return Agent(request.url).cancel(emit, wait=not request.no_wait)
+        return _agent(request).cancel(emit, wait=not request.no_wait)
 
 
 def watch(request: WatchRequest, emit: Emit) -> "Watched":
     from edgeopt.fleet.monitor import monitor
 
     with _told_for(request.url):
-        return monitor(request, emit)
+        return monitor(msgspec.structs.replace(request, token=_token(request)), emit)
+
+
+_Request = LookRequest | DeployRequest | RollbackRequest | CancelRequest | WatchRequest
+
+
+def _agent(request: _Request) -> Agent:
+    return Agent(request.url, token=_token(request))
+
+
+def _token(request: _Request) -> str:
+    return request.token or os.environ.get("EDGEOPT_TOKEN", "").strip()
 
 
 @contextmanager

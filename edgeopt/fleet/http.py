@@ -26,6 +26,7 @@ Answer = TypeVar("Answer", bound=msgspec.Struct)
 # A status that is not here is one that this edgeopt should not have caused.
 _ERRORS: Mapping[int, type[EdgeoptError]] = {
     400: BundleError,
+    401: InputError,
     403: VerificationError,
     409: ConstraintError,
     411: InputError,
@@ -35,6 +36,8 @@ _ERRORS: Mapping[int, type[EdgeoptError]] = {
     503: ConstraintError,
     507: DiskFullError,
 }
+# The code of a 403 that another token would not get.
+_WRONG_ROLE = "wrong-role"
 _LONGEST_ANSWER_BYTES = 64 << 20
 
 
@@ -71,7 +74,7 @@ def ask(
     with reaching(address, timeout_s) as connection:
         with suppress(BrokenPipeError, ConnectionResetError):
             # An agent that refuses a body answers before all of it is sent, and then closes: the answer counts.
-            connection.request(method, path, body=body, headers=dict(headers or {}))
+            connection.request(method, path, body=body, headers={**address.headers, **(headers or {})})
         answer = connection.getresponse()
         content = answer.read(_LONGEST_ANSWER_BYTES)
         if answer.length:
@@ -82,7 +85,7 @@ def ask(
 def understood(address: Address, reply: Reply, kind: type[Answer]) -> Answer:
     """The record in an answer; raises what the agent refused with, or MissingError for no agent at all."""
     if reply.status >= 400:
-        raise _refused(address, reply)
+        raise refused(address, reply)
     try:
         return msgspec.json.decode(reply.body, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -150,10 +153,12 @@ def said_in(body: bytes) -> _Said | None:
     return said if isinstance(said, _Said) else _Said(said)
 
 
-def _refused(address: Address, reply: Reply) -> EdgeoptError:
+def refused(address: Address, reply: Reply) -> EdgeoptError:
+    """The error that an agent refused a request with, in its own words."""
     said = said_in(reply.body)
     if said is None:
         return no_agent(address)
-    error = _ERRORS.get(reply.status, MissingError)(said.message, said.hint)
+    kind = InputError if said.code == _WRONG_ROLE else _ERRORS.get(reply.status, MissingError)
+    error = kind(said.message, said.hint)
     error.code = said.code or error.code
     return error

@@ -25,8 +25,8 @@ def monitor(request: WatchRequest, emit: Emit) -> Watched:
     """Passes on an agent's events for so long; a rate sends requests as well, 0 as fast as they are answered."""
     stop = threading.Event()
     begin = time.monotonic()
-    url, seconds, rate = request.url, request.seconds, request.send
-    traffic = None if rate is None else Traffic(url, request.data, rate or None, request.clients)
+    url, seconds, rate, token = request.url, request.seconds, request.send, request.token
+    traffic = None if rate is None else Traffic(url, request.data, rate or None, request.clients, token)
     with ExitStack() as stack:
         if seconds is not None:
             timer = threading.Timer(seconds, stop.set)
@@ -37,7 +37,7 @@ def monitor(request: WatchRequest, emit: Emit) -> Watched:
             stack.enter_context(traffic)
         # Ctrl-C is how a watch without an end is ended.
         with suppress(KeyboardInterrupt):
-            watch(url, emit if traffic is None else _with_traffic(traffic, emit), stop)
+            watch(url, emit if traffic is None else _with_traffic(traffic, emit), stop, token)
     return Watched(parse(url).url, time.monotonic() - begin, traffic.sent() if traffic else None)
 
 

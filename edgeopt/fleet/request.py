@@ -9,6 +9,9 @@ from edgeopt.options import FASTEST_PER_S, WEEK_S, argument, option
 
 Url = Annotated[str, option("Where the agent is: http://host:port, host:port or host.", metavar="URL")]
 NoWait = Annotated[bool, option("Return once the agent has it, without following.")]
+Token = Annotated[
+    str, option("Access token, where the agent asks for one; EDGEOPT_TOKEN by default.", metavar="TOKEN")
+]
 LOCAL = "http://127.0.0.1:8080"
 
 
@@ -16,6 +19,7 @@ class LookRequest(msgspec.Struct, frozen=True):
     """`status` and `releases`."""
 
     url: Url = LOCAL
+    token: Token = ""
 
 
 class DeployRequest(msgspec.Struct, frozen=True):
@@ -31,17 +35,20 @@ class DeployRequest(msgspec.Struct, frozen=True):
         int | None, option("How many requests it must prove itself on, as well.", least=0, most=10**9)
     ] = None
     no_wait: NoWait = False
+    token: Token = ""
 
 
 class RollbackRequest(msgspec.Struct, frozen=True):
     url: Url = LOCAL
     to: Annotated[str, option("Release on the device; the one that served before by default.", metavar="ID")] = ""
     no_wait: NoWait = False
+    token: Token = ""
 
 
 class CancelRequest(msgspec.Struct, frozen=True):
     url: Url = LOCAL
     no_wait: NoWait = False
+    token: Token = ""
 
 
 class WatchRequest(msgspec.Struct, frozen=True):
@@ -60,3 +67,4 @@ class WatchRequest(msgspec.Struct, frozen=True):
         None
     )
     clients: Annotated[int, option("How many clients send.", least=1, most=64)] = 2
+    token: Token = ""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from edgeopt import events
-from edgeopt.errors import MissingError, MissingExtraError, said_by
+from edgeopt.errors import ConstraintError, MissingError, MissingExtraError, said_by
 from edgeopt.fleet.address import Address, parse
-from edgeopt.fleet.http import no_agent, nobody, unreachable
+from edgeopt.fleet.http import Reply, no_agent, nobody, refused, unreachable
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
@@ -22,14 +22,15 @@ _LOOK_UP_EVERY_S = 0.1
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 
 
-def watch(url: str, emit: events.Emit, stop: threading.Event) -> None:
+def watch(url: str, emit: events.Emit, stop: threading.Event, token: str = "") -> None:
     """Passes on an agent's events until `stop` is set; an agent that goes away is waited for.
 
-    Raises MissingError when there is no agent to begin with. `emit` is called on the thread that called this.
+    Raises MissingError when there is no agent to begin with, InputError when it refuses the token.
+    `emit` is called on the thread that called this.
     """
     if find_spec("websockets") is None:
         raise MissingExtraError("fleet", "Watching an agent")
-    address = parse(url)
+    address = parse(url, token)
     connection: ClientConnection | None = _connect(address)
     pause_s, away = _FIRST_PAUSE_S, False
     while not stop.is_set():
@@ -52,7 +53,7 @@ def watch(url: str, emit: events.Emit, stop: threading.Event) -> None:
 
 
 def _connect(address: Address) -> "ClientConnection":
-    from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
+    from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidStatus
     from websockets.sync.client import connect
 
     try:
@@ -63,8 +64,12 @@ def _connect(address: Address) -> "ClientConnection":
             open_timeout=_OPEN_TIMEOUT_S,
             close_timeout=_CLOSE_TIMEOUT_S,
             compression=None,
+            additional_headers=address.headers,
             proxy=None,
         )
+    except InvalidStatus as error:
+        answer = error.response
+        raise refused(address, Reply(answer.status_code, bytes(answer.body), {})) from None
     except (InvalidHandshake, InvalidMessage):
         raise no_agent(address) from None
     except ConnectionRefusedError:
@@ -84,7 +89,7 @@ def _connect(address: Address) -> "ClientConnection":
 def _try_again(address: Address) -> "ClientConnection | None":
     try:
         return _connect(address)
-    except MissingError:
+    except (MissingError, ConstraintError):  # away, or too busy for the moment
         return None
 
 

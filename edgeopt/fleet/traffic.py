@@ -12,6 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from edgeopt.errors import EdgeoptError, InputError
+from edgeopt.fleet.address import Address
 from edgeopt.fleet.client import Agent
 from edgeopt.fleet.http import ask, said_in, understood
 from edgeopt.fleet.tensors import Metadata, Request, requests
@@ -44,9 +45,14 @@ class Traffic:
     """
 
     def __init__(
-        self, url: str, data: Path | None = None, rate_per_s: float | None = None, clients: int = 2
+        self,
+        url: str,
+        data: Path | None = None,
+        rate_per_s: float | None = None,
+        clients: int = 2,
+        token: str = "",
     ) -> None:
-        self._agent = Agent(url)
+        self._agent = Agent(url, token=token)
         self._data, self._rate = data, rate_per_s
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -104,7 +110,7 @@ class Traffic:
                 if time.monotonic() - used_at > _IDLE_S:
                     connection.close()
                 path, bodies = self._plan
-                problem = _send(connection, path, bodies[number % len(bodies)], self._answered)
+                problem = _send(connection, address, path, bodies[number % len(bodies)], self._answered)
                 used_at = time.monotonic()
                 if problem:
                     self._failed(problem)
@@ -148,10 +154,15 @@ class Traffic:
 
 
 def _send(
-    connection: http.client.HTTPConnection, path: str, request: Request, answered: Callable[[float], None]
+    connection: http.client.HTTPConnection,
+    address: Address,
+    path: str,
+    request: Request,
+    answered: Callable[[float], None],
 ) -> str:
     """Why the request failed; empty when it was answered."""
     headers = {
+        **address.headers,
         "Content-Type": "application/octet-stream",
         "Inference-Header-Content-Length": str(request.header_length),
     }

@@ -231,6 +231,7 @@ class Running:
 
     def __init__(self, data_dir, kill=None, **settings):
         self.data_dir = data_dir
+        self.token = ""
         given = {**QUICK, **settings, "data_dir": str(data_dir)}
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
         command = [sys.executable, "-m", "tests.agent.mortal", json.dumps(given), json.dumps(kill)]
@@ -248,7 +249,8 @@ class Running:
     def ask(self, method, path, body=None, headers=None):
         """The status, the headers and the document of one answer."""
         with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_S)) as connection:
-            connection.request(method, path, body=body, headers=headers or {})
+            access = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+            connection.request(method, path, body=body, headers={**access, **(headers or {})})
             answer = connection.getresponse()
             return answer.status, dict(answer.getheaders()), json.loads(answer.read() or b"null")
 

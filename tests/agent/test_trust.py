@@ -4,6 +4,8 @@ import pytest
 
 from edgeopt.bundle.sign import new_key, sign_bundle
 from edgeopt.errors import BundleError, UsageError
+from edgeopt_agent import tokens
+from edgeopt_agent.data_dir import DataDir
 from edgeopt_agent.trust import TrustWatch, check_host, check_signature
 
 
@@ -50,15 +52,23 @@ def test_what_answers_say_follows_the_folder(trusted, tmp_path):
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.3.4.5"])
 def test_this_device_may_always_ask(host, tmp_path):
-    check_host(host, tmp_path)
+    check_host(host, DataDir(tmp_path))
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.7", "device.example"])  # noqa: S104 - refused here
-def test_others_only_when_a_key_is_trusted(host, tmp_path, trusted):
-    check_host(host, trusted[0])
-    with pytest.raises(UsageError, match="trusts no key yet") as refused:
-        check_host(host, tmp_path / "none")
+def test_others_only_with_a_token_and_a_trusted_key(host, tmp_path, trusted):
+    with pytest.raises(UsageError, match="has no access token yet, so") as refused:
+        check_host(host, DataDir(tmp_path))
+    assert f"token add NAME --role deploy --data-dir {tmp_path}" in refused.value.hint
+    assert "trust add" not in refused.value.hint
+    tokens.add(tmp_path, "laptop", "view")
+    check_host(host, DataDir(tmp_path))
+    shutil.rmtree(trusted[0])
+    with pytest.raises(UsageError, match="The agent trusts no key yet, so") as refused:
+        check_host(host, DataDir(tmp_path))
     assert "trust add" in refused.value.hint
+    with pytest.raises(UsageError, match="has no access token yet and trusts no key yet"):
+        check_host(host, DataDir(tmp_path / "none"))
 
 
 def test_a_folder_that_is_gone_keeps_no_answer_back(trusted):

@@ -56,3 +56,17 @@ def test_other_protocols_are_refused_with_a_way_out(url):
 def test_commands_to_copy_name_the_agent_that_was_asked(said, shown):
     assert in_commands(said, "[::1]:9000") == shown.replace("URL", "'http://[::1]:9000'")
     assert in_commands(said, "127.0.0.1:8080") == said
+
+
+def test_a_token_goes_with_the_address_and_is_not_shown():
+    address = parse("device", "0123")
+    assert address.headers == {"Authorization": "Bearer 0123"}
+    assert "0123" not in repr(address)
+    assert parse("device").headers == {}
+
+
+@pytest.mark.parametrize("token", ["two words", "one\r\nX-Other: two", "t\u00f6ken"])
+def test_what_no_header_can_hold_is_no_token(token):
+    with pytest.raises(UsageError, match="access token") as caught:
+        parse("device", token)
+    assert token not in caught.value.message + caught.value.hint

@@ -65,6 +65,7 @@ def test_what_is_no_agent_or_goes_away(listener, words, says):
     ("status", "kind", "exit_code"),
     [
         (400, errors.BundleError, 3),
+        (401, errors.InputError, 3),
         (403, errors.VerificationError, 6),
         (409, errors.ConstraintError, 4),
         (413, errors.ConstraintError, 4),

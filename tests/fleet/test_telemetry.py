@@ -9,6 +9,7 @@ from websockets.sync.server import serve
 from edgeopt import errors, events
 from edgeopt.fleet import telemetry
 from edgeopt.fleet.telemetry import watch
+from edgeopt_agent import tokens
 
 WITHIN_S = 20.0
 
@@ -192,3 +193,25 @@ def test_connections_that_are_reset_at_any_moment_are_an_agent_that_cannot_be_re
         finally:
             stopped.set()
             porter.join()
+
+
+def test_a_watch_ends_when_its_token_is_removed(start_agent, tmp_path, monkeypatch):
+    monkeypatch.setattr(telemetry, "_RENEW_EVERY_S", 0.05)
+    token = tokens.add(tmp_path / "agent", "one", "view").token
+    tokens.add(tmp_path / "agent", "two", "view")
+    remaining = ["one"]
+
+    def emit(event):
+        if isinstance(event, events.Metric) and remaining:
+            tokens.remove(tmp_path / "agent", remaining.pop())
+
+    with pytest.raises(errors.InputError, match="not one of this agent's"):
+        watch(start_agent().url, emit, threading.Event(), token)
+
+
+def test_a_refused_watch_says_why_in_the_words_of_the_agent(scripted):
+    said = {"code": "too-many-connections", "message": "Too many connections are open.", "hint": "Close some."}
+    server = scripted({"GET /api/v1/telemetry": (503, {"error": said})})
+    with pytest.raises(errors.ConstraintError, match="Too many connections are open") as caught:
+        watch(server.url, events.ignore, threading.Event())
+    assert (caught.value.code, caught.value.hint) == ("too-many-connections", "Close some.")

@@ -32,7 +32,8 @@ class Ran(msgspec.Struct, frozen=True):
 def run(
     data_dir: DataDirOption = None,
     host: Annotated[
-        str, typer.Option(help="Where to listen; other than this device's own only with a trusted key.")
+        str,
+        typer.Option(help="Where to listen; other than this device's own only with a token and a trusted key."),
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port; 0 for any that is free.", min=0, max=65535)] = 8080,
     soak_seconds: Annotated[
@@ -105,6 +106,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 def _tell_live(settings: Settings, port: int, json: bool, emit: Emit) -> None:
     """Where it listens, where its state is, whom it trusts and what to do next."""
     from edgeopt_agent.data_dir import DataDir
+    from edgeopt_agent.tokens import token_files
     from edgeopt_agent.trust import trust_of
 
     shown = f"[{settings.host}]" if ":" in settings.host else settings.host
@@ -119,6 +121,9 @@ def _tell_live(settings: Settings, port: int, json: bool, emit: Emit) -> None:
     }[trust_of(DataDir(settings.data_dir).trust)]
     typer.echo(f"edgeopt-agent listens at {url}, {trust}")
     typer.echo(f"  its state:      {settings.data_dir}")
+    if token_files(DataDir(settings.data_dir).tokens):
+        tokens = on_data_dir("edgeopt-agent token list", settings.data_dir)
+        typer.echo(f"  access:         every request needs a token ({tokens})")
     typer.echo(f"  deploy with:    {in_commands('edgeopt-agent deploy BUNDLE', url)}")
 
 

@@ -16,6 +16,7 @@ class Refusal:
     code: str
     message: str
     hint: str
+    headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
 def refusal(scope: Scope, own_host: str) -> Refusal | None:

@@ -10,10 +10,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute
 
 from edgeopt.nearest import nearest
+from edgeopt_agent.data_dir import DataDir
 from edgeopt_agent.http import metrics, telemetry
+from edgeopt_agent.http.access import Access
 from edgeopt_agent.http.admissible import Refusal, refusal
 from edgeopt_agent.http.inference import make_inference
-from edgeopt_agent.http.plain import App, Receive, Scope, Send, respond_json
+from edgeopt_agent.http.plain import App, Message, Receive, Scope, Send, respond_json
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.hub import Hub
 from edgeopt_agent.workers.router import Router
@@ -37,6 +39,7 @@ def make_app(
 
     `state` tells the state of the last deployment, for `/metrics`.
     """
+    access = Access(settings.host, DataDir(settings.data_dir).tokens)
     inference = make_inference(router, settings)
     others = Starlette(
         routes=[*extra_routes, *metrics.routes(router, state), *telemetry.routes(hub)],
@@ -47,7 +50,7 @@ def make_app(
     others.router.redirect_slashes = False
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        refused = refusal(scope, settings.host)
+        refused = refusal(scope, settings.host) or access.refusal(scope)
         if refused is not None:
             await _refuse(scope, send, refused)
             return
@@ -57,10 +60,25 @@ def make_app(
             await _refuse(scope, send, Refusal(400, "bad-query", said, hint))
         elif scope["type"] == "http" and scope["path"].startswith("/v2"):
             await inference(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await others(scope, _while_allowed(access, scope, receive, send), send)
         else:
             await others(scope, receive, send)
 
     return app
+
+
+def _while_allowed(access: Access, scope: Scope, receive: Receive, send: Send) -> Receive:
+    """Ends a WebSocket whose token was removed, at the next message that renews its lease."""
+
+    async def checked() -> Message:
+        message = await receive()
+        if message["type"] != "websocket.receive" or (refused := access.refusal(scope)) is None:
+            return message
+        await send({"type": "websocket.close", "code": 1008, "reason": refused.message})
+        return {"type": "websocket.disconnect", "code": 1008}
+
+    return checked
 
 
 def _misspelt(scope: Scope) -> str:
@@ -76,14 +94,15 @@ def _misspelt(scope: Scope) -> str:
 
 
 async def _refuse(scope: Scope, send: Send, refused: Refusal) -> None:
-    if scope["type"] != "http":
-        await send({"type": "websocket.close", "code": 1008, "reason": refused.message})
-        return
+    async def answer(message: Message) -> None:
+        prefix = "" if scope["type"] == "http" else "websocket."
+        await send({**message, "type": f"{prefix}{message['type']}"})
+
     error: object = f"{refused.message} {refused.hint}".rstrip()
     if not scope["path"].startswith("/v2"):
         error = {"code": refused.code, "message": refused.message, "hint": refused.hint}
     # A body may be on its way, and is not read.
-    await respond_json(send, refused.status, {"error": error}, (b"connection", b"close"))
+    await respond_json(answer, refused.status, {"error": error}, *refused.headers, (b"connection", b"close"))
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

@@ -51,6 +51,8 @@ async def serve(
         timeout_keep_alive=KEEP_ALIVE_S,
     )
     config.load()
+    # At debug level the WebSocket library writes down each header, the access token too.
+    logging.getLogger("uvicorn.error").addFilter(_not_debug)
     state = ServerState()
     make_protocol = guarded(config, state, _default_headers(trust))
     try:
@@ -63,6 +65,10 @@ async def serve(
     finally:
         server.close()
         await _drain(state, drain_s)
+
+
+def _not_debug(record: logging.LogRecord) -> bool:
+    return record.levelno > logging.DEBUG
 
 
 def _refused(host: str, port: int, error: OSError) -> UsageError:

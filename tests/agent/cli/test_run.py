@@ -7,14 +7,17 @@ import subprocess
 import sys
 import tomllib
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
 from edgeopt.bundle.sign import new_key
 from edgeopt.events import ignore
 from edgeopt.fleet.client import Agent
-from edgeopt_agent import trusted_keys
+from edgeopt_agent import tokens, trusted_keys
 from edgeopt_agent.cli.run import MODULES
 
 ROOT = Path(__file__).parents[3]
@@ -65,6 +68,7 @@ def test_a_key_is_added_to_the_agent_that_says_how(start, tmp_path):
     _, err = refused.communicate(timeout=60)
     place = shlex.quote(f"{tmp_path}/other's")
     assert f"trust add KEY.pub --data-dir {place};" in err
+    assert f"token add NAME --role deploy --data-dir {place}; then: " in err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -135,3 +139,22 @@ def test_systemd_hears_when_it_is_ready_alive_and_ending(start, tmp_path):
         while "STOPPING=1" not in heard:
             heard += manager.recv(4096).decode().split("\n")
         assert process.wait(WITHIN_S) == 0
+
+
+def test_tokens_are_asked_for_and_never_logged(start, tmp_path):
+    token = tokens.add(tmp_path / "data", "laptop", "view").token
+    process = start("--data-dir", tmp_path / "data", "--log-level", "debug")
+    lines = [process.stdout.readline() for _ in range(4)]
+    assert "every request needs a token" in lines[2]
+    place = lines[0].split()[3].rstrip(",").removeprefix("http://")
+    wrong = "wrong" * 10
+    watch = partial(connect, f"ws://{place}/api/v1/telemetry")
+    with watch(additional_headers={"Authorization": f"Bearer {token}"}) as viewer:
+        assert viewer.recv(10)
+    with pytest.raises(InvalidStatus):
+        watch(additional_headers={"Authorization": f"Bearer {wrong}"})
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=WITHIN_S)
+    assert "Refused a wrong access token from 127.0.0.1" in err
+    assert token not in out + err
+    assert wrong not in out + err

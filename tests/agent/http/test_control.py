@@ -18,7 +18,7 @@ from edgeopt.errors import ConstraintError, VerificationError
 from edgeopt.events import ignore
 from edgeopt.fleet.client import Agent
 from edgeopt.hw.device import Device, fingerprint
-from edgeopt_agent import trusted_keys
+from edgeopt_agent import tokens, trusted_keys
 from edgeopt_agent.releases import release_id
 
 
@@ -256,7 +256,9 @@ def test_who_can_be_reached_by_others_takes_nothing_without_a_trusted_key(start_
     (data_dir / "trust").mkdir(parents=True)
     new_key(tmp_path / "key")
     shutil.copyfile(tmp_path / "key.pub", data_dir / "trust" / "one.pub")
+    token = tokens.add(data_dir, "one", "deploy").token
     agent = start_agent(data_dir, host="0.0.0.0")  # noqa: S104 - that is the point
+    agent.token = token
     (data_dir / "trust" / "one.pub").unlink()
     done = agent.deploy(old_bundle)
     assert done["state"] == "FAILED"

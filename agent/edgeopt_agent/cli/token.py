@@ -1,0 +1,101 @@
+"""`edgeopt-agent token`: who may use this agent, and for what."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from edgeopt.cli import program
+from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns
+from edgeopt_agent.cli.options import DataDirOption, data_folder
+from edgeopt_agent.tokens import NewToken, Role, Tokens
+
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="The token's name, such as who or what uses it.", show_default=False)
+]
+
+
+def _token(context: typer.Context) -> None:
+    """Manage who may use this agent. Works on the device itself; all speak --json.
+
+    \b
+    Once there is a token, every request needs one. An agent that other devices can reach does not
+    start without one. A running agent notices changes.
+
+    \b
+    Examples:
+      edgeopt-agent token add laptop --role deploy
+      edgeopt-agent token list
+      edgeopt-agent token remove laptop
+    """
+    program.help_without_command(context)
+
+
+def add(
+    name: NameArgument,
+    role: Annotated[
+        Role,
+        typer.Option(help="view: status, events, metrics, telemetry; infer: also inference; deploy: everything."),
+    ] = "view",
+    data_dir: DataDirOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Make a token and print it once; only its digest is kept.
+
+    \b
+    Examples:
+      edgeopt-agent token add laptop --role deploy
+      edgeopt-agent token add prometheus --data-dir /var/lib/edgeopt
+    """
+    from edgeopt_agent import tokens
+
+    execute("token", lambda _emit: tokens.add(data_folder(data_dir), name, role), _show_new, json)
+
+
+def list_tokens(data_dir: DataDirOption = None, json: JsonFlag = False) -> None:
+    """List the tokens by name, with what each may do.
+
+    \b
+    Examples:
+      edgeopt-agent token list
+      edgeopt-agent token list --json | jq '.data.tokens[].name'
+    """
+    from edgeopt_agent import tokens
+
+    execute("token", lambda _emit: tokens.tokens_of(data_folder(data_dir)), _show, json)
+
+
+def remove(name: NameArgument, data_dir: DataDirOption = None, json: JsonFlag = False) -> None:
+    """Remove a token: requests with it are refused from then on.
+
+    \b
+    Examples:
+      edgeopt-agent token remove laptop
+    """
+    from edgeopt_agent import tokens
+
+    execute("token", lambda _emit: tokens.remove(data_folder(data_dir), name), _show, json)
+
+
+def _show_new(result: NewToken) -> list[Block]:
+    return [
+        Words(f"The token '{result.name}' (role {result.role}), which is not shown again:"),
+        Words(result.token),
+        Words("Set it as EDGEOPT_TOKEN for edgeopt fleet, or send it as: Authorization: Bearer TOKEN"),
+    ]
+
+
+def _show(result: Tokens) -> list[Block]:
+    if not result.tokens:
+        said = "There is no token. An agent that only its own device can reach takes requests without one."
+        return [Words(f"{said} One that others can reach refuses all.")]
+    rows = tuple(Row((each.name, each.role, each.since[:16].replace("T", " "))) for each in result.tokens)
+    return [Table(columns("=name", "=role", "since"), rows)]
+
+
+COMMANDS: tuple[tuple[str, Callable[..., None]], ...] = (("add", add), ("list", list_tokens), ("remove", remove))
+
+token = program.application(_token)
+for each_name, command in COMMANDS:
+    program.add(token, each_name, command)

@@ -1,0 +1,166 @@
+"""Who may ask for what: every request needs a token, once there is one or others can reach the agent."""
+
+import ipaddress
+import logging
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgeopt_agent.http.admissible import Refusal
+from edgeopt_agent.http.early import RateLimit
+from edgeopt_agent.http.plain import Scope
+from edgeopt_agent.tokens import ROLES, Role, StoredToken, matching, read_token, token_files
+from edgeopt_agent.trust import is_loopback
+
+MOST_FAILURES = 10
+WINDOW_S = 60.0
+"""An address that has sent so many wrong tokens within this time is refused until it is over."""
+_MOST_ADDRESSES = 4096
+# Two changes within one tick of the disk's clock leave the same time on the folder.
+_SETTLED_NS = 1_000_000_000
+_CHALLENGE = (b"www-authenticate", b"Bearer")
+_MAKE_ONE = "make one on the device: edgeopt-agent token add NAME --role deploy"
+logger = logging.getLogger(__name__)
+logger.addFilter(RateLimit())
+
+
+class Access:
+    """Says why a request is not answered; loopback without any token takes all."""
+
+    def __init__(self, host: str, folder: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._reachable = not is_loopback(host)
+        self._tokens = TokenWatch(folder)
+        self._attempts = FailedAttempts(clock)
+
+    def refusal(self, scope: Scope) -> Refusal | None:
+        known = self._tokens()
+        if not known.required and not self._reachable:
+            return None
+        sent = [value for name, value in scope["headers"] if name == b"authorization"]
+        if not sent:
+            said = "This agent asks for an access token."
+            hint = f"Pass --token, set EDGEOPT_TOKEN or send 'Authorization: Bearer TOKEN'; or {_MAKE_ONE}"
+            return Refusal(401, "no-token", said, hint, (_CHALLENGE,))
+        address = _network(scope)
+        found = matching(_bearer(sent), known.tokens)
+        wait_s = self._attempts.wait_s(address, found[0] if found else "")
+        if wait_s > 0:
+            said = "Too many requests with a wrong access token came from this address."
+            retry = (b"retry-after", b"%d" % math.ceil(wait_s))
+            return Refusal(429, "too-many-attempts", said, f"Try again in {math.ceil(wait_s)} s.", (retry,))
+        if found is None:
+            self._attempts.failed(address)
+            logger.warning("Refused a wrong access token from %s.", address)
+            said = "The access token is not one of this agent's."
+            return Refusal(401, "wrong-token", said, f"Check it, or {_MAKE_ONE}", (_CHALLENGE,))
+        name, token = found
+        self._attempts.succeeded(address, name)
+        needed = needed_role(scope)
+        if ROLES.index(token.role) >= ROLES.index(needed):
+            return None
+        said = f"The access token '{name}' has the role '{token.role}', and this needs the role '{needed}'."
+        return Refusal(
+            403,
+            "wrong-role",
+            said,
+            f"Use one that has it, or make one on the device: edgeopt-agent token add NAME --role {needed}",
+        )
+
+
+def needed_role(scope: Scope) -> Role:
+    """The least role that may send a request; what is not known here needs the highest."""
+    if scope["type"] == "websocket" or scope["method"] in {"GET", "HEAD"}:
+        return "view"
+    path: str = scope["path"]
+    if path == "/v2/repository/index":  # a list, though the protocol asks for it by POST
+        return "view"
+    return "infer" if path.startswith("/v2/models/") and path.endswith("/infer") else "deploy"
+
+
+def _bearer(sent: list[bytes]) -> str:
+    """The token in an Authorization header; empty where there is none, or more than one header."""
+    scheme, _, token = sent[0].decode("latin-1").partition(" ")
+    return token.strip() if len(sent) == 1 and scheme.lower() == "bearer" else ""
+
+
+def _network(scope: Scope) -> str:
+    """The client's address; of IPv6 the first 64 bits, because one client has all that follow."""
+    address = scope["client"][0] if scope.get("client") else ""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return str(address)
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return str(ipaddress.ip_network((found, 64), strict=False))
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTokens:
+    required: bool
+    tokens: tuple[tuple[str, StoredToken], ...] = ()
+
+
+class TokenWatch:
+    """The tokens of this moment; reads them again when the folder changes."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._changed_ns = -1
+        self._known = KnownTokens(required=False)
+
+    def __call__(self) -> KnownTokens:
+        try:
+            changed_ns = self._folder.stat().st_mtime_ns
+            if changed_ns != self._changed_ns or time.time_ns() - changed_ns < _SETTLED_NS:
+                self._known = self._read()
+                self._changed_ns = changed_ns
+        except FileNotFoundError:
+            return KnownTokens(self._known.required)  # a folder that is taken away opens nothing
+        except OSError:
+            return KnownTokens(required=True)
+        return self._known
+
+    def _read(self) -> KnownTokens:
+        files = token_files(self._folder)
+        read = ((file.stem, read_token(file)) for file in files)
+        return KnownTokens(bool(files), tuple((name, token) for name, token in read if token is not None))
+
+
+class FailedAttempts:
+    """Counts wrong tokens by address.
+
+    A token that was right from an address before stays so while others there are refused: otherwise one bad client
+    behind a proxy would lock out all the rest.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._failures: dict[str, tuple[int, float]] = {}
+        self._right: dict[tuple[str, str], None] = {}
+
+    def wait_s(self, address: str, name: str) -> float:
+        """How long the address has to wait; 0 where it may try. `name`: of the token, where it is right."""
+        count, until_s = self._failures.get(address, (0, 0.0))
+        if count < MOST_FAILURES or (address, name) in self._right:
+            return 0.0
+        return max(0.0, until_s - self._clock())
+
+    def failed(self, address: str) -> None:
+        now = self._clock()
+        count, until_s = self._failures.pop(address, (0, 0.0))
+        if until_s <= now:
+            count, until_s = 0, now + WINDOW_S
+        self._failures[address] = (count + 1, until_s)
+        if len(self._failures) > _MOST_ADDRESSES:
+            del self._failures[next(iter(self._failures))]
+
+    def succeeded(self, address: str, name: str) -> None:
+        self._right.pop((address, name), None)
+        self._right[address, name] = None
+        if len(self._right) > _MOST_ADDRESSES:
+            del self._right[next(iter(self._right))]
