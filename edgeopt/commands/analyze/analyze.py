@@ -83,12 +83,15 @@ def analyze(  # noqa: PLR0913 - all but the first two are optional and given by 
         return _model(path, wishes, emit)
     emit(Progress("checking digests", path.name))
     bundle = read_bundle(path)
+    analysis = _model(bundle.model, wishes, emit)
+    deployment = deployment_row(bundle.deployment)
+    left = analysis.opportunities
+    if left and deployment.verdict is not None:
+        from edgeopt.commands.analyze.opportunities import TRIED_BY_SEARCHES
+
+        left = tuple(each for each in left if each.kind not in TRIED_BY_SEARCHES)
     return msgspec.structs.replace(
-        _model(bundle.model, wishes, emit),
-        name=path.name,
-        path=str(path),
-        kind="bundle",
-        deployment=deployment_row(bundle.deployment),
+        analysis, name=path.name, path=str(path), kind="bundle", deployment=deployment, opportunities=left
     )
 
 

@@ -6,6 +6,7 @@ import pytest
 from onnx import TensorProto, helper, save
 
 from edgeopt.commands.analyze.analyze import analyze
+from edgeopt.commands.analyze.opportunities import TRIED_BY_SEARCHES
 from edgeopt.data.demo import MODEL
 from edgeopt.errors import BundleError, DataError, ModelError, UsageError
 from edgeopt.events import Progress
@@ -48,6 +49,15 @@ def test_a_bundle_is_its_model_and_what_it_says_of_itself(conv_bundle, conv_mode
     assert (deployment.speedup, deployment.accuracy_db, deployment.verdict) == (2.0, 200.0, "faster")
     assert {type(event) for event in said} == {Progress}
     assert [event.phase for event in said][:2] == ["checking digests", "reading the model"]
+
+
+def test_what_the_search_for_a_bundle_has_tried_is_no_opportunity(bundle, change_deployment):
+    asked = {**QUICK, "opportunities": True}
+    kinds = {each.kind for each in analyze(bundle, **asked).opportunities}
+    change_deployment(bundle, evidence=None)
+    without_proof = {each.kind for each in analyze(bundle, **asked).opportunities}
+    assert without_proof & TRIED_BY_SEARCHES
+    assert kinds == without_proof - TRIED_BY_SEARCHES
 
 
 def test_a_bundle_without_evidence(bundle, change_deployment):

@@ -31,6 +31,14 @@ FINDERS = (
     metadata.find,
 )
 
+TRIED_BY_SEARCHES = frozenset(
+    {
+        *("cheaper forms", "foldable constants", "redundant nodes", "unfused patterns", "weights as inputs"),
+        *("layout", "memory-bound chains", "padding", "precision", "quantization"),
+    }
+)
+"""Kinds of which a proved bundle has the outcome already: to name them again would send people back."""
+
 
 def find_all(view: View) -> tuple[Opportunity, ...]:
     """All of them, the largest estimated gain first; those without an estimate after them, in their own order."""

@@ -223,7 +223,7 @@ COVERAGE_COLUMNS: tuple[Column[CoverageRow], ...] = (
         lambda row: row.supported / row.total if row.supported is not None and row.total else None,
         text=findings.runs_text,
         align="right",
-        title_tip="Nodes that this runtime runs itself, by its own count",
+        title_tip="Nodes that this runtime runs itself; its own conversion may have made more of them",
     ),
     Column(
         "Boundaries",
