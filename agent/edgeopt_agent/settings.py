@@ -49,7 +49,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Within this time a worker must answer for the agent to count as ready."""
     heartbeat_s: float = 1.0
     """How often a loaded worker is asked whether it still answers."""
-    hang_timeout_s: float = 5.0
+    hang_timeout_s: float = 10.0
     """A worker that does not answer for this long is killed, whatever it was doing."""
 
     max_bundle_bytes: int = 2048 * MIB

@@ -9,7 +9,7 @@ from edgeopt.commands.documents.blocks import Block, Words
 from edgeopt.commands.graph.request import GraphRequest
 
 if TYPE_CHECKING:
-    from edgeopt.commands.graph.graph import GraphDrawn
+    from edgeopt.commands.graph.graph import GraphFile
     from edgeopt.events import Emit
 
 
@@ -32,7 +32,7 @@ def graph(request: GraphRequest, json: JsonFlag = False) -> None:
       edgeopt graph model.onnx -o graph.svg
     """
 
-    def work(emit: "Emit") -> "GraphDrawn":
+    def work(emit: "Emit") -> "GraphFile":
         from edgeopt.commands.graph.graph import draw
 
         return draw(request, emit)
@@ -40,7 +40,7 @@ def graph(request: GraphRequest, json: JsonFlag = False) -> None:
     execute("graph", work, show, json)
 
 
-def show(found: "GraphDrawn") -> list[Block]:
+def show(found: "GraphFile") -> list[Block]:
     blocks: list[Block] = []
     if (changes := found.changes) is not None:
         counts = (

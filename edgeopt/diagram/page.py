@@ -19,7 +19,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inl
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class PageGraph:
     """One model of the page."""
 
     name: str
@@ -30,7 +30,7 @@ class Drawn:
     """What is told of it where no node is selected."""
 
 
-def page(title: str, drawn: Sequence[Drawn]) -> str:
+def page(title: str, drawn: Sequence[PageGraph]) -> str:
     here = files("edgeopt.diagram")
     style = here.joinpath("page.css").read_text(encoding="utf-8")
     script = here.joinpath("page.js").read_text(encoding="utf-8")
@@ -54,7 +54,7 @@ def page(title: str, drawn: Sequence[Drawn]) -> str:
     )
 
 
-def _data(drawn: Drawn) -> dict[str, object]:
+def _data(drawn: PageGraph) -> dict[str, object]:
     scene, diagram = drawn.scene, drawn.diagram
     places = {box.path: index for index, box in enumerate(scene.boxes)}
     values = diagram.values
@@ -104,7 +104,7 @@ def _colouring(scene: Scene, colouring: Colouring) -> dict[str, object]:
     }
 
 
-def _facts(diagram: Diagram, box: Box, drawn: Drawn) -> Iterator[tuple[str, str]]:
+def _facts(diagram: Diagram, box: Box, drawn: PageGraph) -> Iterator[tuple[str, str]]:
     item = box.item
     if isinstance(item, End):
         yield "Input" if item.is_input else "Output", _tensor(item.tensor)

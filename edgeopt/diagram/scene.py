@@ -101,7 +101,7 @@ def diagram_of(nodes: Sequence[NodeRow], inputs: Sequence[Tensor], outputs: Sequ
 
 
 def opened_at_first(diagram: Diagram, most_boxes: int = MOST_BOXES) -> frozenset[Path]:
-    """Opens outer groups first, those of one title pattern together, while the boxes stay few enough."""
+    """Opens outer groups first, of these the small ones, while the boxes stay few enough."""
     opened: set[Path] = set()
     boxes = diagram.count(())
     for depth in range(1, 1 + max((len(path) for path in diagram.groups()), default=0)):

@@ -107,9 +107,13 @@ def _sample(port, seed):
     return numbers.astype(port["dtype"])
 
 
+# A worker on a busy machine does not hang.
+PATIENT = {"ready_timeout_s": 30.0, "hang_timeout_s": 60.0}
+
+
 @pytest.fixture
 def settings(tmp_path):
-    return Settings(data_dir=tmp_path / "data", port=0)
+    return Settings(data_dir=tmp_path / "data", port=0, **PATIENT)
 
 
 class Serving:
@@ -194,7 +198,7 @@ def serving(settings):
 @pytest.fixture(scope="module")
 def serving_all(tmp_path_factory):
     """The same for tests that only ask: stopped after the last one of the file."""
-    with _servers(Settings(data_dir=tmp_path_factory.mktemp("serving") / "data", port=0)) as start:
+    with _servers(Settings(data_dir=tmp_path_factory.mktemp("serving") / "data", port=0, **PATIENT)) as start:
         yield start
 
 
@@ -223,6 +227,7 @@ QUICK = {
     "restart_delay_most_s": 0.2,
     "disk_reserve_bytes": 0,
     "memory_reserve_bytes": 0,
+    **PATIENT,
 }
 
 

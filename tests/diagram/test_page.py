@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from edgeopt.diagram.colours import colourings
-from edgeopt.diagram.page import Drawn, page
+from edgeopt.diagram.page import PageGraph, page
 from edgeopt.diagram.scene import Layout, diagram_of
 from tests.diagram.models import branching, chain, net
 
@@ -48,7 +48,7 @@ console.log(JSON.stringify({ found, hits: byId("hits").textContent, picked: mode
 def drawn(model, name="a model"):
     diagram = diagram_of(*model)
     scene = Layout(diagram).scene(frozenset(diagram.groups()))
-    return Drawn(name, diagram, scene, colourings(diagram.nodes))
+    return PageGraph(name, diagram, scene, colourings(diagram.nodes))
 
 
 def data_of(text):

@@ -11,7 +11,7 @@ from edgeopt.commands.graph.revisions import Revision, Revisions, of_passes, of_
 from edgeopt.commands.simplify.request import read_shapes
 from edgeopt.diagram.changes import change_colouring
 from edgeopt.diagram.colours import Colouring, colourings
-from edgeopt.diagram.page import Drawn, page
+from edgeopt.diagram.page import PageGraph, page
 from edgeopt.diagram.scene import Layout, diagram_of, opened_at_first
 from edgeopt.diagram.svg import svg
 from edgeopt.events import Emit, Progress, ignore
@@ -21,7 +21,7 @@ from edgeopt.hw.probe import probe
 from edgeopt.measure.files import writing
 
 
-class GraphDrawn(msgspec.Struct, frozen=True):
+class GraphFile(msgspec.Struct, frozen=True):
     path: str
     format: str
     size_bytes: int
@@ -33,7 +33,7 @@ class GraphDrawn(msgspec.Struct, frozen=True):
     """Between the two models of --against."""
 
 
-def draw(request: GraphRequest, emit: Emit = ignore) -> GraphDrawn:
+def draw(request: GraphRequest, emit: Emit = ignore) -> GraphFile:
     to = format_of(request)
     source = _analyzed(request, request.subject, emit)
     times: list[Sequence[OpTimes]] = [source.op_times]
@@ -51,7 +51,7 @@ def draw(request: GraphRequest, emit: Emit = ignore) -> GraphDrawn:
     content = _content(to, revisions, times)
     with writing(request.out) as file:
         file.write(content)
-    return GraphDrawn(
+    return GraphFile(
         str(request.out),
         to,
         len(content),
@@ -105,7 +105,7 @@ def _colours(revision: Revision, times: Sequence[OpTimes]) -> tuple[Colouring, .
     return (changed, *found)
 
 
-def _drawn(revision: Revision, times: Sequence[OpTimes]) -> Drawn:
+def _drawn(revision: Revision, times: Sequence[OpTimes]) -> PageGraph:
     diagram = diagram_of(revision.nodes, revision.inputs, revision.outputs)
     scene = Layout(diagram).scene(frozenset(diagram.groups()))
-    return Drawn(revision.title, diagram, scene, _colours(revision, times), revision.what)
+    return PageGraph(revision.title, diagram, scene, _colours(revision, times), revision.what)

@@ -6,9 +6,11 @@ import json
 import os
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import psutil
 import pytest
 import tritonclient.http as triton
 from tritonclient.utils import InferenceServerException
@@ -259,10 +261,11 @@ def test_wrong_paths_and_methods_are_told_apart(serving):
 
 
 def test_a_worker_that_hangs_is_not_ready_and_soon_killed(serving, null_bundle):
-    server = serving(ready_timeout_s=0.2, hang_timeout_s=2.0, heartbeat_s=0.05)
+    server = serving(ready_timeout_s=1.0, hang_timeout_s=5.0, heartbeat_s=0.05)
     worker = server.deploy(null_bundle(latency_ms=200))
     with triton.InferenceServerClient(server.place) as client:
-        assert client.is_server_ready()
+        while not client.is_server_ready():  # a busy machine may let it wait; the test's own limit ends it
+            assert psutil.pid_exists(worker.pid)
         os.kill(worker.pid, signal.SIGSTOP)
         os.waitid(os.P_PID, worker.pid, os.WSTOPPED | os.WNOWAIT)
         assert client.is_server_live()
@@ -271,17 +274,19 @@ def test_a_worker_that_hangs_is_not_ready_and_soon_killed(serving, null_bundle):
         row = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}
         status, answer = post(server, "/v2/models/null/infer", json.dumps({"inputs": [row]}))
         assert status == 503
-        assert "hung: no sign of life within 2 s" in answer["error"]
+        assert "hung: no sign of life within 5 s" in answer["error"]
 
 
+@pytest.mark.slow  # shorter limits would judge how busy the machine is
 def test_a_worker_that_computes_for_long_is_ready_and_left_alone(serving, null_bundle):
-    server = serving(ready_timeout_s=20.0, hang_timeout_s=0.8, heartbeat_s=0.01)
-    server.deploy(null_bundle(latency_ms=2000))
+    server = serving(ready_timeout_s=20.0, hang_timeout_s=8.0, heartbeat_s=0.05)
+    server.deploy(null_bundle(latency_ms=12_000))
     row = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]}
     with ThreadPoolExecutor() as pool, triton.InferenceServerClient(server.place) as client:
         asked = pool.submit(post, server, "/v2/models/null/infer", json.dumps({"inputs": [row]}))
         while not server.router.waiting:
             assert not asked.done()
+            time.sleep(0.01)
         assert client.is_server_ready()
         assert not asked.done()
         assert asked.result()[0] == 200

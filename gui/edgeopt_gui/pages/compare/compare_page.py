@@ -16,7 +16,7 @@ from edgeopt_gui.drops import BUNDLE_ENDING, MODEL_ENDINGS
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.base import Page
-from edgeopt_gui.pages.compare.comparing import Comparing
+from edgeopt_gui.pages.compare.comparison_run import ComparisonRun
 from edgeopt_gui.pages.compare.head import LATEST, CompareHead
 from edgeopt_gui.pages.compare.rows import LayerRow, position_of
 from edgeopt_gui.pages.compare.sides import REPORT_ENDINGS, Part, Sides
@@ -39,7 +39,7 @@ class ComparePage(Page):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.sides = Sides()
-        self.comparing: Comparing | None = None
+        self.comparing: ComparisonRun | None = None
         """The comparison that is shown."""
         self._by_hand: set[str] = set()
         """The sides that the user chose; the others follow the open subject."""
@@ -265,19 +265,19 @@ class ComparePage(Page):
         if not commands or self._runs:
             return
         self.sides = sides
-        run = self.comparing = Comparing(self.context.jobs, sides, commands, self)
+        run = self.comparing = ComparisonRun(self.context.jobs, sides, commands, self)
         self.view.begin(run.commands)
         run.told.connect(lambda: self._told(run))
         run.part_ended.connect(lambda part: self._ended(run, cast("Part", part)))
         run.start()
         self._show()
 
-    def _told(self, run: Comparing) -> None:
+    def _told(self, run: ComparisonRun) -> None:
         if run is not self.comparing or run.job is None or run.part is None:
             return
         self.view.tell(run.part, self.head.tell(run.job, run.cancelled))
 
-    def _ended(self, run: Comparing, part: Part) -> None:
+    def _ended(self, run: ComparisonRun, part: Part) -> None:
         if run is not self.comparing:
             return
         ending = run.endings[part]
@@ -295,7 +295,7 @@ class ComparePage(Page):
             self.context.say(self.view.headline.text() if measured is not None and measured.good else "")
         self._show()
 
-    def _read(self, run: Comparing, part: Part, ending: Ending) -> None:
+    def _read(self, run: ComparisonRun, part: Part, ending: Ending) -> None:
         from edgeopt_gui.pages.compare import found
 
         names, commands = run.sides.names, run.commands
@@ -321,7 +321,7 @@ class ComparePage(Page):
             unread = run.endings[part] = Ending("failed", {}, what, "Install one version of edgeopt.", details)
             self.view.fail(part, unread, commands)
 
-    def _saved(self, run: Comparing) -> Callable[[object], None]:
+    def _saved(self, run: ComparisonRun) -> Callable[[object], None]:
         def told(sides: object) -> None:
             if run is not self.comparing:
                 return
@@ -345,7 +345,7 @@ class ComparePage(Page):
             self._show_right(run)
         self.context.changed.emit()
 
-    def _show_right(self, run: Comparing | None) -> None:
+    def _show_right(self, run: ComparisonRun | None) -> None:
         endings = list(run.endings.values()) if run is not None else []
         if run is None:
             self.ready.set(self.sides.why_not() or _promise(self.sides), "compare.start")

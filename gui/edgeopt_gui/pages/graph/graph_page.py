@@ -132,7 +132,7 @@ class GraphPage(Page):
         self._turn += 1
         turn, before = self._turn, self.view.canvas.selected
 
-        def show(made: "_Made | EdgeoptError") -> None:
+        def show(made: "_OpenedLayout | EdgeoptError") -> None:
             if turn != self._turn or isinstance(made, EdgeoptError):
                 return
             self._layout, self.opened = made.layout, made.opened
@@ -232,7 +232,7 @@ class GraphPage(Page):
             lambda made: self._built(turn, made, same),
         )
 
-    def _built(self, turn: int, made: "_Made | EdgeoptError", same: bool) -> None:
+    def _built(self, turn: int, made: "_OpenedLayout | EdgeoptError", same: bool) -> None:
         if turn != self._turn or isinstance(made, EdgeoptError):
             return
         self._layout, self.opened = made.layout, made.opened
@@ -258,14 +258,14 @@ class GraphPage(Page):
         self._turn += 1
         turn = self._turn
 
-        def show(made: "_Made | EdgeoptError") -> None:
+        def show(made: "_OpenedLayout | EdgeoptError") -> None:
             if turn == self._turn and not isinstance(made, EdgeoptError):
                 self.opened = made.opened
                 self._show(made.scene, keep)
                 if then is not None:
                     self.view.canvas.select(then)
 
-        self._background.do(lambda: _Made(layout, opened, layout.scene(opened)), show)
+        self._background.do(lambda: _OpenedLayout(layout, opened, layout.scene(opened)), show)
 
     def _show(self, scene: Scene, keep: Path | None, becomes: Path | None = None) -> None:
         self.scene = scene
@@ -350,19 +350,19 @@ class GraphPage(Page):
         return canvas.walk.position(canvas.selected) if canvas.walk and canvas.selected else None
 
 
-class _Made(msgspec.Struct, frozen=True):
+class _OpenedLayout(msgspec.Struct, frozen=True):
     layout: Layout
     opened: frozenset[Path]
     scene: Scene
 
 
-def _laid_out(diagram: Diagram, opened: frozenset[Path] | None, shown: str = "") -> _Made:
+def _laid_out(diagram: Diagram, opened: frozenset[Path] | None, shown: str = "") -> _OpenedLayout:
     """`shown` is the name of a node whose groups are open in any case."""
     layout = Layout(diagram)
     chosen = opened_at_first(diagram) if opened is None else opened
     path = _path_of(diagram, shown) or ()
     chosen |= {path[:depth] for depth in range(1, len(path))}
-    return _Made(layout, chosen, layout.scene(chosen))
+    return _OpenedLayout(layout, chosen, layout.scene(chosen))
 
 
 def _path_of(diagram: Diagram, name: str) -> Path | None:

@@ -7,7 +7,7 @@ from PySide6.QtCore import QRectF, QSize
 from PySide6.QtGui import QImage, QPainter, QPalette
 
 from edgeopt.diagram.colours import Colouring
-from edgeopt.diagram.page import Drawn, page
+from edgeopt.diagram.page import PageGraph, page
 from edgeopt.diagram.scene import Diagram, Layout, Scene
 from edgeopt.diagram.svg import svg
 from edgeopt_gui.pages.graph.canvas import Canvas
@@ -22,7 +22,7 @@ def text_of(path: Path, name: str, diagram: Diagram, scene: Scene, colourings: S
     if path.suffix.lower() == ".svg":
         return svg(diagram, scene, colourings[0], name)
     whole = Layout(diagram).scene(frozenset(diagram.groups()))
-    return page(name, [Drawn(name, diagram, whole, tuple(colourings))])
+    return page(name, [PageGraph(name, diagram, whole, tuple(colourings))])
 
 
 def write_png(path: Path, canvas: Canvas, scene: Scene) -> None:

@@ -13,7 +13,7 @@ from edgeopt_gui.pages.compare.sides import Part, Sides
 _CANCELLED = Ending("cancelled", {}, "Cancelled.")
 
 
-class Comparing(QObject):
+class ComparisonRun(QObject):
     told = Signal()
     """The job that runs is further, or is another one."""
     part_ended = Signal(str)
