@@ -4,8 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from edgeopt import units
 from edgeopt.diagram.outline import Group, Leaf, is_constant, leaves
-from edgeopt.graph.analysis.records import NodeRow, OpTimes
+from edgeopt.graph.analysis.records import NodeRow, OpTimes, name_of
 
 _SCALE = ("#fff5eb", "#fdd0a2", "#fd8d3c", "#e6550d", "#a63603")
 """From little to much; readable with dark text below the last two."""
@@ -103,13 +104,8 @@ def _measured(nodes: Sequence[NodeRow], times: OpTimes) -> list[float | None]:
         members.update(row.members)
         if row.members:
             spent[row.members[0]] = spent.get(row.members[0], 0.0) + row.time_ms
-    names = [member_name(node) for node in nodes]
+    names = [name_of(node) for node in nodes]
     return [spent.get(name, 0.0 if name in members else None) for name in names]
-
-
-def member_name(node: NodeRow) -> str:
-    """How measured kernels name a node: one without a name by its first output."""
-    return node.name or (node.outputs[0].name if node.outputs else "")
 
 
 def _least(node: NodeRow) -> float | None:
@@ -168,8 +164,6 @@ def _mixed(first: str, second: str, share: float) -> str:
 
 
 def _figure(amount: float, unit: str) -> str:
-    from edgeopt import units
-
     if unit == "bytes":
         return units.size(round(amount))
     if unit == "ms" and amount and amount < 1:

@@ -19,7 +19,6 @@ class Value:
     """Position of a node, or `-1 - n` for the model's n-th input."""
     label: str
     """`1x64x56x56`."""
-    dtype: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +119,7 @@ def _uses(
 
     def define(tensor: Tensor, producer: int) -> None:
         scopes[-1][1][tensor.name] = len(values)
-        values.append(Value(tensor.name, producer, shape_label(tensor), tensor.dtype or ""))
+        values.append(Value(tensor.name, producer, shape_label(tensor)))
 
     for index, tensor in enumerate(inputs):
         define(tensor, -1 - index)

@@ -29,7 +29,7 @@ class PipelineResult:
     model_ir: "ir.Model"
     ledger: Ledger
     steps: "tuple[Step, ...]" = ()
-    """The model after each pass, the weights shared."""
+    """The model after each pass, where they are to be kept: each may hold weights of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,7 @@ def run_pipeline(  # noqa: PLR0913 - all but the model is optional and given by 
     passes: Sequence[Pass] | None = None,
     context: PassContext | None = None,
     rounds: int = ROUNDS,
+    keep_steps: bool = False,
 ) -> PipelineResult:
     """Applies the passes, unless told the standard ones, to a model that stays as it is.
 
@@ -100,7 +101,8 @@ def run_pipeline(  # noqa: PLR0913 - all but the model is optional and given by 
         undone.append(_rolled_back(failure, keep, emit))
         chosen = tuple(p for p in chosen if p is not guilty)
         steps = _run(chosen, source, before, context, emit, rounds)
-    return _result(source, steps, undone, measure)
+    result = _result(source, steps, undone, measure)
+    return replace(result, steps=tuple(steps)) if keep_steps else result
 
 
 def select(
@@ -247,7 +249,7 @@ def _result(
     if measure is not None:
         steps = [_measured(step, measure) if step.entry.applied else step for step in steps]
     final = steps[-1].model_ir if steps else source
-    return PipelineResult(final, (*(step.entry for step in steps), *undone), tuple(steps))
+    return PipelineResult(final, (*(step.entry for step in steps), *undone))
 
 
 def _measured(step: Step, measure: "Callable[[ir.Model], Error]") -> Step:

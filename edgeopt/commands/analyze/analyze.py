@@ -84,14 +84,20 @@ def analyze(  # noqa: PLR0913 - all but the first two are optional and given by 
     emit(Progress("checking digests", path.name))
     bundle = read_bundle(path)
     analysis = _model(bundle.model, wishes, emit)
-    deployment = deployment_row(bundle.deployment)
     left = analysis.opportunities
-    if left and deployment.verdict is not None:
-        from edgeopt.commands.analyze.opportunities import TRIED_BY_SEARCHES
+    if left:
+        from edgeopt.commands.analyze.opportunities import tried_for
+        from edgeopt.commands.report.evidence import evidence_in
 
-        left = tuple(each for each in left if each.kind not in TRIED_BY_SEARCHES)
+        tried = tried_for(evidence_in(bundle.folder))
+        left = tuple(each for each in left if each.kind not in tried)
     return msgspec.structs.replace(
-        analysis, name=path.name, path=str(path), kind="bundle", deployment=deployment, opportunities=left
+        analysis,
+        name=path.name,
+        path=str(path),
+        kind="bundle",
+        deployment=deployment_row(bundle.deployment),
+        opportunities=left,
     )
 
 

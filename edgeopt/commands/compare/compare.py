@@ -35,13 +35,11 @@ def compare(request: Request, emit: events.Emit = events.ignore) -> Comparison:
     """Sides, outputs, the first layer that differs, and the graphs; the runtimes in processes of their own."""
     with closing(Apart()) as apart:
         found = _compared(request, apart, emit)
-    if request.html is not None:
-        if found.graph is None:
-            raise InputError(found.no_graph or "The graphs were not compared.", "Leave out --html.")
+    if request.html is not None and found.graph is not None:
         from edgeopt.commands.graph.graph import write_changes
 
         emit(events.Progress("laying out", request.html.name))
-        write_changes(request.first, request.second, request.html)
+        write_changes(request.first, request.second, found.graph, request.html)
     return found
 
 
@@ -49,6 +47,8 @@ def _compared(request: Request, apart: Apart, emit: events.Emit) -> Comparison:
     emit(events.Progress("load", f"{request.first.name} and {request.second.name}"))
     first = named(request.first, request.backend_a or request.backend)
     second = named(request.second, request.backend_b or request.backend)
+    if request.html is not None and (first.model is None or second.model is None):
+        raise InputError("Only graphs of ONNX models can be compared.", "Leave out --html.")
     try:
         backends = backends_for(first, second, apart)
     except MissingError as error:

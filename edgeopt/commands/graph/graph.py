@@ -7,7 +7,7 @@ import msgspec
 
 from edgeopt.commands.analyze.analyze import analyze
 from edgeopt.commands.graph.request import GraphRequest, format_of
-from edgeopt.commands.graph.revisions import Revision, Revisions, of_passes, of_two
+from edgeopt.commands.graph.revisions import Revision, Revisions, changes_between, of_passes, of_two
 from edgeopt.commands.simplify.request import read_shapes
 from edgeopt.diagram.changes import change_colouring
 from edgeopt.diagram.colours import Colouring, colourings
@@ -39,7 +39,8 @@ def draw(request: GraphRequest, emit: Emit = ignore) -> GraphFile:
     times: list[Sequence[OpTimes]] = [source.op_times]
     if request.against is not None:
         other = _analyzed(request, request.against, emit)
-        revisions = of_two(source, other, (request.subject, request.against), emit)
+        emit(Progress("comparing the graphs"))
+        revisions = of_two(source, other, changes_between(request.subject, request.against))
         times.append(other.op_times)
     elif request.passes:
         given = Given(read_shapes(request.shape), device=probe())
@@ -62,10 +63,10 @@ def draw(request: GraphRequest, emit: Emit = ignore) -> GraphFile:
     )
 
 
-def write_changes(first: Path, second: Path, out: Path) -> None:
+def write_changes(first: Path, second: Path, changes: GraphDiff, out: Path) -> None:
     """Both models of a comparison as one page."""
     sides = [_analyzed(GraphRequest(path, out), path, ignore) for path in (first, second)]
-    content = _content("html", of_two(sides[0], sides[1], (first, second), ignore), [(), ()])
+    content = _content("html", of_two(sides[0], sides[1], changes), [(), ()])
     with writing(out) as file:
         file.write(content)
 

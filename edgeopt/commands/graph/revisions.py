@@ -31,10 +31,12 @@ class Revisions(msgspec.Struct, frozen=True):
     revisions: tuple[Revision, ...]
 
 
-def of_two(first: Analysis, second: Analysis, paths: tuple[Path, Path], emit: Emit) -> tuple[Revision, ...]:
+def changes_between(first: Path, second: Path) -> GraphDiff:
+    return diff(match(_read(first).ir, _read(second).ir))
+
+
+def of_two(first: Analysis, second: Analysis, changes: GraphDiff) -> tuple[Revision, ...]:
     """Both models, with what became of each node."""
-    emit(Progress("comparing the graphs"))
-    changes = diff(match(_read(paths[0]).ir, _read(paths[1]).ir))
     return (
         _revision(first, first.name, "", changes, is_first=True),
         _revision(second, second.name, "", changes),
@@ -50,7 +52,7 @@ def of_passes(source: Analysis, path: Path, given: Given, emit: Emit) -> tuple[R
     model = _read(path)
     before = model.ir
     found: list[Revision] = []
-    for step in run_pipeline(model, emit=emit).steps:
+    for step in run_pipeline(model, emit=emit, keep_steps=True).steps:
         if not step.entry.applied or step.entry.rolled_back is not None:
             continue
         emit(Progress("comparing the graphs", step.entry.pass_name))

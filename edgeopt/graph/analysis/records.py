@@ -286,6 +286,11 @@ class Analysis(msgspec.Struct, frozen=True):
     schema: int = SCHEMA
 
 
+def name_of(node: NodeRow) -> str:
+    """How a node is called: one without a name by its first output that has one."""
+    return node.name or next((tensor.name for tensor in node.outputs if tensor.name), node.operator)
+
+
 def largest(weights: Iterable[WeightRow]) -> tuple[WeightRow, ...]:
     """The few largest weights, largest first."""
     return tuple(sorted(weights, key=lambda weight: (-weight.size_bytes, weight.name))[:LARGEST])

@@ -9,6 +9,7 @@ import msgspec
 
 from edgeopt.backends.base import Kernel
 from edgeopt.graph.analysis import NodeRow, OpTimeRow
+from edgeopt.graph.analysis.records import name_of
 from edgeopt.graph.analysis.roofline import Least, least
 from edgeopt.graph.analysis.sums import HOLDERS
 from edgeopt.graph.analysis.timing import precision
@@ -71,7 +72,7 @@ def _row(kernel: Kernel, members: Members, view: _View, total: float, holds_othe
         operator=kernel.operator,
         time_ms=kernel.time_ms,
         share=kernel.time_ms / total,
-        members=tuple(dict.fromkeys(_label(each) for each in rows)),
+        members=tuple(dict.fromkeys(name_of(each) for each in rows)),
         categories=tuple(dict.fromkeys(each.category for each in rows if each.category)),
         added=members.added,
     )
@@ -98,11 +99,7 @@ def _model_rows(places: Sequence[int], view: _View) -> list[NodeRow]:
 
 def _name_of(number: int, view: _View) -> str:
     rows = _model_rows((number,), view) if number < len(view.source.nodes) else []
-    return _label(rows[0]) if rows else NAME.format(number)
-
-
-def _label(row: NodeRow) -> str:
-    return row.name or next((tensor.name for tensor in row.outputs if tensor.name), row.operator)
+    return name_of(rows[0]) if rows else NAME.format(number)
 
 
 def _work(kernel: Kernel, own: Sequence[int], view: _View) -> tuple[int | None, int | None]:

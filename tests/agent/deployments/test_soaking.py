@@ -72,6 +72,11 @@ def test_without_enough_requests_before_there_is_nothing_to_hold_them_against(li
     for _ in range(100):
         observed.watch("new", True, 500.0, "")
     judge.judge_requests(seen)
+    judge, seen, observed = limits(old_ms=[10.0] * 100)
+    for _ in range(100):
+        observed.watch("new", True, 500.0, "")
+    with pytest.raises(StepError, match="takes longer than 500 ms"):
+        judge.judge_requests(seen)
 
 
 @pytest.mark.parametrize(("count", "slow"), [(50, 2), (99, 2), (200, 2), (1000, 10)])

@@ -6,10 +6,11 @@ import pytest
 from onnx import TensorProto, helper, save
 
 from edgeopt.commands.analyze.analyze import analyze
-from edgeopt.commands.analyze.opportunities import TRIED_BY_SEARCHES
+from edgeopt.commands.analyze.opportunities import tried_for
 from edgeopt.data.demo import MODEL
 from edgeopt.errors import BundleError, DataError, ModelError, UsageError
 from edgeopt.events import Progress
+from tests.commands.report.evidence import outcome, put_evidence
 
 QUICK = {"coverage": False, "opportunities": False}
 """Nothing is asked of runtimes and passes."""
@@ -51,13 +52,15 @@ def test_a_bundle_is_its_model_and_what_it_says_of_itself(conv_bundle, conv_mode
     assert [event.phase for event in said][:2] == ["checking digests", "reading the model"]
 
 
-def test_what_the_search_for_a_bundle_has_tried_is_no_opportunity(bundle, change_deployment):
+def test_what_the_search_for_a_bundle_has_tried_is_no_opportunity(bundle):
     asked = {**QUICK, "opportunities": True}
-    kinds = {each.kind for each in analyze(bundle, **asked).opportunities}
-    change_deployment(bundle, evidence=None)
-    without_proof = {each.kind for each in analyze(bundle, **asked).opportunities}
-    assert without_proof & TRIED_BY_SEARCHES
-    assert kinds == without_proof - TRIED_BY_SEARCHES
+    all_of_them = {each.kind for each in analyze(bundle, **asked).opportunities}
+    put_evidence(bundle, outcome())
+    left = {each.kind for each in analyze(bundle, **asked).opportunities}
+    tried = tried_for(outcome())
+    assert all_of_them & tried
+    assert left == all_of_them - tried
+    assert tried_for("The bundle holds no evidence.json.") == frozenset()
 
 
 def test_a_bundle_without_evidence(bundle, change_deployment):

@@ -100,3 +100,16 @@ def test_compare_writes_the_same_page(tmp_path):
     first, second = data_of(tmp_path / "changes.html")
     assert [first["name"], second["name"]] == [MODEL.name, "small.onnx"]
     assert first["colourings"][0]["title"] == "Change"
+
+
+def test_a_graph_that_cannot_be_compared_is_refused_before_anything_runs(tmp_path):
+    openvino = pytest.importorskip("openvino")
+    openvino.save_model(openvino.convert_model(MODEL), tmp_path / "model.xml")
+    phases = []
+    request = CompareRequest(MODEL, tmp_path / "model.xml", html=tmp_path / "changes.html")
+    with pytest.raises(InputError, match="Only graphs of ONNX models"):
+        compare(request, lambda event: phases.append(event.phase))
+    assert phases == ["load"]
+    with pytest.raises(InputError, match="holds an OpenVINO IR"):
+        draw(GraphRequest(MODEL, tmp_path / "changes.html", against=tmp_path / "model.xml"))
+    assert not (tmp_path / "changes.html").exists()

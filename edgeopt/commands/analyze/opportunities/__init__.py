@@ -31,13 +31,21 @@ FINDERS = (
     metadata.find,
 )
 
-TRIED_BY_SEARCHES = frozenset(
-    {
-        *("cheaper forms", "foldable constants", "redundant nodes", "unfused patterns", "weights as inputs"),
-        *("layout", "memory-bound chains", "padding", "precision", "quantization"),
-    }
-)
-"""Kinds of which a proved bundle has the outcome already: to name them again would send people back."""
+_TRIED_BY_PLANS = frozenset({"precision", "quantization"})
+_TRIED_BY_SEARCHES = _TRIED_BY_PLANS | {
+    *("cheaper forms", "foldable constants", "redundant nodes", "unfused patterns", "weights as inputs"),
+    *("layout", "memory-bound chains", "padding"),
+}
+
+
+def tried_for(evidence: object) -> frozenset[str]:
+    """Kinds whose outcome a bundle has already, by what made it: naming them again would send people back."""
+    from edgeopt.quant.measured.records import Quantized
+    from edgeopt.search.outcome import Outcome
+
+    if isinstance(evidence, Outcome):
+        return _TRIED_BY_SEARCHES
+    return _TRIED_BY_PLANS if isinstance(evidence, Quantized) else frozenset()
 
 
 def find_all(view: View) -> tuple[Opportunity, ...]:

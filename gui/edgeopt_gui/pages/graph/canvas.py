@@ -227,9 +227,8 @@ class Canvas(QGraphicsView):
             scale = _READABLE / self.transform().m11()
             self.scale(scale, scale)
         view = self.mapToScene(self.viewport().rect()).boundingRect()
-        inner = view.adjusted(
-            *(side * 0.15 for side in (view.width(), view.height(), -view.width(), -view.height()))
-        )
+        wide, high = _RIM * view.width(), _RIM * view.height()
+        inner = view.adjusted(wide, high, -wide, -high)
         if not inner.contains(item.boundingRect()):
             self.centerOn(item.boundingRect().center())
         self._show_view()

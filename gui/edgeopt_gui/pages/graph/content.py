@@ -15,17 +15,18 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from edgeopt.diagram.colours import Colouring, colourings, member_name
+from edgeopt.diagram.colours import Colouring, colourings
 from edgeopt.diagram.levels import Path
 from edgeopt.diagram.outline import Group, leaves
 from edgeopt.diagram.scene import Diagram, End, Scene
 from edgeopt.graph.analysis import NodeRow, OpTimes
+from edgeopt.graph.analysis.records import name_of
 from edgeopt_gui.pages.graph.canvas import Canvas
 from edgeopt_gui.pages.graph.legend import Legend
 from edgeopt_gui.pages.graph.revision_bar import RevisionBar
 from edgeopt_gui.pages.model.links import NO_LINKS, Links
+from edgeopt_gui.pages.model.tables import searched
 from edgeopt_gui.pages.model.words import node_facts, tensor_text
-from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.fact import Fact, FactGroup
 from edgeopt_gui.widgets.facts import FactsView
 from edgeopt_gui.widgets.heading import heading, quiet
@@ -34,8 +35,6 @@ from edgeopt_gui.widgets.heading import heading, quiet
 class GraphContent(QWidget):
     reveal_wanted = Signal(object)
     """The path of an item whose groups are to be opened."""
-    coloured = Signal(str)
-    """The key of the colouring that the user chose."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +52,6 @@ class GraphContent(QWidget):
         self.colours.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.colours.activated.connect(lambda at: self._choose_colours(self.colours.itemData(at)))
         self.legend = Legend()
-        self.measure = ActionButton("graph.measure")
         self.title = heading("", 3)
         self.facts = FactsView(name_letters=17)
         self.facts.followed.connect(self._follow)
@@ -157,7 +155,8 @@ class GraphContent(QWidget):
         wanted = text.casefold().strip()
         nodes = self.diagram.nodes if self.diagram and wanted else ()
         paths = self.diagram.wiring.paths if self.diagram else {}
-        self._hits = [node.position for node in nodes if node.position in paths and wanted in _searched(node)]
+        found = (node.position for node in nodes if wanted in searched(node).casefold())
+        self._hits = [position for position in found if position in paths]
         self._hit = -1
         self._say_hits()
         self._mark_hits()
@@ -213,7 +212,7 @@ class GraphContent(QWidget):
     def _times_of(self, node: NodeRow) -> Sequence[FactGroup]:
         facts: list[Fact] = []
         for times in self._times:
-            rows = [row for row in times.rows if member_name(node) in row.members]
+            rows = [row for row in times.rows if name_of(node) in row.members]
             for row in rows:
                 others = len(row.members) - 1
                 fused = f", together with {others} other node{'s' * (others > 1)}" if others else ""
@@ -262,8 +261,3 @@ class GraphContent(QWidget):
         page.addWidget(self.revisions)
         page.addWidget(split, 1)
         self._show_selected(None)
-
-
-def _searched(node: NodeRow) -> str:
-    tensors = " ".join(tensor.name for tensor in (*node.inputs, *node.outputs))
-    return f"{node.name} {node.operator} {tensors}".casefold()

@@ -7,11 +7,11 @@ import msgspec
 
 from edgeopt.commands.graph.revisions import Revision, Revisions
 from edgeopt.diagram.changes import Side, change_colouring
-from edgeopt.diagram.colours import member_name
 from edgeopt.diagram.levels import Path
 from edgeopt.diagram.scene import Diagram, Layout, Scene, diagram_of, opened_at_first
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.analysis import NodeRow, OpTimes
+from edgeopt.graph.analysis.records import name_of
 from edgeopt_gui.background import Background
 from edgeopt_gui.context import Context
 from edgeopt_gui.jobs.command import Command
@@ -50,6 +50,8 @@ class GraphPage(Page):
         """Which of the revisions is shown."""
         self._folder: TemporaryDirectory[str] | None = None
         """Where the job for the revisions writes them."""
+        self._making: Job | None = None
+        """That job."""
         self.view.revisions.chosen.connect(self.show_revision)
         self.view.revisions.closed.connect(self.leave_revisions)
         self.view.canvas.toggled.connect(self._toggle)
@@ -280,16 +282,18 @@ class GraphPage(Page):
         return Command(f"{doing} {subject.name}", arguments)
 
     def _make_revisions(self, doing: str, *options: str) -> None:
-        self._folder = TemporaryDirectory(prefix="edgeopt-graph-")
+        folder = self._folder = TemporaryDirectory(prefix="edgeopt-graph-")
         command = self._command_of_revisions(doing, *options)
         if command is None:
+            self._folder = None
             return
-        digest, file = self._digest, FilePath(self._folder.name, "graphs.json")
-        self.context.jobs.run(command).ended.connect(lambda ending: self._made_revisions(digest, file, ending))
+        digest, file = self._digest, FilePath(folder.name, "graphs.json")
+        job = self._making = self.context.jobs.run(command)
+        job.ended.connect(lambda ending: self._made_revisions(digest, file, ending))
         self.context.changed.emit()
 
     def _made_revisions(self, digest: str, file: FilePath, ending: Ending) -> None:
-        folder, self._folder = self._folder, None
+        folder, self._folder, self._making = self._folder, None, None
         if ending.good and digest == self._digest:
             found = msgspec.json.decode(file.read_bytes(), type=Revisions)
             self._revisions = found.revisions
@@ -307,7 +311,7 @@ class GraphPage(Page):
 
     def _selected_name(self) -> str:
         diagram, position = self.view.diagram, self._position()
-        return "" if diagram is None or position is None else member_name(diagram.nodes[position])
+        return "" if diagram is None or position is None else name_of(diagram.nodes[position])
 
     def _forget(self) -> None:
         self._turn += 1
@@ -315,6 +319,8 @@ class GraphPage(Page):
         self._nodes, self._digest, self._times = (), "", ()
         self._revisions, self._at = (), 0
         self.view.forget()
+        if self._making is not None:
+            self._making.cancel()
         if self._job is not None:
             self._job.cancel()
             self._job = None
@@ -370,7 +376,7 @@ def _path_of(diagram: Diagram, name: str) -> Path | None:
     if not name:
         return None
     paths = diagram.wiring.paths
-    found = next((node.position for node in diagram.nodes if member_name(node) == name), None)
+    found = next((node.position for node in diagram.nodes if name_of(node) == name), None)
     if found is None:
         makers = (node.position for node in diagram.nodes if any(each.name == name for each in node.outputs))
         found = next(makers, None)

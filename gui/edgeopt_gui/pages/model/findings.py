@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from edgeopt import units
 from edgeopt.graph.analysis import CoverageRow, NodeRow
-from edgeopt.graph.analysis.records import Opportunity
+from edgeopt.graph.analysis.records import Opportunity, name_of
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.widgets.fact import Fact, FactGroup
 
@@ -53,7 +53,7 @@ def names_of(opportunity: Opportunity) -> frozenset[str]:
 
 def is_named(node: NodeRow, names: frozenset[str]) -> bool:
     """A node without a name is known by its first output."""
-    name = node.name or (node.outputs[0].name if node.outputs else "")
+    name = name_of(node)
     return name in names or (bool(node.inside) and f"{node.inside}/{name}" in names)
 
 

@@ -274,3 +274,15 @@ def test_lines_enclose_no_coloured_area(shown):
     painter.end()
     colours = {image.pixelColor(x, y).name() for x in range(200) for y in range(200)}
     assert "#ff0000" not in colours
+
+
+def test_another_model_ends_the_making_of_revisions(qtbot, tmp_path, context, shown, window):
+    page = shown(MODEL)
+    page.step_through_passes()
+    (job,) = context.jobs.jobs
+    with qtbot.waitSignal(job.ended) as ended:
+        context.open(subject_at(blocks(tmp_path / "blocks.onnx", 3)))
+    assert ended.args[0].how == "cancelled"
+    qtbot.waitUntil(lambda: page.state == "content")
+    assert page.why_no_revisions() == ""
+    assert page.view.revisions.isHidden()
