@@ -9,6 +9,7 @@ import msgspec
 
 from edgeopt import events
 from edgeopt.backends.base import Backend, TensorInfo
+from edgeopt.commands.bench.saved import check_place
 from edgeopt.commands.compare.layers import Runner, first_difference
 from edgeopt.commands.compare.records import Comparison, Layers
 from edgeopt.commands.compare.request import Request
@@ -33,6 +34,8 @@ class Answers:
 
 def compare(request: Request, emit: events.Emit = events.ignore) -> Comparison:
     """Sides, outputs, the first layer that differs, and the graphs; the runtimes in processes of their own."""
+    if request.html is not None:
+        check_place(request.html, "The graphs")
     with closing(Apart()) as apart:
         found = _compared(request, apart, emit)
     if request.html is not None and found.graph is not None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 
 from edgeopt.commands.analyze.analyze import analyze
+from edgeopt.commands.bench.saved import check_place
 from edgeopt.commands.graph.request import GraphRequest, format_of
 from edgeopt.commands.graph.revisions import Revision, Revisions, changes_between, of_passes, of_two
 from edgeopt.commands.simplify.request import read_shapes
@@ -35,6 +36,7 @@ class GraphFile(msgspec.Struct, frozen=True):
 
 def draw(request: GraphRequest, emit: Emit = ignore) -> GraphFile:
     to = format_of(request)
+    check_place(request.out, "The graph")
     source = _analyzed(request, request.subject, emit)
     times: list[Sequence[OpTimes]] = [source.op_times]
     if request.against is not None:

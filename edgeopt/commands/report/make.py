@@ -2,6 +2,7 @@
 
 import msgspec
 
+from edgeopt.commands.bench.saved import check_place
 from edgeopt.commands.documents import html, markdown
 from edgeopt.commands.documents.blocks import Mood, Words
 from edgeopt.commands.report.facts import Facts, Reports
@@ -19,6 +20,7 @@ _MOODS: dict[str, Mood] = {"faster": "good", "slower": "bad"}
 def report(request: Request, emit: Emit = ignore) -> Reports:
     """The bundle is only read."""
     chosen, out = format_of(request), request.out
+    check_place(out, "The report")
     facts = gather(request.bundle, source=request.model, nodes=request.nodes, emit=emit)
     emit(Progress("writing the report", out.name))
     content = written(facts, chosen).encode()

@@ -85,6 +85,16 @@ def test_json_holds_the_revisions(tmp_path):
     assert len(found.revisions[-1].nodes) < len(found.revisions[0].nodes)
 
 
+def test_a_folder_that_is_not_there_is_told_before_anything_is_read(tmp_path):
+    phases = []
+    out = tmp_path / "nowhere" / "graph.html"
+    with pytest.raises(UsageError, match="does not exist"):
+        draw(GraphRequest(MODEL, out), phases.append)
+    with pytest.raises(UsageError, match="does not exist"):
+        compare(CompareRequest(MODEL, MODEL, html=out), phases.append)
+    assert phases == []
+
+
 def test_a_broken_model_leaves_no_page(tmp_path):
     broken = tmp_path / "broken.onnx"
     broken.write_bytes(MODEL.read_bytes()[:2000])

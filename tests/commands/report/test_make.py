@@ -1,9 +1,11 @@
 import msgspec
+import pytest
 
 from edgeopt.commands.report.facts import Facts
 from edgeopt.commands.report.gather import gather
 from edgeopt.commands.report.make import report, written
 from edgeopt.commands.report.request import Request
+from edgeopt.errors import UsageError
 
 
 def test_the_facts_as_json_are_read_back_the_same(raced_bundle):
@@ -35,3 +37,10 @@ def test_candidates_have_race_and_proof_apart(raced_bundle):
     page = written(gather(raced_bundle, nodes=False), "markdown")
     assert "| race |" in page
     assert "| proof |" in page
+
+
+def test_a_folder_that_is_not_there_is_told_before_anything_is_measured(raced_bundle, tmp_path):
+    phases = []
+    with pytest.raises(UsageError, match="does not exist"):
+        report(Request(raced_bundle, tmp_path / "nowhere" / "report.html"), phases.append)
+    assert phases == []
