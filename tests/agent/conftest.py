@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from contextlib import ExitStack, closing, contextmanager
+from hashlib import sha256
 
 import numpy as np
 import psutil
@@ -51,9 +52,12 @@ def null_bundle(tmp_path):
 def make_null_bundle(tmp_path_factory, device_fingerprint):
     """The same for this device or another; `model` is there when the golden outputs are made, faults are not."""
 
-    def make(device=None, model=None, **faults):
+    def make(device=None, model=None, source=None, **faults):
         folder = tmp_path_factory.mktemp("null")
-        return _write_null_bundle(folder, "null", (X,), (Y,), faults, model or {}, device or device_fingerprint)
+        ports = (X,), (Y,)
+        return _write_null_bundle(
+            folder, "null", *ports, faults, model or {}, device or device_fingerprint, source=source
+        )
 
     return make
 
@@ -69,7 +73,9 @@ def new_bundle(make_null_bundle):
     return make_null_bundle(model={"noise": 0.25})
 
 
-def _write_null_bundle(folder, name, inputs, outputs, faults, model=None, device=None, *, declared=None):
+def _write_null_bundle(
+    folder, name, inputs, outputs, faults, model=None, device=None, *, declared=None, source=None
+):
     file = folder / "model.null.json"
     plain = {"inputs": inputs, "outputs": outputs, "behaviour": "mix", **(model or {})}
     file.write_text(json.dumps(plain))
@@ -83,7 +89,7 @@ def _write_null_bundle(folder, name, inputs, outputs, faults, model=None, device
         edgeopt="0",
         target="quick",
         summary="a test",
-        source=Source("model.null.json", "0" * 64, 1),
+        source=Source("model.null.json", source or sha256(json.dumps(plain).encode()).hexdigest(), 1),
         run=Run("null", "model/model.null.json"),
         inputs=[Tensor(p["name"], p["dtype"], p["shape"]) for p in declared or inputs],
         outputs=[Tensor(p["name"], p["dtype"], p["shape"]) for p in outputs],

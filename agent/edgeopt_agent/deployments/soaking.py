@@ -7,16 +7,19 @@ from dataclasses import dataclass
 from statistics import median
 
 from edgeopt import units
+from edgeopt.bundle.deployment import Deployment
+from edgeopt.errors import EdgeoptError
 from edgeopt.hw.load import process_memory_bytes
 from edgeopt_agent.deployments.observed import Seen
 from edgeopt_agent.deployments.probing import judge_latency
-from edgeopt_agent.deployments.record import Soaked
+from edgeopt_agent.deployments.record import Detail, Soaked
 from edgeopt_agent.deployments.refused import StepError
 from edgeopt_agent.deployments.site import Outcome, Site, Work, first_of, name_of
 from edgeopt_agent.deployments.switching import switch
 from edgeopt_agent.releases import deployment_of
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.workers.process import Worker, WorkerError
+from edgeopt_agent.workers.shadow import Shadow
 
 JUDGED_RUNS = 5
 """One slow run is noise; the median of so many is not."""
@@ -24,19 +27,24 @@ JUDGED_RUNS = 5
 SPREADS = 2
 """A share of few requests is that of many only within so many standard deviations."""
 
+AGREEMENT_LEEWAY_DB = 3.0
+"""The requests of clients are not the samples that a floor was proved on."""
+
 REST_FACTOR = 10
 """A slow model spends a tenth of its time on golden inputs, not all of it."""
 
 
 async def soak(site: Site, work: Work) -> Outcome:
     site.router.old_name = name_of(site, work.record.old)
+    site.router.shadow = shadow = Shadow()
     try:
-        return await _soaked(site, work)
+        return await _soaked(site, work, shadow)
     finally:
-        site.router.old_name = ""
+        site.router.old_name, site.router.shadow = "", None
+        shadow.stop()
 
 
-async def _soaked(site: Site, work: Work) -> Outcome:
+async def _soaked(site: Site, work: Work, shadow: Shadow) -> Outcome:
     record, settings = work.record, site.settings
     if work.candidate is None:  # the agent started again in the middle
         await switch(site, work)
@@ -55,11 +63,12 @@ async def _soaked(site: Site, work: Work) -> Outcome:
         work.soaked = Soaked(elapsed_s, requests, seen.errors)
         work.progress = {"elapsed_s": round(elapsed_s, 3), "soak_s": record.soak_s}
         work.progress |= {"requests": requests, "soak_requests": record.soak_requests, "errors": seen.errors}
+        agreement = _agreement(shadow)
+        work.progress |= agreement
         ended = elapsed_s >= record.soak_s and not work.stop_asked.is_set()
         if ended and requests >= record.soak_requests:
-            limits.judge_requests(seen)
-            limits.judge_numbers()
-            detail = {**record.detail, "soak_requests": requests, "soak_errors": seen.errors}
+            limits.judge(seen, shadow)
+            detail = {**record.detail, "soak_requests": requests, "soak_errors": seen.errors, **agreement}
             soaked = (
                 f"{requests} requests in {elapsed_s:.3g} s" if record.soak_s or record.soak_requests else "no soak"
             )
@@ -71,8 +80,8 @@ async def _soaked(site: Site, work: Work) -> Outcome:
             raise StepError(work.stop_reason, fault=False)
         if worker.ended.is_set():
             raise StepError(f"Its worker {worker.how_it_ended()} while it soaked.")
-        limits.judge_requests(seen)
-        limits.judge_numbers()
+        limits.judge(seen, shadow)
+        shadow.want()
         asked_at = time.monotonic()
         golden = await worker.golden(settings.request_timeout_s, quick=True)
         golden_s = time.monotonic() - asked_at
@@ -84,6 +93,16 @@ async def _soaked(site: Site, work: Work) -> Outcome:
             own_ms.clear()
         limits.judge_own(own_ms)
         limits.judge_memory()
+
+
+def _agreement(shadow: Shadow) -> Detail:
+    """What the requests that both releases answered have shown so far."""
+    if not shadow.compared:
+        return {}
+    told: Detail = {"compared_requests": shadow.compared}
+    if found_db := shadow.agreement_db().values():
+        told["agreement_db"] = round(min(found_db), 1)
+    return told
 
 
 def _rest_s(settings: Settings, golden_s: float, left_s: float, rounds: int) -> float:
@@ -121,25 +140,68 @@ class _Numbers:
         return _Numbers(self.requests - other.requests, self.nan - other.nan, self.infinite - other.infinite)
 
 
+def _least_agreement_db(site: Site, old: str | None, new: Deployment) -> float | None:
+    """How well two releases of one model must agree, by the floors that both were proved to hold.
+
+    None where they come of different models, which may answer as they like, or one of them has no floor.
+    """
+    try:
+        before = deployment_of(site.data.release(old)) if old else None
+    except EdgeoptError:
+        before = None
+    if before is None or before.source.sha256 != new.source.sha256:
+        return None
+    proofs = [each.evidence or each.predicted for each in (before, new)]
+    floors = [proof.floor_db for proof in proofs if proof is not None and proof.floor_db > 0]
+    if len(floors) < len(proofs):
+        return None
+    # At worst their errors add up.
+    return -20 * math.log10(sum(10 ** (-floor / 20) for floor in floors)) - AGREEMENT_LEEWAY_DB
+
+
 class _Limits:
     """What a soaking release must not exceed, by its bundle, its predecessor and its own beginning."""
 
     def __init__(self, site: Site, work: Work, worker: Worker) -> None:
         settings = site.settings
         record = work.record
-        evidence = deployment_of(site.data.release(record.release)).evidence
+        deployment = deployment_of(site.data.release(record.release))
+        evidence = deployment.evidence
         old_p99 = site.observed.of(record.old).p99_ms() if record.old else None
         self._settings: Settings = settings
         self._totals = site.router.totals
         self._release, self._old = record.release, record.old
         self._before = self._numbers(record.release)  # it may have served before
         self._worker = worker
+        self._least_agreement_db = _least_agreement_db(site, record.old, deployment)
         self._own_most_ms = self._loosened(evidence.latency_ms) if evidence else None
         self._p99_most_ms = self._loosened(old_p99) if old_p99 is not None else None
         begun_with = process_memory_bytes(worker.pid) or 0
         self._most_bytes = begun_with * settings.memory_factor + settings.memory_slack_bytes
 
-    def judge_numbers(self) -> None:
+    def judge(self, seen: Seen, shadow: Shadow) -> None:
+        self.judge_requests(seen)
+        self._judge_numbers()
+        self._judge_agreement(shadow)
+
+    def _judge_agreement(self, shadow: Shadow) -> None:
+        """Holds the answers against those of the release before to the same requests."""
+        if shadow.not_finite > self._settings.error_share * shadow.compared:
+            raise StepError(
+                f"{shadow.not_finite} of {shadow.compared} answers held NaN or infinity where the release before "
+                "it answered the same request with numbers."
+            )
+        if self._least_agreement_db is None or shadow.compared < JUDGED_RUNS:
+            return
+        for name, found_db in shadow.agreement_db().items():
+            if found_db < self._least_agreement_db:
+                raise StepError(
+                    f"Its output '{name}' agrees with that of the release before it to {found_db:.1f} dB, over "
+                    f"{shadow.compared} requests; both were made of the same model, so at least "
+                    f"{self._least_agreement_db:.1f} dB are expected."
+                )
+
+    def _judge_numbers(self) -> None:
         """Holds NaN and infinity against the old release; without one, NaN alone counts as failure does."""
         new = self._numbers(self._release) - self._before
         old = self._numbers(self._old) if self._old else _Numbers()

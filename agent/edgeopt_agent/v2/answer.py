@@ -1,5 +1,6 @@
-"""An inference's outputs, as the protocol writes them; only workers do this."""
+"""An inference's outputs, to and from the protocol's form; only workers do this."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeopt_agent.v2.datatypes import DATATYPES
-from edgeopt_agent.v2.tensors import to_bytes, to_json
+from edgeopt_agent.v2.tensors import from_bytes, from_json, to_bytes, to_json
 from edgeopt_agent.workers.frames import Port
 
 
@@ -50,6 +51,33 @@ def write_answer(
         else:
             outputs.append(_Output(port.name, datatype, array.shape, data=to_json(array, port.name)))
     return _encoder.encode(_Answer(*model, outputs, request)), tensors
+
+
+class _ReadOutput(msgspec.Struct, frozen=True):
+    name: str
+    shape: tuple[int, ...]
+    parameters: _Parameters | None = None
+    data: msgspec.Raw = msgspec.Raw()
+
+
+class _ReadAnswer(msgspec.Struct, frozen=True):
+    outputs: list[_ReadOutput]
+
+
+def read_answer(text: memoryview, data: memoryview, ports: Sequence[Port]) -> dict[str, NDArray[Any]]:
+    """The outputs that a release of the same model wrote; those that this one does not know are left out."""
+    known = {port.name: port for port in ports}
+    found: dict[str, NDArray[Any]] = {}
+    place = 0
+    for output in msgspec.json.decode(text, type=_ReadAnswer).outputs:
+        size = output.parameters.binary_data_size if output.parameters else 0
+        port, elements = known.get(output.name), math.prod(output.shape)
+        if port is not None and output.parameters:
+            found[port.name] = from_bytes(data[place : place + size], port, output.shape, elements)
+        elif port is not None:
+            found[port.name] = from_json(output.data, port, output.shape, elements)
+        place += size
+    return found
 
 
 def write_error(sentence: str) -> bytes:

@@ -37,7 +37,7 @@ class Channel(asyncio.BufferedProtocol):
         self.busy_since_s = 0.0
         """When the worker could begin with what it has to answer next, by the event loop's clock."""
 
-    def ask(self, message: ToWorker, text_bytes: int = 0, body: Sequence[bytes] = ()) -> asyncio.Future[Received]:
+    def ask(self, message: ToWorker, text_bytes: int = 0, body: Sequence[Body] = ()) -> asyncio.Future[Received]:
         """Sends a frame; the future gets the answer, or ChannelClosedError."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Received] = loop.create_future()

@@ -41,6 +41,14 @@ class Infer(msgspec.Struct, frozen=True, tag=True):
     """Where the JSON of a compressed body ends."""
 
 
+class Compare(msgspec.Struct, frozen=True, tag=True):
+    """A request, and behind it what another release answered: to be answered again and held against that."""
+
+    request: Infer
+    request_bytes: int
+    answer_header_length: int | None
+
+
 class TryGolden(msgspec.Struct, frozen=True, tag=True):
     time_limit_s: float
     quick: bool = False
@@ -79,8 +87,25 @@ class Golden(msgspec.Struct, frozen=True, tag=True):
     samples: int = 1
 
 
-ToWorker = Load | Infer | TryGolden
-FromWorker = Loaded | Answered | Golden | Failed
+class OutputPowers(msgspec.Struct, frozen=True):
+    """One output of both releases: the sum of squared values, and of squared differences."""
+
+    name: str
+    signal: float
+    noise: float
+
+
+class Compared(msgspec.Struct, frozen=True, tag=True):
+    """How another release's answer differs from this one's."""
+
+    outputs: tuple[OutputPowers, ...] = ()
+    """Those that can be compared: a detector may find more boxes than another."""
+    not_finite: bool = False
+    """Whether the other one holds NaN or infinity where this one holds numbers."""
+
+
+ToWorker = Load | Infer | Compare | TryGolden
+FromWorker = Loaded | Answered | Compared | Golden | Failed
 
 _encoder = msgspec.msgpack.Encoder()
 to_worker: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)

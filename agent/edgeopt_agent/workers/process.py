@@ -16,7 +16,17 @@ from edgeopt.errors import EdgeoptError, signal_name
 from edgeopt.measure.processes.failed import Failed
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.workers.channel import Body, Channel, ChannelClosedError, Received
-from edgeopt_agent.workers.frames import Answered, Golden, Infer, Load, Loaded, NotFinite, TryGolden
+from edgeopt_agent.workers.frames import (
+    Answered,
+    Compare,
+    Compared,
+    Golden,
+    Infer,
+    Load,
+    Loaded,
+    NotFinite,
+    TryGolden,
+)
 from edgeopt_agent.workers.launch import Launched, launch
 
 # One that runs and one that is there already when it is done.
@@ -44,6 +54,10 @@ class WorkerDied(WorkerError):  # noqa: N818 - an ending, as its name says
 
 class WorkerTimeout(WorkerDied):
     """It did not answer in time, and was killed."""
+
+
+Request = tuple[Sequence[bytes], int | None, str]
+"""The parts of a body, where its JSON ends, and how it is compressed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,16 +153,24 @@ class Worker:
     ) -> Answer:
         """The answer to one request of the protocol; raises WorkerDied or WorkerTimeout, and is gone then."""
         parts = (body,) if isinstance(body, bytes) else body
-        if encoding:
-            future = self._channel.ask(Infer(encoding, header_length), 0, parts)
-        else:
-            text = sum(map(len, parts)) if header_length is None else header_length
-            future = self._channel.ask(_INFER, text, parts)
+        message = Infer(encoding, header_length) if encoding else _INFER
+        future = self._channel.ask(message, _text_bytes(parts, header_length, encoding), parts)
         received = await self._asked(future, self._settings.request_timeout_s, "")
         told = received.message
         assert isinstance(told, Answered)  # noqa: S101 - what the question is answered with
         length = received.text_bytes if told.binary else None
         return Answer(told.status, received.body, length, told.compute_ms, told.rows, told.fault, told.not_finite)
+
+    async def compare(self, request: Request, other: Answer) -> Compared:
+        """How another release's answer to a request differs from this one's; raises WorkerError without either."""
+        parts, header_length, encoding = request
+        message = Compare(Infer(encoding, header_length), sum(map(len, parts)), other.header_length)
+        future = self._channel.ask(message, _text_bytes(*request), [*parts, other.body])
+        received = await self._asked(future, self._settings.request_timeout_s, "")
+        if isinstance(received.message, Failed):
+            raise WorkerError(received.message.message)
+        assert isinstance(received.message, Compared)  # noqa: S101 - what the question is answered with
+        return received.message
 
     async def _asked(self, future: asyncio.Future[Received], timeout_s: float, when: str) -> Received:
         limit = _Limit(self._channel, timeout_s, lambda: self._hung(timeout_s, when))
@@ -240,6 +262,13 @@ async def _launched(log: Path) -> Launched:
 
 
 _INFER = Infer()
+
+
+def _text_bytes(parts: Sequence[Body], header_length: int | None, encoding: str) -> int:
+    """How much of a body is JSON; a compressed one is split where it is unpacked."""
+    if encoding:
+        return 0
+    return sum(map(len, parts)) if header_length is None else header_length
 
 
 class _Limit:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.v2.errors import RequestError
-from edgeopt_agent.workers.process import Answer, Worker, WorkerError
+from edgeopt_agent.workers.process import Answer, Request, Worker, WorkerError
+from edgeopt_agent.workers.shadow import Shadow
 from edgeopt_agent.workers.totals import Totals
 
 Watcher = Callable[[str, bool, float, str], None]
@@ -15,9 +16,6 @@ Watcher = Callable[[str, bool, float, str], None]
 # Bodies wait in memory until their turn comes; this many of the largest may.
 _LARGEST_WAITING = 4
 _RELEASES_COUNTED = 8
-
-
-_Request = tuple[Sequence[bytes], int | None, str]
 
 
 class BusyError(RequestError):
@@ -36,6 +34,8 @@ class Router:
         """Why nothing serves although something should and soon will."""
         self.old_name = ""
         """What the model was called before the release that soaks: who still asks for it has lost it."""
+        self.shadow: Shadow | None = None
+        """Where a release soaks: what compares its answers with those of the standby."""
         self._settings = settings
         self._waiting = 0
         self._waiting_bytes = 0
@@ -104,12 +104,14 @@ class Router:
             )
         return worker
 
-    async def _answered(self, name: str, version: str | None, request: _Request) -> Answer:
+    async def _answered(self, name: str, version: str | None, request: Request) -> Answer:
         started = time.perf_counter()
         worker = await self._slot(name, version)
         answer, reason = await self._ask(worker, request)
         if answer is not None and not reason:
             self._tell(worker, started, answer)
+            if self.shadow is not None and answer.status == 200 and worker is self.serving:
+                self.shadow.offer(self.standby, request, answer)
             return answer
         other = self._other(worker, version)
         if other is not None:
@@ -151,7 +153,7 @@ class Router:
             self._totals(worker).fail("REJECTED", limit_s, time.time())
             raise BusyError(503, f"The request waited {limit_s:g} s for its turn; try again later.") from None
 
-    async def _ask(self, worker: Worker, request: _Request) -> tuple[Answer | None, str]:
+    async def _ask(self, worker: Worker, request: Request) -> tuple[Answer | None, str]:
         """Its answer if there is one, and what went wrong with the model if anything did; gives the slot back."""
         try:
             answer = await worker.infer(*request)

@@ -18,22 +18,26 @@ from edgeopt.bundle.read import Bundle
 from edgeopt.bundle.runtime.golden import answer_golden
 from edgeopt.bundle.runtime.session import Session, load
 from edgeopt.errors import DataError, EdgeoptError
+from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.measure.memory import resident_bytes
 from edgeopt.measure.processes.failed import Failed, failure_of
-from edgeopt_agent.v2.answer import write_answer, write_error
+from edgeopt_agent.v2.answer import read_answer, write_answer, write_error
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.inflate import inflate
-from edgeopt_agent.v2.request import read_request
+from edgeopt_agent.v2.request import Inference, read_request
 from edgeopt_agent.v2.tensors import is_text
 from edgeopt_agent.workers.child_io import Frame
 from edgeopt_agent.workers.frames import (
     Answered,
+    Compare,
+    Compared,
     FromWorker,
     Golden,
     Infer,
     Load,
     Loaded,
     NotFinite,
+    OutputPowers,
     Port,
     ToWorker,
     TryGolden,
@@ -112,6 +116,8 @@ class Served:
         try:
             if isinstance(message, Infer):
                 return self._infer(message, frame.text, frame.data)
+            if isinstance(message, Compare):
+                return self._compare(message, frame.text, frame.data), b"", []
             assert isinstance(message, TryGolden)  # noqa: S101 - it is loaded once
             return self._golden(message), b"", []
         except EdgeoptError as error:
@@ -131,10 +137,7 @@ class Served:
     def _infer(self, message: Infer, text: memoryview, data: memoryview) -> Reply:
         odd: NotFinite = ""
         try:
-            if message.encoding:
-                body = inflate(data, message.encoding, self.loaded.max_body_bytes)
-                text, data = _split(body, message.header_length)
-            wanted = read_request(text, data, self.inputs, self.outputs, self.loaded.max_tensor_elements)
+            wanted = self._read(message, text, data)
             start = time.perf_counter()
             try:
                 results = self.session.run(wanted.feeds)
@@ -155,6 +158,30 @@ class Served:
         except RequestError as error:  # JSON has no NaN
             return Answered(error.status, 0.0, not_finite=odd), write_error(error.sentence), []
         return Answered(200, compute_ms, wanted.rows, bool(tensors), not_finite=odd), answer, tensors
+
+    def _read(self, message: Infer, text: memoryview, data: memoryview) -> Inference:
+        if message.encoding:
+            body = inflate(data, message.encoding, self.loaded.max_body_bytes)
+            text, data = _split(body, message.header_length)
+        return read_request(text, data, self.inputs, self.outputs, self.loaded.max_tensor_elements)
+
+    def _compare(self, message: Compare, text: memoryview, data: memoryview) -> Compared:
+        """Holds another release's answer against this one's to the same request."""
+        length = message.request_bytes - len(text)
+        answer, start = data[length:], message.answer_header_length
+        theirs = read_answer(answer[:start], memoryview(b"") if start is None else answer[start:], self.outputs)
+        feeds = self._read(message.request, text, data[:length]).feeds
+        ours = {name: values for name, values in self.session.run(feeds).items() if name in theirs}
+        outputs = compare_outputs([ours], [theirs]).outputs
+        powers = [
+            OutputPowers(each.name, sum(each.signal_power), sum(each.noise_power))
+            for each in outputs
+            if not each.problem
+        ]
+        odd = all(map(_finite, feeds.values())) and any(
+            _finite(ours[name]) and not _finite(theirs[name]) for name in ours
+        )
+        return Compared(tuple(powers), odd)
 
     def _golden(self, asked: TryGolden) -> Golden:
         assert self.session.deployment is not None  # noqa: S101 - only bundles are served
