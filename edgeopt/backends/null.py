@@ -8,6 +8,7 @@ A `NAME.null.json` says what the model takes and gives, and may plant faults:
      "noise": 0.0,               added to "mix", so that two models can differ by a known amount
      "latency_ms": 0.0,          how long a run takes; the option of the same name goes before it
      "load_ms": 0.0,             how long loading takes
+     "late_s": 0.0, "late_ms": 0.0,    a run takes this much longer once so much time has passed since loading
      "nodes": 1, "unsupported": ["Foo: bar"],    what `supports` answers
      "fallen": ["Foo: bar"],     nodes that run elsewhere: told in `placement`, refused by a strict load
      "flood_stderr_bytes": 0,    written to stderr while loading
@@ -56,6 +57,8 @@ class NullModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     noise: float = 0.0
     latency_ms: Positive = 0.0
     load_ms: Positive = 0.0
+    late_s: Positive = 0.0
+    late_ms: Positive = 0.0
     nodes: int = 1
     unsupported: tuple[str, ...] = ()
     fallen: tuple[str, ...] = ()
@@ -84,6 +87,7 @@ class NullSession:
         self.placement = _placement(model)
         self._model = model
         self._latency_ms = latency_ms
+        self._loaded_s = time.perf_counter()
         self._closed = False
 
     def run(self, feeds: Feeds) -> dict[str, Array]:
@@ -94,7 +98,8 @@ class NullSession:
         _fault(self._model, "run")
         sizes = _sizes(self.inputs, arrays)
         results = {info.name: _output(self._model, info, sizes, arrays) for info in self.outputs}
-        _wait_until(start + self._latency_ms / 1e3)
+        late_ms = self._model.late_ms if start - self._loaded_s >= self._model.late_s else 0.0
+        _wait_until(start + (self._latency_ms + late_ms) / 1e3)
         return results
 
     def close(self) -> None:

@@ -1,4 +1,15 @@
+"""What tests of deployments share."""
+
+import subprocess
+
+import numpy as np
+import onnx
 import pytest
+from onnx import helper
+
+from edgeopt.backends import backend_named
+from edgeopt.bundle import write
+from edgeopt.bundle.deployment import Deployment, Run, Source, Tensor
 
 
 @pytest.fixture
@@ -8,3 +19,51 @@ def agent(start_agent, old_bundle):
     done = agent.deploy(old_bundle)
     assert done["state"] == "COMMITTED", done["reason"]
     return agent
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of its own, which a test can fill or make read-only."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    done = subprocess.run(
+        ["/bin/mount", "-t", "tmpfs", "-o", "size=8m", "none", str(place)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
+    yield place
+    subprocess.run(["/bin/umount", "--lazy", str(place)], check=True)
+
+
+@pytest.fixture(scope="module")
+def make_log_bundle(tmp_path_factory, device_fingerprint):
+    """A model that is NaN for negative inputs and minus infinity for zero; `kind` is its operator."""
+
+    def make(kind):
+        folder = tmp_path_factory.mktemp("log")
+        ports = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 4]) for name in "xy"]
+        graph = helper.make_graph([helper.make_node(kind, ["x"], ["y"])], kind, ports[:1], ports[1:])
+        file = folder / "log.onnx"
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), file)
+        feeds = [{"x": np.full((1, 4), 2.0, np.float32)}]
+        answers = [backend_named("onnxruntime-cpu").load(file, {}).run(feeds[0])]
+        deployment = Deployment(
+            *("log", "2026-01-01T00:00:00+00:00", "0", "quick", "a test", Source("log.onnx", "0" * 64, 1)),
+            run=Run("onnxruntime-cpu", "model/log.onnx", {"threads": 1}),
+            inputs=[Tensor("x", "float32", [1, 4])],
+            outputs=[Tensor("y", "float32", [1, 4])],
+            device=device_fingerprint,
+        )
+        out = folder / "log.edgeopt"
+        with write.draft(out) as draft:
+            write.write_golden(draft, "inputs", feeds)
+            for golden in ("outputs", "reference"):
+                write.write_golden(draft, golden, answers)
+            write.fill(draft, {"log.onnx": file}, deployment, {"ledger.json": []})
+            write.publish(draft, out)
+        return out
+
+    return make

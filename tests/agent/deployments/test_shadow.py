@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.agent.deployments.soaks import soaking
-from tests.agent.deployments.test_not_finite import ask, make_log_bundle  # noqa: F401 - a fixture
+from tests.agent.deployments.test_not_finite import ask
 
 MODEL = "1" * 64
 
@@ -71,7 +71,7 @@ def test_a_release_of_another_model_may_answer_otherwise(agent, make_null_bundle
     assert found["progress"]["agreement_db"] < 60
 
 
-def test_infinity_where_the_predecessor_gave_numbers_takes_the_release_back(start_agent, make_log_bundle):  # noqa: F811
+def test_infinity_where_the_predecessor_gave_numbers_takes_the_release_back(start_agent, make_log_bundle):
     agent = start_agent()
     assert agent.deploy(make_log_bundle("Abs"))["state"] == "COMMITTED"
     number = soaking(agent, make_log_bundle("Log"))

@@ -7,23 +7,6 @@ import subprocess
 import pytest
 
 
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of its own, which a test can fill or make read-only."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    done = subprocess.run(
-        ["/bin/mount", "-t", "tmpfs", "-o", "size=8m", "none", str(place)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        pytest.skip(f"no file system can be mounted here: {done.stderr.strip()}")
-    yield place
-    subprocess.run(["/bin/umount", "--lazy", str(place)], check=True)
-
-
 def fill(place):
     with contextlib.suppress(OSError), (place / "filler").open("wb", buffering=0) as file:
         while True:
