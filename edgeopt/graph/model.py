@@ -99,6 +99,8 @@ def _repair(proto: Proto, path: Path) -> tuple[str, ...]:
         raise ModelError(f"The graph of '{path.name}' {reason}.", EXPORT_AGAIN)
     if domains := import_domains(proto):
         repairs.append(f"imported {_listed(domains)}, whose operators it uses without saying so")
+    if _open_sizes(proto):
+        repairs.append("took sizes of -1 and '?' for open ones, as its exporter means them")
     inputs = {value.name for value in proto.graph.input}
     if proto.ir_version < WEIGHTS_NEED_NO_INPUT and any(w.name not in inputs for w in proto.graph.initializer):
         repairs.append(
@@ -109,6 +111,17 @@ def _repair(proto: Proto, path: Path) -> tuple[str, ...]:
         proto.ClearField("training_info")
         repairs.append("left out the training information, which inference does not use")
     return tuple(repairs)
+
+
+def _open_sizes(proto: Proto) -> bool:
+    """Makes sizes open that stand for "any": below zero, or a question mark, which would be one name for all."""
+    found = False
+    for value in (*proto.graph.input, *proto.graph.output, *proto.graph.value_info):
+        for dim in value.type.tensor_type.shape.dim:
+            if (dim.HasField("dim_value") and dim.dim_value < 0) or dim.dim_param == "?":
+                dim.Clear()
+                found = True
+    return found
 
 
 def _legible(message: str) -> str:

@@ -6,6 +6,7 @@ import zipfile
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from edgeopt.errors import ModelError
 from edgeopt.graph.model import load, save
@@ -278,3 +279,15 @@ def test_weights_that_are_no_inputs_raise_the_old_ir_version(write_model):
     model = load(path)
     assert model.ir.ir_version == 4
     assert "raised the IR version from 3" in model.repairs[0]
+
+
+def test_sizes_that_stand_for_any_are_open_and_need_not_be_equal(folder):
+    """As Paddle's exporter writes them: the batch -1, height and width both '?'."""
+    relu = helper.make_node("Relu", ["x"], ["y"])
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [-1, 3, "?", "?"]) for name in "xy"]
+    path = folder / "odd.onnx"
+    onnx.save(helper.make_model(helper.make_graph([relu], "g", ports[:1], ports[1:])), path)
+    model = load(path)
+    shape = model.ir.graph.inputs[0].shape
+    assert [getattr(size, "value", size) for size in shape] == [None, 3, None, None]
+    assert "sizes of -1" in model.repairs[0]
