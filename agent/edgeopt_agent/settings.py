@@ -60,6 +60,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     max_body_bytes: int = 64 * MIB
     max_tensor_elements: int = 1 << 28
+    worker_memory_bytes: int = 0
+    """What a worker may take; 0: 4 times what the bundle says, at least 1 GiB and at most 80 % of the machine."""
     queue_length: int = 64
     request_timeout_s: float = 30.0
     body_timeout_s: float = 30.0

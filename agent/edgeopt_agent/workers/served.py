@@ -19,7 +19,7 @@ from edgeopt.bundle.runtime.golden import answer_golden
 from edgeopt.bundle.runtime.session import Session, load
 from edgeopt.errors import DataError, EdgeoptError
 from edgeopt.measure.memory import resident_bytes
-from edgeopt.measure.processes.failed import Failed, failure_of
+from edgeopt.measure.processes.failed import NO_MEMORY, Failed, failure_of
 from edgeopt_agent.v2.answer import write_answer, write_error
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.inflate import inflate
@@ -43,6 +43,7 @@ MOST_NAME_CHARACTERS = 128
 _WARM_RUNS = 3
 _FEWEST_RUNS, _MOST_RUNS = 20, 200
 _ENOUGH_S = 0.2
+_NO_MEMORY_WORDS = ("bad_alloc", "bad allocation", "Failed to allocate memory", "MemoryError")
 
 Reply = tuple[FromWorker, bytes, list[NDArray[np.uint8]]]
 
@@ -51,8 +52,8 @@ def load_served(wanted: Load) -> "tuple[Served | None, FromWorker]":
     """The release loaded and ready, and what to tell the agent of it."""
     try:
         session = load(Path(wanted.folder))
-    except EdgeoptError as error:
-        return None, failure_of(error)
+    except (EdgeoptError, MemoryError) as error:
+        return None, _with_memory(failure_of(error), wanted)
     deployment = session.deployment
     if deployment is None:
         return None, Failed(f"'{wanted.folder}' is not a bundle.")
@@ -61,6 +62,15 @@ def load_served(wanted: Load) -> "tuple[Served | None, FromWorker]":
     if wrong:
         return None, Failed(wrong)
     return Served(session, wanted, deployment.name, *ports), Loaded(deployment.name, session.backend, *ports)
+
+
+def _with_memory(failed: Failed, loaded: Load) -> Failed:
+    """The failure, or that of the limit where there was no more memory: each runtime says so in its own words."""
+    if failed.code != NO_MEMORY and not any(words in failed.message for words in _NO_MEMORY_WORDS):
+        return failed
+    if not loaded.memory_bytes:
+        return failed
+    return Failed(f"The worker took more than {loaded.memory_bytes >> 20} MiB of memory.", code=NO_MEMORY)
 
 
 def _unfit(deployment: Deployment, inputs: tuple[Port, ...]) -> str:
@@ -115,11 +125,15 @@ class Served:
             assert isinstance(message, TryGolden)  # noqa: S101 - it is loaded once
             return self._golden(message), b"", []
         except EdgeoptError as error:
-            return self._failed(message, failure_of(error), of_request=isinstance(error, DataError))
+            failed = _with_memory(failure_of(error), self.loaded)
+            return self._failed(message, failed, of_request=isinstance(error, DataError))
         except Exception as error:  # noqa: BLE001 - the process's edge: one bad request must not end it
             traceback.print_exc(file=sys.stderr)
-            said = failure_of(error).message.rstrip(".")
-            return self._failed(message, Failed(f"The model could not be run: {said}."), of_request=False)
+            failed = failure_of(error)
+            told = _with_memory(failed, self.loaded)
+            if told is failed:
+                told = Failed(f"The model could not be run: {failed.message.rstrip('.')}.")
+            return self._failed(message, told, of_request=False)
 
     @staticmethod
     def _failed(message: ToWorker, failed: Failed, of_request: bool) -> Reply:
