@@ -7,6 +7,7 @@ import typer
 from edgeopt.cli import program
 from edgeopt.version import __version__
 from edgeopt_agent.cli.control import cancel, deploy, releases, rollback, status
+from edgeopt_agent.cli.doctor import doctor
 from edgeopt_agent.cli.run import run as run_agent
 from edgeopt_agent.cli.token import token
 from edgeopt_agent.cli.trust import trust
@@ -19,6 +20,7 @@ COMMANDS = (
     ("cancel", cancel),
     ("status", status),
     ("releases", releases),
+    ("doctor", doctor),
     ("trust", trust),
     ("token", token),
 )

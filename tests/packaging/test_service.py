@@ -32,6 +32,8 @@ def service():
         ("NoNewPrivileges", "yes"),
         ("SystemCallFilter", "@system-service"),
         ("OOMPolicy", "continue"),
+        ("Delegate", "memory"),
+        ("RestrictNamespaces", "user net"),
     ],
 )
 def test_what_the_agent_relies_on_and_is_confined_by(service, key, value):

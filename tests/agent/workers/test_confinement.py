@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from edgeopt_agent.workers.landlock import NETWORK_ABI, landlock_abi
+from edgeopt_agent.workers.log import WorkerLog
 from edgeopt_agent.workers.memory import MemoryGroup, memory_limit_bytes, new_group
 from edgeopt_agent.workers.process import Worker, WorkerError
 
@@ -146,3 +147,12 @@ def test_a_group_that_is_not_delegated_is_left_alone(delegated):
 def test_a_group_that_cannot_be_made_raises(tmp_path):
     with pytest.raises(OSError, match="No such file"):
         MemoryGroup(Path(tmp_path / "nowhere" / "worker"), MIB)
+
+
+def test_a_warning_of_the_runtime_is_not_taken_for_last_words(tmp_path):
+    log = WorkerLog(tmp_path / "worker.log")
+    log.data_received(
+        b"the cause\n\x1b[0;93m2026-01-01 [W:onnxruntime:Default, x.cc:1 operator()] a warning\x1b[m\n"
+    )
+    assert log.last_line() == "the cause"
+    log.connection_lost(None)
