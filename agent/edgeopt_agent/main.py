@@ -6,6 +6,7 @@ import typer
 
 from edgeopt.cli import program
 from edgeopt.version import __version__
+from edgeopt_agent.cli.config import config
 from edgeopt_agent.cli.control import cancel, deploy, releases, rollback, status
 from edgeopt_agent.cli.doctor import doctor
 from edgeopt_agent.cli.run import run as run_agent
@@ -21,6 +22,7 @@ COMMANDS = (
     ("status", status),
     ("releases", releases),
     ("doctor", doctor),
+    ("config", config),
     ("trust", trust),
     ("token", token),
 )

@@ -3,16 +3,20 @@
 import os
 import shlex
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 MIB = 1 << 20
+MOST_SOAK_S = 30 * 86_400.0
+Level = Literal["debug", "info", "warning", "error"]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     data_dir: Path
     host: str = "127.0.0.1"
     port: int = 8080
+    log_level: Level = "info"
 
     soak_s: float = 600.0
     soak_requests: int = 100

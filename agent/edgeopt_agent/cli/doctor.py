@@ -7,17 +7,23 @@ import typer
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.commands.documents.blocks import Block, Words
 from edgeopt.errors import InputError
-from edgeopt_agent.cli.options import DataDirOption, data_folder
+from edgeopt_agent.cli.options import ConfigOption, DataDirOption
+from edgeopt_agent.config import configured
 from edgeopt_agent.doctor.findings import Diagnosis
-from edgeopt_agent.settings import Settings
 
 _MARKS = {"ok": "ok     ", "warning": "WARNING", "problem": "PROBLEM"}
 
 
 def doctor(
     data_dir: DataDirOption = None,
-    host: Annotated[str, typer.Option(help="Where the agent is to listen.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port; 0 for any that is free.", min=0, max=65535)] = 8080,
+    config: ConfigOption = None,
+    host: Annotated[
+        str | None, typer.Option(help="Where the agent is to listen.", show_default="127.0.0.1")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(help="The port; 0 for any that is free.", min=0, max=65535, show_default="8080"),
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Check whether an agent can work here, with or without one that runs; changes nothing.
@@ -30,13 +36,13 @@ def doctor(
       edgeopt-agent doctor
       edgeopt-agent doctor --host 0.0.0.0 --json | jq '.data.findings[] | select(.health != "ok")'
     """
-    settings = Settings(data_dir=data_folder(data_dir), host=host, port=port)
     found: list[Diagnosis] = []
 
     def work(_emit: object) -> Diagnosis:
         from edgeopt_agent.doctor.checks import diagnose
 
-        found.append(diagnose(settings))
+        given = {"data_dir": data_dir, "host": host, "port": port}
+        found.append(diagnose(configured(config, given).settings))
         return found[0]
 
     execute("doctor", work, show, json)
