@@ -32,6 +32,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     memory_slack_bytes: int = 256 * MIB
     """A soaking release may grow to the factor times what it began with, and this much on top."""
 
+    keep: int = 3
+    """How many releases stay on the disk besides the one that serves and the one before it."""
     receive_timeout_s: float = 1800.0
     verify_timeout_s: float = 300.0
     stage_timeout_s: float = 120.0
@@ -41,6 +43,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     soak_slack_s: float = 120.0
     """How much longer than asked a soak may last before it counts as failed."""
     rollback_timeout_s: float = 90.0
+    hook_timeout_s: float = 30.0
+    """How long `hooks/before-commit` may take."""
 
     crashes_allowed: int = 3
     """How often the serving release may crash within `crash_window_s` of service; then the previous one serves."""
