@@ -9,6 +9,7 @@ import msgspec
 from edgeopt.bundle.deployment import Deployment
 from edgeopt.errors import EdgeoptError, is_disk_full, no_room
 from edgeopt_agent.data_dir import DataDir, pointed, remove
+from edgeopt_agent.deployments.hook import hook_of
 from edgeopt_agent.deployments.probing import probe
 from edgeopt_agent.deployments.receive import archive_of, receive, stage, unpacked_of, verify
 from edgeopt_agent.deployments.record import Record, Soaked
@@ -220,7 +221,9 @@ class Machine:
         state = work.record.state
         limit_s = float(getattr(self.site.settings, ROWS[state].limit))
         if state is State.SOAKING:
-            limit_s += work.record.soak_s + self.site.settings.hook_timeout_s
+            limit_s += work.record.soak_s
+            if hook_of(self.site.data).exists():
+                limit_s += self.site.settings.hook_timeout_s
         try:
             async with asyncio.timeout(limit_s):
                 return await self._unless_stopped(work, STEPS[state](self.site, work)), False

@@ -1,5 +1,6 @@
 """SOAKING: the new release serves under watch, with its predecessor ready to take over again."""
 
+import asyncio
 import math
 import time
 from collections import deque
@@ -8,6 +9,7 @@ from statistics import median
 
 from edgeopt import units
 from edgeopt.hw.load import process_memory_bytes
+from edgeopt_agent.deployments.hook import ask_hook
 from edgeopt_agent.deployments.observed import Seen
 from edgeopt_agent.deployments.probing import judge_latency
 from edgeopt_agent.deployments.record import Soaked
@@ -59,6 +61,9 @@ async def _soaked(site: Site, work: Work) -> Outcome:
         if ended and requests >= record.soak_requests:
             limits.judge_requests(seen)
             limits.judge_numbers()
+            if record.kind == "deploy":  # nothing stands in the way back
+                await _ask_hook(site, work, worker)
+                limits.judge_requests(seen)
             detail = {**record.detail, "soak_requests": requests, "soak_errors": seen.errors}
             soaked = (
                 f"{requests} requests in {elapsed_s:.3g} s" if record.soak_s or record.soak_requests else "no soak"
@@ -67,10 +72,7 @@ async def _soaked(site: Site, work: Work) -> Outcome:
         rounds = math.ceil((record.soak_requests - requests) / samples)
         pause_s = _rest_s(settings, golden_s, record.soak_s - elapsed_s, rounds)
         await first_of((worker.ended, work.stop_asked, seen.failed), pause_s)
-        if work.stop_asked.is_set():
-            raise StepError(work.stop_reason, fault=False)
-        if worker.ended.is_set():
-            raise StepError(f"Its worker {worker.how_it_ended()} while it soaked.")
+        _check_going_on(work, worker)
         limits.judge_requests(seen)
         limits.judge_numbers()
         asked_at = time.monotonic()
@@ -84,6 +86,26 @@ async def _soaked(site: Site, work: Work) -> Outcome:
             own_ms.clear()
         limits.judge_own(own_ms)
         limits.judge_memory()
+
+
+def _check_going_on(work: Work, worker: Worker) -> None:
+    if work.stop_asked.is_set():
+        raise StepError(work.stop_reason, fault=False)
+    if worker.ended.is_set():
+        raise StepError(f"Its worker {worker.how_it_ended()} while it soaked.")
+
+
+async def _ask_hook(site: Site, work: Work, worker: Worker) -> None:
+    """What the hook says, unless the release or the deployment ends before it does."""
+    asking, done = asyncio.create_task(ask_hook(site, work.record, work.soaked)), asyncio.Event()
+    asking.add_done_callback(lambda _: done.set())
+    try:
+        await first_of((done, worker.ended, work.stop_asked), None)
+        _check_going_on(work, worker)
+        await asking
+    finally:
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
 
 
 def _rest_s(settings: Settings, golden_s: float, left_s: float, rounds: int) -> float:

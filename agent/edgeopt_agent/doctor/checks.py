@@ -13,6 +13,7 @@ CHECKS: tuple[Callable[[Patient], Findings], ...] = (
     state.check_journal,
     state.check_links,
     state.check_trust,
+    state.check_hook,
     machine.check_port,
     machine.check_runtimes,
     machine.check_descriptors,

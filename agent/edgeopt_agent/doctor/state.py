@@ -19,6 +19,7 @@ from edgeopt import units
 from edgeopt.errors import EdgeoptError
 from edgeopt_agent import service
 from edgeopt_agent.data_dir import LOCK, DataDir, pointed
+from edgeopt_agent.deployments.hook import hook_of, unusable
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.doctor.findings import Findings, Patient, ok, problem, warning
 from edgeopt_agent.journal_file import SCHEMA, TABLES, damage_of_file, definitions, text_of
@@ -136,6 +137,15 @@ def agent_runs(data: DataDir) -> bool:
     finally:
         os.close(lock)
     return False
+
+
+def check_hook(patient: Patient) -> Findings:
+    hook = hook_of(patient.data)
+    wrong, advice = unusable(hook)
+    if wrong:
+        yield problem("hook", wrong, f"{advice} Until then no deployment commits.")
+    else:
+        yield ok("hook", f"{hook} has the last word." if hook.exists() else "There is none.")
 
 
 def check_links(patient: Patient) -> Findings:

@@ -87,9 +87,16 @@ def damaged_key(folder):
     (folder / "trust" / "key.pub").write_text("damaged")
 
 
+def hook_without_permission(folder):
+    (folder / "hooks").mkdir()
+    (folder / "hooks" / "before-commit").write_text("#!/bin/sh\n")
+    (folder / "hooks" / "before-commit").chmod(0o644)
+
+
 @pytest.mark.parametrize(
     ("damage", "check"),
     [
+        (hook_without_permission, "hook"),
         (open_to_all, "data folder"),
         (damaged_journal, "journal"),
         (broken_record, "journal"),
