@@ -43,6 +43,8 @@ class Confinement(msgspec.Struct, frozen=True):
     release: str
     memory_bytes: int
     """Most anonymous memory; 0 where something else bounds it."""
+    driver: bool = False
+    """Whether a GPU's driver is loaded, whose reservations would count as memory of the process."""
     cache: str = ""
     """The one folder that its runtime may write; then files may also be large."""
 
@@ -63,7 +65,7 @@ def confine(wanted: Confinement) -> tuple[WorkerLimit, ...]:
     files = _limit("files", lambda: _restrict_files(wanted))
     if not network.applied and files.applied:
         network = _network_by_landlock(network.how, files.how)
-    memory = (_limit("memory", lambda: _bound_memory(wanted.memory_bytes)),) if wanted.memory_bytes else ()
+    memory = (_limit("memory", lambda: _bound_memory(wanted)),) if wanted.memory_bytes else ()
     return (*memory, network, files, _limit("resources", lambda: _bound_resources(bool(wanted.cache))))
 
 
@@ -75,7 +77,10 @@ def _limit(name: str, apply: Callable[[], str]) -> WorkerLimit:
         return WorkerLimit(name, False, said)
 
 
-def _bound_memory(most_bytes: int) -> str:
+def _bound_memory(wanted: Confinement) -> str:
+    most_bytes = wanted.memory_bytes
+    if wanted.driver:
+        raise ValueError("the driver of a GPU reserves memory that would count; a control group would bound it")
     # Not RLIMIT_AS: mapped weights and libraries count there too, half a gibibyte of them for OpenVINO.
     _set_limit("RLIMIT_DATA", most_bytes)
     return f"RLIMIT_DATA of {most_bytes // MIB} MiB"

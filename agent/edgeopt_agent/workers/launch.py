@@ -62,8 +62,8 @@ async def launch(log_file: Path, confinement: Confinement) -> Launched:
                 env=child_environment(None, calculates=False),
             )
         on_failure.callback(_kill, process)
-        if group is not None:
-            group.take(process.pid)
+        if group is not None and not group.take(process.pid):
+            group = None
         _, channel = await loop.create_unix_connection(Channel, sock=channel_socket)
         on_failure.callback(channel.close)
         _, heartbeat = await loop.create_unix_connection(Heartbeat, sock=heartbeat_socket)

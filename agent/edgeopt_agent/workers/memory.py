@@ -67,8 +67,14 @@ class MemoryGroup:
             self.remove()
             raise
 
-    def take(self, pid: int) -> None:
-        (self._folder / "cgroup.procs").write_text(str(pid), encoding="ascii")
+    def take(self, pid: int) -> bool:
+        """Whether the process is in it now; a group that cannot take it is gone."""
+        try:
+            (self._folder / "cgroup.procs").write_text(str(pid), encoding="ascii")
+        except OSError:
+            self.remove()
+            return False
+        return True
 
     def ran_out(self) -> bool:
         """Whether the kernel ended the worker because it took more."""

@@ -34,6 +34,7 @@ _WAIT_FOR_RESOURCES_S = 30.0
 _LOOK_AGAIN_S = 0.1
 # How the last words of a process begin or end that was given no more memory.
 _NO_MEMORY = ("MemoryError", "bad_alloc", "Cannot allocate memory")
+_DRIVEN = frozenset({"onnxruntime-cuda", "onnxruntime-tensorrt"})
 _KEEPS_ENGINES = "onnxruntime-tensorrt"
 """Building its engines anew takes minutes at each start."""
 log = logging.getLogger(__name__)
@@ -133,6 +134,8 @@ class Worker:
         if self._group is not None:
             how = f"control group of {self._memory_bytes // MIB} MiB"
             limits = (WorkerLimit("memory", True, how), *limits)
+        elif all(limit.name != "memory" for limit in limits):
+            limits = (WorkerLimit("memory", False, "its control group could not take it"), *limits)
         for limit in limits:
             if not limit.applied:
                 log.warning("A worker's %s could not be limited: %s.", limit.name, limit.how)
@@ -261,11 +264,13 @@ class Worker:
 def _confinement(settings: Settings, folder: Path) -> Confinement:
     """What a worker for this bundle may do; a damaged bundle, which will not load, gets the defaults."""
     memory_bytes = memory_limit_bytes(settings, folder)
-    cache = None
+    backend = ""
     with contextlib.suppress(EdgeoptError):
-        if read_deployment(folder / DEPLOYMENT).run.backend == _KEEPS_ENGINES:
-            cache = user_cache_folder()
-    return Confinement(str(folder.resolve()), memory_bytes, "" if cache is None else str(cache))
+        backend = read_deployment(folder / DEPLOYMENT).run.backend
+    cache = user_cache_folder() if backend == _KEEPS_ENGINES else None
+    return Confinement(
+        str(folder.resolve()), memory_bytes, backend in _DRIVEN, "" if cache is None else str(cache)
+    )
 
 
 async def _launched(log_file: Path, confinement: Confinement) -> Launched:

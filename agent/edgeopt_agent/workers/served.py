@@ -1,5 +1,6 @@
 """A release as its worker process has it loaded: requests in, answers out."""
 
+import re
 import statistics
 import sys
 import time
@@ -43,7 +44,7 @@ MOST_NAME_CHARACTERS = 128
 _WARM_RUNS = 3
 _FEWEST_RUNS, _MOST_RUNS = 20, 200
 _ENOUGH_S = 0.2
-_NO_MEMORY_WORDS = ("bad_alloc", "bad allocation", "Failed to allocate memory", "MemoryError")
+_NO_MEMORY = re.compile("bad_alloc|bad allocation|[Ff]ailed to allocate memory|MemoryError|Cannot allocate memory")
 
 Reply = tuple[FromWorker, bytes, list[NDArray[np.uint8]]]
 
@@ -53,7 +54,7 @@ def load_served(wanted: Load) -> "tuple[Served | None, FromWorker]":
     try:
         session = load(Path(wanted.folder))
     except (EdgeoptError, MemoryError) as error:
-        return None, _with_memory(failure_of(error), wanted)
+        return None, _failure(error, wanted)
     deployment = session.deployment
     if deployment is None:
         return None, Failed(f"'{wanted.folder}' is not a bundle.")
@@ -64,13 +65,15 @@ def load_served(wanted: Load) -> "tuple[Served | None, FromWorker]":
     return Served(session, wanted, deployment.name, *ports), Loaded(deployment.name, session.backend, *ports)
 
 
-def _with_memory(failed: Failed, loaded: Load) -> Failed:
-    """The failure, or that of the limit where there was no more memory: each runtime says so in its own words."""
-    if failed.code != NO_MEMORY and not any(words in failed.message for words in _NO_MEMORY_WORDS):
-        return failed
-    if not loaded.memory_bytes:
-        return failed
-    return Failed(f"The worker took more than {loaded.memory_bytes >> 20} MiB of memory.", code=NO_MEMORY)
+def _failure(error: BaseException, loaded: Load) -> Failed:
+    """What to tell of an error; that the limit left no more memory is said by each runtime in its own words."""
+    causes: list[BaseException] = [error]
+    while (cause := causes[-1].__cause__) is not None:
+        causes.append(cause)
+    short = any(isinstance(each, MemoryError) or _NO_MEMORY.search(str(each)) for each in causes)
+    if short and loaded.memory_bytes:
+        return Failed(f"The worker took more than {loaded.memory_bytes >> 20} MiB of memory.", code=NO_MEMORY)
+    return failure_of(error)
 
 
 def _unfit(deployment: Deployment, inputs: tuple[Port, ...]) -> str:
@@ -125,15 +128,14 @@ class Served:
             assert isinstance(message, TryGolden)  # noqa: S101 - it is loaded once
             return self._golden(message), b"", []
         except EdgeoptError as error:
-            failed = _with_memory(failure_of(error), self.loaded)
+            failed = _failure(error, self.loaded)
             return self._failed(message, failed, of_request=isinstance(error, DataError))
         except Exception as error:  # noqa: BLE001 - the process's edge: one bad request must not end it
             traceback.print_exc(file=sys.stderr)
-            failed = failure_of(error)
-            told = _with_memory(failed, self.loaded)
-            if told is failed:
-                told = Failed(f"The model could not be run: {failed.message.rstrip('.')}.")
-            return self._failed(message, told, of_request=False)
+            failed = _failure(error, self.loaded)
+            if failed.code != NO_MEMORY:
+                failed = Failed(f"The model could not be run: {failed.message.rstrip('.')}.")
+            return self._failed(message, failed, of_request=False)
 
     @staticmethod
     def _failed(message: ToWorker, failed: Failed, of_request: bool) -> Reply:

@@ -6,8 +6,13 @@ import sys
 from pathlib import Path
 
 import msgspec
+import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
+from edgeopt.bundle import write
+from edgeopt.bundle.deployment import Deployment, Run, Source, Tensor
 from edgeopt_agent.workers.landlock import NETWORK_ABI, landlock_abi
 from edgeopt_agent.workers.log import WorkerLog
 from edgeopt_agent.workers.memory import MemoryGroup, memory_limit_bytes, new_group
@@ -129,7 +134,7 @@ def test_a_delegated_group_bounds_a_worker_and_tells_when_it_ran_out(delegated):
     assert (group / "agent" / "cgroup.procs").read_text() == str(os.getpid())
     assert (group / "cgroup.subtree_control").read_text() == "+memory"
     (folder,) = group.glob("worker-*")
-    made.take(4711)
+    assert made.take(4711)
     assert (folder / "memory.max").read_text() == str(64 * MIB)
     assert (folder / "cgroup.procs").read_text() == "4711"
     assert not made.ran_out()
@@ -156,3 +161,48 @@ def test_a_warning_of_the_runtime_is_not_taken_for_last_words(tmp_path):
     )
     assert log.last_line() == "the cause"
     log.connection_lost(None)
+
+
+def test_a_group_that_cannot_take_a_worker_is_gone(tmp_path):
+    group = MemoryGroup(tmp_path / "worker", MIB)
+    (tmp_path / "worker" / "cgroup.procs").mkdir()
+    assert not group.take(4711)
+
+
+@pytest.fixture
+def hungry_bundle(tmp_path):
+    """A bundle of a real model whose run needs 600 MiB."""
+    size = numpy_helper.from_array(np.array([150 * MIB], np.int64), "size")
+    wide = helper.make_node("Expand", ["x", "size"], ["wide"])
+    most = helper.make_node("ReduceMax", ["wide"], ["y"], axes=[0], keepdims=1)
+    ports = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy"]
+    graph = helper.make_graph([wide, most], "hungry", ports[:1], ports[1:], [size])
+    file = tmp_path / "hungry.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), file)
+    deployment = Deployment(
+        name="hungry",
+        created="2026-01-01T00:00:00+00:00",
+        edgeopt="0",
+        target="quick",
+        summary="a test",
+        source=Source("hungry.onnx", "0" * 64, 1),
+        run=Run("onnxruntime-cpu", "model/hungry.onnx", {"threads": 1}),
+        inputs=[Tensor("x", "float32", [1])],
+        outputs=[Tensor("y", "float32", [1])],
+    )
+    out = tmp_path / "hungry.edgeopt"
+    ones = np.ones(1, np.float32)
+    with write.draft(out) as draft:
+        for kind, name in (("inputs", "x"), ("outputs", "y"), ("reference", "y")):
+            write.write_golden(draft, kind, [{name: ones}])
+        write.fill(draft, {"hungry.onnx": file}, deployment, {"ledger.json": []})
+        write.publish(draft, out)
+    return out
+
+
+def test_what_onnx_runtime_says_of_missing_memory_is_told_with_the_figure(hungry_bundle, settings):
+    bounded = msgspec.structs.replace(settings, worker_memory_bytes=400 * MIB)
+    with pytest.raises(WorkerError, match=r"^The worker took more than 400 MiB of memory\.$"):
+        started(hungry_bundle, bounded, lambda worker: worker.golden(60.0))
+    roomy = msgspec.structs.replace(settings, worker_memory_bytes=1600 * MIB)
+    assert started(hungry_bundle, roomy, lambda worker: worker.golden(60.0)).problem is None
