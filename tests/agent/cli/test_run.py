@@ -170,19 +170,19 @@ def said_next(process, words):
     return next(line for line in process.stderr if words in line)
 
 
-def test_sighup_reads_the_configuration_again_and_a_broken_one_changes_nothing(start, tmp_path):
+def test_sighup_reads_the_configuration_again_and_a_broken_one_changes_nothing(start, tmp_path, old_bundle):
     file = tmp_path / "agent.toml"
-    file.write_text("soak_s = 5\n")
+    file.write_text("soak_s = 600\n")
     process = start("--json", "--data-dir", tmp_path / "data", "--config", file)
     agent = live(process)
     file.write_text("soak_s = x\n")
     process.send_signal(signal.SIGHUP)
     assert "is not TOML" in said_next(process, "settings stay as they are")
-    file.write_text("soak_s = 6\nqueue_length = 5\n")
+    file.write_text("soak_s = 0\nsoak_requests = 0\nqueue_length = 5\n")
     process.send_signal(signal.SIGHUP)
     assert "read again" in said_next(process, "configuration")
     assert said_next(process, "next restart").endswith("queue_length.\n")
-    assert agent.status().state == "empty"
+    assert agent.deploy(old_bundle, ignore).state == "COMMITTED"  # not in ten minutes
     process.terminate()
     assert process.wait(WITHIN_S) == 0
 
