@@ -12,6 +12,7 @@ MIB = 1 << 20
 OPEN_FILES = 1024
 FILE_BYTES = 16 * MIB
 """A worker writes nothing but its log pipe; shared memory of a runtime counts as a file."""
+_STACK_BYTES = 8 * MIB
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
 _NAMESPACES = (_NEW_NETWORK, _NEW_USER | _NEW_NETWORK)
 """As root, and as any other user where the kernel lets one have a namespace of its own."""
@@ -82,8 +83,9 @@ def _bound_memory(wanted: Confinement) -> str:
     if wanted.driver:
         raise ValueError("the driver of a GPU reserves memory that would count; a control group would bound it")
     # Not RLIMIT_AS: mapped weights and libraries count there too, half a gibibyte of them for OpenVINO.
-    _set_limit("RLIMIT_DATA", most_bytes)
-    return f"RLIMIT_DATA of {most_bytes // MIB} MiB"
+    # Stacks of threads count whole, used or not, and runtimes start a thread for each core.
+    _set_limit("RLIMIT_DATA", most_bytes + _STACK_BYTES * (os.cpu_count() or 1))
+    return f"RLIMIT_DATA of {most_bytes // MIB} MiB and the stacks of threads"
 
 
 def _leave_network() -> str:
