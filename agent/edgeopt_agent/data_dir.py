@@ -39,6 +39,10 @@ class DataDir:
         return self.root / "tokens"
 
     @property
+    def pins(self) -> Path:
+        return self.root / "pins"
+
+    @property
     def partial(self) -> Path:
         return self.root / "partial"
 

@@ -126,6 +126,11 @@ class Journal:
         used = used | {record.release for record in records if not record.final}
         return {record.release for record in records if record.release} - used
 
+    async def committed(self) -> list[str]:
+        """The releases that ever served, the last first."""
+        found = await self._run(lambda: self._records("WHERE state = ? ORDER BY id DESC", State.COMMITTED))
+        return list(dict.fromkeys(record.release for record in found if record.release))
+
     async def refused(self) -> list[Record]:
         """The newest bundles that were sent and do not serve, each with its last deployment, the newest first."""
         found = await self._run(

@@ -6,7 +6,10 @@ import typer
 
 from edgeopt.cli import program
 from edgeopt.version import __version__
+from edgeopt_agent.cli.config import config
 from edgeopt_agent.cli.control import cancel, deploy, releases, rollback, status
+from edgeopt_agent.cli.doctor import doctor
+from edgeopt_agent.cli.keep import gc, pin, unpin
 from edgeopt_agent.cli.run import run as run_agent
 from edgeopt_agent.cli.token import token
 from edgeopt_agent.cli.trust import trust
@@ -19,6 +22,11 @@ COMMANDS = (
     ("cancel", cancel),
     ("status", status),
     ("releases", releases),
+    ("pin", pin),
+    ("unpin", unpin),
+    ("gc", gc),
+    ("doctor", doctor),
+    ("config", config),
     ("trust", trust),
     ("token", token),
 )

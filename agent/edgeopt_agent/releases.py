@@ -30,6 +30,7 @@ class Release(msgspec.Struct, frozen=True):
     summary: str = ""
     created: str = ""
     reason: str = ""
+    pinned: bool = False
 
 
 def release_id(folder: Path) -> str:
@@ -68,7 +69,7 @@ def check_space(data: DataDir, needed_bytes: int, reserve_bytes: int) -> None:
             DiskFullError.code,
             f"The disk of the agent's data folder '{data.root}' is full: the bundle needs {units.size(needed)}, "
             f"and {units.size(free)} are free.",
-            "Free some space there, or make the bundle smaller.",
+            "Free some space there, keep fewer releases (`keep`), or make the bundle smaller.",
         )
 
 
@@ -79,7 +80,7 @@ def list_releases(data: DataDir, failed: dict[str, Record], refused: Sequence[Re
     for folder in sorted(data.releases.iterdir()):
         name = folder.name
         standing: Standing = "serving" if name == current else "previous" if name == previous else "kept"
-        found.append(_described(folder, standing))
+        found.append(msgspec.structs.replace(_described(folder, standing), pinned=(data.pins / name).exists()))
     listed = {release.id for release in found}
     for name, record in failed.items():
         if name not in listed:

@@ -6,9 +6,11 @@ import signal
 import time
 from collections.abc import Callable
 
+from edgeopt.errors import EdgeoptError
 from edgeopt.events import Progress
 from edgeopt.hw.device import Device
 from edgeopt_agent import systemd
+from edgeopt_agent.config import reloaded
 from edgeopt_agent.data_dir import DataDir, open_data_dir
 from edgeopt_agent.deployments.machine import Machine
 from edgeopt_agent.deployments.record import Record
@@ -31,19 +33,28 @@ SERVER_SHARE = 0.6
 """How much of the time for a clean stop the requests in flight may take; the workers have the rest."""
 
 
-async def run(settings: Settings, on_live: Callable[[int], None]) -> None:
-    """Serves until SIGTERM or SIGINT; `on_live` is told the port once it answers."""
+async def run(
+    settings: Settings, on_live: Callable[[int], None], reload: Callable[[], Settings] | None = None
+) -> None:
+    """Serves until SIGTERM or SIGINT; `on_live` is told the port once it answers; SIGHUP asks `reload`."""
     started = time.monotonic()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    asked = asyncio.Event()
+    if reload is not None:
+        loop.add_signal_handler(signal.SIGHUP, asked.set)
     with open_data_dir(settings.data_dir) as data:
         check_host(settings.host, data)
         settings = _within(settings, data)
         journal = Journal(data.journal)
         try:
-            await _serve(Site(settings, data, journal, Router(settings), _Probed()), on_live, stop, started)
+            site = Site(settings, data, journal, Router(settings), _Probed())
+            reloading = asyncio.create_task(_reload(site, asked, reload)) if reload is not None else None
+            await _serve(site, on_live, stop, started)
+            if reloading is not None:
+                reloading.cancel()
         finally:
             await journal.close()
 
@@ -90,6 +101,24 @@ async def _serve(site: Site, on_live: Callable[[int], None], stop: asyncio.Event
         await asyncio.gather(working, return_exceptions=True)
         if not working.cancelled() and (error := working.exception()) is not None:
             raise error
+
+
+async def _reload(site: Site, asked: asyncio.Event, read: Callable[[], Settings]) -> None:
+    """Takes over what can change while it serves, each time it is asked; a broken file changes nothing."""
+    while True:
+        await asked.wait()
+        asked.clear()
+        try:
+            found = await asyncio.to_thread(read)
+        except (EdgeoptError, OSError) as error:
+            hint = f" {error.hint}" if isinstance(error, EdgeoptError) else ""
+            log.error("The settings stay as they are. %s%s", error, hint)
+            continue
+        site.settings, waiting = reloaded(site.settings, found)
+        logging.getLogger().setLevel(site.settings.log_level.upper())
+        log.warning("The configuration was read again.")
+        if waiting:
+            log.warning("These settings change at the next restart of the agent: %s.", ", ".join(waiting))
 
 
 async def _wake(stop: asyncio.Event, journal: Journal) -> None:

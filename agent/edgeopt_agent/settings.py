@@ -3,16 +3,20 @@
 import os
 import shlex
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 MIB = 1 << 20
+MOST_SOAK_S = 30 * 86_400.0
+Level = Literal["debug", "info", "warning", "error"]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     data_dir: Path
     host: str = "127.0.0.1"
     port: int = 8080
+    log_level: Level = "info"
 
     soak_s: float = 600.0
     soak_requests: int = 100
@@ -28,6 +32,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     memory_slack_bytes: int = 256 * MIB
     """A soaking release may grow to the factor times what it began with, and this much on top."""
 
+    keep: int = 3
+    """How many releases stay on the disk besides the one that serves and the one before it."""
     receive_timeout_s: float = 1800.0
     verify_timeout_s: float = 300.0
     stage_timeout_s: float = 120.0
@@ -37,6 +43,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     soak_slack_s: float = 120.0
     """How much longer than asked a soak may last before it counts as failed."""
     rollback_timeout_s: float = 90.0
+    hook_timeout_s: float = 30.0
+    """How long `hooks/before-commit` may take."""
 
     crashes_allowed: int = 3
     """How often the serving release may crash within `crash_window_s` of service; then the previous one serves."""
@@ -60,6 +68,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     max_body_bytes: int = 64 * MIB
     max_tensor_elements: int = 1 << 28
+    worker_memory_bytes: int = 0
+    """What a worker may take; 0: 4 times what the bundle says, at least 1 GiB and at most 80 % of the machine."""
     queue_length: int = 64
     request_timeout_s: float = 30.0
     body_timeout_s: float = 30.0

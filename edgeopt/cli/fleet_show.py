@@ -48,7 +48,15 @@ def show_releases(result: "Releases", url: str = DEFAULT_URL) -> list[Block]:
         said = "No release is on the device. Deploy one with: edgeopt-agent deploy BUNDLE"
         return [Words(in_commands(said, url))]
     rows = (
-        Row((each.id, each.name, each.state, each.created[:16].replace("T", " "), each.reason or each.summary))
+        Row(
+            (
+                each.id,
+                each.name,
+                f"{each.state}, pinned" if each.pinned else each.state,
+                each.created[:16].replace("T", " "),
+                each.reason or each.summary,
+            )
+        )
         for each in result.releases
     )
     titles = columns("=release", "=name", "!state", "made", "what it is, or why it is refused")

@@ -11,7 +11,7 @@ from edgeopt.events import Emit
 from edgeopt.fleet.address import DEFAULT_URL, parse
 from edgeopt.fleet.follow import follow
 from edgeopt.fleet.http import Answer, ask, understood
-from edgeopt.fleet.records import Deployment, Journal, Releases, Status
+from edgeopt.fleet.records import Collected, Deployment, Journal, Releases, Status
 from edgeopt.fleet.upload import pieces, ready_to_send
 from edgeopt.hw.device import Device
 
@@ -99,6 +99,11 @@ class Agent:
         with suppress(VerificationError):  # that it does not serve is what was asked for
             return self._begun(begun, emit, wait)
         return self.deployment(begun.id)
+
+    def collect(self, dry_run: bool = False) -> Collected:
+        """Removes the releases that the agent does not need any more, or only names them."""
+        reply = ask(self.address, "POST", f"{_API}/gc?dry_run={int(dry_run)}", self._timeout_s)
+        return understood(self.address, reply, Collected)
 
     def _begun(self, deployment: Deployment, emit: Emit, wait: bool) -> Deployment:
         return follow(self, deployment, emit) if wait else deployment

@@ -11,8 +11,15 @@ from edgeopt.errors import EdgeoptError
 from edgeopt.events import Emit
 from edgeopt.fleet.address import in_commands
 from edgeopt.fleet.client import Agent
-from edgeopt.fleet.records import Deployment, Releases, Status
-from edgeopt.fleet.request import CancelRequest, DeployRequest, LookRequest, RollbackRequest, WatchRequest
+from edgeopt.fleet.records import Collected, Deployment, Releases, Status
+from edgeopt.fleet.request import (
+    CancelRequest,
+    CollectRequest,
+    DeployRequest,
+    LookRequest,
+    RollbackRequest,
+    WatchRequest,
+)
 
 if TYPE_CHECKING:
     from edgeopt.fleet.monitor import Watched
@@ -46,6 +53,11 @@ def cancel(request: CancelRequest, emit: Emit) -> Deployment:
         return _agent(request).cancel(emit, wait=not request.no_wait)
 
 
+def collect(request: CollectRequest) -> Collected:
+    with _told_for(request.url):
+        return _agent(request).collect(request.dry_run)
+
+
 def watch(request: WatchRequest, emit: Emit) -> "Watched":
     from edgeopt.fleet.monitor import monitor
 
@@ -53,7 +65,7 @@ def watch(request: WatchRequest, emit: Emit) -> "Watched":
         return monitor(msgspec.structs.replace(request, token=_token(request)), emit)
 
 
-_Request = LookRequest | DeployRequest | RollbackRequest | CancelRequest | WatchRequest
+_Request = LookRequest | CollectRequest | DeployRequest | RollbackRequest | CancelRequest | WatchRequest
 
 
 def _agent(request: _Request) -> Agent:

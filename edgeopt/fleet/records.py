@@ -72,6 +72,14 @@ class Release(msgspec.Struct, frozen=True):
     summary: str = ""
     created: str = ""
     reason: str = ""
+    pinned: bool = False
+
+
+class Collected(msgspec.Struct, frozen=True):
+    """The releases that a garbage collection removed, or would remove."""
+
+    releases: tuple[str, ...]
+    dry_run: bool = False
 
 
 class Releases(msgspec.Struct, frozen=True):

@@ -51,6 +51,12 @@ class CancelRequest(msgspec.Struct, frozen=True):
     token: Token = ""
 
 
+class CollectRequest(msgspec.Struct, frozen=True):
+    url: Url = LOCAL
+    dry_run: Annotated[bool, option("List what would be removed, and remove nothing.")] = False
+    token: Token = ""
+
+
 class WatchRequest(msgspec.Struct, frozen=True):
     url: Url = LOCAL
     seconds: Annotated[float | None, option("How long; without it until Ctrl-C.", least=0, most=WEEK_S)] = None

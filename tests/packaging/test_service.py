@@ -32,6 +32,8 @@ def service():
         ("NoNewPrivileges", "yes"),
         ("SystemCallFilter", "@system-service"),
         ("OOMPolicy", "continue"),
+        ("Delegate", "memory"),
+        ("RestrictNamespaces", "user net"),
     ],
 )
 def test_what_the_agent_relies_on_and_is_confined_by(service, key, value):
@@ -49,7 +51,8 @@ def test_it_starts_a_command_that_exists(service):
     program, command, *options = service["ExecStart"].split()
     assert program.endswith("/edgeopt-agent")
     assert command in dict(COMMANDS)
-    assert options == ["--log-level", "info"]
+    assert options == []  # settings are in /etc/edgeopt/agent.toml
+    assert service["ExecReload"].endswith("kill -HUP $MAINPID")
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")

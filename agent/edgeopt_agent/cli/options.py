@@ -7,6 +7,15 @@ import typer
 
 from edgeopt_agent.settings import default_data_dir
 
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        help="The configuration file (TOML); options of the command line go before it.",
+        show_default="/etc/edgeopt/agent.toml under systemd, or ~/.config/edgeopt/agent.toml, where there is one",
+    ),
+]
+
 DataDirOption = Annotated[
     Path | None,
     typer.Option(

@@ -5,7 +5,7 @@ import logging
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 import typer
@@ -15,35 +15,49 @@ from edgeopt.commands.documents.blocks import Block, Words
 from edgeopt.errors import MissingExtraError
 from edgeopt.events import Emit, Progress
 from edgeopt.fleet.address import in_commands
-from edgeopt_agent.cli.options import DataDirOption, data_folder
-from edgeopt_agent.settings import Settings, on_data_dir
+from edgeopt_agent.cli.options import ConfigOption, DataDirOption
+from edgeopt_agent.config import configured
+from edgeopt_agent.settings import MOST_SOAK_S, Level, Settings, on_data_dir
 
 # What the service cannot do without; uvloop is used where it is there.
 MODULES = ("starlette", "uvicorn", "websockets", "prometheus_client", "cryptography")
 DESCRIPTORS = 4096
-MOST_SOAK_S = 30 * 86_400.0
-Level = Literal["debug", "info", "warning", "error"]
 
 
 class Ran(msgspec.Struct, frozen=True):
     data_dir: str
 
 
-def run(
+def run(  # noqa: PLR0913, PLR0917 - the options of a command
     data_dir: DataDirOption = None,
+    config: ConfigOption = None,
     host: Annotated[
-        str,
-        typer.Option(help="Where to listen; other than this device's own only with a token and a trusted key."),
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port; 0 for any that is free.", min=0, max=65535)] = 8080,
+        str | None,
+        typer.Option(
+            help="Where to listen; other than this device's own only with a token and a trusted key.",
+            show_default="127.0.0.1",
+        ),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(help="The port; 0 for any that is free.", min=0, max=65535, show_default="8080"),
+    ] = None,
     soak_seconds: Annotated[
-        float,
-        typer.Option(help="How long a new release must prove itself before it stays.", min=0, max=MOST_SOAK_S),
-    ] = 600.0,
+        float | None,
+        typer.Option(
+            help="How long a new release must prove itself before it stays.",
+            min=0,
+            max=MOST_SOAK_S,
+            show_default="600",
+        ),
+    ] = None,
     soak_requests: Annotated[
-        int, typer.Option(help="How many requests it must prove itself on, as well.", min=0)
-    ] = 100,
-    log_level: Annotated[Level, typer.Option(help="How much to say on stderr.")] = "info",
+        int | None,
+        typer.Option(help="How many requests it must prove itself on, as well.", min=0, show_default="100"),
+    ] = None,
+    log_level: Annotated[
+        Level | None, typer.Option(help="How much to say on stderr.", show_default="info")
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Serve on this device until stopped: control, inference, metrics and telemetry on one port.
@@ -56,31 +70,30 @@ def run(
     Examples:
       edgeopt-agent run
       edgeopt-agent run --port 9000 --data-dir ./agent-data --soak-seconds 60
+      edgeopt-agent run --config agent.toml          SIGHUP reads it again
     """
-    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)-7s %(message)s")
+
+    def settings_now() -> Settings:
+        given = {"data_dir": data_dir, "host": host, "port": port, "log_level": log_level}
+        return configured(config, {**given, "soak_s": soak_seconds, "soak_requests": soak_requests}).settings
 
     def work(emit: Emit) -> Ran:
         if any(find_spec(module) is None for module in MODULES):
             raise MissingExtraError("agent", "The agent")
-        settings = Settings(
-            data_dir=data_folder(data_dir),
-            host=host,
-            port=port,
-            soak_s=soak_seconds,
-            soak_requests=soak_requests,
-        )
-        _serve(settings, lambda live_port: _tell_live(settings, live_port, json, emit))
+        settings = settings_now()
+        logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)-7s %(message)s")
+        _serve(settings, lambda live_port: _tell_live(settings, live_port, json, emit), settings_now)
         return Ran(str(settings.data_dir))
 
     execute("run", work, show, json)
 
 
-def _serve(settings: Settings, on_live: Callable[[int], None]) -> None:
+def _serve(settings: Settings, on_live: Callable[[int], None], reload: Callable[[], Settings]) -> None:
     from edgeopt_agent import service
 
     _raise_descriptor_limit()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(service.run(settings, on_live))
+        runner.run(service.run(settings, on_live, reload))
 
 
 def _raise_descriptor_limit() -> None:

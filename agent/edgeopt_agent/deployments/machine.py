@@ -9,16 +9,18 @@ import msgspec
 from edgeopt.bundle.deployment import Deployment
 from edgeopt.errors import EdgeoptError, is_disk_full, no_room
 from edgeopt_agent.data_dir import DataDir, pointed, remove
+from edgeopt_agent.deployments.hook import hook_of
 from edgeopt_agent.deployments.probing import probe
 from edgeopt_agent.deployments.receive import archive_of, receive, stage, unpacked_of, verify
 from edgeopt_agent.deployments.record import Record, Soaked
 from edgeopt_agent.deployments.refused import RefusedError, StepError
-from edgeopt_agent.deployments.site import Outcome, Site, Work, current, hold_serving, release_serving
+from edgeopt_agent.deployments.site import Outcome, Site, Work, hold_serving, release_serving
 from edgeopt_agent.deployments.soaking import soak
 from edgeopt_agent.deployments.states import FIRST, ROWS, Event, State
-from edgeopt_agent.deployments.switching import discard, roll_back, stop_quietly, switch
+from edgeopt_agent.deployments.switching import roll_back, stop_quietly, switch
 from edgeopt_agent.journal import JournalError
 from edgeopt_agent.releases import check_space, deployment_of, prune, prune_logs
+from edgeopt_agent.retention import discard, garbage
 from edgeopt_agent.trust import check_signature
 from edgeopt_agent.workers.process import WorkerError
 
@@ -120,6 +122,19 @@ class Machine:
         _stop(self.work, "Someone cancelled it.")
         return self.work.record
 
+    async def collect(self, dry_run: bool) -> list[str]:
+        """Removes the releases that nothing needs any more, or only names them; the next deployment waits."""
+        await self.recovered.wait()
+        self._check_idle()
+        if self._tidying is not None:
+            await asyncio.wait([self._tidying])
+        names = sorted(name for name in await garbage(self.site) if self.site.data.release(name).is_dir())
+        self._check_idle()
+        if not dry_run:
+            self._tidying = asyncio.create_task(asyncio.to_thread(prune, self.site.data, set(names)))
+            await asyncio.shield(self._tidying)
+        return names
+
     async def resume(self, record: Record) -> None:
         """Goes on with what an earlier start of the agent began, where it was deciding which worker serves."""
         work = Work(record)
@@ -207,6 +222,8 @@ class Machine:
         limit_s = float(getattr(self.site.settings, ROWS[state].limit))
         if state is State.SOAKING:
             limit_s += work.record.soak_s
+            if hook_of(self.site.data).exists():
+                limit_s += self.site.settings.hook_timeout_s
         try:
             async with asyncio.timeout(limit_s):
                 return await self._unless_stopped(work, STEPS[state](self.site, work)), False
@@ -282,7 +299,7 @@ class Machine:
 
     async def _garbage(self) -> set[str]:
         try:
-            return await self.site.journal.garbage({current(self.site), pointed(self.site.data.previous)})
+            return await garbage(self.site)
         except JournalError as error:  # nothing is removed that it does not name
             log.error("%s", error)
             return set()
@@ -298,7 +315,7 @@ class Machine:
         elif work.candidate is not site.router.serving:
             await stop_quietly(work.candidate)
         if record.state is State.FAILED and record.release:
-            await asyncio.to_thread(discard, site, record.release)
+            await discard(site, record.release)
         elif record.state is State.ROLLED_BACK and record.old is not None:
             site.observed.keep({record.old})
         elif record.state is State.DEGRADED:

@@ -12,6 +12,7 @@ from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.site import Site, existing, point_links
 from edgeopt_agent.deployments.states import ROWS, Event, State
 from edgeopt_agent.releases import deployment_of
+from edgeopt_agent.retention import garbage
 
 log = logging.getLogger(__name__)
 
@@ -30,10 +31,8 @@ async def recover(site: Site, machine: Machine) -> None:
     going_on = newest if newest is not None and not newest.final else None
     if going_on is None:
         await _mend_links(site)
-    used = {pointed(site.data.current), pointed(site.data.previous)}
-    if going_on is not None:
-        used |= {going_on.release, going_on.old, going_on.old_previous}
-    for name in await asyncio.to_thread(sweep, site.data, await site.journal.garbage(used)):
+    used = () if going_on is None else (going_on.release, going_on.old, going_on.old_previous)
+    for name in await asyncio.to_thread(sweep, site.data, await garbage(site, used)):
         log.info("Removed the release %s, which served once and is not needed any more.", name)
     if going_on is not None:
         await machine.resume(going_on)

@@ -1,5 +1,6 @@
 """SOAKING: the new release serves under watch, with its predecessor ready to take over again."""
 
+import asyncio
 import math
 import time
 from collections import deque
@@ -10,6 +11,7 @@ from edgeopt import units
 from edgeopt.bundle.deployment import Deployment
 from edgeopt.errors import EdgeoptError
 from edgeopt.hw.load import process_memory_bytes
+from edgeopt_agent.deployments.hook import ask_hook
 from edgeopt_agent.deployments.observed import Seen
 from edgeopt_agent.deployments.probing import judge_latency
 from edgeopt_agent.deployments.record import Detail, Soaked
@@ -68,6 +70,9 @@ async def _soaked(site: Site, work: Work, shadow: Shadow) -> Outcome:
         ended = elapsed_s >= record.soak_s and not work.stop_asked.is_set()
         if ended and requests >= record.soak_requests:
             limits.judge(seen, shadow)
+            if record.kind == "deploy":  # nothing stands in the way back
+                await _ask_hook(site, work, worker)
+                limits.judge(seen, shadow)
             detail = {**record.detail, "soak_requests": requests, "soak_errors": seen.errors, **agreement}
             soaked = (
                 f"{requests} requests in {elapsed_s:.3g} s" if record.soak_s or record.soak_requests else "no soak"
@@ -76,10 +81,7 @@ async def _soaked(site: Site, work: Work, shadow: Shadow) -> Outcome:
         rounds = math.ceil((record.soak_requests - requests) / samples)
         pause_s = _rest_s(settings, golden_s, record.soak_s - elapsed_s, rounds)
         await first_of((worker.ended, work.stop_asked, seen.failed), pause_s)
-        if work.stop_asked.is_set():
-            raise StepError(work.stop_reason, fault=False)
-        if worker.ended.is_set():
-            raise StepError(f"Its worker {worker.how_it_ended()} while it soaked.")
+        _check_going_on(work, worker)
         limits.judge(seen, shadow)
         shadow.want()
         asked_at = time.monotonic()
@@ -103,6 +105,26 @@ def _agreement(shadow: Shadow) -> Detail:
     if found_db := shadow.agreement_db().values():
         told["agreement_db"] = round(min(found_db), 1)
     return told
+
+
+def _check_going_on(work: Work, worker: Worker) -> None:
+    if work.stop_asked.is_set():
+        raise StepError(work.stop_reason, fault=False)
+    if worker.ended.is_set():
+        raise StepError(f"Its worker {worker.how_it_ended()} while it soaked.")
+
+
+async def _ask_hook(site: Site, work: Work, worker: Worker) -> None:
+    """What the hook says, unless the release or the deployment ends before it does."""
+    asking, done = asyncio.create_task(ask_hook(site, work.record, work.soaked)), asyncio.Event()
+    asking.add_done_callback(lambda _: done.set())
+    try:
+        await first_of((done, worker.ended, work.stop_asked), None)
+        _check_going_on(work, worker)
+        await asking
+    finally:
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
 
 
 def _rest_s(settings: Settings, golden_s: float, left_s: float, rounds: int) -> float:

@@ -1,9 +1,7 @@
 """SWITCHING and ROLLING_BACK: which release serves, on the disk and in the router."""
 
-import asyncio
 import contextlib
 
-from edgeopt_agent.data_dir import pointed, remove
 from edgeopt_agent.deployments.probing import start_checked
 from edgeopt_agent.deployments.refused import StepError
 from edgeopt_agent.deployments.site import (
@@ -11,11 +9,11 @@ from edgeopt_agent.deployments.site import (
     Site,
     Work,
     back_to_standby,
-    current,
     existing,
     point_links,
     put_in_service,
 )
+from edgeopt_agent.retention import discard
 from edgeopt_agent.workers.process import Worker
 
 FAREWELL_S = 1.0
@@ -56,14 +54,8 @@ async def roll_back(site: Site, work: Work) -> Outcome:
         if left is not router.serving:
             await stop_quietly(left)
     work.candidate = None
-    await asyncio.to_thread(discard, site, record.release)
+    await discard(site, record.release)
     return Outcome(reason=f"{old} serves again." if old else "Nothing served before, so nothing serves now.")
-
-
-def discard(site: Site, release: str) -> None:
-    """Removes a candidate's folder, unless it serves or served before."""
-    if release and release not in {current(site), pointed(site.data.previous)}:
-        remove(site.data.release(release))
 
 
 async def stop_quietly(worker: Worker | None) -> None:

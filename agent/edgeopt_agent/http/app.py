@@ -23,6 +23,7 @@ from edgeopt_agent.workers.router import Router
 PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "/api/v1/deploy": ("force", "rename", "soak_s", "soak_requests", "name"),
     "/api/v1/rollback": ("to",),
+    "/api/v1/gc": ("dry_run",),
     "/api/v1/events": ("after", "wait_s"),
 }
 """What each route takes in its query; the others take nothing."""

@@ -38,6 +38,7 @@ def routes(site: Site, machine: Machine, started: float, trust: Callable[[], Tru
         ("POST", "/deploy", control.deploy),
         ("POST", "/rollback", control.rollback),
         ("POST", "/cancel", control.cancel),
+        ("POST", "/gc", control.collect),
     )
     return [Route(PREFIX + path, _endpoint(answer, trust), methods=[method]) for method, path, answer in table]
 
@@ -121,6 +122,10 @@ class _Control:
     async def cancel(self, _request: Request) -> tuple[int, Document]:
         record = await self._machine.cancel()
         return 202, {"deployment": documents.deployment(self._machine, record)}
+
+    async def collect(self, request: Request) -> tuple[int, Document]:
+        dry_run = _number(request, "dry_run", 0) != 0
+        return 200, {"releases": await self._machine.collect(dry_run), "dry_run": dry_run}
 
     def _length(self, request: Request) -> int:
         text = request.headers.get("content-length", "")

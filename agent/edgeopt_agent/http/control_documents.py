@@ -20,6 +20,7 @@ def status(site: Site, machine: Machine, uptime_s: float) -> Document:
         "previous": _previous(site, machine),
         "deployment": None if newest is None else deployment(machine, newest),
         "reason": site.trouble or site.journal.unwritable or site.journal.set_aside,
+        "worker_limits": serving.limits if alive and serving is not None else None,
         "uptime_s": round(uptime_s, 3),
     }
 

@@ -6,10 +6,13 @@ import sys
 import traceback
 from pathlib import Path
 
+import msgspec
+
 from edgeopt.measure.processes import lifeline
 from edgeopt.measure.processes.lean import leave_out_the_converter
 from edgeopt_agent.workers.child_io import Frames
-from edgeopt_agent.workers.frames import Load
+from edgeopt_agent.workers.confinement import Confinement, WorkerLimit, confine
+from edgeopt_agent.workers.frames import Load, Loaded
 from edgeopt_agent.workers.heartbeat import answer_heartbeats
 from edgeopt_agent.workers.served import Served, load_served
 
@@ -17,13 +20,15 @@ from edgeopt_agent.workers.served import Served, load_served
 def main() -> None:
     connection = socket.socket(fileno=int(sys.argv[1]))
     lifeline.end_group_with(int(sys.argv[2]))
-    answer_heartbeats(socket.socket(fileno=int(sys.argv[3])))
     _prefer_to_be_killed()
+    # Before the first thread: limits of threads that run already would stay as they are.
+    limits = confine(msgspec.json.decode(sys.argv[4], type=Confinement))
+    answer_heartbeats(socket.socket(fileno=int(sys.argv[3])))
     leave_out_the_converter()
     # Runtimes print to stdout too; nobody reads that.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     try:
-        _serve(Frames(connection))
+        _serve(Frames(connection), limits)
     except (BrokenPipeError, ConnectionResetError):
         # The agent is gone: so is everyone who could be told.
         os._exit(0)
@@ -34,12 +39,12 @@ def main() -> None:
     os._exit(0)
 
 
-def _serve(frames: Frames) -> None:
+def _serve(frames: Frames, limits: tuple[WorkerLimit, ...]) -> None:
     served: Served | None = None
     while (frame := frames.receive()) is not None:
         if isinstance(frame.message, Load):
             served, answer = load_served(frame.message)
-            frames.send(answer)
+            frames.send(msgspec.structs.replace(answer, limits=limits) if isinstance(answer, Loaded) else answer)
         else:
             assert served is not None  # noqa: S101 - the agent loads first
             frames.send(*served.answer(frame))

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from edgeopt.measure.processes.failed import Failed
+from edgeopt_agent.workers.confinement import WorkerLimit
 
 PREFIX = struct.Struct("<IIQ")
 MOST_HEADER_BYTES = 1 << 20
@@ -32,6 +33,8 @@ class Load(msgspec.Struct, frozen=True, tag=True):
     release_id: str
     max_body_bytes: int
     max_tensor_elements: int
+    memory_bytes: int = 0
+    """What the process may take; 0: nothing bounds it."""
 
 
 class Infer(msgspec.Struct, frozen=True, tag=True):
@@ -60,6 +63,8 @@ class Loaded(msgspec.Struct, frozen=True, tag=True):
     backend: str
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
+    limits: tuple[WorkerLimit, ...] = ()
+    """What bounds its process, and what could not be applied."""
 
 
 class Answered(msgspec.Struct, frozen=True, tag=True):

@@ -9,10 +9,14 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from edgeopt.measure.processes.environment import child_environment
 from edgeopt_agent.workers.channel import Channel
+from edgeopt_agent.workers.confinement import Confinement
 from edgeopt_agent.workers.heartbeat import Heartbeat
 from edgeopt_agent.workers.log import WorkerLog
+from edgeopt_agent.workers.memory import MemoryGroup, new_group
 
 MODULE = "edgeopt_agent.workers.child"
 
@@ -23,14 +27,20 @@ class Launched:
     channel: Channel
     heartbeat: Heartbeat
     log: WorkerLog
+    group: MemoryGroup | None
+    """What bounds its memory; None where it does so itself."""
     lifeline: int
     """This end of a pipe that nothing is written to: that it closes with this process is the message."""
 
 
-async def launch(log_file: Path) -> Launched:
+async def launch(log_file: Path, confinement: Confinement) -> Launched:
     """The process, and what connects it; raises OSError, and then nothing of them is left."""
     loop = asyncio.get_running_loop()
     with ExitStack() as on_failure:
+        group = new_group(confinement.memory_bytes)
+        if group is not None:
+            on_failure.callback(group.remove)
+            confinement = msgspec.structs.replace(confinement, memory_bytes=0)
         with ExitStack() as after_start:
             channel_socket, theirs = _pair(on_failure, after_start)
             heartbeat_socket, their_heartbeat = _pair(on_failure, after_start)
@@ -41,8 +51,9 @@ async def launch(log_file: Path) -> Launched:
             after_start.callback(os.close, log_start)
             log_pipe = on_failure.enter_context(os.fdopen(log_end, "rb", buffering=0))
             passed = (theirs.fileno(), lifeline_end, their_heartbeat.fileno())
+            asked = msgspec.json.encode(confinement).decode()
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", MODULE, *map(str, passed)),
+                *(sys.executable, "-P", "-m", MODULE, *map(str, passed), asked),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log_start,
                 stderr=log_start,
@@ -51,6 +62,8 @@ async def launch(log_file: Path) -> Launched:
                 env=child_environment(None, calculates=False),
             )
         on_failure.callback(_kill, process)
+        if group is not None and not group.take(process.pid):
+            group = None
         _, channel = await loop.create_unix_connection(Channel, sock=channel_socket)
         on_failure.callback(channel.close)
         _, heartbeat = await loop.create_unix_connection(Heartbeat, sock=heartbeat_socket)
@@ -59,7 +72,7 @@ async def launch(log_file: Path) -> Launched:
         on_failure.callback(log.connection_lost, None)
         await loop.connect_read_pipe(lambda: log, log_pipe)
         on_failure.pop_all()
-    return Launched(process, channel, heartbeat, log, lifeline)
+    return Launched(process, channel, heartbeat, log, group, lifeline)
 
 
 def _pair(on_failure: ExitStack, after_start: ExitStack) -> tuple[socket.socket, socket.socket]:

@@ -6,6 +6,7 @@ from typing import BinaryIO
 
 MOST_BYTES = 1 << 20
 _TAIL_BYTES = 4096
+_WARNING = "[W:onnxruntime"
 
 
 class WorkerLog(asyncio.Protocol):
@@ -37,5 +38,7 @@ class WorkerLog(asyncio.Protocol):
         self.complete.set()
 
     def last_line(self) -> str:
-        lines = self._tail.decode(errors="replace").strip().splitlines()
+        """The last that is not a mere warning: confined, ONNX Runtime warns of telemetry that it cannot keep."""
+        said = self._tail.decode(errors="replace").strip().splitlines()
+        lines = [line for line in said if _WARNING not in line]
         return lines[-1].strip()[:200] if lines else ""

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import errno
+import logging
 import os
 import signal
 import time
@@ -12,10 +13,14 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt.bundle.deployment import FILE as DEPLOYMENT
+from edgeopt.bundle.deployment import read_deployment
 from edgeopt.errors import EdgeoptError, signal_name
+from edgeopt.hw.cache_folder import user_cache_folder
 from edgeopt.measure.processes.failed import Failed
-from edgeopt_agent.settings import Settings
+from edgeopt_agent.settings import MIB, Settings
 from edgeopt_agent.workers.channel import Body, Channel, ChannelClosedError, Received
+from edgeopt_agent.workers.confinement import Confinement, WorkerLimit
 from edgeopt_agent.workers.frames import (
     Answered,
     Compare,
@@ -28,6 +33,7 @@ from edgeopt_agent.workers.frames import (
     TryGolden,
 )
 from edgeopt_agent.workers.launch import Launched, launch
+from edgeopt_agent.workers.memory import memory_limit_bytes
 
 # One that runs and one that is there already when it is done.
 _AT_ONCE = 2
@@ -36,6 +42,12 @@ _LAST_WORDS_S = 2.0
 _SHORT_OF = frozenset({errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM})
 _WAIT_FOR_RESOURCES_S = 30.0
 _LOOK_AGAIN_S = 0.1
+# How the last words of a process begin or end that was given no more memory.
+_NO_MEMORY = ("MemoryError", "bad_alloc", "Cannot allocate memory")
+_DRIVEN = frozenset({"onnxruntime-cuda", "onnxruntime-tensorrt"})
+_KEEPS_ENGINES = "onnxruntime-tensorrt"
+"""Building its engines anew takes minutes at each start."""
+log = logging.getLogger(__name__)
 
 
 class WorkerError(EdgeoptError):
@@ -78,7 +90,7 @@ class Answer:
 
 
 class Worker:
-    def __init__(self, release_id: str, settings: Settings, launched: Launched) -> None:
+    def __init__(self, release_id: str, settings: Settings, launched: Launched, memory_bytes: int) -> None:
         self.release_id = release_id
         self.slots = asyncio.Semaphore(_AT_ONCE)
         self.ended = asyncio.Event()
@@ -91,6 +103,8 @@ class Worker:
         self._heartbeat = launched.heartbeat
         self._log = launched.log
         self._lifeline = launched.lifeline
+        self._group = launched.group
+        self._memory_bytes = memory_bytes
         self._killed_because = ""
         self._how = ""
         self._watching = asyncio.create_task(self._watch(), name=f"worker {release_id}")
@@ -99,9 +113,10 @@ class Worker:
     @classmethod
     async def start(cls, folder: Path, release_id: str, settings: Settings) -> "Worker":
         """Loads a bundle; raises WorkerError when that crashes, takes longer than a probe may, or fails."""
-        log = settings.data_dir / "logs" / f"worker-{release_id}.log"
+        log_file = settings.data_dir / "logs" / f"worker-{release_id}.log"
         try:
-            worker = cls(release_id, settings, await _launched(log))
+            confinement = await asyncio.to_thread(_confinement, settings, folder)
+            worker = cls(release_id, settings, await _launched(log_file, confinement), confinement.memory_bytes)
         except OSError as error:
             raise WorkerError(f"The worker could not be started: {error.strerror}.") from None
         try:
@@ -114,7 +129,9 @@ class Worker:
 
     async def _load(self, folder: Path) -> None:
         limits = self._settings
-        load = Load(str(folder), self.release_id, limits.max_body_bytes, limits.max_tensor_elements)
+        load = Load(
+            str(folder), self.release_id, limits.max_body_bytes, limits.max_tensor_elements, self._memory_bytes
+        )
         received = await self._asked(self._channel.ask(load), limits.probe_timeout_s, "while loading")
         if isinstance(received.message, Failed):
             raise WorkerError(received.message.message)
@@ -123,8 +140,20 @@ class Worker:
         self.backend = received.message.backend
         self.inputs = received.message.inputs
         self.outputs = received.message.outputs
+        self.limits = self._all_limits(received.message.limits)
         self.loaded_s = time.monotonic()
         self._guarding = asyncio.create_task(self._guard(), name=f"heartbeat of {self.release_id}")
+
+    def _all_limits(self, limits: tuple[WorkerLimit, ...]) -> tuple[WorkerLimit, ...]:
+        if self._group is not None:
+            how = f"control group of {self._memory_bytes // MIB} MiB"
+            limits = (WorkerLimit("memory", True, how), *limits)
+        elif all(limit.name != "memory" for limit in limits):
+            limits = (WorkerLimit("memory", False, "its control group could not take it"), *limits)
+        for limit in limits:
+            if not limit.applied:
+                log.warning("A worker's %s could not be limited: %s.", limit.name, limit.how)
+        return limits
 
     @property
     def pid(self) -> int:
@@ -237,11 +266,16 @@ class Worker:
         if self._guarding is not None:
             self._guarding.cancel()
         os.close(self._lifeline)
+        if self._group is not None:
+            self._group.remove()
         self.ended.set()
 
     def _ending(self, code: int) -> str:
         line = self._log.last_line()
         said = f" ({line})" if line else ""
+        ran_out = self._group is not None and self._group.ran_out()
+        if ran_out or any(words in line for words in _NO_MEMORY):
+            return f"took more than {self._memory_bytes // MIB} MiB of memory"
         if code == -signal.SIGKILL:
             return f"was killed (SIGKILL), most likely because memory ran out{said}"
         if code < 0:
@@ -249,12 +283,24 @@ class Worker:
         return f"ended with exit code {code}{said}"
 
 
-async def _launched(log: Path) -> Launched:
+def _confinement(settings: Settings, folder: Path) -> Confinement:
+    """What a worker for this bundle may do; a damaged bundle, which will not load, gets the defaults."""
+    memory_bytes = memory_limit_bytes(settings, folder)
+    backend = ""
+    with contextlib.suppress(EdgeoptError):
+        backend = read_deployment(folder / DEPLOYMENT).run.backend
+    cache = user_cache_folder() if backend == _KEEPS_ENGINES else None
+    return Confinement(
+        str(folder.resolve()), memory_bytes, backend in _DRIVEN, "" if cache is None else str(cache)
+    )
+
+
+async def _launched(log_file: Path, confinement: Confinement) -> Launched:
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + _WAIT_FOR_RESOURCES_S
     while True:
         try:
-            return await launch(log)
+            return await launch(log_file, confinement)
         except OSError as error:
             if error.errno not in _SHORT_OF or loop.time() >= deadline_s:
                 raise

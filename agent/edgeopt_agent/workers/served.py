@@ -1,5 +1,6 @@
 """A release as its worker process has it loaded: requests in, answers out."""
 
+import re
 import statistics
 import sys
 import time
@@ -20,7 +21,7 @@ from edgeopt.bundle.runtime.session import Session, load
 from edgeopt.errors import DataError, EdgeoptError
 from edgeopt.graph.accuracy import compare_outputs
 from edgeopt.measure.memory import resident_bytes
-from edgeopt.measure.processes.failed import Failed, failure_of
+from edgeopt.measure.processes.failed import NO_MEMORY, Failed, failure_of
 from edgeopt_agent.v2.answer import read_answer, write_answer, write_error
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.inflate import inflate
@@ -47,6 +48,7 @@ MOST_NAME_CHARACTERS = 128
 _WARM_RUNS = 3
 _FEWEST_RUNS, _MOST_RUNS = 20, 200
 _ENOUGH_S = 0.2
+_NO_MEMORY = re.compile("bad_alloc|bad allocation|[Ff]ailed to allocate memory|MemoryError|Cannot allocate memory")
 
 Reply = tuple[FromWorker, bytes, list[NDArray[np.uint8]]]
 
@@ -55,8 +57,8 @@ def load_served(wanted: Load) -> "tuple[Served | None, FromWorker]":
     """The release loaded and ready, and what to tell the agent of it."""
     try:
         session = load(Path(wanted.folder))
-    except EdgeoptError as error:
-        return None, failure_of(error)
+    except (EdgeoptError, MemoryError) as error:
+        return None, _failure(error, wanted)
     deployment = session.deployment
     if deployment is None:
         return None, Failed(f"'{wanted.folder}' is not a bundle.")
@@ -65,6 +67,17 @@ def load_served(wanted: Load) -> "tuple[Served | None, FromWorker]":
     if wrong:
         return None, Failed(wrong)
     return Served(session, wanted, deployment.name, *ports), Loaded(deployment.name, session.backend, *ports)
+
+
+def _failure(error: BaseException, loaded: Load) -> Failed:
+    """What to tell of an error; that the limit left no more memory is said by each runtime in its own words."""
+    causes: list[BaseException] = [error]
+    while (cause := causes[-1].__cause__) is not None:
+        causes.append(cause)
+    short = any(isinstance(each, MemoryError) or _NO_MEMORY.search(str(each)) for each in causes)
+    if short and loaded.memory_bytes:
+        return Failed(f"The worker took more than {loaded.memory_bytes >> 20} MiB of memory.", code=NO_MEMORY)
+    return failure_of(error)
 
 
 def _unfit(deployment: Deployment, inputs: tuple[Port, ...]) -> str:
@@ -121,11 +134,14 @@ class Served:
             assert isinstance(message, TryGolden)  # noqa: S101 - it is loaded once
             return self._golden(message), b"", []
         except EdgeoptError as error:
-            return self._failed(message, failure_of(error), of_request=isinstance(error, DataError))
+            failed = _failure(error, self.loaded)
+            return self._failed(message, failed, of_request=isinstance(error, DataError))
         except Exception as error:  # noqa: BLE001 - the process's edge: one bad request must not end it
             traceback.print_exc(file=sys.stderr)
-            said = failure_of(error).message.rstrip(".")
-            return self._failed(message, Failed(f"The model could not be run: {said}."), of_request=False)
+            failed = _failure(error, self.loaded)
+            if failed.code != NO_MEMORY:
+                failed = Failed(f"The model could not be run: {failed.message.rstrip('.')}.")
+            return self._failed(message, failed, of_request=False)
 
     @staticmethod
     def _failed(message: ToWorker, failed: Failed, of_request: bool) -> Reply:

@@ -158,3 +158,39 @@ def test_tokens_are_asked_for_and_never_logged(start, tmp_path):
     assert "Refused a wrong access token from 127.0.0.1" in err
     assert token not in out + err
     assert wrong not in out + err
+
+
+def live(process):
+    """The agent whose first line this process prints."""
+    return Agent(json.loads(process.stdout.readline())["message"])
+
+
+def said_next(process, words):
+    """Reads stderr up to the line with these words."""
+    return next(line for line in process.stderr if words in line)
+
+
+def test_sighup_reads_the_configuration_again_and_a_broken_one_changes_nothing(start, tmp_path, old_bundle):
+    file = tmp_path / "agent.toml"
+    file.write_text("soak_s = 600\n")
+    process = start("--json", "--data-dir", tmp_path / "data", "--config", file)
+    agent = live(process)
+    file.write_text("soak_s = x\n")
+    process.send_signal(signal.SIGHUP)
+    assert "is not TOML" in said_next(process, "settings stay as they are")
+    file.write_text("soak_s = 0\nsoak_requests = 0\nqueue_length = 5\n")
+    process.send_signal(signal.SIGHUP)
+    assert "read again" in said_next(process, "configuration")
+    assert said_next(process, "next restart").endswith("queue_length.\n")
+    assert agent.deploy(old_bundle, ignore).state == "COMMITTED"  # not in ten minutes
+    process.terminate()
+    assert process.wait(WITHIN_S) == 0
+
+
+def test_a_wrong_configuration_keeps_the_agent_from_starting(start, tmp_path):
+    file = tmp_path / "agent.toml"
+    file.write_text("soak_sec = 5\n")
+    process = start("--data-dir", tmp_path / "data", "--config", file)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert "line 1: there is no setting 'soak_sec'" in " ".join(err.split())

@@ -45,7 +45,7 @@ def test_the_next_one_takes_over_and_the_one_before_can_come_back(agent, old_bun
     third = make_null_bundle(model={"noise": 0.5})
     assert agent.deploy(third)["state"] == "COMMITTED"
     kept = {folder.name for folder in (agent.data_dir / "releases").iterdir()}
-    assert kept == {release_id(third), release_id(new_bundle)}
+    assert kept == {release_id(each) for each in (third, new_bundle, old_bundle)}
     back = agent.roll_back()
     assert (back["kind"], back["state"]) == ("rollback", "COMMITTED")
     agent.serves(new_bundle)

@@ -271,3 +271,21 @@ def test_a_name_that_would_write_all_over_a_terminal_is_refused(agent, make_null
     file.write_text(file.read_text().replace('name = "null"', 'name = "\\u001b[2J"', 1))
     write_manifest(bundle)
     assert "name and summary" in agent.deploy(bundle)["reason"]
+
+
+def test_the_status_tells_what_limits_the_worker_that_serves(start_agent, old_bundle):
+    agent = start_agent()
+    assert agent.status()["worker_limits"] is None
+    agent.deploy(old_bundle)
+    limits = agent.status()["worker_limits"]
+    assert [limit["name"] for limit in limits] == ["memory", "network", "files", "resources"]
+    assert all(limit["how"] for limit in limits)
+
+
+def test_a_candidate_that_takes_too_much_memory_fails_with_the_figure(start_agent, old_bundle, make_null_bundle):
+    agent = start_agent(worker_memory_bytes=1100 << 20)
+    agent.deploy(old_bundle)
+    failed = agent.deploy(make_null_bundle(eat_memory_at="run"))
+    assert failed["state"] == "FAILED"
+    assert "took more than 1100 MiB of memory" in failed["reason"]
+    agent.serves(old_bundle)

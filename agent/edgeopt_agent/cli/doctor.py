@@ -1,0 +1,61 @@
+"""`edgeopt-agent doctor`: what keeps an agent from working here, and what to do."""
+
+from typing import Annotated
+
+import typer
+
+from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.commands.documents.blocks import Block, Words
+from edgeopt.errors import InputError
+from edgeopt_agent.cli.options import ConfigOption, DataDirOption
+from edgeopt_agent.config import configured
+from edgeopt_agent.doctor.findings import Diagnosis
+
+_MARKS = {"ok": "ok     ", "warning": "WARNING", "problem": "PROBLEM"}
+
+
+def doctor(
+    data_dir: DataDirOption = None,
+    config: ConfigOption = None,
+    host: Annotated[
+        str | None, typer.Option(help="Where the agent is to listen.", show_default="127.0.0.1")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(help="The port; 0 for any that is free.", min=0, max=65535, show_default="8080"),
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Check whether an agent can work here, with or without one that runs; changes nothing.
+
+    \b
+    Exit code 0, or 3 where there is a problem.
+
+    \b
+    Examples:
+      edgeopt-agent doctor
+      edgeopt-agent doctor --host 0.0.0.0 --json | jq '.data.findings[] | select(.health != "ok")'
+    """
+    found: list[Diagnosis] = []
+
+    def work(_emit: object) -> Diagnosis:
+        from edgeopt_agent.doctor.checks import diagnose
+
+        given = {"data_dir": data_dir, "host": host, "port": port}
+        found.append(diagnose(configured(config, given).settings))
+        return found[0]
+
+    execute("doctor", work, show, json)
+    if any(each.health == "problem" for diagnosis in found for each in diagnosis.findings):
+        raise typer.Exit(InputError.exit_code)
+
+
+def show(result: Diagnosis) -> list[Block]:
+    width = max(len(each.check) for each in result.findings)
+    return [
+        Words(
+            f"{_MARKS[each.health]} {each.check:{width}} {each.message}"
+            + (f" {each.advice}" if each.advice else "")
+        )
+        for each in result.findings
+    ]

@@ -1,0 +1,68 @@
+"""`edgeopt-agent pin|unpin|gc`: which releases stay on the device."""
+
+from typing import Annotated
+
+import typer
+
+from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.cli.from_request import asks
+from edgeopt.commands.documents.blocks import Block, Listed, Words
+from edgeopt.fleet.records import Collected
+from edgeopt.fleet.request import CollectRequest
+from edgeopt_agent.cli.options import DataDirOption, data_folder
+from edgeopt_agent.data_dir import DataDir
+from edgeopt_agent.retention import Pins
+
+ReleaseArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="A release on the device, as `releases` shows it.", show_default=False)
+]
+
+
+def pin(release: ReleaseArgument, data_dir: DataDirOption = None, json: JsonFlag = False) -> None:
+    """Keep a release on the device until it is unpinned.
+
+    \b
+    Examples:
+      edgeopt-agent pin 0123456789ab
+    """
+    from edgeopt_agent import retention
+
+    execute("pin", lambda _emit: retention.pin(DataDir(data_folder(data_dir)), release), _show_pins, json)
+
+
+def unpin(release: ReleaseArgument, data_dir: DataDirOption = None, json: JsonFlag = False) -> None:
+    """Let a pinned release be removed once it is old.
+
+    \b
+    Examples:
+      edgeopt-agent unpin 0123456789ab
+    """
+    from edgeopt_agent import retention
+
+    execute("unpin", lambda _emit: retention.unpin(DataDir(data_folder(data_dir)), release), _show_pins, json)
+
+
+@asks(CollectRequest)
+def gc(request: CollectRequest, json: JsonFlag = False) -> None:
+    """Remove the releases that nothing needs any more, as the end of every deployment does.
+
+    \b
+    Examples:
+      edgeopt-agent gc --dry-run
+      edgeopt-agent gc
+    """
+    from edgeopt.fleet import commands
+
+    execute("gc", lambda _emit: commands.collect(request), _show_collected, json)
+
+
+def _show_pins(result: Pins) -> list[Block]:
+    if not result.pins:
+        return [Words("No release is pinned.")]
+    return [Words("Pinned:"), Listed(result.pins)]
+
+
+def _show_collected(result: Collected) -> list[Block]:
+    if not result.releases:
+        return [Words("Nothing is to be removed.")]
+    return [Words("Would be removed:" if result.dry_run else "Removed:"), Listed(result.releases)]

@@ -1,0 +1,116 @@
+"""The configuration file: TOML with the names of `Settings`, below the command line and above the defaults."""
+
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from edgeopt.bundle.toml import read_toml
+from edgeopt.errors import InputError
+from edgeopt.nearest import nearest
+from edgeopt_agent.settings import MOST_SOAK_S, Settings, default_data_dir
+
+NAME = "agent.toml"
+_SYSTEM_FILE = Path("/etc/edgeopt") / NAME
+_MOST: Mapping[str, float] = {"port": 65_535, "soak_s": MOST_SOAK_S}
+_LARGEST = 1e15
+
+NEEDS_RESTART = frozenset({
+    "data_dir", "host", "port", "max_body_bytes", "max_tensor_elements", "queue_length", "request_timeout_s",
+    "body_timeout_s", "drain_s", "ready_timeout_s", "crashes_allowed",
+})  # fmt: skip
+"""What is fixed once the agent serves; everything else follows a SIGHUP."""
+
+
+class ConfigError(InputError):
+    """A configuration file that cannot be used, with the line that is wrong."""
+
+    code = "bad-config"
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    settings: Settings
+    sources: Mapping[str, str]
+    """Where each value comes from: `default`, the file with its line, or the command line."""
+    file: Path | None
+
+
+def default_file() -> Path | None:
+    """The file that is read where none is named; None where there is none."""
+    if os.environ.get("INVOCATION_ID") and os.environ.get("STATE_DIRECTORY"):  # systemd's
+        file = _SYSTEM_FILE
+    else:
+        home = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+        file = Path(home) / "edgeopt" / NAME
+    return file if file.is_file() else None
+
+
+def configured(file: Path | None, given: Mapping[str, object]) -> Configured:
+    """The settings from the command line (what is not None), the file and the defaults; raises ConfigError."""
+    file = file or default_file()
+    own = {name: value for name, value in given.items() if value is not None}
+    read, lines = _read(file) if file is not None else ({}, {})
+    values = {"data_dir": default_data_dir(), **read, **own}
+    values["data_dir"] = Path(str(values["data_dir"])).expanduser().absolute()
+    sources = dict.fromkeys(Settings.__struct_fields__, "default")
+    sources |= {name: f"{file}:{lines[name]}" for name in read} | dict.fromkeys(own, "command line")
+    return Configured(_settings(values), sources, file)
+
+
+def _settings(values: Mapping[str, object]) -> Settings:
+    return msgspec.convert(values, Settings, dec_hook=lambda _kind, value: value)
+
+
+def _read(file: Path) -> tuple[dict[str, object], dict[str, int]]:
+    """The values in a file, each as its setting wants it, and the lines where they are."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        said = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ConfigError(f"The configuration '{file}' cannot be read: {said}.", "Check --config.") from None
+    try:
+        plain: dict[str, object] = read_toml(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{file} is not TOML: {error}.", "Write lines such as `port = 8080`.") from None
+    lines = {name: _line_of(name, text) for name in plain}
+    for name, value in plain.items():
+        wrong, hint = _wrong(name, value)
+        if wrong:
+            raise ConfigError(f"{file}, line {lines[name]}: {wrong}", hint)
+    return plain, lines
+
+
+def _line_of(name: str, text: str) -> int:
+    key = re.compile(rf"\s*\[?\[?\s*[\"']?{re.escape(name)}[\"']?\s*[=.\]]")
+    return next((number for number, line in enumerate(text.splitlines(), 1) if key.match(line)), 1)
+
+
+def _wrong(name: str, value: object) -> tuple[str, str]:
+    """What is wrong with one value and what to do; empty where it can be used."""
+    if name not in Settings.__struct_fields__:
+        return f"there is no setting '{name}'.", nearest(name, Settings.__struct_fields__, "See docs/agent.md.")
+    if name == "data_dir":
+        return (
+            ("", "") if isinstance(value, str) else ("'data_dir' must be a text.", 'For instance "/srv/edgeopt".')
+        )
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        most = _MOST.get(name, _LARGEST)
+        if not (math.isfinite(value) and 0 <= value <= most):
+            return f"'{name}' is {value}; it must be from 0 to {most:.15g}.", "Correct the value."
+    try:
+        _settings({"data_dir": Path(), name: value})
+    except msgspec.ValidationError as error:
+        return f"'{name}' is wrong: {str(error).split(' - at')[0]}.", "docs/agent.md lists the settings."
+    return "", ""
+
+
+def reloaded(old: Settings, new: Settings) -> tuple[Settings, tuple[str, ...]]:
+    """The settings after a reload, and the names of those that changed but wait for a restart."""
+    changed = [name for name in Settings.__struct_fields__ if getattr(old, name) != getattr(new, name)]
+    waiting = tuple(name for name in changed if name in NEEDS_RESTART)
+    return msgspec.structs.replace(new, **{name: getattr(old, name) for name in NEEDS_RESTART}), waiting

@@ -1,0 +1,29 @@
+"""All checks, in the order in which they are shown."""
+
+from collections.abc import Callable
+
+from edgeopt_agent.data_dir import DataDir
+from edgeopt_agent.doctor import machine, state
+from edgeopt_agent.doctor.findings import Diagnosis, Findings, Patient
+from edgeopt_agent.settings import Settings
+
+CHECKS: tuple[Callable[[Patient], Findings], ...] = (
+    state.check_folder,
+    state.check_space,
+    state.check_journal,
+    state.check_links,
+    state.check_trust,
+    state.check_hook,
+    machine.check_port,
+    machine.check_runtimes,
+    machine.check_descriptors,
+    machine.check_memory,
+    machine.check_worker_limits,
+)
+
+
+def diagnose(settings: Settings) -> Diagnosis:
+    data = DataDir(settings.data_dir)
+    reserves = settings.disk_reserve_bytes, settings.memory_reserve_bytes
+    patient = Patient(data, settings.host, settings.port, *reserves)
+    return Diagnosis(str(data.root), tuple(finding for check in CHECKS for finding in check(patient)))

@@ -1,0 +1,115 @@
+"""Checks of the machine: the port, runtimes, descriptors, memory and the limits of workers."""
+
+import errno
+import http.client
+import socket
+import subprocess
+import sys
+import tempfile
+
+import msgspec
+
+from edgeopt import units
+from edgeopt.hw.host import LocalHost
+from edgeopt.hw.probes.runtimes import installed_versions
+from edgeopt.measure.processes.environment import child_environment
+from edgeopt_agent.deployments.probing import free_memory_bytes
+from edgeopt_agent.doctor.findings import Findings, Patient, ok, problem, warning
+from edgeopt_agent.workers.confinement import WorkerLimit
+
+DESCRIPTORS = 4096
+_ANSWER_S = 2.0
+_PROBE_S = 30.0
+_TRUST_HEADER = "edgeopt-trust"
+# In a process of its own: what is applied holds for good.
+_CONFINE = """
+import sys, msgspec
+from edgeopt_agent.workers.confinement import Confinement, confine
+print(msgspec.json.encode(confine(Confinement(sys.argv[1], 1 << 30))).decode())
+"""
+
+
+def check_port(patient: Patient) -> Findings:
+    host, port = patient.host, patient.port
+    if not port:
+        yield ok("port", "Any that is free.")
+        return
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((host.strip("[]"), port))
+        except OSError as error:
+            taken = error.errno == errno.EADDRINUSE
+            said = error.strerror or str(error)
+        else:
+            yield ok("port", f"{port} is free.")
+            return
+    if taken and _is_agent(host, port):
+        yield ok("port", f"An edgeopt agent listens on {port}.")
+    elif taken:
+        yield problem("port", f"Another program listens on {port}.", "Stop it, or choose another with --port.")
+    else:
+        yield problem(
+            "port", f"The agent cannot listen on {host}:{port}: {said}.", "Choose another --host or --port."
+        )
+
+
+def _is_agent(host: str, port: int) -> bool:
+    place = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared, not bound
+    connection = http.client.HTTPConnection(place, port, timeout=_ANSWER_S)
+    try:
+        connection.request("GET", "/v2/health/live")
+        return connection.getresponse().getheader(_TRUST_HEADER) is not None
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def check_runtimes(_patient: Patient) -> Findings:
+    found = installed_versions(LocalHost())
+    if found:
+        yield ok("runtimes", ", ".join(f"{name} {version}" for name, version in found) + ".")
+    else:
+        yield problem("runtimes", "No runtime is installed.", "pip install 'edgeopt[cpu]'")
+
+
+def check_descriptors(_patient: Patient) -> Findings:
+    import resource
+
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < DESCRIPTORS:
+        advice = f"Raise it to {DESCRIPTORS}: LimitNOFILE= in the unit, or ulimit -Hn."
+        yield warning("descriptors", f"The agent may open {hard} files, so fewer connections.", advice)
+    else:
+        yield ok("descriptors", "Enough for all connections.")
+
+
+def check_memory(patient: Patient) -> Findings:
+    free = free_memory_bytes()
+    if free is None:
+        yield warning("memory", "The system does not tell how much is free.", "Mount /proc.")
+    elif free < patient.memory_reserve_bytes:
+        advice = "End other programs: a new release would have to stop the old one first."
+        yield warning("memory", f"{units.size(free)} are free.", advice)
+    else:
+        yield ok("memory", f"{units.size(free)} are free.")
+
+
+def check_worker_limits(_patient: Patient) -> Findings:
+    with tempfile.TemporaryDirectory(prefix="edgeopt-doctor-") as folder:
+        command = (sys.executable, "-P", "-c", _CONFINE, folder)
+        environment = child_environment(None, calculates=False)
+        try:
+            done = subprocess.run(
+                command, env=environment, capture_output=True, text=True, timeout=_PROBE_S, check=True
+            )
+            limits = msgspec.json.decode(done.stdout, type=tuple[WorkerLimit, ...])
+        except (OSError, subprocess.SubprocessError, msgspec.MsgspecError) as error:
+            yield problem("worker limits", f"They could not be tried: {error}.", "Reinstall edgeopt.")
+            return
+    advice = "A bundle could do what the agent's user may: use a newer kernel, or take signed bundles only."
+    for limit in limits:
+        check = f"worker {limit.name}"
+        yield ok(check, f"{limit.how}.") if limit.applied else warning(check, f"Not limited: {limit.how}.", advice)

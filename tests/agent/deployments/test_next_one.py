@@ -1,0 +1,66 @@
+"""Whatever became of a deployment, the next good one is taken, proved and committed."""
+
+import pytest
+
+from edgeopt_agent.releases import release_id
+from tests.agent.conftest import packed
+
+FAULTS = {
+    "does not load": {"fail": "load"},
+    "crashes as it loads": {"crash": "load"},
+    "crashes as it runs": {"crash": "run"},
+    "fails as it runs": {"fail": "run"},
+    "answers wrongly": {"noise": 5.0},
+    "takes all memory": {"eat_memory_at": "run"},
+    "hangs": {"hang": "run"},
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_after_a_bundle_that_fails_the_next_one_commits(
+    start_agent, make_null_bundle, old_bundle, new_bundle, fault
+):
+    agent = start_agent(probe_timeout_s=4.0 if "hang" in fault else 20.0, worker_memory_bytes=1100 << 20)
+    assert agent.deploy(old_bundle)["state"] == "COMMITTED"
+    assert agent.deploy(make_null_bundle(**fault))["state"] == "FAILED"
+    agent.serves(old_bundle)
+    assert agent.deploy(new_bundle)["state"] == "COMMITTED"
+    agent.serves(new_bundle)
+
+
+@pytest.mark.parametrize("content", [b"", b"no zip", "cut"], ids=["empty", "no zip", "cut short"])
+def test_after_bytes_that_are_no_bundle_the_next_one_commits(start_agent, old_bundle, new_bundle, content):
+    agent = start_agent()
+    whole = packed(old_bundle)
+    status, _, answer = agent.send(whole[: len(whole) // 2] if content == "cut" else content)
+    if status == 202:
+        assert agent.ended(answer["deployment"]["id"])["state"] == "FAILED"
+    assert agent.deploy(new_bundle)["state"] == "COMMITTED"
+    agent.serves(new_bundle)
+
+
+def test_after_a_cancelled_one_the_next_one_commits(start_agent, old_bundle, new_bundle):
+    agent = start_agent()
+    assert agent.deploy(old_bundle)["state"] == "COMMITTED"
+    _, _, answer = agent.send(new_bundle, soak_s=600)
+    assert agent.ask("POST", "/api/v1/cancel")[0] == 202
+    assert agent.ended(answer["deployment"]["id"])["state"] in {"FAILED", "ROLLED_BACK"}
+    assert agent.deploy(new_bundle)["state"] == "COMMITTED"
+    agent.serves(new_bundle)
+
+
+def test_a_first_deployment_that_goes_back_removes_only_its_own_release(start_agent, old_bundle, new_bundle):
+    agent = start_agent()
+    foreign = agent.data_dir / "releases" / "0123456789ab"
+    foreign.mkdir()
+    (agent.data_dir / "hooks").mkdir()
+    hook = agent.data_dir / "hooks" / "before-commit"
+    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.chmod(0o700)
+    ended = agent.deploy(old_bundle)
+    assert (ended["state"], ended["release"]) == ("ROLLED_BACK", release_id(old_bundle))
+    assert [folder.name for folder in (agent.data_dir / "releases").iterdir()] == [foreign.name]
+    assert agent.status()["state"] == "empty"
+    hook.unlink()
+    assert agent.deploy(new_bundle)["state"] == "COMMITTED"
+    agent.serves(new_bundle)
