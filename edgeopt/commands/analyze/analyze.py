@@ -11,7 +11,7 @@ import msgspec
 from edgeopt import units
 from edgeopt.bundle.deployment import SUFFIX
 from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
-from edgeopt.commands.analyze.deployment import deployment_row
+from edgeopt.commands.analyze.deployment import deployment_row, proved_outputs
 from edgeopt.commands.analyze.lane import Lane
 from edgeopt.commands.analyze.messages import RealShapes, Rewrites, Rewritten, Seen
 from edgeopt.commands.analyze.request import AnalyzeRequest, check
@@ -112,7 +112,7 @@ def read_and_analyze(path: Path, wishes: Wishes, emit: Emit = ignore) -> Analyze
         name=path.name,
         path=str(path),
         kind="bundle",
-        deployment=deployment_row(bundle.deployment),
+        deployment=deployment_row(bundle.deployment, proved_outputs(bundle.folder)),
         opportunities=left,
     )
     return AnalyzedModel(analysis, model, bundle)
