@@ -14,7 +14,7 @@ from edgeopt_gui.widgets.records_table import RecordsTable
 
 _RACE, _INTERVAL = 1, 3
 _INTERVAL_LETTERS = 42
-_LEAST_NAME_LETTERS, _LEAST_INTERVAL_LETTERS, _LEAST_OUTCOME_LETTERS = 20, 22, 16
+_LEAST_NAME_LETTERS, _LEAST_INTERVAL_LETTERS, _LEAST_OUTCOME_LETTERS = 20, 40, 16
 
 
 def _interval(row: Row) -> str:
