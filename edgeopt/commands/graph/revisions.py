@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from edgeopt.commands.analyze.analyze import AnalyzedModel
 from edgeopt.errors import InputError
 from edgeopt.events import Emit, Progress
 from edgeopt.graph.analysis import Analysis, Given, NodeRow, Tensor
 from edgeopt.graph.diff import GraphDiff, diff, match
 
 if TYPE_CHECKING:
+    from edgeopt.commands.analyze.analyze import AnalyzedModel
     from edgeopt.graph.model import Model
 
 
@@ -31,7 +31,7 @@ class Revisions(msgspec.Struct, frozen=True):
     revisions: tuple[Revision, ...]
 
 
-def changes_between(first: AnalyzedModel, second: AnalyzedModel) -> GraphDiff:
+def changes_between(first: "AnalyzedModel", second: "AnalyzedModel") -> GraphDiff:
     return diff(match(_typed(first).ir, _typed(second).ir))
 
 
@@ -43,7 +43,7 @@ def of_two(first: Analysis, second: Analysis, changes: GraphDiff) -> tuple[Revis
     )
 
 
-def of_passes(source: AnalyzedModel, given: Given, emit: Emit) -> tuple[Revision, ...]:
+def of_passes(source: "AnalyzedModel", given: Given, emit: Emit) -> tuple[Revision, ...]:
     """The source, and the model after each exact rewrite that changed something."""
     from edgeopt.graph.analysis.onnx import analysis_of
     from edgeopt.graph.model import Model
@@ -71,7 +71,7 @@ def _revision(
     return Revision(title, what, analysis.nodes, analysis.inputs, analysis.outputs, changes, is_first)
 
 
-def _typed(read: AnalyzedModel) -> "Model":
+def _typed(read: "AnalyzedModel") -> "Model":
     """The model with the types of all its values, by which nodes are matched."""
     from edgeopt.graph.shapes import infer_shapes
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 
 from edgeopt import units
-from edgeopt.graph.accuracy import decibels
 from edgeopt.graph.analysis import Analysis, DeploymentRow, NodeRow, OperatorRow, ProvedOutput, Tensor
 from edgeopt_gui.pages.model import work
 from edgeopt_gui.pages.model.links import NO_LINKS, Links
@@ -137,6 +136,8 @@ def _proved_outputs(deployment: DeploymentRow) -> Iterator[FactGroup]:
 def _accuracy(output: ProvedOutput) -> str:
     if output.counted:
         return f"{output.agreement:.1%} equal"
+    from edgeopt.graph.accuracy import decibels  # with it comes numpy, after the first window
+
     return "unknown" if output.snr_db is None else decibels(output.snr_db)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import psutil
 import pytest
 from PySide6.QtCore import QModelIndex
+from PySide6.QtWidgets import QApplication
 
 from edgeopt.bundle.read import read_bundle
 from edgeopt.commands.export.formats import FORMATS
@@ -21,6 +22,7 @@ from edgeopt.errors import signal_name
 from edgeopt_gui.context import ComparePair
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.optimize.board import Row
+from edgeopt_gui.pages.optimize.candidates import COLUMNS
 from edgeopt_gui.pages.optimize.choices import Choices
 from edgeopt_gui.pages.optimize.page import ENTRY
 from edgeopt_gui.pages.optimize.result import headline
@@ -302,6 +304,21 @@ def test_an_undecided_search_with_warnings_fits_into_the_smallest_window(searche
     window = searched.window()
     window.resize(1000, 640)
     assert window.minimumSizeHint().height() <= 640
+
+
+def test_intervals_are_readable_beside_open_settings(searched, won):
+    searched._run.board.finish(won)
+    searched._show_run()
+    searched.window().resize(1280, 800)
+    searched.settings.head.setChecked(True)
+    QApplication.processEvents()
+    table = searched.view.candidates.table
+    assert searched.panel.isVisible()
+    assert table.isVisible()
+    titles = [column.title for column in COLUMNS]
+    assert table.columnWidth(titles.index("Interval")) >= 250
+    assert not table.horizontalScrollBar().isVisible()
+    assert table.columnWidth(titles.index("Candidate")) >= table.fontMetrics().averageCharWidth() * 20
 
 
 def test_to_search_longer_takes_twice_the_time(qtbot, searched, context):
