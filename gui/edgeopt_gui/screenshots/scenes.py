@@ -53,7 +53,7 @@ def model(stage: Stage) -> Scene:
     stage.wait_until(lambda: page.state == "content")
     stage.wait(0.5)
     yield "full"
-    tabs = page.findChild(QTabWidget)
+    (tabs,) = page.findChildren(QTabWidget)
     tabs.setCurrentIndex(4)
     stage.wait(0.3)
     yield "weights"

@@ -100,7 +100,10 @@ class RecordsTable(QTableView):
             self.setColumnHidden(place, False)
         self._left_out.clear()
         shown = [place for place in range(len(columns)) if not self.isColumnHidden(place)]
-        firm = [max(width, columns[place].firm_letters * letter) for place, width in enumerate(least)]
+        firm = [
+            max(width, min(wanted[place], columns[place].firm_letters * letter))
+            for place, width in enumerate(least)
+        ]
         if sum(firm[place] for place in shown) > room:
             self._left_out = [place for place in shown if columns[place].optional]
             shown = [place for place in shown if place not in self._left_out]

@@ -13,7 +13,7 @@ from edgeopt_gui.widgets.records import Column, Look, RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
 
 _RACE, _INTERVAL = 1, 3
-_INTERVAL_LETTERS = 42
+_INTERVAL_LETTERS, _FIRM_NAME_LETTERS = 42, 34
 _LEAST_NAME_LETTERS, _LEAST_INTERVAL_LETTERS, _LEAST_OUTCOME_LETTERS = 20, 22, 16
 
 
@@ -42,6 +42,7 @@ COLUMNS: tuple[Column[Row], ...] = (
         tip=lambda r: r.name,
         cut_middle=True,
         least_letters=_LEAST_NAME_LETTERS,
+        firm_letters=_FIRM_NAME_LETTERS,
         most_letters=200,
     ),
     Column(
