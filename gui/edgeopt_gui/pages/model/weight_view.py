@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QLineF, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QLineF, QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPalette, QPen
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
@@ -12,7 +12,7 @@ from edgeopt_gui.pages.model.tables import Weight
 from edgeopt_gui.theme import colours
 from edgeopt_gui.widgets.fact import Fact, FactGroup
 from edgeopt_gui.widgets.facts import FactsView
-from edgeopt_gui.widgets.heading import quiet
+from edgeopt_gui.widgets.heading import heading, quiet
 
 _LINES_HIGH = 5
 _WIDEST_LETTERS = 70
@@ -21,40 +21,35 @@ _MOST_READERS = 8
 
 
 class WeightView(QWidget):
-    followed = Signal(str)
-    """The link of a reader that was clicked."""
-
     def __init__(self, name_letters: int = 12) -> None:
         super().__init__()
         self.facts = FactsView(name_letters)
-        self.facts.followed.connect(self.followed)
+        self.title = heading(level=3)
         self.bars = ValueBars()
         self.sample = quiet()
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
-        for widget in (self.bars, self.sample, self.facts):
+        for widget in (self.title, self.bars, self.sample, self.facts):
             column.addWidget(widget)
         self.hide()
 
-    def show_weight(self, weight: Weight | None, unread: str = "", reader_links: Sequence[str] = ()) -> None:
-        """`unread` is why nobody looked at the values; the links are those of the readers, in their order."""
+    def show_weight(self, weight: Weight | None, unread: str = "") -> None:
+        """`unread` is why nobody looked at the values."""
         self.setVisible(weight is not None)
         if weight is None:
             return
         row = weight.row
+        self.title.setText(f"Weight {row.name}")
         self.bars.show_counts(row.histogram, row.minimum or 0.0, row.maximum or 0.0)
         self.bars.setVisible(bool(row.histogram))
         self.sample.setText(_sampled(weight, unread))
         self.sample.setVisible(bool(self.sample.text()))
-        links = (*reader_links, *("" for _ in weight.readers))
-        readers = zip(weight.readers[:_MOST_READERS], links, strict=False)
         facts = [
-            Fact("Weight", row.name),
             Fact("Type", f"{row.dtype} {list(row.shape)}"),
             Fact("Size", f"{units.size(row.size_bytes)}, {weight.share:.1%} of all weights"),
             Fact("Range", _range(weight)),
             Fact("Zeros", _zeros(weight)),
-            *(Fact("Read by", reader, link=link) for reader, link in readers),
+            *(Fact("Read by", reader) for reader in weight.readers[:_MOST_READERS]),
         ]
         if len(weight.readers) > _MOST_READERS:
             facts.append(Fact("Read by", f"and {units.count(len(weight.readers) - _MOST_READERS)} more"))

@@ -13,7 +13,6 @@ import numpy as np
 import psutil
 import pytest
 from PySide6.QtCore import QModelIndex
-from PySide6.QtWidgets import QApplication
 
 from edgeopt.bundle.read import read_bundle
 from edgeopt.commands.export.formats import FORMATS
@@ -22,12 +21,10 @@ from edgeopt.errors import signal_name
 from edgeopt_gui.context import ComparePair
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.optimize.board import Row
-from edgeopt_gui.pages.optimize.candidates import COLUMNS
 from edgeopt_gui.pages.optimize.choices import Choices
 from edgeopt_gui.pages.optimize.page import ENTRY
 from edgeopt_gui.pages.optimize.result import headline
 from edgeopt_gui.pages.optimize.run import Order, Run
-from edgeopt_gui.pages.optimize.words import short_name
 from edgeopt_gui.subject import Subject
 
 SEARCH_MS = 60_000
@@ -305,24 +302,6 @@ def test_an_undecided_search_with_warnings_fits_into_the_smallest_window(searche
     window = searched.window()
     window.resize(1000, 640)
     assert window.minimumSizeHint().height() <= 640
-
-
-def test_intervals_are_readable_beside_open_settings(searched, won):
-    searched._run.board.finish(won)
-    for name in ("planned · openvino-cpu · threads=1", "source · openvino-cpu · precision=bf16 · threads=1"):
-        searched._run.board.rows[name] = Row(name, "lost", speedup=1.5, memory_bytes=70 << 20, size_bytes=90 << 10)
-    searched._show_run()
-    searched.window().resize(1280, 800)
-    searched.settings.head.setChecked(True)
-    QApplication.processEvents()
-    table = searched.view.candidates.table
-    assert searched.panel.isVisible()
-    assert table.isVisible()
-    titles = [column.title for column in COLUMNS]
-    assert table.columnWidth(titles.index("Interval")) >= 250
-    assert not table.horizontalScrollBar().isVisible()
-    name = short_name("planned · openvino-cpu · threads=1")
-    assert table.columnWidth(titles.index("Candidate")) >= table.fontMetrics().horizontalAdvance(name)
 
 
 def test_to_search_longer_takes_twice_the_time(qtbot, searched, context):
