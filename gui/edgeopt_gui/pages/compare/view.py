@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QLabel, QTabWidget, QVBoxLayout, QWidget
 
 from edgeopt_gui.jobs.command import Command
@@ -61,6 +61,8 @@ class CompareView(QWidget):
         self.outputs = RecordsTable(RecordsModel(_OUTPUT_COLUMNS, key=lambda row: row.name), "Outputs")
         self.layers_line = QLabel()
         self.layers_line.setWordWrap(True)
+        # Without layers below it, it would stand in the middle of the page.
+        self.layers_line.setAlignment(Qt.AlignmentFlag.AlignTop)
         layers = RecordsModel(_LAYER_COLUMNS, lambda row: row.value, lambda r: "strong" if r.is_first else "plain")
         self.layers = RecordsTable(layers, "Layers")
         self.layers.setToolTip("A click or Enter shows the node in the graph")

@@ -223,7 +223,15 @@ def test_a_pair_of_another_page_starts_at_once(qtbot, page, context, conv_model,
     assert page.state == "busy"
     finish(qtbot, page)
     assert page.view.accuracy.text().startswith("Equal")
-    assert "No layer was looked for" in page.view.layers_line.text()
+    line = page.view.layers_line
+    assert "No layer was looked for" in line.text()
+    page.view.tabs.setCurrentIndex(2)
+    qtbot.waitUntil(line.isVisible)
+    image = line.grab().toImage()
+    drawn = next(
+        y for y in range(image.height()) if any(image.pixel(x, y) != image.pixel(0, 0) for x in range(80))
+    )
+    assert drawn < line.fontMetrics().height(), "below the table, not in the middle of the page"
     assert page.sides.data == conv_data
 
 
