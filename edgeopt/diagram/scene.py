@@ -101,17 +101,31 @@ def diagram_of(nodes: Sequence[NodeRow], inputs: Sequence[Tensor], outputs: Sequ
 
 
 def opened_at_first(diagram: Diagram, most_boxes: int = MOST_BOXES) -> frozenset[Path]:
-    """Opens outer groups first, of these the small ones, while the boxes stay few enough."""
+    """Opens outer groups first, of these the small ones, while the boxes stay few enough.
+
+    Groups of equal content are opened together or not at all.
+    """
     opened: set[Path] = set()
     boxes = diagram.count(())
-    for depth in range(1, 1 + max((len(path) for path in diagram.groups()), default=0)):
-        level = [path for path in diagram.groups() if len(path) == depth and (depth == 1 or path[:-1] in opened)]
-        for path in sorted(level, key=diagram.count):
-            if boxes + diagram.count(path) > most_boxes:
-                break
-            opened.add(path)
-            boxes += diagram.count(path)
+    contents = {path: _content(diagram.item(path)) for path in diagram.groups()}
+    for depth in range(1, 1 + max((len(path) for path in contents), default=0)):
+        alike: dict[str, list[Path]] = {}
+        for path, content in contents.items():
+            if len(path) == depth and (depth == 1 or path[:-1] in opened):
+                alike.setdefault(content, []).append(path)
+        for paths in sorted(alike.values(), key=lambda paths: diagram.count(paths[0])):
+            more = sum(map(diagram.count, paths))
+            if boxes + more <= most_boxes:
+                opened.update(paths)
+                boxes += more
     return frozenset(opened)
+
+
+def _content(item: Leaf | Group | End) -> str:
+    """The operators in a group, without the titles of groups: these count blocks and layers."""
+    if isinstance(item, Leaf):
+        return item.operator
+    return f"({' '.join(map(_content, item.children))})" if isinstance(item, Group) else ""
 
 
 @dataclass(slots=True)

@@ -27,6 +27,14 @@ class ComparePair:
     data: Path | None
 
 
+@dataclass(frozen=True, slots=True)
+class GraphPair:
+    """A node of the open model that the page Graph is to show, and the model to compare it with."""
+
+    position: int
+    other: Path
+
+
 class Context(QObject):
     subject_changed = Signal()
     """Another model or bundle, or the same one opened again."""
@@ -46,6 +54,8 @@ class Context(QObject):
     """The path of a model or bundle that is to be watched at once."""
     compare_wanted = Signal(object)
     """The `ComparePair` that is to be compared at once."""
+    graph_wanted = Signal(object)
+    """The `GraphPair` that is to be shown."""
     device_measured = Signal(object)
     """The good `Ending` of `edgeopt probe --deep`."""
     said = Signal(str)
@@ -118,6 +128,11 @@ class Context(QObject):
         """Shows the page Compare, and starts there."""
         self.go("compare")
         self.compare_wanted.emit(pair)
+
+    def show_in_graph(self, pair: GraphPair) -> None:
+        """Shows the page Graph, with both models there."""
+        self.go("graph")
+        self.graph_wanted.emit(pair)
 
     def measure_device(self) -> None:
         self.jobs.run(MEASURE_DEVICE).ended.connect(self._measured)

@@ -1,6 +1,8 @@
 from itertools import pairwise
 
-from edgeopt.diagram.outline import Group
+import pytest
+
+from edgeopt.diagram.outline import Group, leaves
 from edgeopt.diagram.scene import MOST_BOXES, End, Layout, Scene, diagram_of, opened_at_first
 from tests.diagram.models import branching, chain, net
 
@@ -66,6 +68,39 @@ def test_a_small_model_is_open_at_first_and_a_large_one_shows_few_boxes():
     assert opened_at_first(small) == frozenset(small.groups())
     large = diagram_of(*chain(5000, BLOCK, scope="/stage{0}/"))
     assert len(Layout(large).scene(opened_at_first(large)).boxes) <= MOST_BOXES + 1
+
+
+@pytest.mark.parametrize("most_boxes", [10, 20, 30, 40, 60, 100, 300])
+def test_equal_blocks_are_opened_alike(most_boxes):
+    """Whatever there is room for."""
+    diagram = diagram_of(*chain(90, BLOCK, scope="/stage{0}/"))
+    opened = opened_at_first(diagram, most_boxes)
+    for _, paths in alike(diagram):
+        assert len({path in opened for path in paths}) == 1
+
+
+def test_the_blocks_of_a_transformer_are_opened_alike():
+    """As minilm_l6 has them: between them and around them are nodes that are no block."""
+    first = "Gather Add LayerNormalization Unsqueeze Cast Sub Mul"
+    block = (
+        "MatMul Add Reshape Transpose MatMul Div Add Softmax MatMul Transpose Reshape MatMul Add Gelu MatMul Add"
+    )
+    nodes = [*first.split(), *(operator for _ in range(6) for operator in block.split()), "Tanh"]
+    diagram = diagram_of(*chain(len(nodes), " ".join(nodes)))
+    (paths,) = [paths for _, paths in alike(diagram)]
+    assert len(paths) == 6
+    room = diagram.count(()) + 3 * len(block.split())
+    assert not opened_at_first(diagram, room) & set(paths)
+    assert set(paths) <= opened_at_first(diagram, room + 3 * len(block.split()))
+
+
+def alike(diagram):
+    """Groups whose nodes have the same operators in the same order, two or more of them."""
+    found = {}
+    for path in diagram.groups():
+        operators = tuple(diagram.nodes[position].operator for position in leaves(diagram.item(path)))
+        found.setdefault((len(path), operators), []).append(path)
+    return [(operators, paths) for operators, paths in found.items() if len(paths) > 1]
 
 
 def test_inputs_come_first_and_outputs_last():

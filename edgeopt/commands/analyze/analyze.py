@@ -10,8 +10,8 @@ import msgspec
 
 from edgeopt import units
 from edgeopt.bundle.deployment import SUFFIX
-from edgeopt.bundle.read import is_bundle, read_bundle
-from edgeopt.commands.analyze.deployment import deployment_row
+from edgeopt.bundle.read import Bundle, is_bundle, read_bundle
+from edgeopt.commands.analyze.deployment import deployment_row, proved_outputs
 from edgeopt.commands.analyze.lane import Lane
 from edgeopt.commands.analyze.messages import RealShapes, Rewrites, Rewritten, Seen
 from edgeopt.commands.analyze.request import AnalyzeRequest, check
@@ -28,6 +28,7 @@ from edgeopt.measure.processes.failed import Failed
 
 if TYPE_CHECKING:
     from edgeopt.backends.base import Backend
+    from edgeopt.graph.model import Model
 
 # What is asked of a model must not take longer than people wait: larger ones are left out, and a note says so.
 _REWRITES_MOST_BYTES = 300_000_000
@@ -78,12 +79,27 @@ def analyze(  # noqa: PLR0913 - all but the first two are optional and given by 
         shapes or {}, device, coverage, opportunities, run, tuple(backends), threads,
         profile_ops if isinstance(profile_ops, bool) else tuple(profile_ops),
     )  # fmt: skip
-    path = Path(path)
+    return read_and_analyze(Path(path), wishes, emit).analysis
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyzedModel:
+    """An analysis and what it was read from, for those who look at the graph as well."""
+
+    analysis: Analysis
+    model: "Model | None"
+    """None of an OpenVINO IR."""
+    bundle: Bundle | None = None
+    """Held: the files of a bundle that is one file are there as long as it is."""
+
+
+def read_and_analyze(path: Path, wishes: Wishes, emit: Emit = ignore) -> AnalyzedModel:
+    """Reads a model, or that of a bundle, once."""
     if not is_bundle(path) and path.suffix != SUFFIX:
-        return _model(path, wishes, emit)
+        return AnalyzedModel(*_model(path, wishes, emit))
     emit(Progress("checking digests", path.name))
     bundle = read_bundle(path)
-    analysis = _model(bundle.model, wishes, emit)
+    analysis, model = _model(bundle.model, wishes, emit)
     left = analysis.opportunities
     if left:
         from edgeopt.commands.analyze.opportunities import tried_for
@@ -91,14 +107,15 @@ def analyze(  # noqa: PLR0913 - all but the first two are optional and given by 
 
         tried = tried_for(evidence_in(bundle.folder))
         left = tuple(each for each in left if each.kind not in tried)
-    return msgspec.structs.replace(
+    analysis = msgspec.structs.replace(
         analysis,
         name=path.name,
         path=str(path),
         kind="bundle",
-        deployment=deployment_row(bundle.deployment),
+        deployment=deployment_row(bundle.deployment, proved_outputs(bundle.folder)),
         opportunities=left,
     )
+    return AnalyzedModel(analysis, model, bundle)
 
 
 def asked(request: AnalyzeRequest, emit: Emit) -> Analysis:
@@ -119,7 +136,7 @@ def asked(request: AnalyzeRequest, emit: Emit) -> Analysis:
 
 
 @rare_collections()
-def _model(path: Path, wishes: Wishes, emit: Emit) -> Analysis:
+def _model(path: Path, wishes: Wishes, emit: Emit) -> "tuple[Analysis, Model | None]":
     """The model itself here, the runtimes and the passes in processes of their own at the same time."""
     emit(Progress("reading the model", path.name))
     device = wishes.device or probe()
@@ -146,7 +163,7 @@ def _model(path: Path, wishes: Wishes, emit: Emit) -> Analysis:
             and _asked_the_passes(path, size, passes, notes)
         )
         given = Given(wishes.shapes, {}, device, wishes.threads)
-        read = _reader(path)
+        model, read = _reader(path)
         analysis = read(given)
         if wishes.shapes:
             from edgeopt.commands.analyze.inputs import check_shapes
@@ -171,26 +188,27 @@ def _model(path: Path, wishes: Wishes, emit: Emit) -> Analysis:
     if wishes.profile_ops:
         analysis = _profiled(path, analysis, given, wishes, emit)
     if not wishes.opportunities:
-        return msgspec.structs.replace(analysis, warnings=(*analysis.warnings, *notes))
+        return msgspec.structs.replace(analysis, warnings=(*analysis.warnings, *notes)), model
     from edgeopt.commands.analyze.opportunities import find_all
     from edgeopt.commands.analyze.opportunities.view import View
 
     view = View(analysis, given.device, given.threads, rewritten, wishes.data)
-    return msgspec.structs.replace(analysis, opportunities=find_all(view), warnings=(*analysis.warnings, *notes))
+    found = find_all(view)
+    return msgspec.structs.replace(analysis, opportunities=found, warnings=(*analysis.warnings, *notes)), model
 
 
-def _reader(path: Path) -> Callable[[Given], Analysis]:
+def _reader(path: Path) -> "tuple[Model | None, Callable[[Given], Analysis]]":
     """Loads the model once; it is looked at again when more is known about its shapes."""
     if path.suffix == ".xml":
         from edgeopt.graph.analysis.openvino_ir import analyze_ir
 
-        return lambda _: analyze_ir(path)
+        return None, lambda _: analyze_ir(path)
     from edgeopt.graph.model import load
 
     model = load(path)
     from edgeopt.graph.analysis.onnx import analysis_of  # after it: a file that is refused is refused sooner
 
-    return lambda given: analysis_of(model, given)
+    return model, lambda given: analysis_of(model, given)
 
 
 def _with(given: Given, shapes: Mapping[str, tuple[int, ...]]) -> Given:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.commands.analyze.analyze import analyze
+from edgeopt.commands.analyze.analyze import AnalyzedModel, Wishes, read_and_analyze
 from edgeopt.commands.bench.saved import check_place
 from edgeopt.commands.graph.request import GraphRequest, format_of
 from edgeopt.commands.graph.revisions import Revision, Revisions, changes_between, of_passes, of_two
@@ -16,7 +16,7 @@ from edgeopt.diagram.page import PageGraph, page
 from edgeopt.diagram.scene import Layout, diagram_of, opened_at_first
 from edgeopt.diagram.svg import svg
 from edgeopt.events import Emit, Progress, ignore
-from edgeopt.graph.analysis import Analysis, Given, OpTimes
+from edgeopt.graph.analysis import Given, OpTimes
 from edgeopt.graph.diff import GraphDiff
 from edgeopt.hw.probe import probe
 from edgeopt.measure.files import writing
@@ -37,16 +37,17 @@ class GraphFile(msgspec.Struct, frozen=True):
 def draw(request: GraphRequest, emit: Emit = ignore) -> GraphFile:
     to = format_of(request)
     check_place(request.out, "The graph")
-    source = _analyzed(request, request.subject, emit)
+    read = _analyzed(request, request.subject, emit)
+    source = read.analysis
     times: list[Sequence[OpTimes]] = [source.op_times]
     if request.against is not None:
         other = _analyzed(request, request.against, emit)
         emit(Progress("comparing the graphs"))
-        revisions = of_two(source, other, changes_between(request.subject, request.against))
-        times.append(other.op_times)
+        revisions = of_two(source, other.analysis, changes_between(read, other))
+        times.append(other.analysis.op_times)
     elif request.passes:
         given = Given(read_shapes(request.shape), device=probe())
-        revisions = of_passes(source, request.subject, given, emit)
+        revisions = of_passes(read, given, emit)
     else:
         revisions = (Revision(source.name, "", source.nodes, source.inputs, source.outputs, is_first=True),)
     emit(Progress("laying out", request.out.name))
@@ -67,16 +68,14 @@ def draw(request: GraphRequest, emit: Emit = ignore) -> GraphFile:
 
 def write_changes(first: Path, second: Path, changes: GraphDiff, out: Path) -> None:
     """Both models of a comparison as one page."""
-    sides = [_analyzed(GraphRequest(path, out), path, ignore) for path in (first, second)]
+    sides = [_analyzed(GraphRequest(path, out), path, ignore).analysis for path in (first, second)]
     content = _content("html", of_two(sides[0], sides[1], changes), [(), ()])
     with writing(out) as file:
         file.write(content)
 
 
-def _analyzed(request: GraphRequest, path: Path, emit: Emit) -> Analysis:
-    return analyze(
-        path,
-        emit,
+def _analyzed(request: GraphRequest, path: Path, emit: Emit) -> AnalyzedModel:
+    wishes = Wishes(
         data=request.data,
         shapes=read_shapes(request.shape),
         coverage=False,
@@ -85,6 +84,7 @@ def _analyzed(request: GraphRequest, path: Path, emit: Emit) -> Analysis:
         backends=request.backends,
         profile_ops=request.profile_ops and (request.backends or True),
     )
+    return read_and_analyze(path, wishes, emit)
 
 
 def _content(to: str, revisions: Sequence[Revision], times: Sequence[Sequence[OpTimes]]) -> bytes:

@@ -1,6 +1,5 @@
 """One model in several states: after each pass, or beside what another model has made of it."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,6 +10,7 @@ from edgeopt.graph.analysis import Analysis, Given, NodeRow, Tensor
 from edgeopt.graph.diff import GraphDiff, diff, match
 
 if TYPE_CHECKING:
+    from edgeopt.commands.analyze.analyze import AnalyzedModel
     from edgeopt.graph.model import Model
 
 
@@ -31,8 +31,8 @@ class Revisions(msgspec.Struct, frozen=True):
     revisions: tuple[Revision, ...]
 
 
-def changes_between(first: Path, second: Path) -> GraphDiff:
-    return diff(match(_read(first).ir, _read(second).ir))
+def changes_between(first: "AnalyzedModel", second: "AnalyzedModel") -> GraphDiff:
+    return diff(match(_typed(first).ir, _typed(second).ir))
 
 
 def of_two(first: Analysis, second: Analysis, changes: GraphDiff) -> tuple[Revision, ...]:
@@ -43,13 +43,13 @@ def of_two(first: Analysis, second: Analysis, changes: GraphDiff) -> tuple[Revis
     )
 
 
-def of_passes(source: Analysis, path: Path, given: Given, emit: Emit) -> tuple[Revision, ...]:
+def of_passes(source: "AnalyzedModel", given: Given, emit: Emit) -> tuple[Revision, ...]:
     """The source, and the model after each exact rewrite that changed something."""
     from edgeopt.graph.analysis.onnx import analysis_of
     from edgeopt.graph.model import Model
     from edgeopt.graph.pipeline import run_pipeline
 
-    model = _read(path)
+    model = _typed(source)
     before = model.ir
     found: list[Revision] = []
     for step in run_pipeline(model, emit=emit, keep_steps=True).steps:
@@ -62,7 +62,7 @@ def of_passes(source: Analysis, path: Path, given: Given, emit: Emit) -> tuple[R
         found.append(_revision(analysis, step.entry.pass_name, did, changes))
         before = step.model_ir
     first = found[0].changes if found else None
-    return (_revision(source, source.name, "", first, is_first=True), *found)
+    return (_revision(source.analysis, source.analysis.name, "", first, is_first=True), *found)
 
 
 def _revision(
@@ -71,15 +71,13 @@ def _revision(
     return Revision(title, what, analysis.nodes, analysis.inputs, analysis.outputs, changes, is_first)
 
 
-def _read(path: Path) -> "Model":
-    from edgeopt.bundle.deployment import SUFFIX
-    from edgeopt.bundle.read import is_bundle, read_bundle
-    from edgeopt.graph.model import load
+def _typed(read: "AnalyzedModel") -> "Model":
+    """The model with the types of all its values, by which nodes are matched."""
     from edgeopt.graph.shapes import infer_shapes
 
-    file = read_bundle(path).model if is_bundle(path) or path.suffix == SUFFIX else path
-    if file.suffix == ".xml":
-        raise InputError(f"'{path.name}' holds an OpenVINO IR.", "Only graphs of ONNX models can be compared.")
-    model = load(file)
-    infer_shapes(model.ir)
-    return model
+    if read.model is None:
+        raise InputError(
+            f"'{read.analysis.name}' holds an OpenVINO IR.", "Only graphs of ONNX models can be compared."
+        )
+    infer_shapes(read.model.ir)
+    return read.model

@@ -183,6 +183,7 @@ def _with(row: WeightRow, content: Content | None) -> WeightRow:
         content.zeros_share,
         content.minimum,
         content.maximum,
+        content.histogram,
     )
 
 

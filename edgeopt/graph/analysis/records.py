@@ -222,6 +222,8 @@ class WeightRow(msgspec.Struct, frozen=True):
     """None where nobody looked inside."""
     minimum: float | None = None
     maximum: float | None = None
+    histogram: tuple[int, ...] = ()
+    """Values by equal steps from the minimum to the maximum; of a large weight, those of an even sample."""
 
 
 class FileRow(msgspec.Struct, frozen=True):
@@ -246,6 +248,19 @@ class DeploymentRow(msgspec.Struct, frozen=True):
     latency_ms: float | None = None
     accuracy_db: float | None = None
     floor_db: float | None = None
+    outputs: "tuple[ProvedOutput, ...]" = ()
+    """Where the record of the proof tells each."""
+
+
+class ProvedOutput(msgspec.Struct, frozen=True):
+    """How near an output of a bundle is to the source model's, by its proof."""
+
+    name: str
+    snr_db: float | None = None
+    agreement: float = 1.0
+    """The share of values that are equal."""
+    counted: bool = False
+    """Agreement says more of it than decibels: whole numbers, truth values or texts."""
 
 
 class Analysis(msgspec.Struct, frozen=True):

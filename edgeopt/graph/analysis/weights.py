@@ -5,6 +5,7 @@ They are looked at in blocks, external ones straight from their file, so that no
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import gcd
 from typing import TYPE_CHECKING
 
 from edgeopt import units
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 LOOKED_INTO_BYTES = 1_000_000_000
+MOST_COUNTED = 1 << 16
+"""Values of one weight in its histogram; of a larger weight they are a sample."""
+BINS = 32
 # So that a block stays in a cache while it is looked at several times.
 _BLOCK_BYTES = 1 << 18
 _MOST_NAMED = 20
@@ -33,6 +37,8 @@ class Content:
     maximum: float | None = None
     has_denormals: bool = False
     is_finite: bool = True
+    histogram: tuple[int, ...] = ()
+    """Values by equal steps from the smallest to the largest; nothing where all are equal."""
 
 
 @dataclass(slots=True)
@@ -43,6 +49,7 @@ class _Counts:
     maximum: float = float("-inf")
     denormals: int = 0
     finite: bool = True
+    sample: "list[NDArray[np.float64]]" = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +88,14 @@ def look(weights: "list[tuple[ir.Value, ir.TensorProtocol]]", everything: bool) 
 
 
 def content(tensor: "ir.TensorProtocol") -> Content:
+    import numpy as np
+
     if not _numeric(tensor) or not tensor.size:
         return Content()
-    counts = _Counts()
+    counts, step = _Counts(), _sample_step(tensor.size)
     for array in _arrays(tensor):
+        # Goes on with the step of the block before.
+        counts.sample.append(array[-counts.count % step :: step].astype(np.float64))
         _count(counts, array, _EXPONENTS.get(tensor.dtype.name))
     known = counts.minimum <= counts.maximum
     return Content(
@@ -93,7 +104,29 @@ def content(tensor: "ir.TensorProtocol") -> Content:
         counts.maximum if known else None,
         counts.denormals > 0,
         counts.finite,
+        _histogram(np.concatenate(counts.sample), counts.minimum, counts.maximum) if known else (),
     )
+
+
+def _sample_step(size: int) -> int:
+    """Every how many values one is counted: rows are often multiples of small primes, so it is none of these."""
+    step = -(-size // MOST_COUNTED)
+    while step > 1 and gcd(step, 2 * 3 * 5 * 7) > 1:
+        step += 1
+    return step
+
+
+def _histogram(values: "NDArray[np.float64]", low: float, high: float) -> tuple[int, ...]:
+    import numpy as np
+
+    # Divided first: the difference of the largest numbers would overflow.
+    scale = max(abs(low), abs(high))
+    span = high / scale - low / scale if scale else 0.0
+    if not span:
+        return ()
+    places = (values[np.isfinite(values)] / scale - low / scale) / span * BINS
+    counted = np.bincount(places.astype(np.intp).clip(0, BINS - 1), minlength=BINS)
+    return tuple(counted.tolist())
 
 
 def _numeric(tensor: "ir.TensorProtocol") -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 from PySide6.QtWidgets import QSpinBox, QTabWidget
 
 from edgeopt.data.demo import DATA, MODEL
+from edgeopt_gui.context import GraphPair
 from edgeopt_gui.jobs.job import Job
 from edgeopt_gui.screenshots.stage import Stage
 from edgeopt_gui.subject import subject_at
@@ -52,6 +53,11 @@ def model(stage: Stage) -> Scene:
     stage.wait_until(lambda: page.state == "content")
     stage.wait(0.5)
     yield "full"
+    (tabs,) = page.findChildren(QTabWidget)
+    tabs.setCurrentIndex(4)
+    stage.wait(0.3)
+    yield "weights"
+    tabs.setCurrentIndex(0)
     broken = stage.folder / "broken.onnx"
     broken.write_bytes(MODEL.read_bytes()[:2000])
     stage.context.open(subject_at(broken))
@@ -81,6 +87,11 @@ def graph(stage: Stage) -> Scene:
     stage.do("graph.fit")
     stage.wait(0.3)
     yield "whole"
+    other = _with_other_weights(stage.folder / "digits_half.onnx")
+    stage.context.show_in_graph(GraphPair(convolution, other))
+    stage.wait_for_jobs()
+    stage.wait(0.5)
+    yield "beside another model"
     broken = stage.folder / "broken.onnx"
     broken.write_bytes(MODEL.read_bytes()[:2000])
     stage.context.open(subject_at(broken))

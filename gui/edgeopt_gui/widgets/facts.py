@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from html import escape
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import QEvent, Qt, Signal
 from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from edgeopt_gui.widgets.chips import Chips
@@ -22,6 +22,7 @@ class FactsView(QWidget):
         self._groups: tuple[FactGroup, ...] = ()
         self._sources: list[QLabel] = []
         self._sources_shown = False
+        self._links: list[QLabel] = []
         self._column = QVBoxLayout(self)
         self._column.setContentsMargins(0, 0, 0, 0)
         self._column.setSpacing(self.fontMetrics().height())
@@ -35,6 +36,7 @@ class FactsView(QWidget):
             return
         self._groups = tuple(groups)
         self._sources.clear()
+        self._links.clear()
         while item := self._column.takeAt(0):
             if widget := item.widget():
                 widget.hide()
@@ -47,6 +49,15 @@ class FactsView(QWidget):
         self._sources_shown = shown
         for label in self._sources:
             label.setVisible(shown)
+
+    def changeEvent(self, event: QEvent) -> None:  # noqa: N802 - Qt's name
+        """A link keeps the colour of the scheme in which its text was set."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.PaletteChange:
+            for label in self._links:
+                text = label.text()
+                label.clear()
+                label.setText(text)
 
     def _group(self, group: FactGroup) -> QWidget:
         box = QWidget()
@@ -100,6 +111,8 @@ class FactsView(QWidget):
         label.setTextFormat(Qt.TextFormat.RichText if fact.link else Qt.TextFormat.PlainText)
         label.setText(f'<a href="#">{escape(fact.value)}</a>' if fact.link else fact.value)
         label.setWordWrap(True)
+        if fact.link:
+            self._links.append(label)
         label.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextBrowserInteraction
             if fact.link

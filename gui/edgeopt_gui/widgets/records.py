@@ -38,6 +38,8 @@ class Column(Generic[Row]):
     """Never wider by itself; the user may make it so."""
     least_letters: int = 11
     """A text that has no room is cut to so much before the table scrolls sideways."""
+    firm_letters: int = 0
+    """Gets narrower than this only after optional columns are left out and all others are cut."""
 
     def text_of(self, row: Row) -> str:
         if self.text is not None:

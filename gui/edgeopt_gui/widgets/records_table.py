@@ -100,17 +100,22 @@ class RecordsTable(QTableView):
             self.setColumnHidden(place, False)
         self._left_out.clear()
         shown = [place for place in range(len(columns)) if not self.isColumnHidden(place)]
-        if sum(least[place] for place in shown) > room:
+        firm = [
+            max(width, min(wanted[place], columns[place].firm_letters * letter))
+            for place, width in enumerate(least)
+        ]
+        if sum(firm[place] for place in shown) > room:
             self._left_out = [place for place in shown if columns[place].optional]
             shown = [place for place in shown if place not in self._left_out]
         for place in self._left_out:
             self.setColumnHidden(place, True)
-        missing = sum(wanted[place] for place in shown) - room
-        spare = {place: max(0, wanted[place] - least[place]) for place in shown}
-        spared = sum(spare.values())
-        for place, width in spare.items():
-            if missing > 0 and spared:
-                wanted[place] -= min(width, -(-missing * width // spared))
+        for floor in (firm, least):
+            missing = sum(wanted[place] for place in shown) - room
+            spare = {place: max(0, wanted[place] - floor[place]) for place in shown}
+            spared = sum(spare.values())
+            for place, width in spare.items():
+                if missing > 0 and spared:
+                    wanted[place] -= min(width, -(-missing * width // spared))
         scrolls = sum(wanted[place] for place in shown) > room
         for place, column in enumerate(columns):
             if column.stretch:

@@ -3,6 +3,7 @@ import json
 import msgspec
 import pytest
 
+from edgeopt.bundle.archive import pack_into
 from edgeopt.commands.compare.compare import compare
 from edgeopt.commands.compare.request import Request as CompareRequest
 from edgeopt.commands.graph.graph import draw
@@ -12,6 +13,7 @@ from edgeopt.commands.simplify.request import Request as SimplifyRequest
 from edgeopt.commands.simplify.simplify import simplify
 from edgeopt.data.demo import MODEL
 from edgeopt.errors import InputError, UsageError
+from edgeopt.graph import model as model_module
 
 
 def data_of(path):
@@ -123,3 +125,29 @@ def test_a_graph_that_cannot_be_compared_is_refused_before_anything_runs(tmp_pat
     with pytest.raises(InputError, match="holds an OpenVINO IR"):
         draw(GraphRequest(MODEL, tmp_path / "changes.html", against=tmp_path / "model.xml"))
     assert not (tmp_path / "changes.html").exists()
+
+
+@pytest.mark.parametrize(
+    "options", [{"passes": True}, {"against": "other"}, {}], ids=["passes", "against", "alone"]
+)
+def test_each_model_is_read_once(tmp_path, monkeypatch, options):
+    other = tmp_path / "other.onnx"
+    other.write_bytes(MODEL.read_bytes())
+    read, paths = model_module._load, []
+
+    def counted(path, onnx):
+        paths.append(path)
+        return read(path, onnx)
+
+    monkeypatch.setattr(model_module, "_load", counted)
+    against = other if "against" in options else None
+    draw(GraphRequest(MODEL, tmp_path / "graph.json", against=against, passes="passes" in options))
+    assert paths == [MODEL, *([other] if against else [])]
+
+
+def test_the_passes_are_shown_of_a_bundle_that_is_one_file(tmp_path, conv_bundle):
+    single = tmp_path / "conv-file.edgeopt"
+    pack_into(conv_bundle, single)
+    draw(GraphRequest(single, tmp_path / "graph.json", passes=True))
+    found = msgspec.json.decode((tmp_path / "graph.json").read_bytes(), type=Revisions)
+    assert found.revisions[0].title == "conv-file.edgeopt"

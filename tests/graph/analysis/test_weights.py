@@ -84,3 +84,35 @@ def test_ninety_megabytes_take_a_second():
     for tensor in tensors:
         content(tensor)
     assert time.monotonic() - begin < 1.0
+
+
+def test_the_histogram_counts_values_by_equal_steps():
+    found = content(ir.tensor(np.array([-1, -1, 0, 0, 0, 3], np.float32)))
+    assert len(found.histogram) == module.BINS
+    assert {place: count for place, count in enumerate(found.histogram) if count} == {0: 2, 8: 3, 31: 1}
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int64, np.float16, ml_dtypes.bfloat16, ml_dtypes.int4, np.bool_])
+def test_the_histogram_of_a_small_weight_has_all_its_values(kind):
+    values = np.random.default_rng(0).integers(-8, 8, (7, 11)).astype(kind)
+    assert sum(content(ir.tensor(values)).histogram) == values.size
+
+
+def test_a_histogram_of_equal_values_or_of_none_is_empty():
+    assert content(ir.tensor(np.zeros(5, np.float32))).histogram == ()
+    assert content(ir.tensor(np.full(5, np.nan, np.float32))).histogram == ()
+
+
+def test_the_histogram_leaves_nan_and_infinity_out_and_holds_the_largest_numbers():
+    largest = float(np.finfo(np.float64).max)
+    found = content(ir.tensor(np.array([-largest, np.nan, np.inf, 0, largest], np.float64)))
+    assert {place: count for place, count in enumerate(found.histogram) if count} == {0: 1, 16: 1, 31: 1}
+
+
+def test_a_large_weight_is_sampled_evenly_whatever_its_rows():
+    """Columns of -1, 0 and 1: a step of a multiple of the row would see one of them only."""
+    rows = 3 * module.MOST_COUNTED
+    values = np.tile(np.array([-1, 0, 1], np.float32), rows)
+    counts = [count for count in content(ir.tensor(values)).histogram if count]
+    assert module.MOST_COUNTED / 3 < sum(counts) <= module.MOST_COUNTED
+    assert max(counts) - min(counts) <= 2

@@ -1,5 +1,6 @@
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QLabel, QPushButton
 
 from edgeopt_gui.widgets.chips import Chips
@@ -68,3 +69,24 @@ def test_a_button_gives_the_text_to_copy(qtbot, view):
 
 def test_screen_readers_hear_name_and_value_together(view):
     assert view.findChild(Chips).accessibleName() == "Sets: avx, avx2"
+
+
+def test_a_link_has_the_colour_of_the_scheme_after_the_scheme_changed(qtbot, context):
+    context.settings.keep("theme", "light")
+    view = FactsView()
+    qtbot.addWidget(view)
+    view.set_groups([FactGroup("", (Fact("Input", "MMMMMM", link="made by x"),))])
+    view.resize(400, 100)
+    view.show()
+
+    def drawn():
+        image = view.grab().toImage()
+        return {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(image.height())}
+
+    light = view.palette().color(QPalette.ColorRole.Link).name()
+    assert light in drawn()
+    context.settings.keep("theme", "dark")
+    dark = view.palette().color(QPalette.ColorRole.Link).name()
+    assert dark != light
+    assert dark in drawn()
+    assert light not in drawn()

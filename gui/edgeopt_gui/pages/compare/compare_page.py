@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QStackedWidget, QVBoxLayout, QWidget
 from edgeopt.errors import EdgeoptError
 from edgeopt_gui.actions.action import Face
 from edgeopt_gui.background import Background
-from edgeopt_gui.context import ComparePair, Context
+from edgeopt_gui.context import ComparePair, Context, GraphPair
 from edgeopt_gui.drops import BUNDLE_ENDING, MODEL_ENDINGS
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
@@ -153,20 +153,21 @@ class ComparePage(Page):
         self.show_layer(self.view.layers.current)
 
     def show_layer(self, row: LayerRow) -> None:
-        """In the graph, where one of the sides is the open subject."""
+        """In the graph, beside the other side, where one of the sides is the open subject."""
         subject, run = self.context.subject, self.comparing
         if run is None:
             return
-        labels = {run.sides.second: row.other_node, run.sides.first: row.node}
-        label = labels.get(subject.path) if subject is not None else None
-        if label is None:
+        first, second = run.sides.first, run.sides.second
+        found = {second: (row.other_node, first), first: (row.node, second)}
+        label, other = found.get(subject.path, ("", None)) if subject is not None else ("", None)
+        if other is None:
             self.context.say("Open one of the two sides to see its layers in the graph.")
             return
         position = position_of(label, self.context.nodes)
         if position is None:
             self.context.say(f"{label} is not among the nodes of the open model.")
             return
-        self.context.go("graph")
+        self.context.show_in_graph(GraphPair(position, other))
         self.context.node_picked.emit(position)
 
     # What the window asks.

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QLabel, QTabWidget, QVBoxLayout, QWidget
 
 from edgeopt_gui.jobs.command import Command
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from edgeopt.measure.report import SideReport
     from edgeopt_gui.pages.compare.found import Verdict
 
+_NODE_LETTERS = 70
 _OUTPUT_COLUMNS: tuple[Column[OutputRow], ...] = (
     Column("output", lambda row: row.name, tip=lambda row: row.problem),
     Column("accuracy", lambda row: row.snr_db, lambda row: row.accuracy, align="right"),
@@ -34,8 +35,8 @@ _OUTPUT_COLUMNS: tuple[Column[OutputRow], ...] = (
 _LAYER_COLUMNS: tuple[Column[LayerRow], ...] = (
     Column("", lambda row: row.is_first, lambda row: "▶ first" if row.is_first else ""),
     Column("value", lambda row: row.value, cut_middle=True),
-    Column("node in A", lambda row: row.node, cut_middle=True),
-    Column("node in B", lambda row: row.other_node, cut_middle=True),
+    Column("node in A", lambda row: row.node, cut_middle=True, most_letters=_NODE_LETTERS),
+    Column("node in B", lambda row: row.other_node, cut_middle=True, most_letters=_NODE_LETTERS),
     Column("accuracy", lambda row: row.snr_db, lambda row: row.accuracy, align="right"),
     Column("max abs", lambda row: row.max_abs, lambda row: f"{row.max_abs:.1e}", align="right"),
 )
@@ -60,6 +61,8 @@ class CompareView(QWidget):
         self.outputs = RecordsTable(RecordsModel(_OUTPUT_COLUMNS, key=lambda row: row.name), "Outputs")
         self.layers_line = QLabel()
         self.layers_line.setWordWrap(True)
+        # Without layers below it, it would stand in the middle of the page.
+        self.layers_line.setAlignment(Qt.AlignmentFlag.AlignTop)
         layers = RecordsModel(_LAYER_COLUMNS, lambda row: row.value, lambda r: "strong" if r.is_first else "plain")
         self.layers = RecordsTable(layers, "Layers")
         self.layers.setToolTip("A click or Enter shows the node in the graph")

@@ -1,6 +1,6 @@
 """What the page Graph shows: the search, the colours, the diagram, and the selected node beside it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
@@ -24,8 +24,9 @@ from edgeopt.graph.analysis.records import name_of
 from edgeopt_gui.pages.graph.canvas import Canvas
 from edgeopt_gui.pages.graph.legend import Legend
 from edgeopt_gui.pages.graph.revision_bar import RevisionBar
-from edgeopt_gui.pages.model.links import NO_LINKS, Links
-from edgeopt_gui.pages.model.tables import searched
+from edgeopt_gui.pages.model.links import NO_LINKS, WEIGHT, Links
+from edgeopt_gui.pages.model.tables import Weight, searched
+from edgeopt_gui.pages.model.weight_view import WeightView
 from edgeopt_gui.pages.model.words import node_facts, tensor_text
 from edgeopt_gui.widgets.fact import Fact, FactGroup
 from edgeopt_gui.widgets.facts import FactsView
@@ -56,6 +57,11 @@ class GraphContent(QWidget):
         self.facts = FactsView(name_letters=17)
         self.facts.followed.connect(self._follow)
         self._links = NO_LINKS
+        self.weight = WeightView(name_letters=17)
+        self._weights: Mapping[str, Weight] = {}
+        """By name; empty where another revision is shown."""
+        self.unread_weights = ""
+        """Why nobody looked at the values of weights; "" where that was done."""
         self.hint = quiet("Click a node, or walk with the arrow keys.")
         self.diagram: Diagram | None = None
         self.colouring: Colouring | None = None
@@ -68,10 +74,17 @@ class GraphContent(QWidget):
         self._hit = -1
         self._lay_out()
 
-    def set_diagram(self, diagram: Diagram, times: Sequence[OpTimes], changes: Colouring | None = None) -> None:
+    def set_diagram(
+        self,
+        diagram: Diagram,
+        times: Sequence[OpTimes],
+        changes: Colouring | None = None,
+        weights: Mapping[str, Weight] | None = None,
+    ) -> None:
         """Another model, or more that is known of it; the scene follows."""
         self.diagram = diagram
-        self._links = Links.of(diagram.nodes)
+        self._weights = weights or {}
+        self._links = Links.of(diagram.nodes, self._weights)
         self._times = tuple(times)
         before, self._changes = self._changes, changes
         self._known = ()
@@ -105,8 +118,10 @@ class GraphContent(QWidget):
                 self.reveal_wanted.emit(path)
 
     def _follow(self, link: str) -> None:
-        """To the node that makes a tensor, or to the first that reads it."""
-        if positions := self._links.positions(link):
+        """To the node that makes a tensor, to the first that reads it, or to a weight below the facts."""
+        if link.startswith(WEIGHT):
+            self._show_weight(link.removeprefix(WEIGHT))
+        elif positions := self._links.positions(link):
             self.pick(positions[0])
 
     def next_hit(self) -> None:
@@ -180,6 +195,7 @@ class GraphContent(QWidget):
         self.hint.setVisible(path is None)
         for widget in (self.title, self.facts):
             widget.setVisible(path is not None)
+        self._show_weight("")
         if path is None or self.diagram is None:
             return
         item = self.diagram.item(path)
@@ -195,6 +211,17 @@ class GraphContent(QWidget):
             change = self._changes.of(item) if self._changes is not None else None
             changed = (FactGroup("", (Fact("Change", change.text),)),) if change is not None else ()
             self.facts.set_groups((*changed, *node_facts(node, self._links), *self._times_of(node)))
+            self._show_weight(max(self._read_by(node), key=self._size_of_weight, default=""))
+
+    def _read_by(self, node: NodeRow) -> list[str]:
+        """The weights among its inputs whose values are known."""
+        return [tensor.name for tensor in node.inputs if tensor.name in self._weights]
+
+    def _size_of_weight(self, name: str) -> int:
+        return self._weights[name].row.size_bytes
+
+    def _show_weight(self, name: str) -> None:
+        self.weight.show_weight(self._weights.get(name), self.unread_weights)
 
     def _facts_of_group(self, group: Group) -> FactGroup:
         diagram = self.diagram
@@ -235,7 +262,7 @@ class GraphContent(QWidget):
         side = QWidget()
         column = QVBoxLayout(side)
         column.setContentsMargins(line // 2, 0, line // 2, line // 2)
-        for widget in (self.hint, self.title, self.facts):
+        for widget in (self.hint, self.title, self.facts, self.weight):
             column.addWidget(widget)
         column.addStretch(1)
         area = QScrollArea()

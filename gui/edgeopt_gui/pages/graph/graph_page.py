@@ -1,25 +1,28 @@
 """The page Graph itself; `page` has its actions."""
 
 from pathlib import Path as FilePath
-from tempfile import TemporaryDirectory
 
 import msgspec
 
-from edgeopt.commands.graph.revisions import Revision, Revisions
+from edgeopt.commands.graph.revisions import Revision
 from edgeopt.diagram.changes import Side, change_colouring
 from edgeopt.diagram.levels import Path
-from edgeopt.diagram.scene import Diagram, Layout, Scene, diagram_of, opened_at_first
+from edgeopt.diagram.scene import Layout, Scene, diagram_of
 from edgeopt.errors import EdgeoptError
 from edgeopt.graph.analysis import NodeRow, OpTimes
 from edgeopt.graph.analysis.records import name_of
 from edgeopt_gui.background import Background
-from edgeopt_gui.context import Context
+from edgeopt_gui.context import Context, GraphPair
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.jobs.job import Job
 from edgeopt_gui.pages.base import Page
 from edgeopt_gui.pages.graph.content import GraphContent
+from edgeopt_gui.pages.graph.layouts import OpenedLayout, laid_out, path_of
 from edgeopt_gui.pages.graph.pictures import text_of, write_png
+from edgeopt_gui.pages.graph.revision_job import RevisionJob
+from edgeopt_gui.pages.model.tables import Weight
+from edgeopt_gui.pages.model.tables import weights as weights_of
 from edgeopt_gui.widgets import dialogs
 
 _OPEN = "app.open-model"
@@ -40,6 +43,7 @@ class GraphPage(Page):
         self._nodes: tuple[NodeRow, ...] = ()
         self._digest = ""
         self._times: tuple[OpTimes, ...] = ()
+        self._weights: dict[str, Weight] = {}
         self._job: Job | None = None
         self._background = Background(self)
         self._turn = 0
@@ -48,12 +52,14 @@ class GraphPage(Page):
         self._revisions: tuple[Revision, ...] = ()
         self._at = 0
         """Which of the revisions is shown."""
-        self._folder: TemporaryDirectory[str] | None = None
-        """Where the job for the revisions writes them."""
-        self._making: Job | None = None
-        """That job."""
+        self._making = RevisionJob(context.jobs)
+        self._beside: FilePath | None = None
+        """The other model, where the revisions are two models."""
+        self._first_node = ""
+        """Which node of the open model is shown once the revisions are there."""
         self.view.revisions.chosen.connect(self.show_revision)
         self.view.revisions.closed.connect(self.leave_revisions)
+        context.graph_wanted.connect(self.show_beside)
         self.view.canvas.toggled.connect(self._toggle)
         self.view.canvas.picked.connect(self._picked)
         self.view.reveal_wanted.connect(self.reveal)
@@ -110,6 +116,7 @@ class GraphPage(Page):
         return self._command_of_revisions("Running the passes on", "--passes")
 
     def step_through_passes(self) -> None:
+        self._beside = None
         self._make_revisions("Running the passes on", "--passes")
 
     def choose_other(self) -> None:
@@ -118,23 +125,43 @@ class GraphPage(Page):
             self.compare_with(path)
 
     def compare_with(self, path: FilePath) -> None:
+        self._beside = path
         self._make_revisions("Comparing", "--against", str(path))
 
+    def show_beside(self, pair: GraphPair) -> None:
+        """A node of the open model, coloured by what became of it in the other model; that is one step away."""
+        name = name_of(self.context.nodes[pair.position])
+        if self._beside == pair.other and self._making.running:
+            self._first_node = name
+            return
+        if self._beside == pair.other and self._revisions:
+            self.view.revisions.set_revisions(self._revisions, 0)
+            self.show_revision(0, name)
+            return
+        if self._revisions:
+            self.leave_revisions()
+        self._pick(pair.position)
+        if reason := self.why_no_revisions() or self.context.why_not_measure_device():
+            self.context.say(f"{pair.other.name} is not shown beside it: {reason}")
+            return
+        self._first_node = name
+        self.compare_with(pair.other)
+
     def why_no_revisions(self) -> str:
-        if self._folder is not None:
+        if self._making.running:
             return "The other graphs are being made."
         return self.why_no_graph()
 
-    def show_revision(self, at: int) -> None:
-        """The selected node stays selected, and where it is on the screen."""
+    def show_revision(self, at: int, node: str = "") -> None:
+        """The selected node stays selected, and where it is on the screen; `node` is selected instead of it."""
         if not self._revisions:
             return
-        revision, selected = self._revisions[at], self._selected_name()
+        revision, selected = self._revisions[at], node or self._selected_name()
         self._at = at
         self._turn += 1
         turn, before = self._turn, self.view.canvas.selected
 
-        def show(made: "_OpenedLayout | EdgeoptError") -> None:
+        def show(made: "OpenedLayout | EdgeoptError") -> None:
             if turn != self._turn or isinstance(made, EdgeoptError):
                 return
             self._layout, self.opened = made.layout, made.opened
@@ -143,12 +170,17 @@ class GraphPage(Page):
             if revision.changes is not None:
                 side: Side = "first" if revision.is_first else "second"
                 changes = change_colouring(diagram.nodes, revision.changes, side)
-            self.view.set_diagram(diagram, self._times if at == 0 else (), changes)
-            self._show(made.scene, before, _path_of(diagram, selected))
+            # Times and weights are those of the open model.
+            times, weights = (self._times, self._weights) if at == 0 else ((), {})
+            self.view.set_diagram(diagram, times, changes, weights)
+            path = path_of(diagram, selected)
+            self._show(made.scene, None if node else before, path)
+            if node:
+                self.view.canvas.select(path)
             self.context.changed.emit()
 
         self._background.do(
-            lambda: _laid_out(diagram_of(revision.nodes, revision.inputs, revision.outputs), None, selected), show
+            lambda: laid_out(diagram_of(revision.nodes, revision.inputs, revision.outputs), None, selected), show
         )
 
     def leave_revisions(self) -> None:
@@ -230,15 +262,22 @@ class GraphPage(Page):
         self._turn += 1
         turn = self._turn
         self._background.do(
-            lambda: _laid_out(diagram_of(nodes, analysis.inputs, analysis.outputs), opened),
+            lambda: (
+                laid_out(diagram_of(nodes, analysis.inputs, analysis.outputs), opened),
+                {weight.row.name: weight for weight in weights_of(analysis, nodes)},
+            ),
             lambda made: self._built(turn, made, same),
         )
+        self.view.unread_weights = analysis.weights_summary.note
 
-    def _built(self, turn: int, made: "_OpenedLayout | EdgeoptError", same: bool) -> None:
-        if turn != self._turn or isinstance(made, EdgeoptError):
+    def _built(
+        self, turn: int, found: "tuple[OpenedLayout, dict[str, Weight]] | EdgeoptError", same: bool
+    ) -> None:
+        if turn != self._turn or isinstance(found, EdgeoptError):
             return
+        made, self._weights = found
         self._layout, self.opened = made.layout, made.opened
-        self.view.set_diagram(made.layout.diagram, self._times)
+        self.view.set_diagram(made.layout.diagram, self._times, weights=self._weights)
         self._show(made.scene, None)
         if not same:
             self._placed = self.isVisible()
@@ -260,14 +299,14 @@ class GraphPage(Page):
         self._turn += 1
         turn = self._turn
 
-        def show(made: "_OpenedLayout | EdgeoptError") -> None:
+        def show(made: "OpenedLayout | EdgeoptError") -> None:
             if turn == self._turn and not isinstance(made, EdgeoptError):
                 self.opened = made.opened
                 self._show(made.scene, keep)
                 if then is not None:
                     self.view.canvas.select(then)
 
-        self._background.do(lambda: _OpenedLayout(layout, opened, layout.scene(opened)), show)
+        self._background.do(lambda: OpenedLayout(layout, opened, layout.scene(opened)), show)
 
     def _show(self, scene: Scene, keep: Path | None, becomes: Path | None = None) -> None:
         self.scene = scene
@@ -277,36 +316,29 @@ class GraphPage(Page):
         subject = self.context.subject
         if subject is None:
             return None
-        out = f"{self._folder.name}/graphs.json" if self._folder is not None else f"{subject.path.stem}.html"
-        arguments = ("graph", str(subject.path), *options, "-o", out)
+        arguments = ("graph", str(subject.path), *options, "-o", f"{subject.path.stem}.html")
         return Command(f"{doing} {subject.name}", arguments)
 
     def _make_revisions(self, doing: str, *options: str) -> None:
-        folder = self._folder = TemporaryDirectory(prefix="edgeopt-graph-")
-        command = self._command_of_revisions(doing, *options)
-        if command is None:
-            self._folder = None
-            return
-        digest, file = self._digest, FilePath(folder.name, "graphs.json")
-        job = self._making = self.context.jobs.run(command)
-        job.ended.connect(lambda ending: self._made_revisions(digest, file, ending))
-        self.context.changed.emit()
+        command, digest = self._command_of_revisions(doing, *options), self._digest
+        if command is not None:
+            self._making.start(command, lambda found: self._made_revisions(digest, found))
+            self.context.changed.emit()
 
-    def _made_revisions(self, digest: str, file: FilePath, ending: Ending) -> None:
-        folder, self._folder, self._making = self._folder, None, None
-        if ending.good and digest == self._digest:
-            found = msgspec.json.decode(file.read_bytes(), type=Revisions)
-            self._revisions = found.revisions
-            if len(found.revisions) > 1:
-                self.view.revisions.set_revisions(found.revisions, 1)
-                self.show_revision(1)
-            else:
-                self._revisions = ()
-                self.context.say("No pass changes this model.")
-        elif not ending.good and ending.how != "cancelled":
-            self.context.report(ending)
-        if folder is not None:
-            folder.cleanup()
+    def _made_revisions(self, digest: str, found: tuple[Revision, ...] | Ending) -> None:
+        node, self._first_node = self._first_node, ""
+        if isinstance(found, Ending):
+            if node and self._beside is not None and found.how != "cancelled":
+                self.context.say(f"{self._beside.name} cannot be drawn beside it: {found.what} {found.next_step}")
+            elif found.how != "cancelled":
+                self.context.report(found)
+        elif digest == self._digest and len(found) > 1:
+            self._revisions, at = found, 0 if node else 1
+            self.view.revisions.set_revisions(found, at)
+            self.show_revision(at, node)
+        elif digest == self._digest:
+            self._revisions = ()
+            self.context.say("No pass changes this model.")
         self.context.changed.emit()
 
     def _selected_name(self) -> str:
@@ -316,11 +348,10 @@ class GraphPage(Page):
     def _forget(self) -> None:
         self._turn += 1
         self.scene = self._layout = None
-        self._nodes, self._digest, self._times = (), "", ()
+        self._nodes, self._digest, self._times, self._weights = (), "", (), {}
         self._revisions, self._at = (), 0
         self.view.forget()
-        if self._making is not None:
-            self._making.cancel()
+        self._making.cancel()
         if self._job is not None:
             self._job.cancel()
             self._job = None
@@ -354,30 +385,3 @@ class GraphPage(Page):
     def _position(self) -> int | None:
         canvas = self.view.canvas
         return canvas.walk.position(canvas.selected) if canvas.walk and canvas.selected else None
-
-
-class _OpenedLayout(msgspec.Struct, frozen=True):
-    layout: Layout
-    opened: frozenset[Path]
-    scene: Scene
-
-
-def _laid_out(diagram: Diagram, opened: frozenset[Path] | None, shown: str = "") -> _OpenedLayout:
-    """`shown` is the name of a node whose groups are open in any case."""
-    layout = Layout(diagram)
-    chosen = opened_at_first(diagram) if opened is None else opened
-    path = _path_of(diagram, shown) or ()
-    chosen |= {path[:depth] for depth in range(1, len(path))}
-    return _OpenedLayout(layout, chosen, layout.scene(chosen))
-
-
-def _path_of(diagram: Diagram, name: str) -> Path | None:
-    """Of the node of this name, or of the one that makes the tensor of this name."""
-    if not name:
-        return None
-    paths = diagram.wiring.paths
-    found = next((node.position for node in diagram.nodes if name_of(node) == name), None)
-    if found is None:
-        makers = (node.position for node in diagram.nodes if any(each.name == name for each in node.outputs))
-        found = next(makers, None)
-    return None if found is None else paths.get(found)

@@ -8,11 +8,13 @@ from PySide6.QtWidgets import QFrame, QScrollArea, QSplitter, QVBoxLayout, QWidg
 from edgeopt.graph.analysis import Analysis, NodeRow
 from edgeopt.graph.analysis.records import Opportunity
 from edgeopt_gui.pages.model import tables, words, work
+from edgeopt_gui.pages.model.details import over_details
 from edgeopt_gui.pages.model.findings import is_named, names_of
 from edgeopt_gui.pages.model.nodes import Nodes
 from edgeopt_gui.pages.model.operators import Operators
 from edgeopt_gui.pages.model.opportunities import Opportunities
 from edgeopt_gui.pages.model.runtimes import Runtimes
+from edgeopt_gui.pages.model.weight_view import WeightView
 from edgeopt_gui.widgets.action_button import ActionButton
 from edgeopt_gui.widgets.bars import BarChart
 from edgeopt_gui.widgets.counted_tabs import CountedTabs
@@ -53,6 +55,9 @@ class ModelContent(QWidget):
         self.weights = RecordsModel(tables.WEIGHT_COLUMNS, key=lambda each: each.place)
         self.weights_table = RecordsTable(self.weights, "Weights")
         self.weights_bar = FilterBar(self.weights, "Search names and readers", "weights")
+        self.weight = WeightView()
+        self.weights_table.picked.connect(self._show_weight)
+        self.weights.modelReset.connect(self._pick_weight)
         self._whole = work.Totals()
         self._analysis: Analysis | None = None
         self._notes_title = heading("Notes")
@@ -125,6 +130,14 @@ class ModelContent(QWidget):
             table.records.set_rows(rows)
             table.fit()
 
+    def _show_weight(self, weight: tables.Weight | None) -> None:
+        self.weight.show_weight(weight, self._analysis.weights_summary.note if self._analysis else "")
+
+    def _pick_weight(self) -> None:
+        """The details never stand empty beside a table with rows."""
+        if self.weights.shown and self.weights_table.current is None:
+            self.weights_table.pick(self.weights.key(self.weights.row(0)))
+
     def begin_search(self) -> None:
         """Puts the cursor into the line that searches the nodes."""
         self._tabs.setCurrentIndex(0)
@@ -188,7 +201,9 @@ class ModelContent(QWidget):
         self._tabs.add(self.operators_table, "Operators")
         self._tabs.add(self.opportunities, "Opportunities")
         self._tabs.add(self.runtimes, "Runtimes")
-        self._weights_tab = self._in_tab(self.weights_bar, self.weights_table)
+        self._weights_tab = self._in_tab(
+            self.weights_bar, over_details(self.weights_table, (self.weight,), "Weights: details", 16)
+        )
         self._ports_tab = self._in_tab(self.ports_table)
         self._tabs.add(self._weights_tab, "Weights")
         self._tabs.add(self._ports_tab, "Inputs and outputs", "I/O")

@@ -1,11 +1,13 @@
 """Which node makes each tensor, and which nodes read it: where the names among a node's details lead."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from edgeopt.graph.analysis import NodeRow
 
 _MADE, _READ = "made by", "read by"
+WEIGHT = "weight "
+"""How a link begins that leads to what a weight holds; its name follows."""
 
 
 @dataclass(slots=True)
@@ -14,10 +16,12 @@ class Links:
 
     makers: dict[str, int] = field(default_factory=dict)
     readers: dict[str, list[int]] = field(default_factory=dict)
+    weights: frozenset[str] = frozenset()
+    """Those that can be shown."""
 
     @classmethod
-    def of(cls, nodes: Sequence[NodeRow]) -> "Links":
-        links = cls()
+    def of(cls, nodes: Sequence[NodeRow], weights: Iterable[str] = ()) -> "Links":
+        links = cls(weights=frozenset(weights))
         for node in nodes:
             for tensor in node.outputs:
                 if tensor.name:
@@ -27,7 +31,9 @@ class Links:
         return links
 
     def of_input(self, name: str) -> str:
-        """The link to the node that makes it; "" for weights and inputs of the model."""
+        """The link to the node that makes it, or to a weight; "" for inputs of the model."""
+        if name in self.weights:
+            return f"{WEIGHT}{name}"
         return f"{_MADE} {name}" if name in self.makers else ""
 
     def of_output(self, name: str) -> str:

@@ -254,5 +254,5 @@ WEIGHT_COLUMNS: tuple[Column[Weight], ...] = (
     Column("Share", lambda each: each.share, text=lambda each: f"{each.share:.1%}", align="right"),
     Column("Range", lambda each: each.row.maximum, text=_range, align="right", optional=True),
     Column("Zeros", lambda each: each.row.zeros_share, text=_zeros, align="right", optional=True),
-    Column("Read by", _readers, tip=lambda each: "\n".join(each.readers), most_letters=30),
+    Column("Read by", _readers, tip=lambda each: "\n".join(each.readers), most_letters=50),
 )

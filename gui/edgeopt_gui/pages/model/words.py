@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from edgeopt import units
-from edgeopt.graph.analysis import Analysis, DeploymentRow, NodeRow, OperatorRow, Tensor
+from edgeopt.graph.analysis import Analysis, DeploymentRow, NodeRow, OperatorRow, ProvedOutput, Tensor
 from edgeopt_gui.pages.model import work
 from edgeopt_gui.pages.model.links import NO_LINKS, Links
 from edgeopt_gui.widgets.bars import Bar
@@ -31,7 +31,7 @@ def summary(analysis: Analysis) -> tuple[FactGroup, ...]:
     facts = [fact for fact in _facts(analysis) if fact.value]
     found = [FactGroup("Model", tuple(facts)), work.run_facts(analysis), *_ports(analysis)]
     if analysis.deployment is not None:
-        found.insert(0, _deployment(analysis.deployment))
+        found[:0] = [_deployment(analysis.deployment), *_proved_outputs(analysis.deployment)]
     return tuple(found)
 
 
@@ -120,6 +120,25 @@ def _deployment(deployment: DeploymentRow) -> FactGroup:
         Fact("Made from", f"{deployment.source}, {deployment.created[:10]}"),
     ]
     return FactGroup("Deployment", tuple(fact for fact in facts if fact.value))
+
+
+def _proved_outputs(deployment: DeploymentRow) -> Iterator[FactGroup]:
+    """The accuracy of a bundle with one output is that of the output."""
+    outputs = deployment.outputs
+    if len(outputs) < 2:
+        return
+    facts = [Fact(each.name, _accuracy(each)) for each in outputs[:_MOST]]
+    if len(outputs) > _MOST:
+        facts.append(Fact("", f"and {units.count(len(outputs) - _MOST)} more"))
+    yield FactGroup("Accuracy by output", tuple(facts))
+
+
+def _accuracy(output: ProvedOutput) -> str:
+    if output.counted:
+        return f"{output.agreement:.1%} equal"
+    from edgeopt.graph.accuracy import decibels  # with it comes numpy, after the first window
+
+    return "unknown" if output.snr_db is None else decibels(output.snr_db)
 
 
 def _proof(deployment: DeploymentRow) -> str:

@@ -13,7 +13,7 @@ from edgeopt_gui.widgets.records import Column, Look, RecordsModel
 from edgeopt_gui.widgets.records_table import RecordsTable
 
 _RACE, _INTERVAL = 1, 3
-_INTERVAL_LETTERS = 42
+_INTERVAL_LETTERS, _FIRM_NAME_LETTERS = 42, 34
 _LEAST_NAME_LETTERS, _LEAST_INTERVAL_LETTERS, _LEAST_OUTCOME_LETTERS = 20, 22, 16
 
 
@@ -42,6 +42,7 @@ COLUMNS: tuple[Column[Row], ...] = (
         tip=lambda r: r.name,
         cut_middle=True,
         least_letters=_LEAST_NAME_LETTERS,
+        firm_letters=_FIRM_NAME_LETTERS,
         most_letters=200,
     ),
     Column(
@@ -65,6 +66,7 @@ COLUMNS: tuple[Column[Row], ...] = (
         _interval,
         tip=_interval,
         least_letters=_LEAST_INTERVAL_LETTERS,
+        firm_letters=_INTERVAL_LETTERS,
         title_tip="Low, median and high speed: from the proof where there is one, else from the race",
     ),
     Column(
@@ -84,8 +86,8 @@ COLUMNS: tuple[Column[Row], ...] = (
         "right",
         title_tip="In the proof; other candidates have only a speed in the race",
     ),
-    Column("Memory", lambda r: r.memory_bytes, lambda r: memory(r.memory_bytes), "right"),
-    Column("Size", lambda r: r.size_bytes, lambda r: memory(r.size_bytes), "right"),
+    Column("Memory", lambda r: r.memory_bytes, lambda r: memory(r.memory_bytes), "right", optional=True),
+    Column("Size", lambda r: r.size_bytes, lambda r: memory(r.size_bytes), "right", optional=True),
 )
 
 
@@ -182,7 +184,14 @@ class Candidates(QWidget):
     def _tell(self, row: Row | None) -> None:
         """The whole of what a column may have to cut off."""
         self._details.setVisible(row is not None)
-        told = (short_name(f"{row.name}: {row.outcome}"), row.trade) if row is not None else ()
+        told: tuple[str, ...] = ()
+        if row is not None:
+            told = (short_name(f"{row.name}: {row.outcome}"), row.trade, self._left_out(row))
         self._details.setText("\n".join(part for part in told if part))
         self._deliver.setVisible(row is not None and bool(row.trade))
         self.picked.emit()
+
+    def _left_out(self, row: Row) -> str:
+        """What stands in columns that have no room."""
+        hidden = (column for place, column in enumerate(COLUMNS) if self.table.isColumnHidden(place))
+        return ", ".join(f"{each.title} {each.text_of(row)}" for each in hidden if each.value(row))

@@ -223,7 +223,15 @@ def test_a_pair_of_another_page_starts_at_once(qtbot, page, context, conv_model,
     assert page.state == "busy"
     finish(qtbot, page)
     assert page.view.accuracy.text().startswith("Equal")
-    assert "No layer was looked for" in page.view.layers_line.text()
+    line = page.view.layers_line
+    assert "No layer was looked for" in line.text()
+    page.view.tabs.setCurrentIndex(2)
+    qtbot.waitUntil(line.isVisible)
+    image = line.grab().toImage()
+    drawn = next(
+        y for y in range(image.height()) if any(image.pixel(x, y) != image.pixel(0, 0) for x in range(80))
+    )
+    assert drawn < line.fontMetrics().height(), "below the table, not in the middle of the page"
     assert page.sides.data == conv_data
 
 
@@ -251,7 +259,15 @@ def test_a_layer_is_shown_in_the_graph(qtbot, open_window, context, half_weights
     else:
         window.book["compare.show-layer"].shown.trigger()
     assert window.shown_page is graph
-    qtbot.waitUntil(lambda: graph.view.title.text() == row.node.partition(" ")[0], timeout=LONG_MS)
+    bar = graph.view.revisions
+    qtbot.waitUntil(lambda: graph.view.colouring.key == "change", timeout=LONG_MS)
+    assert (bar.slider.value(), bar.slider.maximum()) == (0, 1)
+    assert bar.label.text() == f"1 of 2: {MODEL.name}"
+    assert graph.view.title.text() == row.node.partition(" ")[0]
+    assert row.node == f"{graph.view.title.text()} '{graph.view.facts.groups[1].facts[1].value}'"
+    assert graph.view.facts.groups[0].facts[0].name == "Change"
+    bar.slider.setValue(1)
+    assert half_weights.name in bar.label.text()
 
 
 def test_a_layer_of_models_that_are_not_open_says_what_to_open(page, half_weights, context):

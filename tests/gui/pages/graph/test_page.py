@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QStyleOptionGraphicsItem
 from edgeopt.commands.simplify.request import Request as SimplifyRequest
 from edgeopt.commands.simplify.simplify import simplify
 from edgeopt.data.demo import MODEL
+from edgeopt_gui.context import GraphPair
 from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.graph.page import ENTRY
 from edgeopt_gui.pages.model.page import ENTRY as MODEL_ENTRY
@@ -244,6 +245,40 @@ def test_another_model_is_compared_and_its_nodes_say_what_they_were(qtbot, tmp_p
     page.view.revisions.slider.setValue(0)
     qtbot.waitUntil(lambda: len(page.view.diagram.nodes) == len(page.context.nodes))
     assert {word for _, word in page.view.legend.entries} & {"removed", "fused", "changed"}
+
+
+def test_a_node_is_shown_beside_another_model_which_is_compared_once(qtbot, tmp_path, shown, context):
+    small = tmp_path / "small.onnx"
+    simplify(SimplifyRequest(MODEL, small))
+    page, started = shown(MODEL), []
+    context.jobs.started.connect(started.append)
+    first, second = [node for node in context.nodes if node.operator in {"Conv", "Gemm"}][-2:]
+    context.show_in_graph(GraphPair(first.position, small))
+    context.show_in_graph(GraphPair(second.position, small))
+    qtbot.waitUntil(lambda: page.view.colouring.key == "change")
+    assert page.view.title.text() == second.operator
+    page.view.revisions.slider.setValue(1)
+    qtbot.waitUntil(lambda: len(page.view.diagram.nodes) < len(context.nodes))
+    context.show_in_graph(GraphPair(first.position, small))
+    qtbot.waitUntil(lambda: len(page.view.diagram.nodes) == len(context.nodes))
+    assert page.view.revisions.slider.value() == 0
+    canvas = page.view.canvas
+    assert canvas.selected == page.view.diagram.wiring.paths[first.position]
+    seen = canvas.mapToScene(canvas.viewport().rect()).boundingRect()
+    assert seen.contains(canvas.boxes[canvas.selected].sceneBoundingRect())
+    assert len(started) == 1
+
+
+def test_another_model_that_cannot_be_drawn_is_one_sentence_beside_the_node(qtbot, tmp_path, shown, context):
+    openvino = pytest.importorskip("openvino")
+    openvino.save_model(openvino.convert_model(MODEL), tmp_path / "model.xml")
+    page = shown(MODEL)
+    gemm = next(node for node in context.nodes if node.operator == "Gemm")
+    with qtbot.waitSignal(context.said) as said:
+        context.show_in_graph(GraphPair(gemm.position, tmp_path / "model.xml"))
+    assert said.args[0].startswith("model.xml cannot be drawn beside it: 'model.xml' holds an OpenVINO IR.")
+    assert page.view.title.text() == "Gemm"
+    assert page.view.revisions.isHidden()
 
 
 def test_a_file_that_cannot_be_compared_is_reported(qtbot, tmp_path, shown, context):

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from edgeopt.commands.analyze.analyze import analyze
-from edgeopt.graph.analysis import FileRow, NodeRow, Tensor
+from edgeopt.graph.analysis import FileRow, NodeRow, ProvedOutput, Tensor
 from edgeopt_gui.pages.model import words
 
 
@@ -93,3 +93,17 @@ def test_a_node_tells_its_tensors():
     ]
     assert ("Input", "and 10 more") in shown
     assert shown[-2:] == [("Output", "y  ·  ?  []"), ("Weights", "864 bytes, 216 parameters")]
+
+
+def test_a_bundle_with_several_outputs_says_how_accurate_each_is(bundle_analysis):
+    outputs = (ProvedOutput("boxes", 41.26), ProvedOutput("classes", 20.0, 0.975, counted=True), ProvedOutput("s"))
+    proved = msgspec.structs.replace(bundle_analysis.deployment, outputs=outputs)
+    shown = facts(words.summary(msgspec.structs.replace(bundle_analysis, deployment=proved)))
+    values = [shown["Accuracy by output", name].value for name in ("boxes", "classes", "s")]
+    assert values == ["41.3 dB", "97.5% equal", "unknown"]
+
+
+def test_a_bundle_with_one_output_has_no_rows_for_outputs(bundle_analysis):
+    proved = msgspec.structs.replace(bundle_analysis.deployment, outputs=(ProvedOutput("logits", 41.26),))
+    shown = facts(words.summary(msgspec.structs.replace(bundle_analysis, deployment=proved)))
+    assert not any(title == "Accuracy by output" for title, _ in shown)

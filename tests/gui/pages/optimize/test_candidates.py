@@ -78,6 +78,17 @@ def test_another_board_replaces_the_rows(shown):
     assert names(shown) == ["new"]
 
 
+def test_what_has_no_room_is_told_below(shown):
+    row = Row("a", "lost", "slower", speedup=1.5, low=1.4, high=1.6, memory_bytes=70 << 20, size_bytes=90 << 10)
+    shown.put([row])
+    shown.resize(1200, 300)
+    shown.table.pick("a")
+    assert "70" not in shown._details.text()
+    shown.resize(600, 300)
+    shown.put([row])
+    assert "Memory 70 MiB, Size 90 KiB" in shown._details.text()
+
+
 def test_names_and_outcomes_are_readable_in_a_narrow_window(shown):
     shown.put([Row("cleaned · onnxruntime-cpu · threads=1", "lost", "3 % slower than another", speedup=1.5)])
     shown.resize(800, 300)
