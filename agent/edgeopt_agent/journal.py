@@ -116,6 +116,11 @@ class Journal:
         """The releases that failed and have not been committed since, each with its failed deployment."""
         return await self._run(self._quarantined)
 
+    async def highest_sequence(self) -> int:
+        """Of the releases that were committed; 0 where none was signed with a number."""
+        records = await self._run(lambda: self._records("WHERE state = ?", State.COMMITTED))
+        return max((record.sequence for record in records), default=0)
+
     async def in_service(self) -> tuple[str | None, str | None]:
         """The release that serves and the one before it, as the deployments that ended have left them."""
         return await self._run(self._in_service)

@@ -66,6 +66,7 @@ class Agent:
         soak_requests: int | None = None,
         wait: bool = True,
         rename: bool = False,
+        allow_downgrade: bool = False,
     ) -> Deployment:
         """Sends a bundle and follows it until it serves; raises VerificationError when it was taken back.
 
@@ -79,6 +80,8 @@ class Agent:
         }
         if rename:  # agents of before do not know it
             asked["rename"] = 1
+        if allow_downgrade:
+            asked["allow_downgrade"] = 1
         query = urlencode({name: value for name, value in asked.items() if value is not None})
         with ready_to_send(bundle, emit) as (file, size):
             headers = {"Content-Type": "application/zip", "Content-Length": str(size)}

@@ -32,7 +32,10 @@ def deploy(request: DeployRequest, emit: Emit) -> Deployment:
     soak = request.soak_seconds, request.soak_requests
     with _told_for(request.url):
         return _agent(request).deploy(
-            request.bundle, emit, request.force, *soak, wait=not request.no_wait, rename=request.rename
+            *(request.bundle, emit, request.force, *soak),
+            wait=not request.no_wait,
+            rename=request.rename,
+            allow_downgrade=request.allow_downgrade,
         )
 
 

@@ -27,6 +27,9 @@ class DeployRequest(msgspec.Struct, frozen=True):
     url: Url = LOCAL
     force: Annotated[bool, option("Also when it failed before, or was proved on another device.")] = False
     rename: Annotated[bool, option("Also when its model has another name than the one that serves.")] = False
+    allow_downgrade: Annotated[
+        bool, option("Also when its signature is older than that of a release that has served.")
+    ] = False
     soak_seconds: Annotated[
         float | None,
         option("How long it must prove itself; the agent's own choice by default.", least=0, most=WEEK_S),

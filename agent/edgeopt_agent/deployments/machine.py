@@ -69,6 +69,7 @@ class Machine:
         soak_requests: int,
         name: str = "",
         rename: bool = False,
+        allow_downgrade: bool = False,
     ) -> Work:
         """Begins with a bundle that is on its way; raises RefusedError when it cannot be taken now.
 
@@ -77,7 +78,7 @@ class Machine:
         await self.recovered.wait()
         self._check_idle()
         await asyncio.to_thread(check_space, self.site.data, length, self.site.settings.disk_reserve_bytes)
-        asked = Record(id=0, name=name, force=force, rename=rename)
+        asked = Record(id=0, name=name, force=force, rename=rename, allow_downgrade=allow_downgrade)
         record = msgspec.structs.replace(asked, soak_s=soak_s, soak_requests=soak_requests)
         return await self._begin(Work(record, stream, length))
 

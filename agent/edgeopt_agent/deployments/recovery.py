@@ -5,6 +5,7 @@ import logging
 
 import msgspec
 
+from edgeopt.bundle.sign import claimed_sequence
 from edgeopt.errors import EdgeoptError
 from edgeopt_agent.data_dir import pointed, sweep
 from edgeopt_agent.deployments.machine import Machine
@@ -79,12 +80,13 @@ async def _rebuild_journal(site: Site) -> None:
         try:
             deployment = deployment_of(data.release(release))
             name, summary = deployment.name, deployment.summary
+            # Checked when it came; with a lost journal, nobody may send an older one.
+            sequence = claimed_sequence(data.release(release))
         except EdgeoptError as error:
-            name, summary = "", error.message
+            name, summary, sequence = "", error.message, 0
         why = "Found on the disk after the journal was damaged."
-        committed = Record(
-            id=0, state=State.COMMITTED, release=release, name=name, summary=summary, old=old, reason=why
-        )
+        found_release = Record(id=0, release=release, name=name, summary=summary, old=old, sequence=sequence)
+        committed = msgspec.structs.replace(found_release, state=State.COMMITTED, reason=why)
         await site.journal.begin(committed, hold=True)
 
 

@@ -21,7 +21,7 @@ from edgeopt_agent.telemetry.hub import Hub
 from edgeopt_agent.workers.router import Router
 
 PARAMETERS: Mapping[str, tuple[str, ...]] = {
-    "/api/v1/deploy": ("force", "rename", "soak_s", "soak_requests", "name"),
+    "/api/v1/deploy": ("force", "rename", "allow_downgrade", "soak_s", "soak_requests", "name"),
     "/api/v1/rollback": ("to",),
     "/api/v1/events": ("after", "wait_s"),
 }

@@ -105,8 +105,10 @@ class _Control:
         soak_requests = int(_number(request, "soak_requests", settings.soak_requests))
         force = _number(request, "force", 0) != 0
         rename = _number(request, "rename", 0) != 0
+        allow_downgrade = _number(request, "allow_downgrade", 0) != 0
         name = _shown(request.query_params.get("name", ""))
-        work = await self._machine.deploy(_pieces(request), length, force, soak_s, soak_requests, name, rename)
+        flags = (name, rename, allow_downgrade)
+        work = await self._machine.deploy(_pieces(request), length, force, soak_s, soak_requests, *flags)
         await work.received.wait()
         record = work.record
         if record.state is State.FAILED and not work.arrived:
