@@ -28,6 +28,19 @@ class _Accepted(msgspec.Struct, frozen=True):
     deployment: Deployment
 
 
+class DeployOptions(msgspec.Struct, frozen=True):
+    """What a deployment may do, and how long it must prove itself; None: the agent's own choice."""
+
+    force: bool = False
+    rename: bool = False
+    allow_downgrade: bool = False
+    soak_s: float | None = None
+    soak_requests: int | None = None
+
+
+DEFAULTS = DeployOptions()
+
+
 class Agent:
     """One agent; each call is a request of its own, so that an agent may restart between two of them."""
 
@@ -61,26 +74,22 @@ class Agent:
         self,
         bundle: Path,
         emit: Emit,
-        force: bool = False,
-        soak_s: float | None = None,
-        soak_requests: int | None = None,
+        options: DeployOptions = DEFAULTS,
         wait: bool = True,
-        rename: bool = False,
-        allow_downgrade: bool = False,
     ) -> Deployment:
         """Sends a bundle and follows it until it serves; raises VerificationError when it was taken back.
 
         Without `wait` it returns as soon as the agent has accepted it.
         """
         asked: dict[str, object] = {
-            "force": int(force),
-            "soak_s": soak_s,
-            "soak_requests": soak_requests,
+            "force": int(options.force),
+            "soak_s": options.soak_s,
+            "soak_requests": options.soak_requests,
             "name": bundle.name,
         }
-        if rename:  # agents of before do not know it
+        if options.rename:  # agents of before do not know it
             asked["rename"] = 1
-        if allow_downgrade:
+        if options.allow_downgrade:
             asked["allow_downgrade"] = 1
         query = urlencode({name: value for name, value in asked.items() if value is not None})
         with ready_to_send(bundle, emit) as (file, size):

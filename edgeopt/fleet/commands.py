@@ -10,7 +10,7 @@ import msgspec
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import Emit
 from edgeopt.fleet.address import in_commands
-from edgeopt.fleet.client import Agent
+from edgeopt.fleet.client import Agent, DeployOptions
 from edgeopt.fleet.records import Deployment, Releases, Status
 from edgeopt.fleet.request import CancelRequest, DeployRequest, LookRequest, RollbackRequest, WatchRequest
 
@@ -29,14 +29,11 @@ def releases(request: LookRequest) -> Releases:
 
 
 def deploy(request: DeployRequest, emit: Emit) -> Deployment:
-    soak = request.soak_seconds, request.soak_requests
+    options = DeployOptions(
+        request.force, request.rename, request.allow_downgrade, request.soak_seconds, request.soak_requests
+    )
     with _told_for(request.url):
-        return _agent(request).deploy(
-            *(request.bundle, emit, request.force, *soak),
-            wait=not request.no_wait,
-            rename=request.rename,
-            allow_downgrade=request.allow_downgrade,
-        )
+        return _agent(request).deploy(request.bundle, emit, options, wait=not request.no_wait)
 
 
 def rollback(request: RollbackRequest, emit: Emit) -> Deployment:

@@ -234,12 +234,13 @@ QUICK = {
 class Running:
     """An agent in a process of its own."""
 
-    def __init__(self, data_dir, kill=None, **settings):
+    def __init__(self, data_dir, kill=None, broken=None, **settings):
         self.data_dir = data_dir
         self.token = ""
         given = {**QUICK, **settings, "data_dir": str(data_dir)}
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-        command = [sys.executable, "-m", "tests.agent.mortal", json.dumps(given), json.dumps(kill)]
+        plan = (json.dumps(each) for each in (given, kill, broken))
+        command = [sys.executable, "-m", "tests.agent.mortal", *plan]
         self.process = subprocess.Popen(
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -274,8 +275,8 @@ class Running:
         assert status == 202, answer
         return self.ended(answer["deployment"]["id"])
 
-    def roll_back(self):
-        status, _, answer = self.ask("POST", "/api/v1/rollback")
+    def roll_back(self, to=""):
+        status, _, answer = self.ask("POST", f"/api/v1/rollback?to={to}")
         assert status == 202, answer
         return self.ended(answer["deployment"]["id"])
 

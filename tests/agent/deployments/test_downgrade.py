@@ -7,7 +7,7 @@ import pytest
 from edgeopt.bundle.sign import new_key, sign_bundle
 from edgeopt.errors import VerificationError
 from edgeopt.events import ignore
-from edgeopt.fleet.client import Agent
+from edgeopt.fleet.client import Agent, DeployOptions
 from edgeopt_agent import trusted_keys
 from edgeopt_agent.releases import release_id
 
@@ -46,7 +46,7 @@ def test_the_client_of_edgeopt_names_a_downgrade(signed):
     with pytest.raises(VerificationError, match="older than a release") as raised:
         client.deploy(older, ignore)
     assert raised.value.code == "downgrade"
-    assert client.deploy(older, ignore, allow_downgrade=True).state == "COMMITTED"
+    assert client.deploy(older, ignore, DeployOptions(allow_downgrade=True)).state == "COMMITTED"
 
 
 def test_the_highest_number_counts_after_a_rollback_a_restart_and_a_lost_journal(
