@@ -39,6 +39,11 @@ class DataDir:
         return self.root / "tokens"
 
     @property
+    def certificate(self) -> Path:
+        """The agent's own certificate and its key."""
+        return self.root / "tls" / "agent.pem"
+
+    @property
     def partial(self) -> Path:
         return self.root / "partial"
 

@@ -6,6 +6,7 @@ import typer
 
 from edgeopt.cli import program
 from edgeopt.version import __version__
+from edgeopt_agent.cli.certificate import fingerprint, renew_certificate
 from edgeopt_agent.cli.control import cancel, deploy, releases, rollback, status
 from edgeopt_agent.cli.run import run as run_agent
 from edgeopt_agent.cli.token import token
@@ -21,6 +22,8 @@ COMMANDS = (
     ("releases", releases),
     ("trust", trust),
     ("token", token),
+    ("fingerprint", fingerprint),
+    ("renew-certificate", renew_certificate),
 )
 
 

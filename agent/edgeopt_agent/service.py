@@ -9,6 +9,7 @@ from collections.abc import Callable
 from edgeopt.events import Progress
 from edgeopt.hw.device import Device
 from edgeopt_agent import systemd
+from edgeopt_agent.certificate import LiveCertificate, tell_listening, uses_tls
 from edgeopt_agent.data_dir import DataDir, open_data_dir
 from edgeopt_agent.deployments.machine import Machine
 from edgeopt_agent.deployments.record import Record
@@ -71,14 +72,19 @@ async def _serve(site: Site, on_live: Callable[[int], None], stop: asyncio.Event
         nonlocal working
         working = asyncio.create_task(work(), name="supervisor")  # after the port is open: live first, ready later
         working.add_done_callback(lambda _: stop.set())
+        tell_listening(site.data, port, None if certificate is None else certificate.file)
         on_live(port)
         systemd.ready(f"Listening on port {port}.")
 
+    certificate = LiveCertificate(settings, site.data) if uses_tls(settings) else None
+    if certificate is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, certificate.reload)
     waking = asyncio.create_task(_wake(stop, site.journal))
     watchdog = asyncio.create_task(systemd.keep_watchdog())
     try:
         drain_s = settings.drain_s * SERVER_SHARE
-        await serve(app, settings.host, settings.port, live, stop, drain_s, trust=trust)
+        tls = None if certificate is None else certificate.context
+        await serve(app, settings.host, settings.port, live, stop, drain_s, trust=trust, tls=tls)
     finally:
         waking.cancel()
         watchdog.cancel()

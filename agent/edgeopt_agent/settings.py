@@ -3,16 +3,23 @@
 import os
 import shlex
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 MIB = 1 << 20
+Tls = Literal["auto", "on", "off"]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     data_dir: Path
     host: str = "127.0.0.1"
     port: int = 8080
+    tls: Tls = "auto"
+    """auto: on any address but loopback."""
+    tls_cert: Path | None = None
+    """A certificate chain and its key as PEM files, in place of the agent's own."""
+    tls_key: Path | None = None
 
     soak_s: float = 600.0
     soak_requests: int = 100

@@ -22,9 +22,9 @@ def _fleet(context: typer.Context) -> None:
     """Deploy bundles to agents, see what they serve, watch them, take back. All speak --json.
 
     \b
-    An agent runs on each device: edgeopt-agent run. By default it listens on its own device alone;
-    reach another one's through a tunnel: ssh -L 8080:127.0.0.1:8080 DEVICE. One that listens
-    elsewhere asks for an access token: set EDGEOPT_TOKEN, or pass --token.
+    An agent runs on each device: edgeopt-agent run. By default it listens on its own device alone.
+    One that listens elsewhere speaks HTTPS and asks for an access token: set EDGEOPT_TOKEN and
+    EDGEOPT_FINGERPRINT, or pass --token and --fingerprint.
 
     \b
     Examples:
@@ -43,7 +43,7 @@ def status(request: LookRequest, json: JsonFlag = False) -> None:
     \b
     Examples:
       edgeopt fleet status
-      edgeopt fleet status --url device:8080 --json | jq .data.state
+      edgeopt fleet status --url https://device:8080 --json | jq .data.state
     """
     from edgeopt.fleet import commands
 

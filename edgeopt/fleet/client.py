@@ -8,7 +8,7 @@ import msgspec
 
 from edgeopt.errors import VerificationError
 from edgeopt.events import Emit
-from edgeopt.fleet.address import DEFAULT_URL, parse
+from edgeopt.fleet.address import DEFAULT_URL, Address, parse
 from edgeopt.fleet.follow import follow
 from edgeopt.fleet.http import Answer, ask, understood
 from edgeopt.fleet.records import Deployment, Journal, Releases, Status
@@ -44,7 +44,7 @@ DEFAULTS = DeployOptions()
 class Agent:
     """One agent; each call is a request of its own, so that an agent may restart between two of them."""
 
-    def __init__(self, url: str = DEFAULT_URL, timeout_s: float = 10.0, token: str = "") -> None:
+    def __init__(self, url: str | Address = DEFAULT_URL, timeout_s: float = 10.0, token: str = "") -> None:
         self.address = parse(url, token)
         self._timeout_s = timeout_s
 

@@ -1,14 +1,12 @@
 """What `edgeopt fleet` and `edgeopt-agent` ask of an agent, here or elsewhere."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import Emit
+from edgeopt.fleet.access import address_of
 from edgeopt.fleet.address import in_commands
 from edgeopt.fleet.client import Agent, DeployOptions
 from edgeopt.fleet.records import Deployment, Releases, Status
@@ -50,18 +48,14 @@ def watch(request: WatchRequest, emit: Emit) -> "Watched":
     from edgeopt.fleet.monitor import monitor
 
     with _told_for(request.url):
-        return monitor(msgspec.structs.replace(request, token=_token(request)), emit)
+        return monitor(request, emit)
 
 
-_Request = LookRequest | DeployRequest | RollbackRequest | CancelRequest | WatchRequest
+_Request = LookRequest | DeployRequest | RollbackRequest | CancelRequest
 
 
 def _agent(request: _Request) -> Agent:
-    return Agent(request.url, token=_token(request))
-
-
-def _token(request: _Request) -> str:
-    return request.token or os.environ.get("EDGEOPT_TOKEN", "").strip()
+    return Agent(address_of(request.url, request.token, request.fingerprint))
 
 
 @contextmanager

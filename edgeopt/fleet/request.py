@@ -7,10 +7,14 @@ import msgspec
 
 from edgeopt.options import FASTEST_PER_S, WEEK_S, argument, option
 
-Url = Annotated[str, option("Where the agent is: http://host:port, host:port or host.", metavar="URL")]
+Url = Annotated[str, option("Where the agent is: https://host:port, host:port or host.", metavar="URL")]
 NoWait = Annotated[bool, option("Return once the agent has it, without following.")]
 Token = Annotated[
     str, option("Access token, where the agent asks for one; EDGEOPT_TOKEN by default.", metavar="TOKEN")
+]
+Fingerprint = Annotated[
+    str,
+    option("SHA-256 fingerprint of the agent's certificate; EDGEOPT_FINGERPRINT by default.", metavar="SHA256:…"),
 ]
 LOCAL = "http://127.0.0.1:8080"
 
@@ -20,6 +24,7 @@ class LookRequest(msgspec.Struct, frozen=True):
 
     url: Url = LOCAL
     token: Token = ""
+    fingerprint: Fingerprint = ""
 
 
 class DeployRequest(msgspec.Struct, frozen=True):
@@ -39,6 +44,7 @@ class DeployRequest(msgspec.Struct, frozen=True):
     ] = None
     no_wait: NoWait = False
     token: Token = ""
+    fingerprint: Fingerprint = ""
 
 
 class RollbackRequest(msgspec.Struct, frozen=True):
@@ -46,12 +52,14 @@ class RollbackRequest(msgspec.Struct, frozen=True):
     to: Annotated[str, option("Release on the device; the one that served before by default.", metavar="ID")] = ""
     no_wait: NoWait = False
     token: Token = ""
+    fingerprint: Fingerprint = ""
 
 
 class CancelRequest(msgspec.Struct, frozen=True):
     url: Url = LOCAL
     no_wait: NoWait = False
     token: Token = ""
+    fingerprint: Fingerprint = ""
 
 
 class WatchRequest(msgspec.Struct, frozen=True):
@@ -71,3 +79,4 @@ class WatchRequest(msgspec.Struct, frozen=True):
     )
     clients: Annotated[int, option("How many clients send.", least=1, most=64)] = 2
     token: Token = ""
+    fingerprint: Fingerprint = ""

@@ -40,7 +40,8 @@ def break_disk(step, number):
 
 def main():
     given, kill, broken = (json.loads(argument) for argument in sys.argv[1:])
-    given["data_dir"] = Path(given["data_dir"])
+    for name in {"data_dir", "tls_cert", "tls_key"} & given.keys():
+        given[name] = Path(given[name])
     if kill:
         die_at(**kill)
     if broken:

@@ -3,9 +3,11 @@
 import asyncio
 import errno
 import logging
+import ssl
 import time
 from collections.abc import Callable
 from email.utils import formatdate
+from functools import partial
 
 from uvicorn import Config
 from uvicorn.server import ServerState
@@ -13,6 +15,7 @@ from uvicorn.server import ServerState
 from edgeopt.errors import UsageError
 from edgeopt_agent.http.guard import guarded
 from edgeopt_agent.http.plain import App
+from edgeopt_agent.http.tls_front import TlsFront
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +28,7 @@ _REASONS = {
 }
 
 
-async def serve(
+async def serve(  # noqa: PLR0913 - the last two are named
     app: App,
     host: str,
     port: int,
@@ -34,10 +37,12 @@ async def serve(
     drain_s: float = 5.0,
     *,
     trust: Callable[[], str] = lambda: "unsigned",
+    tls: Callable[[], ssl.SSLContext] | None = None,
 ) -> None:
     """Serves until `stop` is set, then finishes what is in flight; raises UsageError where the port cannot be had.
 
     `on_live` is told the port, which the system chooses where it is 0. Every answer tells the trust.
+    With `tls`, which gives the context for a new connection, it speaks HTTPS alone.
     """
     config = Config(
         app,
@@ -55,8 +60,10 @@ async def serve(
     logging.getLogger("uvicorn.error").addFilter(_not_debug)
     state = ServerState()
     make_protocol = guarded(config, state, _default_headers(trust))
+    shaking: dict[TlsFront, None] = {}
+    make = make_protocol if tls is None else partial(TlsFront, make_protocol, tls, shaking)
     try:
-        server = await asyncio.get_running_loop().create_server(make_protocol, host, port, backlog=config.backlog)
+        server = await asyncio.get_running_loop().create_server(make, host, port, backlog=config.backlog)
     except OSError as error:
         raise _refused(host, port, error) from None
     try:
@@ -64,6 +71,8 @@ async def serve(
         await stop.wait()
     finally:
         server.close()
+        for front in list(shaking):
+            front.abort()
         await _drain(state, drain_s)
 
 
