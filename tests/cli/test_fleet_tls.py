@@ -25,18 +25,18 @@ def agent(start, tmp_path, monkeypatch):
     return url, json.loads(running.first_line_with("certificate"))["message"]
 
 
-def on_device(capsys, *arguments):
+def on_device(capfd, *arguments):
     """The data of one command of `edgeopt-agent`, which must succeed."""
     code = main.run([*arguments, "--json"])
-    lines = capsys.readouterr().out.splitlines()
+    lines = capfd.readouterr().out.splitlines()
     assert code == 0, lines
     return json.loads(lines[-1])["data"]
 
 
-def test_the_fingerprint_that_run_prints_is_what_clients_need(edgeopt, agent, capsys, monkeypatch):
+def test_the_fingerprint_that_run_prints_is_what_clients_need(edgeopt, agent, capfd, monkeypatch):
     url, fingerprint = agent
     assert url.startswith("https://")
-    assert on_device(capsys, "fingerprint")["fingerprint"] == fingerprint
+    assert on_device(capfd, "fingerprint")["fingerprint"] == fingerprint
     assert edgeopt("fleet", "status", "--url", url, "--fingerprint", fingerprint)[0] == 0
     code, out, _ = edgeopt("fleet", "status", "--url", url, "--json")
     error = json.loads(out.splitlines()[-1])
@@ -47,27 +47,27 @@ def test_the_fingerprint_that_run_prints_is_what_clients_need(edgeopt, agent, ca
     assert edgeopt("fleet", "status", "--url", url)[0] == 0
 
 
-def test_commands_on_the_device_know_its_certificate_also_after_a_renewal(agent, capsys):
+def test_commands_on_the_device_know_its_certificate_also_after_a_renewal(agent, capfd):
     url, fingerprint = agent
     here = url.replace("https://", "")
-    assert on_device(capsys, "status", "--url", here)["state"] == "empty"
-    renewed = on_device(capsys, "renew-certificate")["fingerprint"]
+    assert on_device(capfd, "status", "--url", here)["state"] == "empty"
+    renewed = on_device(capfd, "renew-certificate")["fingerprint"]
     assert renewed != fingerprint
-    assert on_device(capsys, "status", "--url", here)["state"] == "empty"
-    assert on_device(capsys, "fingerprint")["fingerprint"] == renewed
+    assert on_device(capfd, "status", "--url", here)["state"] == "empty"
+    assert on_device(capfd, "fingerprint")["fingerprint"] == renewed
 
 
 @pytest.mark.parametrize(
     "arguments", [("--tls-cert", "c.pem"), ("--tls", "off", "--tls-cert", "c.pem", "--tls-key", "k.pem")]
 )
-def test_options_that_contradict_each_other_are_refused(capsys, tmp_path, arguments):
+def test_options_that_contradict_each_other_are_refused(capfd, tmp_path, arguments):
     assert main.run(["run", "--data-dir", str(tmp_path), *arguments]) == 2
-    assert "belong together" in capsys.readouterr().err
+    assert "belong together" in capfd.readouterr().err
 
 
-def test_a_given_certificate_that_is_none_is_told(capsys, tmp_path):
+def test_a_given_certificate_that_is_none_is_told(capfd, tmp_path):
     given = tmp_path / "c.pem"
     given.write_text("no certificate")
     files = ("--tls-cert", str(given), "--tls-key", str(given))
     assert main.run(["run", "--port", "0", "--data-dir", str(tmp_path / "data"), *files]) == 2
-    assert "cannot be read" in capsys.readouterr().err
+    assert "cannot be read" in capfd.readouterr().err

@@ -7,7 +7,6 @@ import ssl
 import time
 from collections.abc import Callable
 from email.utils import formatdate
-from functools import partial
 
 from uvicorn import Config
 from uvicorn.server import ServerState
@@ -15,7 +14,7 @@ from uvicorn.server import ServerState
 from edgeopt.errors import UsageError
 from edgeopt_agent.http.guard import guarded
 from edgeopt_agent.http.plain import App
-from edgeopt_agent.http.tls_front import TlsFront
+from edgeopt_agent.http.tls_listener import TlsListener, listen
 
 logger = logging.getLogger(__name__)
 
@@ -60,10 +59,14 @@ async def serve(  # noqa: PLR0913 - the last two are named
     logging.getLogger("uvicorn.error").addFilter(_not_debug)
     state = ServerState()
     make_protocol = guarded(config, state, _default_headers(trust))
-    shaking: dict[TlsFront, None] = {}
-    make = make_protocol if tls is None else partial(TlsFront, make_protocol, tls, shaking)
+    server: asyncio.Server | TlsListener
     try:
-        server = await asyncio.get_running_loop().create_server(make, host, port, backlog=config.backlog)
+        if tls is None:
+            server = await asyncio.get_running_loop().create_server(
+                make_protocol, host, port, backlog=config.backlog
+            )
+        else:
+            server = await listen(host, port, config.backlog, make_protocol, tls)
     except OSError as error:
         raise _refused(host, port, error) from None
     try:
@@ -71,8 +74,6 @@ async def serve(  # noqa: PLR0913 - the last two are named
         await stop.wait()
     finally:
         server.close()
-        for front in list(shaking):
-            front.abort()
         await _drain(state, drain_s)
 
 

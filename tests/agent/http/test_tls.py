@@ -5,7 +5,7 @@ import signal
 import socket
 import ssl
 import threading
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -22,7 +22,7 @@ from edgeopt.measure.trials.served import Served
 from edgeopt_agent import certificate, tokens
 from edgeopt_agent.certificate import LiveCertificate, uses_tls
 from edgeopt_agent.data_dir import DataDir
-from edgeopt_agent.http import tls_front
+from edgeopt_agent.http import tls_listener
 from edgeopt_agent.settings import Settings
 
 OTHER = "SHA256:" + "0" * 64
@@ -200,7 +200,7 @@ def live(address):
 
 
 def test_a_handshake_that_does_not_come_is_given_up(shaking, monkeypatch):
-    monkeypatch.setattr(tls_front, "HANDSHAKE_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(tls_listener, "HANDSHAKE_TIMEOUT_S", 0.2)
     with idle(shaking) as silent:
         assert silent.recv(1) == b""
     monkeypatch.undo()
@@ -208,14 +208,12 @@ def test_a_handshake_that_does_not_come_is_given_up(shaking, monkeypatch):
 
 
 def test_handshakes_that_do_not_come_lock_nobody_out(shaking, monkeypatch):
-    monkeypatch.setattr(tls_front, "MOST_OF_AN_ADDRESS", 2)
-    silent = [idle(shaking) for _ in range(4)]
-    for gone in silent[:2]:
-        with gone:
+    monkeypatch.setattr(tls_listener, "MOST_OF_AN_ADDRESS", 2)
+    with ExitStack() as opened:
+        silent = [opened.enter_context(idle(shaking)) for _ in range(4)]
+        for gone in silent[:2]:
             assert gone.recv(1) == b"", "the oldest give way"
-    assert live(shaking) == 200
-    for left in silent[2:]:
-        left.close()
+        assert live(shaking) == 200
 
 
 def test_a_head_that_does_not_come_after_the_handshake_is_given_up(shaking, monkeypatch):
