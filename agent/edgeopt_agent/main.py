@@ -8,6 +8,7 @@ from edgeopt.cli import program
 from edgeopt.version import __version__
 from edgeopt_agent.cli.certificate import fingerprint, renew_certificate
 from edgeopt_agent.cli.control import cancel, deploy, releases, rollback, status
+from edgeopt_agent.cli.pair import pair
 from edgeopt_agent.cli.run import run as run_agent
 from edgeopt_agent.cli.token import token
 from edgeopt_agent.cli.trust import trust
@@ -22,6 +23,7 @@ COMMANDS = (
     ("releases", releases),
     ("trust", trust),
     ("token", token),
+    ("pair", pair),
     ("fingerprint", fingerprint),
     ("renew-certificate", renew_certificate),
 )

@@ -60,7 +60,15 @@ async def _serve(site: Site, on_live: Callable[[int], None], stop: asyncio.Event
     trust = TrustWatch(site.data.trust)
     hub = Hub(router)
     machine.listeners.append(lambda record: hub.tell(_told(record)))
-    app = make_app(router, hub, settings, lambda: _state(machine), routes(site, machine, started, trust))
+    certificate = LiveCertificate(settings, site.data) if uses_tls(settings) else None
+    if certificate is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, certificate.reload)
+
+    def fingerprint() -> str:
+        return "" if certificate is None else certificate.fingerprint
+
+    control = routes(site, machine, started, trust, fingerprint)
+    app = make_app(router, hub, settings, lambda: _state(machine), control)
 
     async def work() -> None:
         await recover(site, machine)
@@ -76,9 +84,6 @@ async def _serve(site: Site, on_live: Callable[[int], None], stop: asyncio.Event
         on_live(port)
         systemd.ready(f"Listening on port {port}.")
 
-    certificate = LiveCertificate(settings, site.data) if uses_tls(settings) else None
-    if certificate is not None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, certificate.reload)
     waking = asyncio.create_task(_wake(stop, site.journal))
     watchdog = asyncio.create_task(systemd.keep_watchdog())
     try:

@@ -11,11 +11,20 @@ from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.fleet_show import goes_on, show_deployment, show_releases, show_status, show_watched
 from edgeopt.cli.from_request import asks
-from edgeopt.fleet.request import CancelRequest, DeployRequest, LookRequest, RollbackRequest, WatchRequest
+from edgeopt.commands.documents.blocks import Block, Words
+from edgeopt.fleet.request import (
+    CancelRequest,
+    DeployRequest,
+    LookRequest,
+    PairRequest,
+    RollbackRequest,
+    WatchRequest,
+)
 
 if TYPE_CHECKING:
     from edgeopt.events import Emit
     from edgeopt.fleet.monitor import Watched
+    from edgeopt.fleet.pairing import Paired
 
 
 def _fleet(context: typer.Context) -> None:
@@ -28,12 +37,36 @@ def _fleet(context: typer.Context) -> None:
 
     \b
     Examples:
+      edgeopt fleet pair --url https://device:8080
       edgeopt fleet deploy model.edgeopt --url 127.0.0.1:8080
       edgeopt fleet status --json
       edgeopt fleet watch --send 20
       edgeopt fleet rollback
     """
     program.help_without_command(context)
+
+
+@asks(PairRequest)
+def pair(request: PairRequest, json: JsonFlag = False) -> None:
+    """Get an access token by a code that the device shows, and keep it with the certificate's fingerprint.
+
+    \b
+    On the device: edgeopt-agent pair NAME --role deploy. Later commands with this --url need
+    neither --token nor --fingerprint.
+
+    \b
+    Examples:
+      edgeopt fleet pair --url https://device:8080
+    """
+    from edgeopt.fleet import pairing
+
+    execute("pair", lambda _emit: pairing.pair(request), _show_paired, json)
+
+
+def _show_paired(result: "Paired") -> list[Block]:
+    said = f"Paired with {result.url} as '{result.name}' (role {result.role})."
+    kept = f"Token and fingerprint are kept in {result.stored_in}, for you alone."
+    return [Words(said), *([Words(result.fingerprint)] if result.fingerprint else []), Words(kept)]
 
 
 @asks(LookRequest)
@@ -147,7 +180,7 @@ def watch(request: WatchRequest, json: JsonFlag = False) -> None:
 
 
 # In the order of work, which is the order in `--help`.
-COMMANDS: tuple[Callable[..., None], ...] = (status, releases, deploy, rollback, cancel, watch)
+COMMANDS: tuple[Callable[..., None], ...] = (pair, status, releases, deploy, rollback, cancel, watch)
 
 fleet = program.application(_fleet)
 for command in COMMANDS:

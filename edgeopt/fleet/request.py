@@ -62,6 +62,13 @@ class CancelRequest(msgspec.Struct, frozen=True):
     fingerprint: Fingerprint = ""
 
 
+class PairRequest(msgspec.Struct, frozen=True):
+    url: Url = LOCAL
+    code: Annotated[
+        str, option("The code that the device shows; asked for without it.", metavar="XXXX-XXXX-XXXX")
+    ] = ""
+
+
 class WatchRequest(msgspec.Struct, frozen=True):
     url: Url = LOCAL
     seconds: Annotated[float | None, option("How long; without it until Ctrl-C.", least=0, most=WEEK_S)] = None

@@ -15,6 +15,7 @@ from edgeopt_agent.http import metrics, telemetry
 from edgeopt_agent.http.access import Access
 from edgeopt_agent.http.admissible import Refusal, refusal
 from edgeopt_agent.http.inference import make_inference
+from edgeopt_agent.http.pairing import is_pairing
 from edgeopt_agent.http.plain import App, Message, Receive, Scope, Send, respond_json
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.hub import Hub
@@ -50,7 +51,7 @@ def make_app(
     others.router.redirect_slashes = False
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        refused = refusal(scope, settings.host) or access.refusal(scope)
+        refused = refusal(scope, settings.host) or (None if is_pairing(scope) else access.refusal(scope))
         if refused is not None:
             await _refuse(scope, send, refused)
             return

@@ -18,6 +18,7 @@ from edgeopt_agent.deployments.site import Site
 from edgeopt_agent.deployments.states import State
 from edgeopt_agent.http import control_documents as documents
 from edgeopt_agent.http.control_documents import Document
+from edgeopt_agent.http.pairing import PairingRoute
 from edgeopt_agent.releases import list_releases
 from edgeopt_agent.trust import Trust
 
@@ -27,8 +28,13 @@ _LONGEST_NAME = 120
 Answer = Callable[[Request], Awaitable[tuple[int, Document]]]
 
 
-def routes(site: Site, machine: Machine, started: float, trust: Callable[[], Trust]) -> list[BaseRoute]:
-    """Everything but the telemetry; `started` is when the agent was, by the monotonic clock."""
+def routes(
+    site: Site, machine: Machine, started: float, trust: Callable[[], Trust], fingerprint: Callable[[], str]
+) -> list[BaseRoute]:
+    """Everything but the telemetry; `started` is when the agent was, by the monotonic clock.
+
+    `fingerprint` is that of the agent's certificate; empty without TLS.
+    """
     control = _Control(site, machine, started)
     table: tuple[tuple[str, str, Answer], ...] = (
         ("GET", "/device", control.device),
@@ -39,6 +45,7 @@ def routes(site: Site, machine: Machine, started: float, trust: Callable[[], Tru
         ("POST", "/deploy", control.deploy),
         ("POST", "/rollback", control.rollback),
         ("POST", "/cancel", control.cancel),
+        ("POST", "/pair", PairingRoute(site, fingerprint)),
     )
     return [Route(PREFIX + path, _endpoint(answer, trust), methods=[method]) for method, path, answer in table]
 
