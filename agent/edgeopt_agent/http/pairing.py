@@ -18,7 +18,7 @@ Fingerprint = Callable[[], str]
 
 
 def is_pairing(scope: Scope) -> bool:
-    return scope["type"] == "http" and scope["path"] == PATH and scope["method"] == "POST"
+    return bool(scope["type"] == "http" and scope["path"] == PATH and scope["method"] == "POST")
 
 
 class PairingRoute:
