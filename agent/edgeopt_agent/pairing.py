@@ -70,7 +70,11 @@ def _count(data_dir: Path, waiting: _Waiting) -> None:
     if tries >= MOST_TRIES:
         remove(_place(data_dir))
     else:
-        _write(data_dir, msgspec.structs.replace(waiting, tries=tries))
+        try:
+            _write(data_dir, msgspec.structs.replace(waiting, tries=tries))
+        except BaseException:
+            remove(_place(data_dir))  # a try that cannot be counted is the last one
+            raise
     left = MOST_TRIES - tries
     raise RefusedError(
         403,
