@@ -21,11 +21,11 @@ COMMANDS = (
     ("cancel", cancel),
     ("status", status),
     ("releases", releases),
-    ("trust", trust),
-    ("token", token),
     ("pair", pair),
     ("fingerprint", fingerprint),
     ("renew-certificate", renew_certificate),
+    ("trust", trust),
+    ("token", token),
 )
 
 
