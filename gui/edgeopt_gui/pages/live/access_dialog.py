@@ -29,8 +29,8 @@ class AccessDialog(QDialog):
         self._url = url
         about = QLabel(
             f"For the agent at {url}. On the device, edgeopt-agent token add NAME makes a token, and "
-            "edgeopt-agent fingerprint shows the fingerprint of its certificate. Both are kept with your pairings, for you "
-            "alone. A field left empty keeps what is known."
+            "edgeopt-agent fingerprint shows the fingerprint of its certificate. Both are kept with your "
+            "pairings, for you alone. A field left empty keeps what is known."
         )
         about.setWordWrap(True)
         self.token, self.fingerprint = QLineEdit(), QLineEdit()
