@@ -18,10 +18,11 @@ NAME = "agent.toml"
 _SYSTEM_FILE = Path("/etc/edgeopt") / NAME
 _MOST: Mapping[str, float] = {"port": 65_535, "soak_s": MOST_SOAK_S}
 _LARGEST = 1e15
+_PATHS = ("data_dir", "tls_cert", "tls_key")
 
 NEEDS_RESTART = frozenset({
-    "data_dir", "host", "port", "max_body_bytes", "max_tensor_elements", "queue_length", "request_timeout_s",
-    "body_timeout_s", "drain_s", "ready_timeout_s", "crashes_allowed",
+    "data_dir", "host", "port", "tls", "tls_cert", "tls_key", "max_body_bytes", "max_tensor_elements",
+    "queue_length", "request_timeout_s", "body_timeout_s", "drain_s", "ready_timeout_s", "crashes_allowed",
 })  # fmt: skip
 """What is fixed once the agent serves; everything else follows a SIGHUP."""
 
@@ -63,7 +64,10 @@ def configured(file: Path | None, given: Mapping[str, object]) -> Configured:
 
 
 def _settings(values: Mapping[str, object]) -> Settings:
-    return msgspec.convert(values, Settings, dec_hook=lambda _kind, value: value)
+    def converted(kind: type, value: object) -> object:
+        return Path(value).expanduser() if kind is Path and isinstance(value, str) else value
+
+    return msgspec.convert(values, Settings, dec_hook=converted)
 
 
 def _read(file: Path) -> tuple[dict[str, object], dict[str, int]]:
@@ -94,9 +98,9 @@ def _wrong(name: str, value: object) -> tuple[str, str]:
     """What is wrong with one value and what to do; empty where it can be used."""
     if name not in Settings.__struct_fields__:
         return f"there is no setting '{name}'.", nearest(name, Settings.__struct_fields__, "See docs/agent.md.")
-    if name == "data_dir":
+    if name in _PATHS:
         return (
-            ("", "") if isinstance(value, str) else ("'data_dir' must be a text.", 'For instance "/srv/edgeopt".')
+            ("", "") if isinstance(value, str) else (f"'{name}' must be a text.", 'For instance "/srv/edgeopt".')
         )
     if isinstance(value, int | float) and not isinstance(value, bool):
         most = _MOST.get(name, _LARGEST)

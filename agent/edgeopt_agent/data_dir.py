@@ -43,6 +43,11 @@ class DataDir:
         return self.root / "pins"
 
     @property
+    def certificate(self) -> Path:
+        """The agent's own certificate and its key."""
+        return self.root / "tls" / "agent.pem"
+
+    @property
     def partial(self) -> Path:
         return self.root / "partial"
 

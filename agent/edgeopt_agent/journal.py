@@ -116,14 +116,22 @@ class Journal:
         """The releases that failed and have not been committed since, each with its failed deployment."""
         return await self._run(self._quarantined)
 
-    async def in_service(self) -> tuple[str | None, str | None]:
-        """The release that serves and the one before it, as the deployments that ended have left them."""
-        return await self._run(self._in_service)
+    async def highest_sequence(self) -> int:
+        """Of the releases that were committed; 0 where none was signed with a number."""
+        records = await self._run(lambda: self._records("WHERE state = ?", State.COMMITTED))
+        return max((record.sequence for record in records), default=0)
+
+    async def succession(self) -> list[str]:
+        """The releases that served, the present one last, without those that a rollback left."""
+        return await self._run(self._succession)
 
     async def garbage(self, used: set[str | None]) -> set[str]:
-        """The releases of deployments that ended and are used no more; what the journal does not name stays."""
-        records = await self._run(lambda: self._records(""))
-        used = used | {record.release for record in records if not record.final}
+        """The releases of deployments that ended and are used no more; what the journal does not name stays.
+
+        The release that the last rollback left stays too, until the next deployment.
+        """
+        records = await self._run(lambda: self._records("ORDER BY id"))
+        used = used | {record.release for record in records if not record.final} | {_left(records)}
         return {record.release for record in records if record.release} - used
 
     async def committed(self) -> list[str]:
@@ -341,14 +349,16 @@ class Journal:
         rows = self._db.execute(f"SELECT record FROM deployments {where}", values)  # noqa: S608 - our own text
         return [msgspec.json.decode(row[0], type=Record) for row in rows]
 
-    def _in_service(self) -> tuple[str | None, str | None]:
-        serving, previous = None, None
-        for record in self._records("ORDER BY id"):
-            if record.state is State.COMMITTED and record.release != serving:
-                serving, previous = record.release, record.old
-            elif record.state is State.ROLLED_BACK:
-                serving, previous = record.old, record.old_previous
-        return serving, previous
+    def _succession(self) -> list[str]:
+        chain: list[str] = []
+        for record in self._records("WHERE state = ? ORDER BY id", State.COMMITTED):
+            release = record.release
+            if record.kind == "rollback" and release in chain:
+                del chain[chain.index(release) + 1 :]
+            else:
+                gone = {release, record.old} if record.kind == "rollback" else {release}
+                chain = [*(each for each in chain if each not in gone), release]
+        return chain
 
     def _quarantined(self) -> dict[str, Record]:
         rows = self._records(
@@ -356,6 +366,15 @@ class Journal:
             State.COMMITTED,
         )
         return {record.release: record for record in rows if record.release}
+
+
+def _left(records: list[Record]) -> str | None:
+    """The release that a rollback has left, where nothing was deployed since."""
+    serving, left = "", None
+    for record in records:
+        if record.state is State.COMMITTED and record.release != serving:
+            serving, left = record.release, record.old if record.kind == "rollback" else None
+    return left
 
 
 def _entry(row: tuple[object, ...]) -> Entry:

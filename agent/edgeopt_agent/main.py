@@ -6,10 +6,12 @@ import typer
 
 from edgeopt.cli import program
 from edgeopt.version import __version__
+from edgeopt_agent.cli.certificate import fingerprint, renew_certificate
 from edgeopt_agent.cli.config import config
 from edgeopt_agent.cli.control import cancel, deploy, releases, rollback, status
 from edgeopt_agent.cli.doctor import doctor
 from edgeopt_agent.cli.keep import gc, pin, unpin
+from edgeopt_agent.cli.pair import pair
 from edgeopt_agent.cli.run import run as run_agent
 from edgeopt_agent.cli.token import token
 from edgeopt_agent.cli.trust import trust
@@ -26,6 +28,9 @@ COMMANDS = (
     ("unpin", unpin),
     ("gc", gc),
     ("doctor", doctor),
+    ("pair", pair),
+    ("fingerprint", fingerprint),
+    ("renew-certificate", renew_certificate),
     ("config", config),
     ("trust", trust),
     ("token", token),

@@ -10,6 +10,7 @@ from edgeopt.errors import EdgeoptError
 from edgeopt.events import Progress
 from edgeopt.hw.device import Device
 from edgeopt_agent import systemd
+from edgeopt_agent.certificate import LiveCertificate, tell_listening, uses_tls
 from edgeopt_agent.config import reloaded
 from edgeopt_agent.data_dir import DataDir, open_data_dir
 from edgeopt_agent.deployments.machine import Machine
@@ -43,8 +44,8 @@ async def run(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     asked = asyncio.Event()
-    if reload is not None:
-        loop.add_signal_handler(signal.SIGHUP, asked.set)
+    on_hangup: list[Callable[[], None]] = [asked.set]
+    loop.add_signal_handler(signal.SIGHUP, lambda: [each() for each in on_hangup])
     with open_data_dir(settings.data_dir) as data:
         check_host(settings.host, data)
         settings = _within(settings, data)
@@ -52,14 +53,20 @@ async def run(
         try:
             site = Site(settings, data, journal, Router(settings), _Probed())
             reloading = asyncio.create_task(_reload(site, asked, reload)) if reload is not None else None
-            await _serve(site, on_live, stop, started)
+            await _serve(site, on_live, stop, started, on_hangup)
             if reloading is not None:
                 reloading.cancel()
         finally:
             await journal.close()
 
 
-async def _serve(site: Site, on_live: Callable[[int], None], stop: asyncio.Event, started: float) -> None:
+async def _serve(
+    site: Site,
+    on_live: Callable[[int], None],
+    stop: asyncio.Event,
+    started: float,
+    on_hangup: list[Callable[[], None]],
+) -> None:
     settings, router = site.settings, site.router
     if (release := current(site)) is not None:
         site.trouble = f"The release {release} is being started."
@@ -70,7 +77,15 @@ async def _serve(site: Site, on_live: Callable[[int], None], stop: asyncio.Event
     trust = TrustWatch(site.data.trust)
     hub = Hub(router)
     machine.listeners.append(lambda record: hub.tell(_told(record)))
-    app = make_app(router, hub, settings, lambda: _state(machine), routes(site, machine, started, trust))
+    certificate = LiveCertificate(settings, site.data) if uses_tls(settings) else None
+    if certificate is not None:
+        on_hangup.append(certificate.reload)
+
+    def fingerprint() -> str:
+        return "" if certificate is None else certificate.fingerprint
+
+    control = routes(site, machine, started, trust, fingerprint)
+    app = make_app(router, hub, settings, lambda: _state(machine), control)
 
     async def work() -> None:
         await recover(site, machine)
@@ -82,6 +97,7 @@ async def _serve(site: Site, on_live: Callable[[int], None], stop: asyncio.Event
         nonlocal working
         working = asyncio.create_task(work(), name="supervisor")  # after the port is open: live first, ready later
         working.add_done_callback(lambda _: stop.set())
+        tell_listening(site.data, port, None if certificate is None else certificate.file)
         on_live(port)
         systemd.ready(f"Listening on port {port}.")
 
@@ -89,7 +105,8 @@ async def _serve(site: Site, on_live: Callable[[int], None], stop: asyncio.Event
     watchdog = asyncio.create_task(systemd.keep_watchdog())
     try:
         drain_s = settings.drain_s * SERVER_SHARE
-        await serve(app, settings.host, settings.port, live, stop, drain_s, trust=trust)
+        tls = None if certificate is None else certificate.context
+        await serve(app, settings.host, settings.port, live, stop, drain_s, trust=trust, tls=tls)
     finally:
         waking.cancel()
         watchdog.cancel()

@@ -10,6 +10,7 @@ import msgspec
 MIB = 1 << 20
 MOST_SOAK_S = 30 * 86_400.0
 Level = Literal["debug", "info", "warning", "error"]
+Tls = Literal["auto", "on", "off"]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,6 +18,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 8080
     log_level: Level = "info"
+    tls: Tls = "auto"
+    """auto: on any address but loopback."""
+    tls_cert: Path | None = None
+    """A certificate chain and its key as PEM files, in place of the agent's own."""
+    tls_key: Path | None = None
 
     soak_s: float = 600.0
     soak_requests: int = 100

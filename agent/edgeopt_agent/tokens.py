@@ -76,8 +76,8 @@ def tokens_of(data_dir: Path) -> Tokens:
     return Tokens(str(data_dir), tuple(_listed(file) for file in token_files(DataDir(data_dir).tokens)))
 
 
-def add(data_dir: Path, name: str, role: Role) -> NewToken:
-    """Makes a token; raises UsageError for a name that cannot be used, InputError for one that is taken."""
+def check_name(data_dir: Path, name: str) -> Path:
+    """The file for a new token; raises UsageError for an unusable name, InputError for one that is taken."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"'{name}' cannot be the name of a token.",
@@ -91,7 +91,13 @@ def add(data_dir: Path, name: str, role: Role) -> NewToken:
             f"A token named '{name}' exists already.",
             f"Choose another name, or remove it first: {remove_it}",
         )
-    for each in (data_dir, folder):
+    return place
+
+
+def add(data_dir: Path, name: str, role: Role) -> NewToken:
+    """Makes a token; raises as `check_name` does."""
+    place = check_name(data_dir, name)
+    for each in (data_dir, place.parent):
         make_private(each)
     token = secrets.token_hex(_TOKEN_BYTES)
     stored = StoredToken(role, _digest(token), datetime.now(UTC).isoformat(timespec="seconds"))

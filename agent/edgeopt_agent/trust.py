@@ -55,8 +55,14 @@ def check_host(host: str, data: DataDir) -> None:
     """Raises UsageError for an address that others reach, unless both a token and a signature are asked for."""
     if is_loopback(host):
         return
+    from edgeopt_agent.pairing import is_waiting  # which gives it its first token
+
     needs = (
-        (token_files(data.tokens), "has no access token yet", "edgeopt-agent token add NAME --role deploy"),
+        (
+            token_files(data.tokens) or is_waiting(data.root),
+            "has no access token yet",
+            "edgeopt-agent token add NAME --role deploy",
+        ),
         (trusted_files(data.trust), "trusts no key yet", "edgeopt-agent trust add KEY.pub"),
     )
     missing = [(what, on_data_dir(command, data.root)) for there, what, command in needs if not there]

@@ -43,6 +43,15 @@ class SignRequest(msgspec.Struct, frozen=True):
     new_key: Annotated[
         Path | None, option("Make a key pair instead: PATH, and PATH.pub to give away.", metavar="PATH")
     ] = None
+    sequence: Annotated[
+        int | None,
+        option(
+            "Sequence number of the release; agents refuse lower ones. Seconds since 1970 by default.",
+            metavar="N",
+            least=1,
+            most=10**15,
+        ),
+    ] = None
 
 
 def what_to_sign(request: SignRequest) -> tuple[Path, Path]:
@@ -57,5 +66,5 @@ def what_to_sign(request: SignRequest) -> tuple[Path, Path]:
 
 def only_a_key(request: SignRequest) -> None:
     """Raises UsageError for what making a key has no use for."""
-    if request.bundle is not None or request.key is not None:
+    if request.bundle is not None or request.key is not None or request.sequence is not None:
         raise UsageError("--new-key only makes a key.", "Make it first, then sign: edgeopt sign BUNDLE --key PATH")

@@ -1,7 +1,8 @@
 """Signatures of bundles: ed25519 over the manifest's raw bytes, in a DSSE envelope beside it.
 
 The manifest holds the digest of every other file, so its signature is one over the bundle. Public keys need no
-library to be read and compared; making and checking a signature does (`sign` extra).
+library to be read and compared; making and checking a signature does (`sign` extra). The sequence number of the
+release is a parameter of the payload type, which DSSE signs as well.
 """
 
 import base64
@@ -9,7 +10,9 @@ import binascii
 import contextlib
 import hashlib
 import os
+import re
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 PAYLOAD_TYPE = "application/vnd.edgeopt.manifest+json"
+"""With `;sequence=N` behind it, but for signatures from before sequence numbers, which count as 0."""
+_TYPE = re.compile(rf"{re.escape(PAYLOAD_TYPE)}(?:;sequence=([0-9]{{1,16}}))?")
 _KEY_BYTES = 32
 # A SubjectPublicKeyInfo of ed25519 (RFC 8410) is this, then the 32 bytes of the key.
 _DER_HEAD = bytes.fromhex("302a300506032b6570032100")
@@ -65,6 +70,7 @@ class _Envelope(msgspec.Struct, frozen=True, rename={"payload_type": "payloadTyp
 class Signed(msgspec.Struct, frozen=True):
     bundle: str
     key_id: str
+    sequence: int = 0
 
 
 class NewKey(msgspec.Struct, frozen=True):
@@ -120,36 +126,51 @@ def load_public_key(source: Path | str) -> PublicKey:
     return PublicKey(der[len(_DER_HEAD) :])
 
 
-def sign_bundle(bundle: Path, private_key_file: Path) -> Signed:
-    """Signs a sound bundle, a folder or one file; an older signature is replaced."""
+def sign_bundle(bundle: Path, private_key_file: Path, sequence: int | None = None) -> Signed:
+    """Signs a sound bundle, a folder or one file; an older signature is replaced.
+
+    Agents refuse a release with a lower sequence number; the default is the time in seconds since 1970.
+    """
+    if sequence is None:
+        sequence = int(time.time())
     if not bundle.is_file():
-        return _sign(bundle, private_key_file)
+        return _sign(bundle, private_key_file, sequence)
     # Unpacked for this alone: what others hold stays as it is.
     unpacked = Opened(bundle)
     try:
-        signed = _sign(unpacked.folder, private_key_file)
+        signed = _sign(unpacked.folder, private_key_file, sequence)
         pack_into(unpacked.folder, bundle.resolve())
     except EdgeoptError as error:
         unpacked.retell(error)
         raise
     finally:
         unpacked.close()
-    return Signed(str(bundle), signed.key_id)
+    return Signed(str(bundle), signed.key_id, sequence)
 
 
-def _sign(folder: Path, private_key_file: Path) -> Signed:
+def _sign(folder: Path, private_key_file: Path, sequence: int) -> Signed:
     check_manifest(folder)
     private = _load_private_key(private_key_file)
     payload = (folder / FILE).read_bytes()
     key = PublicKey(private.public_key().public_bytes_raw())
-    envelope = _Envelope(payload, PAYLOAD_TYPE, [_Signature(key_id(key), private.sign(_signed_bytes(payload)))])
+    payload_type = f"{PAYLOAD_TYPE};sequence={sequence}"
+    signature = _Signature(key_id(key), private.sign(_signed_bytes(payload_type, payload)))
+    envelope = _Envelope(payload, payload_type, [signature])
     _replace(folder / SIGNATURE, msgspec.json.format(msgspec.json.encode(envelope), indent=1))
-    return Signed(str(folder), key_id(key))
+    return Signed(str(folder), key_id(key), sequence)
 
 
 def claimed_key(folder: Path) -> str | None:
     """The id of the key that a bundle says it is signed with, unchecked; None for an unsigned one."""
     return _envelope(folder).signatures[0].keyid if (folder / SIGNATURE).exists() else None
+
+
+def claimed_sequence(folder: Path) -> int:
+    """The sequence number in a bundle's signature, unchecked; 0 where there is none."""
+    if not (folder / SIGNATURE).exists():
+        return 0
+    found = _TYPE.fullmatch(_envelope(folder).payload_type)
+    return int(found[1] or 0) if found else 0
 
 
 def verify_signature(folder: Path, keys: Sequence[PublicKey]) -> str:
@@ -172,7 +193,7 @@ def verify_signature(folder: Path, keys: Sequence[PublicKey]) -> str:
             f"Trusted: {', '.join(by_id) or 'no key'}. Sign it with a trusted key, or trust that one.",
         )
     for key, signature in known:
-        if envelope.payload == manifest and _fits(key, signature, envelope.payload):
+        if envelope.payload == manifest and _fits(key, signature, envelope):
             return key_id(key)
     raise BundleError(
         f"The signature of the bundle '{folder.name}' does not fit its manifest: one of them was altered.",
@@ -180,21 +201,22 @@ def verify_signature(folder: Path, keys: Sequence[PublicKey]) -> str:
     )
 
 
-def _fits(key: PublicKey, signature: bytes, payload: bytes) -> bool:
+def _fits(key: PublicKey, signature: bytes, envelope: _Envelope) -> bool:
     _check_installed()
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+    signed = _signed_bytes(envelope.payload_type, envelope.payload)
     try:
-        Ed25519PublicKey.from_public_bytes(key.raw).verify(signature, _signed_bytes(payload))
+        Ed25519PublicKey.from_public_bytes(key.raw).verify(signature, signed)
     except InvalidSignature:
         return False
     return True
 
 
-def _signed_bytes(payload: bytes) -> bytes:
+def _signed_bytes(payload_type: str, payload: bytes) -> bytes:
     """DSSE's pre-authentication encoding: https://github.com/secure-systems-lab/dsse/blob/master/protocol.md"""
-    return b"DSSEv1 %d %s %d %s" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
+    return b"DSSEv1 %d %s %d %s" % (len(payload_type), payload_type.encode(), len(payload), payload)
 
 
 def _envelope(folder: Path) -> _Envelope:
@@ -207,7 +229,7 @@ def _envelope(folder: Path) -> _Envelope:
         raise BundleError(f"{file} cannot be read: {error.strerror}.", "Sign the bundle again.") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BundleError(f"{file} is no signature: {error}.", "Sign the bundle again.") from None
-    if envelope.payload_type != PAYLOAD_TYPE or not envelope.signatures:
+    if not _TYPE.fullmatch(envelope.payload_type) or not envelope.signatures:
         raise BundleError(f"{file} is no signature of an edgeopt bundle.", "Sign the bundle again.")
     return envelope
 

@@ -11,29 +11,62 @@ from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.fleet_show import goes_on, show_deployment, show_releases, show_status, show_watched
 from edgeopt.cli.from_request import asks
-from edgeopt.fleet.request import CancelRequest, DeployRequest, LookRequest, RollbackRequest, WatchRequest
+from edgeopt.commands.documents.blocks import Block, Words
+from edgeopt.fleet.request import (
+    CancelRequest,
+    DeployRequest,
+    LookRequest,
+    PairRequest,
+    RollbackRequest,
+    WatchRequest,
+)
 
 if TYPE_CHECKING:
     from edgeopt.events import Emit
     from edgeopt.fleet.monitor import Watched
+    from edgeopt.fleet.pairing import Paired
 
 
 def _fleet(context: typer.Context) -> None:
     """Deploy bundles to agents, see what they serve, watch them, take back. All speak --json.
 
     \b
-    An agent runs on each device: edgeopt-agent run. By default it listens on its own device alone;
-    reach another one's through a tunnel: ssh -L 8080:127.0.0.1:8080 DEVICE. One that listens
-    elsewhere asks for an access token: set EDGEOPT_TOKEN, or pass --token.
+    An agent runs on each device: edgeopt-agent run. By default it listens on its own device alone.
+    One that listens elsewhere speaks HTTPS and asks for an access token: set EDGEOPT_TOKEN and
+    EDGEOPT_FINGERPRINT, or pass --token and --fingerprint.
 
     \b
     Examples:
+      edgeopt fleet pair --url https://device:8080
       edgeopt fleet deploy model.edgeopt --url 127.0.0.1:8080
       edgeopt fleet status --json
       edgeopt fleet watch --send 20
       edgeopt fleet rollback
     """
     program.help_without_command(context)
+
+
+@asks(PairRequest)
+def pair(request: PairRequest, json: JsonFlag = False) -> None:
+    """Get an access token by a code that the device shows, and keep it with the certificate's fingerprint.
+
+    \b
+    On the device: edgeopt-agent pair NAME --role deploy. Later commands with this --url need
+    neither --token nor --fingerprint.
+
+    \b
+    Examples:
+      edgeopt fleet pair --url https://device:8080
+    """
+    from edgeopt.fleet import pairing
+
+    execute("pair", lambda _emit: pairing.pair(request), _show_paired, json)
+
+
+def _show_paired(result: "Paired") -> list[Block]:
+    said = f"Paired with {result.url} as '{result.name}' (role {result.role})."
+    kept = f"Token and fingerprint are kept in {result.stored_in}, for you alone."
+    return [Words(said), *([Words(result.fingerprint)] if result.fingerprint else []), Words(kept)]
 
 
 @asks(LookRequest)
@@ -43,7 +76,7 @@ def status(request: LookRequest, json: JsonFlag = False) -> None:
     \b
     Examples:
       edgeopt fleet status
-      edgeopt fleet status --url device:8080 --json | jq .data.state
+      edgeopt fleet status --url https://device:8080 --json | jq .data.state
     """
     from edgeopt.fleet import commands
 
@@ -147,7 +180,7 @@ def watch(request: WatchRequest, json: JsonFlag = False) -> None:
 
 
 # In the order of work, which is the order in `--help`.
-COMMANDS: tuple[Callable[..., None], ...] = (status, releases, deploy, rollback, cancel, watch)
+COMMANDS: tuple[Callable[..., None], ...] = (pair, status, releases, deploy, rollback, cancel, watch)
 
 fleet = program.application(_fleet)
 for command in COMMANDS:

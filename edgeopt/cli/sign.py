@@ -23,9 +23,14 @@ def sign(request: SignRequest, json: JsonFlag = False) -> None:
     stays with you; devices get the public one: edgeopt-agent trust add PATH.pub
 
     \b
+    The signature holds a sequence number, the time by default. An agent refuses a bundle whose number
+    is lower than the highest that it has served, so that nobody sends it an older release.
+
+    \b
     Examples:
       edgeopt sign --new-key release-key
       edgeopt sign model.edgeopt --key release-key
+      edgeopt sign model.edgeopt --key release-key --sequence 42
     """
     path = request.new_key
     if path is not None:
@@ -40,7 +45,7 @@ def _sign(request: SignRequest, emit: "Emit") -> "Signed":
 
     bundle, key = what_to_sign(request)
     emit(Progress("checking digests", bundle.name))
-    return sign_bundle(bundle, key)
+    return sign_bundle(bundle, key, request.sequence)
 
 
 def _new_key(request: SignRequest, path: Path) -> "NewKey":
@@ -51,7 +56,7 @@ def _new_key(request: SignRequest, path: Path) -> "NewKey":
 
 
 def show(result: "Signed") -> list[Block]:
-    return [Words(f"{result.bundle} is signed by the key {result.key_id}.")]
+    return [Words(f"{result.bundle} is signed by the key {result.key_id}, sequence {result.sequence}.")]
 
 
 def show_key(result: "NewKey") -> list[Block]:

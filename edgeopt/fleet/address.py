@@ -1,5 +1,6 @@
-"""Where an agent is: `http://host:port`, `host:port` or `host`; and the token for it."""
+"""Where an agent is: `https://host:port`, `host:port` or `host`; and what it takes to use it."""
 
+import ipaddress
 import re
 import shlex
 from collections.abc import Mapping
@@ -19,6 +20,9 @@ class Address:
     port: int
     token: str = field(default="", repr=False)
     """Empty where none is to be sent."""
+    scheme: str = "http"
+    fingerprint: str = ""
+    """Of its certificate; without one the system's trust store decides."""
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -27,14 +31,14 @@ class Address:
 
     @property
     def url(self) -> str:
-        return f"http://{self._place}"
+        return f"{self.scheme}://{self.place}"
 
     @property
     def websocket_url(self) -> str:
-        return f"ws://{self._place}"
+        return f"{'wss' if self.scheme == 'https' else 'ws'}://{self.place}"
 
     @property
-    def _place(self) -> str:
+    def place(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
@@ -45,8 +49,13 @@ def in_commands(text: str, url: str) -> str:
     return text if found == DEFAULT_URL else _COMMAND.sub(rf"\g<0> --url {shlex.quote(found)}", text)
 
 
-def parse(url: str, token: str = "") -> Address:
-    """Raises UsageError for what is no address of an agent, or no token."""
+def parse(url: str | Address, token: str = "", fingerprint: str = "") -> Address:
+    """Raises UsageError for what is no address of an agent, or no token.
+
+    Without a scheme it is HTTPS, but for this device: there an agent speaks plain HTTP by default.
+    """
+    if isinstance(url, Address):
+        return url
     if not token.isascii() or not all(c.isprintable() and c != " " for c in token):
         raise UsageError(
             "The access token holds characters that no token has.",
@@ -54,16 +63,26 @@ def parse(url: str, token: str = "") -> Address:
         )
     hint = f"Write it like this: {DEFAULT_URL}, or a host's name alone."
     try:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
+        parts = urlsplit(url if "://" in url else f"//{url}")
         host, port = parts.hostname, parts.port
     except ValueError as error:
         raise UsageError(f"'{url}' is no address of an agent: {error}.", hint) from None
-    if parts.scheme != "http":
+    scheme = parts.scheme or ("https" if fingerprint or not _is_this_device(host or "") else "http")
+    if scheme not in {"http", "https"}:
+        raise UsageError(f"'{url}' is neither an http nor an https address.", hint)
+    if fingerprint and scheme == "http":
         raise UsageError(
-            f"'{url}' is not an http address; this version of the agent speaks plain HTTP.",
-            "To reach another machine safely, tunnel its port: ssh -L 8080:127.0.0.1:8080 HOST",
+            f"'{url}' is plain HTTP, which has no certificate to compare the fingerprint with.",
+            "Write https:// in --url, or leave out --fingerprint.",
         )
     odd = parts.path.strip("/") or parts.query or parts.fragment or parts.username is not None
     if not host or odd or any(c.isspace() or not c.isprintable() for c in url):
         raise UsageError(f"'{url}' is no address of an agent.", hint)
-    return Address(host, PORT if port is None else port, token)
+    return Address(host, PORT if port is None else port, token, scheme, fingerprint)
+
+
+def _is_this_device(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -8,7 +8,7 @@ import msgspec
 
 from edgeopt.errors import VerificationError
 from edgeopt.events import Emit
-from edgeopt.fleet.address import DEFAULT_URL, parse
+from edgeopt.fleet.address import DEFAULT_URL, Address, parse
 from edgeopt.fleet.follow import follow
 from edgeopt.fleet.http import Answer, ask, understood
 from edgeopt.fleet.records import Collected, Deployment, Journal, Releases, Status
@@ -28,10 +28,23 @@ class _Accepted(msgspec.Struct, frozen=True):
     deployment: Deployment
 
 
+class DeployOptions(msgspec.Struct, frozen=True):
+    """What a deployment may do, and how long it must prove itself; None: the agent's own choice."""
+
+    force: bool = False
+    rename: bool = False
+    allow_downgrade: bool = False
+    soak_s: float | None = None
+    soak_requests: int | None = None
+
+
+DEFAULTS = DeployOptions()
+
+
 class Agent:
     """One agent; each call is a request of its own, so that an agent may restart between two of them."""
 
-    def __init__(self, url: str = DEFAULT_URL, timeout_s: float = 10.0, token: str = "") -> None:
+    def __init__(self, url: str | Address = DEFAULT_URL, timeout_s: float = 10.0, token: str = "") -> None:
         self.address = parse(url, token)
         self._timeout_s = timeout_s
 
@@ -61,24 +74,23 @@ class Agent:
         self,
         bundle: Path,
         emit: Emit,
-        force: bool = False,
-        soak_s: float | None = None,
-        soak_requests: int | None = None,
+        options: DeployOptions = DEFAULTS,
         wait: bool = True,
-        rename: bool = False,
     ) -> Deployment:
         """Sends a bundle and follows it until it serves; raises VerificationError when it was taken back.
 
         Without `wait` it returns as soon as the agent has accepted it.
         """
         asked: dict[str, object] = {
-            "force": int(force),
-            "soak_s": soak_s,
-            "soak_requests": soak_requests,
+            "force": int(options.force),
+            "soak_s": options.soak_s,
+            "soak_requests": options.soak_requests,
             "name": bundle.name,
         }
-        if rename:  # agents of before do not know it
+        if options.rename:  # agents of before do not know it
             asked["rename"] = 1
+        if options.allow_downgrade:
+            asked["allow_downgrade"] = 1
         query = urlencode({name: value for name, value in asked.items() if value is not None})
         with ready_to_send(bundle, emit) as (file, size):
             headers = {"Content-Type": "application/zip", "Content-Length": str(size)}

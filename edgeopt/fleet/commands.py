@@ -1,16 +1,14 @@
 """What `edgeopt fleet` and `edgeopt-agent` ask of an agent, here or elsewhere."""
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import Emit
+from edgeopt.fleet.access import address_of
 from edgeopt.fleet.address import in_commands
-from edgeopt.fleet.client import Agent
+from edgeopt.fleet.client import Agent, DeployOptions
 from edgeopt.fleet.records import Collected, Deployment, Releases, Status
 from edgeopt.fleet.request import (
     CancelRequest,
@@ -36,11 +34,11 @@ def releases(request: LookRequest) -> Releases:
 
 
 def deploy(request: DeployRequest, emit: Emit) -> Deployment:
-    soak = request.soak_seconds, request.soak_requests
+    options = DeployOptions(
+        request.force, request.rename, request.allow_downgrade, request.soak_seconds, request.soak_requests
+    )
     with _told_for(request.url):
-        return _agent(request).deploy(
-            request.bundle, emit, request.force, *soak, wait=not request.no_wait, rename=request.rename
-        )
+        return _agent(request).deploy(request.bundle, emit, options, wait=not request.no_wait)
 
 
 def rollback(request: RollbackRequest, emit: Emit) -> Deployment:
@@ -62,18 +60,14 @@ def watch(request: WatchRequest, emit: Emit) -> "Watched":
     from edgeopt.fleet.monitor import monitor
 
     with _told_for(request.url):
-        return monitor(msgspec.structs.replace(request, token=_token(request)), emit)
+        return monitor(request, emit)
 
 
-_Request = LookRequest | CollectRequest | DeployRequest | RollbackRequest | CancelRequest | WatchRequest
+_Request = LookRequest | CollectRequest | DeployRequest | RollbackRequest | CancelRequest
 
 
 def _agent(request: _Request) -> Agent:
-    return Agent(request.url, token=_token(request))
-
-
-def _token(request: _Request) -> str:
-    return request.token or os.environ.get("EDGEOPT_TOKEN", "").strip()
+    return Agent(address_of(request.url, request.token, request.fingerprint))
 
 
 @contextmanager

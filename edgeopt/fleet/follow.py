@@ -93,7 +93,11 @@ def _ended(deployment: Deployment) -> Deployment:
             "The agent is reachable but may serve nothing: deploy a bundle that worked before.",
         ),
     }[deployment.state]
-    raise VerificationError(f"{what} {ended}: {deployment.reason or 'the agent gave no reason'}", hint)
+    error = VerificationError(f"{what} {ended}: {deployment.reason or 'the agent gave no reason'}", hint)
+    refused = deployment.detail.get("refused")
+    if isinstance(refused, str):
+        error.code = refused
+    raise error
 
 
 def _patiently(call: Callable[[], Answer], agent: Source, deployment: Deployment, emit: Emit) -> Answer:

@@ -19,6 +19,7 @@ from edgeopt.errors import (
     VerificationError,
     said_by,
 )
+from edgeopt.fleet import tls
 from edgeopt.fleet.address import PORT, Address
 
 Answer = TypeVar("Answer", bound=msgspec.Struct)
@@ -95,7 +96,7 @@ def understood(address: Address, reply: Reply, kind: type[Answer]) -> Answer:
 @contextmanager
 def reaching(address: Address, timeout_s: float) -> Iterator[http.client.HTTPConnection]:
     """A connection, with every way in which it can fail turned into a sentence."""
-    connection = http.client.HTTPConnection(address.host, address.port, timeout=timeout_s)
+    connection = tls.connection(address, timeout_s)
     try:
         yield connection
     except ConnectionRefusedError:
@@ -110,7 +111,8 @@ def reaching(address: Address, timeout_s: float) -> Iterator[http.client.HTTPCon
     except (ConnectionError, http.client.RemoteDisconnected, http.client.IncompleteRead) as error:
         raise unreachable(
             f"The agent at {address.url} ended the connection: {said_by(error)}.",
-            "Check that it still runs: edgeopt fleet status",
+            "Check that it still runs: edgeopt fleet status"
+            + ("" if address.scheme == "https" else "; one that others can reach speaks TLS: --url https://…"),
         ) from None
     except http.client.HTTPException:
         raise no_agent(address) from None

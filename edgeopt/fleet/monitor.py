@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 import msgspec
 
 from edgeopt.events import Emit, Event, Metric
-from edgeopt.fleet.address import parse
+from edgeopt.fleet.access import address_of
 from edgeopt.fleet.request import WatchRequest
 from edgeopt.fleet.telemetry import watch
 from edgeopt.fleet.traffic import Sent, Traffic
@@ -25,8 +25,9 @@ def monitor(request: WatchRequest, emit: Emit) -> Watched:
     """Passes on an agent's events for so long; a rate sends requests as well, 0 as fast as they are answered."""
     stop = threading.Event()
     begin = time.monotonic()
-    url, seconds, rate, token = request.url, request.seconds, request.send, request.token
-    traffic = None if rate is None else Traffic(url, request.data, rate or None, request.clients, token)
+    seconds, rate = request.seconds, request.send
+    address = address_of(request.url, request.token, request.fingerprint)
+    traffic = None if rate is None else Traffic(address, request.data, rate or None, request.clients)
     with ExitStack() as stack:
         if seconds is not None:
             timer = threading.Timer(seconds, stop.set)
@@ -37,8 +38,8 @@ def monitor(request: WatchRequest, emit: Emit) -> Watched:
             stack.enter_context(traffic)
         # Ctrl-C is how a watch without an end is ended.
         with suppress(KeyboardInterrupt):
-            watch(url, emit if traffic is None else _with_traffic(traffic, emit), stop, token)
-    return Watched(parse(url).url, time.monotonic() - begin, traffic.sent() if traffic else None)
+            watch(address, emit if traffic is None else _with_traffic(traffic, emit), stop)
+    return Watched(address.url, time.monotonic() - begin, traffic.sent() if traffic else None)
 
 
 def _with_traffic(traffic: Traffic, emit: Emit) -> Emit:

@@ -7,10 +7,14 @@ import msgspec
 
 from edgeopt.options import FASTEST_PER_S, WEEK_S, argument, option
 
-Url = Annotated[str, option("Where the agent is: http://host:port, host:port or host.", metavar="URL")]
+Url = Annotated[str, option("Where the agent is: https://host:port, host:port or host.", metavar="URL")]
 NoWait = Annotated[bool, option("Return once the agent has it, without following.")]
 Token = Annotated[
     str, option("Access token, where the agent asks for one; EDGEOPT_TOKEN by default.", metavar="TOKEN")
+]
+Fingerprint = Annotated[
+    str,
+    option("SHA-256 fingerprint of the agent's certificate; EDGEOPT_FINGERPRINT by default.", metavar="SHA256:…"),
 ]
 LOCAL = "http://127.0.0.1:8080"
 
@@ -20,6 +24,7 @@ class LookRequest(msgspec.Struct, frozen=True):
 
     url: Url = LOCAL
     token: Token = ""
+    fingerprint: Fingerprint = ""
 
 
 class DeployRequest(msgspec.Struct, frozen=True):
@@ -27,6 +32,9 @@ class DeployRequest(msgspec.Struct, frozen=True):
     url: Url = LOCAL
     force: Annotated[bool, option("Also when it failed before, or was proved on another device.")] = False
     rename: Annotated[bool, option("Also when its model has another name than the one that serves.")] = False
+    allow_downgrade: Annotated[
+        bool, option("Also when its signature is older than that of a release that has served.")
+    ] = False
     soak_seconds: Annotated[
         float | None,
         option("How long it must prove itself; the agent's own choice by default.", least=0, most=WEEK_S),
@@ -36,6 +44,7 @@ class DeployRequest(msgspec.Struct, frozen=True):
     ] = None
     no_wait: NoWait = False
     token: Token = ""
+    fingerprint: Fingerprint = ""
 
 
 class RollbackRequest(msgspec.Struct, frozen=True):
@@ -43,18 +52,28 @@ class RollbackRequest(msgspec.Struct, frozen=True):
     to: Annotated[str, option("Release on the device; the one that served before by default.", metavar="ID")] = ""
     no_wait: NoWait = False
     token: Token = ""
+    fingerprint: Fingerprint = ""
 
 
 class CancelRequest(msgspec.Struct, frozen=True):
     url: Url = LOCAL
     no_wait: NoWait = False
     token: Token = ""
+    fingerprint: Fingerprint = ""
+
+
+class PairRequest(msgspec.Struct, frozen=True):
+    url: Url = LOCAL
+    code: Annotated[
+        str, option("The code that the device shows; asked for without it.", metavar="XXXX-XXXX-XXXX")
+    ] = ""
 
 
 class CollectRequest(msgspec.Struct, frozen=True):
     url: Url = LOCAL
     dry_run: Annotated[bool, option("List what would be removed, and remove nothing.")] = False
     token: Token = ""
+    fingerprint: Fingerprint = ""
 
 
 class WatchRequest(msgspec.Struct, frozen=True):
@@ -74,3 +93,4 @@ class WatchRequest(msgspec.Struct, frozen=True):
     )
     clients: Annotated[int, option("How many clients send.", least=1, most=64)] = 2
     token: Token = ""
+    fingerprint: Fingerprint = ""

@@ -9,6 +9,7 @@ import msgspec
 
 from edgeopt import events
 from edgeopt.errors import ConstraintError, MissingError, MissingExtraError, said_by
+from edgeopt.fleet import tls
 from edgeopt.fleet.address import Address, parse
 from edgeopt.fleet.http import Reply, no_agent, nobody, refused, unreachable
 
@@ -22,7 +23,7 @@ _LOOK_UP_EVERY_S = 0.1
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 
 
-def watch(url: str, emit: events.Emit, stop: threading.Event, token: str = "") -> None:
+def watch(url: str | Address, emit: events.Emit, stop: threading.Event, token: str = "") -> None:
     """Passes on an agent's events until `stop` is set; an agent that goes away is waited for.
 
     Raises MissingError when there is no agent to begin with, InputError when it refuses the token.
@@ -56,11 +57,16 @@ def _connect(address: Address) -> "ClientConnection":
     from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidStatus
     from websockets.sync.client import connect
 
+    secured = None
     try:
+        if address.scheme == "https":
+            # Opened first: the token must not go to whoever has another certificate.
+            secured = tls.open_tls(address, _OPEN_TIMEOUT_S)
         # No proxy: an agent is on this machine or on the same network. Nothing is compressed: it costs more
         # time on a small device than the bytes do.
         return connect(
-            address.websocket_url + _PATH,
+            f"ws://{address.place}{_PATH}",
+            sock=secured,
             open_timeout=_OPEN_TIMEOUT_S,
             close_timeout=_CLOSE_TIMEOUT_S,
             compression=None,

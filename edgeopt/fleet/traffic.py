@@ -12,6 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from edgeopt.errors import EdgeoptError, InputError
+from edgeopt.fleet import tls
 from edgeopt.fleet.address import Address
 from edgeopt.fleet.client import Agent
 from edgeopt.fleet.http import ask, said_in, understood
@@ -46,7 +47,7 @@ class Traffic:
 
     def __init__(
         self,
-        url: str,
+        url: str | Address,
         data: Path | None = None,
         rate_per_s: float | None = None,
         clients: int = 2,
@@ -103,7 +104,7 @@ class Traffic:
 
     def _client(self) -> None:
         address = self._agent.address
-        connection = http.client.HTTPConnection(address.host, address.port, timeout=_TIMEOUT_S)
+        connection = tls.connection(address, _TIMEOUT_S)
         used_at = time.monotonic()
         try:
             while (number := self._next()) is not None:
@@ -171,6 +172,8 @@ def _send(
         connection.request("POST", path, body=request.body, headers=headers)
         answer = connection.getresponse()
         body = answer.read()
+    except EdgeoptError as error:  # the certificate is not the right one
+        return error.message
     except (OSError, http.client.HTTPException) as error:
         return f"{type(error).__name__}: {error}"
     if answer.status != 200:

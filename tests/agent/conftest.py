@@ -1,7 +1,6 @@
 """What tests of the agent share: null bundles, a server in a thread, and agents in processes of their own."""
 
 import asyncio
-import http.client
 import io
 import json
 import os
@@ -22,6 +21,8 @@ from edgeopt.backends import null
 from edgeopt.bundle import archive, write
 from edgeopt.bundle.deployment import Deployment, Evidence, Run, Source, Tensor
 from edgeopt.bundle.read import Bundle
+from edgeopt.fleet.address import Address
+from edgeopt.fleet.tls import connection as connection_to
 from edgeopt_agent.deployments.states import FINAL
 from edgeopt_agent.http.app import make_app
 from edgeopt_agent.http.server import serve
@@ -156,7 +157,7 @@ class Serving:
 
 
 @contextmanager
-def _serving(settings, drain_s=5.0, trust=lambda: "unsigned"):
+def _serving(settings, drain_s=5.0, trust=lambda: "unsigned", tls=None):
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         loop = runner.get_loop()
         router = Router(settings)
@@ -171,7 +172,7 @@ def _serving(settings, drain_s=5.0, trust=lambda: "unsigned"):
         async def run():
             app = make_app(router, served.hub, settings, lambda: served.state)
             try:
-                await serve(app, "127.0.0.1", settings.port, on_live, stop, drain_s, trust=trust)
+                await serve(app, "127.0.0.1", settings.port, on_live, stop, drain_s, trust=trust, tls=tls)
             except BaseException as error:
                 failed.append(error)
                 live.set()
@@ -214,9 +215,9 @@ def _servers(settings):
 
     with ExitStack() as stack:
 
-        def start(drain_s=5.0, trust=lambda: "unsigned", **changes):
+        def start(drain_s=5.0, trust=lambda: "unsigned", tls_context=None, **changes):
             changed = msgspec.structs.replace(settings, **changes)
-            return stack.enter_context(_serving(changed, drain_s, trust))
+            return stack.enter_context(_serving(changed, drain_s, trust, tls_context))
 
         yield start
 
@@ -240,12 +241,15 @@ QUICK = {
 class Running:
     """An agent in a process of its own."""
 
-    def __init__(self, data_dir, kill=None, **settings):
+    def __init__(self, data_dir, kill=None, broken=None, **settings):
         self.data_dir = data_dir
         self.token = ""
+        self.fingerprint = ""
+        """Of its certificate, where it speaks TLS."""
         given = {**QUICK, **settings, "data_dir": str(data_dir)}
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-        command = [sys.executable, "-m", "tests.agent.mortal", json.dumps(given), json.dumps(kill)]
+        plan = (json.dumps(each) for each in (given, kill, broken))
+        command = [sys.executable, "-m", "tests.agent.mortal", *plan]
         self.process = subprocess.Popen(
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -259,11 +263,16 @@ class Running:
 
     def ask(self, method, path, body=None, headers=None):
         """The status, the headers and the document of one answer."""
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE_S)) as connection:
+        with closing(connection_to(self.address, DEADLINE_S)) as connection:
             access = {"Authorization": f"Bearer {self.token}"} if self.token else {}
             connection.request(method, path, body=body, headers={**access, **(headers or {})})
             answer = connection.getresponse()
             return answer.status, dict(answer.getheaders()), json.loads(answer.read() or b"null")
+
+    @property
+    def address(self):
+        scheme = "https" if self.fingerprint else "http"
+        return Address("127.0.0.1", self.port, self.token, scheme, self.fingerprint)
 
     def status(self):
         return self.ask("GET", "/api/v1/status")[2]
@@ -280,8 +289,8 @@ class Running:
         assert status == 202, answer
         return self.ended(answer["deployment"]["id"])
 
-    def roll_back(self):
-        status, _, answer = self.ask("POST", "/api/v1/rollback")
+    def roll_back(self, to=""):
+        status, _, answer = self.ask("POST", f"/api/v1/rollback?to={to}")
         assert status == 202, answer
         return self.ended(answer["deployment"]["id"])
 

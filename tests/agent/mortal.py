@@ -1,4 +1,4 @@
-"""An agent that can be told to die at its n-th write of a state into the journal, before or after it."""
+"""An agent that can be told to die at a write of a state into the journal, or that its disk is broken."""
 
 # ruff: noqa: T201 - a program that prints
 
@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from edgeopt_agent import service
+from edgeopt_agent.deployments import receive
 from edgeopt_agent.journal import Journal
 from edgeopt_agent.settings import Settings
 
@@ -28,11 +29,23 @@ def die_at(state, when):
     Journal._commit = deadly
 
 
+def break_disk(step, number):
+    """Lets the disk fail where a bundle is received or staged."""
+
+    def fail(*_):
+        raise OSError(number, os.strerror(number))
+
+    setattr(receive, {"receive": "_to_disk", "stage": "publish_folder"}[step], fail)
+
+
 def main():
-    given, kill = json.loads(sys.argv[1]), json.loads(sys.argv[2])
-    given["data_dir"] = Path(given["data_dir"])
+    given, kill, broken = (json.loads(argument) for argument in sys.argv[1:])
+    for name in {"data_dir", "tls_cert", "tls_key"} & given.keys():
+        given[name] = Path(given[name])
     if kill:
         die_at(**kill)
+    if broken:
+        break_disk(**broken)
     asyncio.run(service.run(Settings(**given), lambda port: print(port, flush=True)))
 
 

@@ -3,6 +3,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ from edgeopt.bundle.manifest import SIGNATURE, check_manifest, write_manifest
 from edgeopt.bundle.sign import (
     PAYLOAD_TYPE,
     claimed_key,
+    claimed_sequence,
     key_id,
     load_public_key,
     new_key,
@@ -84,7 +86,9 @@ def test_the_envelope_is_dsse_over_the_raw_bytes(bundle, pair, tmp_path):
     envelope = json.loads((bundle / SIGNATURE).read_bytes())
     payload = base64.b64decode(envelope["payload"])
     assert payload == (bundle / "manifest.json").read_bytes()
-    head = f"DSSEv1 {len(PAYLOAD_TYPE)} {PAYLOAD_TYPE} {len(payload)} ".encode()
+    kind = envelope["payloadType"]
+    assert kind.startswith(PAYLOAD_TYPE)
+    head = f"DSSEv1 {len(kind)} {kind} {len(payload)} ".encode()
     (tmp_path / "signed").write_bytes(head + payload)
     (tmp_path / "sig").write_bytes(base64.b64decode(envelope["signatures"][0]["sig"]))
     command = ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", "key.pub", "-rawin", "-in", "signed"]
@@ -120,6 +124,8 @@ ALTERED = {
     "manifest": lambda b, _: (b / "manifest.json").write_bytes((b / "manifest.json").read_bytes() + b" "),
     "payload": lambda b, _: edit(b, lambda e: e.update(payload=flipped(e["payload"]))),
     "signature": lambda b, _: edit(b, lambda e: e["signatures"][0].update(sig=flipped(e["signatures"][0]["sig"]))),
+    "sequence": lambda b, _: edit(b, lambda e: e.update(payloadType=e["payloadType"] + "0")),
+    "no sequence": lambda b, _: edit(b, lambda e: e.update(payloadType=PAYLOAD_TYPE)),
     "short signature": lambda b, _: edit(b, lambda e: e["signatures"][0].update(sig="AAAA")),
     "key id": lambda b, other: edit(b, lambda e: e["signatures"][0].update(keyid=other)),
 }
@@ -131,6 +137,30 @@ def test_whatever_was_altered_is_refused(bundle, pair, other, how):
     ALTERED[how](bundle, key_id(other[1]))
     with pytest.raises(BundleError, match="altered"):
         verify_signature(bundle, [pair[1], other[1]])
+
+
+def test_the_sequence_number_is_the_time_unless_it_is_given(bundle, pair):
+    before = int(time.time())
+    signed = sign_bundle(bundle, pair[0])
+    assert before <= signed.sequence == claimed_sequence(bundle) <= time.time()
+    assert sign_bundle(bundle, pair[0], 7).sequence == claimed_sequence(bundle) == 7
+
+
+def without_number(bundle, private):
+    """Signed as it was before signatures had numbers."""
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    sign_bundle(bundle, private)
+    payload = (bundle / "manifest.json").read_bytes()
+    signed = f"DSSEv1 {len(PAYLOAD_TYPE)} {PAYLOAD_TYPE} {len(payload)} ".encode() + payload
+    signature = base64.b64encode(load_pem_private_key(private.read_bytes(), None).sign(signed)).decode()
+    edit(bundle, lambda e: (e.update(payloadType=PAYLOAD_TYPE), e["signatures"][0].update(sig=signature)))
+
+
+def test_a_signature_without_a_number_holds_and_counts_as_0(bundle, pair):
+    without_number(bundle, pair[0])
+    assert verify_signature(bundle, [pair[1]]) == key_id(pair[1])
+    assert claimed_sequence(bundle) == 0
 
 
 def test_a_signature_of_another_bundle(bundle, pair, tmp_path):
@@ -265,4 +295,5 @@ def test_without_the_library_the_extra_is_named_and_public_keys_still_work(bundl
 
 
 def test_the_results_are_records(bundle, pair, tmp_path):
-    assert msgspec.to_builtins(sign_bundle(bundle, pair[0])) == {"bundle": str(bundle), "key_id": key_id(pair[1])}
+    signed = msgspec.to_builtins(sign_bundle(bundle, pair[0], 3))
+    assert signed == {"bundle": str(bundle), "key_id": key_id(pair[1]), "sequence": 3}

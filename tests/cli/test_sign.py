@@ -3,7 +3,7 @@ import shutil
 
 import pytest
 
-from edgeopt.bundle.sign import claimed_key
+from edgeopt.bundle.sign import claimed_key, claimed_sequence
 
 
 @pytest.fixture
@@ -20,8 +20,10 @@ def test_a_key_is_made_and_a_bundle_signed_and_verified(edgeopt, conv_bundle, tm
     assert (code, err) == (0, "")
     made = json.loads(out.splitlines()[-1])["data"]
     assert (tmp_path / "key.pub").exists()
-    code, out, _ = edgeopt("sign", bundle, "--key", "key")
-    assert (code, out) == (0, f"{bundle} is signed by the key {made['key_id']}.\n")
+    code, out, _ = edgeopt("sign", bundle, "--key", "key", "--sequence", "7")
+    assert code == 0
+    assert " ".join(out.split()) == f"{bundle} is signed by the key {made['key_id']}, sequence 7."
+    assert claimed_sequence(bundle) == 7
     assert claimed_key(bundle) == made["key_id"]
     code, out, _ = edgeopt("verify", bundle)
     assert code == 0

@@ -9,10 +9,12 @@ from edgeopt.fleet.address import in_commands, parse
     [
         ("http://device:9000", "http://device:9000"),
         ("http://device:9000/", "http://device:9000"),
-        ("device:9000", "http://device:9000"),
-        ("device", "http://device:8080"),
-        ("10.0.0.7", "http://10.0.0.7:8080"),
+        ("device:9000", "https://device:9000"),
+        ("device", "https://device:8080"),
+        ("10.0.0.7", "https://10.0.0.7:8080"),
         ("http://[::1]:9000", "http://[::1]:9000"),
+        ("localhost:9000", "http://localhost:9000"),
+        ("https://127.0.0.1", "https://127.0.0.1:8080"),
         ("[::1]", "http://[::1]:8080"),
         ("HTTP://Device", "http://device:8080"),
     ],
@@ -36,11 +38,11 @@ def test_what_is_no_address_is_refused_with_an_example(url):
     assert "http://127.0.0.1:8080" in caught.value.hint
 
 
-@pytest.mark.parametrize("url", ["https://device", "ftp://device", "unix:///run/x"])
-def test_other_protocols_are_refused_with_a_way_out(url):
-    with pytest.raises(UsageError, match="plain HTTP") as caught:
+@pytest.mark.parametrize("url", ["ftp://device", "unix:///run/x"])
+def test_other_protocols_are_refused_with_an_example(url):
+    with pytest.raises(UsageError, match="neither an http nor an https") as caught:
         parse(url)
-    assert "ssh -L" in caught.value.hint
+    assert "http://127.0.0.1:8080" in caught.value.hint
 
 
 @pytest.mark.parametrize(

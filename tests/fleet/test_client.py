@@ -8,7 +8,7 @@ from edgeopt.bundle.archive import pack_into
 from edgeopt.bundle.manifest import write_manifest
 from edgeopt.events import Progress, ignore
 from edgeopt.fleet import follow
-from edgeopt.fleet.client import Agent
+from edgeopt.fleet.client import Agent, DeployOptions
 from edgeopt.hw.device import fingerprint
 from edgeopt.hw.probe import probe
 
@@ -77,7 +77,7 @@ def test_what_the_agent_refuses_is_an_error_with_its_reason(start_agent, bundle,
     with pytest.raises(errors.VerificationError, match=r"Deployment 1.* failed: ") as caught:
         started.agent.deploy(bundle, ignore)
     assert "fleet releases" in caught.value.hint
-    assert started.agent.deploy(bundle, ignore, force=True).state == "COMMITTED"
+    assert started.agent.deploy(bundle, ignore, DeployOptions(force=True)).state == "COMMITTED"
 
 
 def test_nothing_to_go_back_to(serving):
@@ -103,7 +103,9 @@ def test_what_is_no_bundle_is_not_sent(scripted, bundle, tmp_path):
 
 def test_the_options_reach_the_agent(scripted, conv_bundle):
     server = scripted({DEPLOY: ACCEPTED})
-    done = Agent(server.url).deploy(conv_bundle, ignore, force=True, soak_s=2.5, soak_requests=7, wait=False)
+    done = Agent(server.url).deploy(
+        conv_bundle, ignore, DeployOptions(force=True, soak_s=2.5, soak_requests=7), wait=False
+    )
     assert (done.id, done.state) == (7, "ACCEPTED")
     assert server.asked == ["POST /api/v1/deploy?force=1&soak_s=2.5&soak_requests=7&name=conv.edgeopt"]
 

@@ -1,11 +1,17 @@
 """`edgeopt-agent deploy|rollback|status|releases`: asks a running agent, here or elsewhere."""
 
 from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
 
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.fleet_show import goes_on, show_deployment, show_releases, show_status
 from edgeopt.cli.from_request import asks
-from edgeopt.fleet.request import CancelRequest, DeployRequest, LookRequest, RollbackRequest
+from edgeopt.fleet.request import CancelRequest, CollectRequest, DeployRequest, LookRequest, RollbackRequest
+
+_Asked = TypeVar("_Asked", LookRequest, CollectRequest, DeployRequest, RollbackRequest, CancelRequest)
 
 
 @asks(DeployRequest)
@@ -23,6 +29,7 @@ def deploy(request: DeployRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import commands
 
+    request = here(request)
     execute("deploy", lambda emit: commands.deploy(request, emit), show_deployment, json, goes_on(request.url))
 
 
@@ -38,6 +45,7 @@ def rollback(request: RollbackRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import commands
 
+    request = here(request)
     execute("rollback", lambda emit: commands.rollback(request, emit), show_deployment, json, goes_on(request.url))
 
 
@@ -52,6 +60,7 @@ def cancel(request: CancelRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import commands
 
+    request = here(request)
     execute("cancel", lambda emit: commands.cancel(request, emit), show_deployment, json, goes_on(request.url))
 
 
@@ -66,6 +75,7 @@ def status(request: LookRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import commands
 
+    request = here(request)
     execute("status", lambda _emit: commands.status(request), partial(show_status, url=request.url), json)
 
 
@@ -80,4 +90,21 @@ def releases(request: LookRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import commands
 
+    request = here(request)
     execute("releases", lambda _emit: commands.releases(request), partial(show_releases, url=request.url), json)
+
+
+def here(request: _Asked) -> _Asked:
+    """With the certificate of the agent on this device, where the request is for that one."""
+    from edgeopt.fleet.address import parse
+    from edgeopt_agent.certificate import listening, read
+    from edgeopt_agent.settings import default_data_dir
+    from edgeopt_agent.trust import is_loopback
+
+    address, found = parse(request.url), listening(default_data_dir())
+    if found is None or not found.certificate or request.fingerprint:
+        return request
+    if not is_loopback(address.host) or address.port != found.port:
+        return request
+    known_by = read(Path(found.certificate)).fingerprint
+    return msgspec.structs.replace(request, url=f"https://{address.place}", fingerprint=known_by)

@@ -9,6 +9,7 @@ from edgeopt.cli.from_request import asks
 from edgeopt.commands.documents.blocks import Block, Listed, Words
 from edgeopt.fleet.records import Collected
 from edgeopt.fleet.request import CollectRequest
+from edgeopt_agent.cli.control import here
 from edgeopt_agent.cli.options import DataDirOption, data_folder
 from edgeopt_agent.data_dir import DataDir
 from edgeopt_agent.retention import Pins
@@ -53,6 +54,7 @@ def gc(request: CollectRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.fleet import commands
 
+    request = here(request)
     execute("gc", lambda _emit: commands.collect(request), _show_collected, json)
 
 

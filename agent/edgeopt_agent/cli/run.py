@@ -5,6 +5,7 @@ import logging
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -12,12 +13,12 @@ import typer
 
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.commands.documents.blocks import Block, Words
-from edgeopt.errors import MissingExtraError
+from edgeopt.errors import MissingExtraError, UsageError
 from edgeopt.events import Emit, Progress
 from edgeopt.fleet.address import in_commands
 from edgeopt_agent.cli.options import ConfigOption, DataDirOption
 from edgeopt_agent.config import configured
-from edgeopt_agent.settings import MOST_SOAK_S, Level, Settings, on_data_dir
+from edgeopt_agent.settings import MOST_SOAK_S, Level, Settings, Tls, on_data_dir
 
 # What the service cannot do without; uvloop is used where it is there.
 MODULES = ("starlette", "uvicorn", "websockets", "prometheus_client", "cryptography")
@@ -55,6 +56,14 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
         int | None,
         typer.Option(help="How many requests it must prove itself on, as well.", min=0, show_default="100"),
     ] = None,
+    tls: Annotated[
+        Tls | None,
+        typer.Option(help="Speak HTTPS; auto: on any address but this device's own.", show_default="auto"),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option(help="Certificate (PEM, with its chain) in place of the agent's own.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The key of --tls-cert (PEM, without a password).")] = None,
     log_level: Annotated[
         Level | None, typer.Option(help="How much to say on stderr.", show_default="info")
     ] = None,
@@ -74,13 +83,22 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
     """
 
     def settings_now() -> Settings:
-        given = {"data_dir": data_dir, "host": host, "port": port, "log_level": log_level}
-        return configured(config, {**given, "soak_s": soak_seconds, "soak_requests": soak_requests}).settings
+        given: dict[str, object] = {"data_dir": data_dir, "host": host, "port": port, "log_level": log_level}
+        given |= {"soak_s": soak_seconds, "soak_requests": soak_requests}
+        given |= {"tls": tls, "tls_cert": tls_cert, "tls_key": tls_key}
+        return configured(config, given).settings
 
     def work(emit: Emit) -> Ran:
         if any(find_spec(module) is None for module in MODULES):
             raise MissingExtraError("agent", "The agent")
         settings = settings_now()
+        if (settings.tls_cert is None) != (settings.tls_key is None) or (
+            settings.tls == "off" and settings.tls_cert is not None
+        ):
+            raise UsageError(
+                "--tls-cert and --tls-key belong together, and --tls off has no use for them.",
+                "Give both files, or neither: the agent has a certificate of its own.",
+            )
         logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)-7s %(message)s")
         _serve(settings, lambda live_port: _tell_live(settings, live_port, json, emit), settings_now)
         return Ran(str(settings.data_dir))
@@ -118,14 +136,19 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 def _tell_live(settings: Settings, port: int, json: bool, emit: Emit) -> None:
     """Where it listens, where its state is, whom it trusts and what to do next."""
+    from edgeopt_agent.certificate import present, uses_tls
     from edgeopt_agent.data_dir import DataDir
     from edgeopt_agent.tokens import token_files
     from edgeopt_agent.trust import trust_of
 
     shown = f"[{settings.host}]" if ":" in settings.host else settings.host
-    url = f"http://{shown}:{port}"
+    secured = uses_tls(settings)
+    url = f"{'https' if secured else 'http'}://{shown}:{port}"
+    known_by = present(settings.data_dir).fingerprint if secured else ""
     if json:
         emit(Progress("live", url))
+        if known_by:
+            emit(Progress("certificate", known_by))
         return
     add = on_data_dir("edgeopt-agent trust add KEY.pub", settings.data_dir)
     trust = {
@@ -134,6 +157,8 @@ def _tell_live(settings: Settings, port: int, json: bool, emit: Emit) -> None:
     }[trust_of(DataDir(settings.data_dir).trust)]
     typer.echo(f"edgeopt-agent listens at {url}, {trust}")
     typer.echo(f"  its state:      {settings.data_dir}")
+    if known_by:
+        typer.echo(f"  fingerprint:    {known_by}")
     if token_files(DataDir(settings.data_dir).tokens):
         tokens = on_data_dir("edgeopt-agent token list", settings.data_dir)
         typer.echo(f"  access:         every request needs a token ({tokens})")

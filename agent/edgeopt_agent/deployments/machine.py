@@ -1,6 +1,7 @@
 """Walks one deployment at a time through the table; each state is in the journal before its step begins."""
 
 import asyncio
+import errno
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
@@ -14,7 +15,7 @@ from edgeopt_agent.deployments.probing import probe
 from edgeopt_agent.deployments.receive import archive_of, receive, stage, unpacked_of, verify
 from edgeopt_agent.deployments.record import Record, Soaked
 from edgeopt_agent.deployments.refused import RefusedError, StepError
-from edgeopt_agent.deployments.site import Outcome, Site, Work, hold_serving, release_serving
+from edgeopt_agent.deployments.site import Outcome, Site, Work, current, hold_serving, release_serving
 from edgeopt_agent.deployments.soaking import soak
 from edgeopt_agent.deployments.states import FIRST, ROWS, Event, State
 from edgeopt_agent.deployments.switching import roll_back, stop_quietly, switch
@@ -45,6 +46,7 @@ STEPS: Mapping[State, Step] = {
 }
 
 
+_DISK_ERRORS = frozenset({errno.EIO, errno.EROFS})
 SERVES = frozenset({State.SWITCHING, State.SOAKING, State.ROLLING_BACK})
 """In these states the new release may be the one that serves."""
 
@@ -59,6 +61,8 @@ class Machine:
         self.listeners: list[Listener] = []
         self.recovered = asyncio.Event()
         """Set once what the last run of the agent left is sorted out; nothing new begins before."""
+        self._writing = asyncio.Lock()
+        """Held while a state of the running deployment is written: requests change its record too."""
         self._task: asyncio.Task[None] | None = None
         self._tidying: asyncio.Task[None] | None = None
 
@@ -66,41 +70,34 @@ class Machine:
         self,
         stream: AsyncIterator[bytes],
         length: int,
-        force: bool,
-        soak_s: float,
-        soak_requests: int,
-        name: str = "",
-        rename: bool = False,
+        asked: Record,
     ) -> Work:
         """Begins with a bundle that is on its way; raises RefusedError when it cannot be taken now.
 
-        `name` stands for the bundle's own until that is known.
+        The name in the record stands for the bundle's own until that is known.
         """
         await self.recovered.wait()
         self._check_idle()
         await asyncio.to_thread(check_space, self.site.data, length, self.site.settings.disk_reserve_bytes)
-        asked = Record(id=0, name=name, force=force, rename=rename)
-        record = msgspec.structs.replace(asked, soak_s=soak_s, soak_requests=soak_requests)
-        return await self._begin(Work(record, stream, length))
+        return await self._begin(Work(asked, stream, length))
 
     async def roll_back(self, reason: str = "Someone asked to go back.", to: str = "") -> Record:
         """Goes back to a release on the disk, by default to the one before; what is going on gives way.
 
-        A deployment that already serves ends by going back itself.
+        A deployment that already serves ends by going back itself. What is returned is in the journal.
         """
         await self.recovered.wait()
         running = self.work
-        if running is not None:
-            record = running.record
-            if record.kind == "rollback" and to in {"", record.release}:
-                return record
-            if record.state in SERVES and to in {"", record.old}:
-                _stop(running, reason)
-                return record
+        if running is not None and running.record.kind == "rollback" and to in {"", running.record.release}:
+            return running.record
+        if (turned := await self._turn_back(reason, to)) is not None:
+            return turned
+        running = self.work
+        present = {folder.name for folder in self.site.data.releases.iterdir()}
         release = to or pointed(self.site.data.previous)
         if release is None:
-            raise _nothing_to_return_to()
-        if release not in {folder.name for folder in self.site.data.releases.iterdir()}:
+            raise _nothing_to_return_to(present - {current(self.site)})
+        if release not in present:
             raise RefusedError(
                 *(404, "not-found", f"There is no release '{release[:40]}' on the device."),
                 "See which there are: edgeopt-agent releases",
@@ -115,11 +112,14 @@ class Machine:
     async def cancel(self) -> Record:
         """Ends the deployment that runs: what served before it serves on, or again."""
         await self.recovered.wait()
+        reason = "Someone cancelled it."
+        if (turned := await self._turn_back(reason)) is not None:
+            return turned
         if self.work is None:
             raise RefusedError(
                 409, "nothing-to-cancel", "No deployment is going on.", "Go back: edgeopt-agent rollback"
             )
-        _stop(self.work, "Someone cancelled it.")
+        _stop(self.work, reason)
         return self.work.record
 
     async def collect(self, dry_run: bool) -> list[str]:
@@ -134,6 +134,19 @@ class Machine:
             self._tidying = asyncio.create_task(asyncio.to_thread(prune, self.site.data, set(names)))
             await asyncio.shield(self._tidying)
         return names
+
+    async def _turn_back(self, reason: str, to: str = "") -> Record | None:
+        """Lets a deployment that serves go back, and writes that down first; None where none leads there."""
+        async with self._writing:
+            running = self.work
+            if running is None or running.record.state not in SERVES or to not in {"", running.record.old}:
+                return None
+            if running.record.state is not State.ROLLING_BACK and not running.record.going_back:
+                changed = msgspec.structs.replace(running.record, going_back=reason, reason=reason)
+                running.record = await self.site.journal.write(changed, hold=True)
+                self._changed(running.record)
+            _stop(running, reason)
+            return running.record
 
     async def resume(self, record: Record) -> None:
         """Goes on with what an earlier start of the agent began, where it was deciding which worker serves."""
@@ -240,8 +253,12 @@ class Machine:
             reason = reason.replace(f"{unpacked}/", "").replace(f"{unpacked.parent}/", "")
             return Outcome(Event.FAILURE, reason), isinstance(error, WorkerError)
         except OSError as error:
+            work.disk_failure = error if is_disk_full(error) or error.errno in _DISK_ERRORS else None
             if is_disk_full(error):
                 return Outcome(Event.FAILURE, no_room(self.site.data.root).message), False
+            if work.disk_failure is not None:
+                said = f"The disk of the device failed at '{self.site.data.root}': {error.strerror}."
+                return Outcome(Event.FAILURE, said), False
             return Outcome(Event.FAILURE, f"The device's disk or network failed: {error}."), False
         except Exception as error:
             log.exception("Deployment %d failed while %s", work.record.id, state)
@@ -264,7 +281,20 @@ class Machine:
 
     async def _enter(self, work: Work, outcome: Outcome, fault: bool) -> None:
         """Writes the next state down, then counts as being in it."""
+        async with self._writing:
+            try:
+                await self._write_state(work, outcome, fault)
+            except JournalError as error:
+                log.error("%s", error)
+                problem = error.message
+            else:
+                return
+        await self._enter(work, Outcome(Event.FAILURE, problem), fault=False)
+
+    async def _write_state(self, work: Work, outcome: Outcome, fault: bool) -> None:
         record, row = work.record, ROWS[work.record.state]
+        if record.going_back and record.state is State.SOAKING and outcome.event is Event.DONE:
+            outcome = Outcome(Event.FAILURE, record.going_back)
         state = row.exits[outcome.event]
         if record.state is State.ACCEPTED and outcome.event is Event.DONE:
             state = FIRST[record.kind]
@@ -275,7 +305,7 @@ class Machine:
             changes["reason"] = f"{record.reason} {outcome.reason}"
         elif state is State.DEGRADED:
             changes["reason"] = f"{record.reason} Going back failed: {outcome.reason}"
-        if state in {State.ROLLING_BACK, State.DEGRADED}:
+        if state in {State.SWITCHING, State.ROLLING_BACK, State.DEGRADED}:
             changes["resumes"] = 0
         if state is not record.state:
             changes["soaked"] = Soaked()
@@ -283,12 +313,7 @@ class Machine:
         work.progress = {}
         # The way back must not depend on a disk that is full.
         hold = outcome.event is Event.FAILURE or state is State.ROLLED_BACK or record.kind == "rollback"
-        try:
-            work.record = await self.site.journal.write(changed, hold)
-        except JournalError as error:
-            log.error("%s", error)
-            await self._enter(work, Outcome(Event.FAILURE, error.message), fault=False)
-            return
+        work.record = await self.site.journal.write(changed, hold)
         self._changed(work.record)
 
     def _changed(self, record: Record) -> None:
@@ -348,10 +373,16 @@ def _stop(work: Work, reason: str) -> None:
     work.stop_asked.set()
 
 
-def _nothing_to_return_to() -> RefusedError:
+def _nothing_to_return_to(others: set[str]) -> RefusedError:
+    if others:
+        names = ", ".join(sorted(others))
+        return RefusedError(
+            *(409, "nothing-to-return-to"),
+            f"There is no older release to go back to. Others on the device, which a rollback left: {names}.",
+            f"Go to it by its id: edgeopt-agent rollback --to {min(others)}",
+        )
     return RefusedError(
-        409,
-        "nothing-to-return-to",
+        *(409, "nothing-to-return-to"),
         "There is no release to go back to: no other has been in service.",
         "Deploy the bundle that you want: edgeopt-agent deploy BUNDLE",
     )

@@ -5,12 +5,15 @@ import os
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from edgeopt.bundle.archive import unpack
 from edgeopt.bundle.durable import publish_folder
 from edgeopt.bundle.manifest import check_manifest
+from edgeopt.bundle.sign import claimed_sequence
 from edgeopt.errors import BundleError
 from edgeopt.hw.device import fingerprint
+from edgeopt_agent.deployments.record import Detail
 from edgeopt_agent.deployments.refused import StepError
 from edgeopt_agent.deployments.site import Outcome, Site, Work, current, name_of
 from edgeopt_agent.deployments.states import Event
@@ -72,6 +75,8 @@ async def verify(site: Site, work: Work) -> Outcome:
     device_parts = fingerprint(await site.device())
     found = await in_thread(partial(_verify, site, work, folder, device_parts))
     await _refuse_quarantined(site, work, str(work.found["release"]))
+    if found.event is not Event.KNOWN:
+        await _refuse_downgrade(site, work, found)
     return found
 
 
@@ -85,6 +90,11 @@ def _verify(site: Site, work: Work, folder: Path, device_parts: dict[str, str]) 
         raise BundleError("The bundle's name and summary are to be shown, and hold what cannot be.")
     work.found |= {"name": deployment.name, "summary": deployment.summary}
     signed_by = check_signature(folder, site.data.trust)
+    detail: Detail = {}
+    if signed_by:
+        sequence = claimed_sequence(folder)
+        work.found["sequence"] = sequence
+        detail = {"signed_by": signed_by, "sequence": sequence}
     if not signed_by and not is_loopback(site.settings.host):
         raise StepError(
             "No key is trusted any more, and others can reach this agent, so it takes no bundle. Trust a key: "
@@ -109,13 +119,14 @@ def _verify(site: Site, work: Work, folder: Path, device_parts: dict[str, str]) 
             f"for '{served}' would be answered with 404. Deploy it with --rename if that is meant.",
             fault=False,
         )
-    changes: dict[str, object] = {"detail": {"signed_by": signed_by} if signed_by else {}}
+    changes: dict[str, object] = {"detail": detail}
     serving = site.router.serving
     if release == current(site) and serving is not None and serving.release_id == release:
         return Outcome(
             Event.KNOWN, f"'{deployment.name}' ({release}) already serves; nothing was changed.", changes
         )
-    return Outcome(reason="signed by " + signed_by if signed_by else "digests hold", changes=changes)
+    reason = "signed by " + signed_by if signed_by else "digests hold"
+    return Outcome(reason=reason, changes=changes)
 
 
 async def _refuse_quarantined(site: Site, work: Work, release: str) -> None:
@@ -124,6 +135,22 @@ async def _refuse_quarantined(site: Site, work: Work, release: str) -> None:
         raise StepError(
             f"The bundle {work.bundle} failed before (deployment {failed.id}: {failed.reason}) and is refused. "
             "Send a mended bundle, or this one again with --force.",
+            fault=False,
+        )
+
+
+async def _refuse_downgrade(site: Site, work: Work, found: Outcome) -> None:
+    """A signed release must not be older than what served: a key vouches for it as long as it is trusted."""
+    sequence = work.found.get("sequence")
+    if not isinstance(sequence, int) or work.record.allow_downgrade:
+        return
+    highest = await site.journal.highest_sequence()
+    if sequence < highest:
+        detail = cast(Detail, found.changes["detail"])
+        work.found["detail"] = {**detail, "refused": "downgrade", "highest_sequence": highest}
+        raise StepError(
+            f"The bundle {work.bundle} is older than a release that has served here: its sequence number is "
+            f"{sequence}, the highest so far {highest}. Sign it again, or deploy it with --allow-downgrade.",
             fault=False,
         )
 

@@ -42,8 +42,14 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     force: bool = False
     rename: bool = False
     """Whether its model may be called otherwise than the one that serves."""
+    allow_downgrade: bool = False
+    """Whether its sequence number may be lower than the highest that served."""
+    sequence: int = 0
+    """The number in its checked signature; 0 where there is none."""
     soak_s: float = 0.0
     soak_requests: int = 0
+    going_back: str = ""
+    """Why someone asked to go back from it while it served: a start of the agent does so too."""
     resumes: int = 0
     """How many starts of the agent have gone on with the present state."""
     paused: bool = False

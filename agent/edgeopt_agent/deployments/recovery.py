@@ -5,6 +5,7 @@ import logging
 
 import msgspec
 
+from edgeopt.bundle.sign import claimed_sequence
 from edgeopt.errors import EdgeoptError
 from edgeopt_agent.data_dir import pointed, sweep
 from edgeopt_agent.deployments.machine import Machine
@@ -45,6 +46,11 @@ async def _after_restart(site: Site, record: Record, newest: bool) -> Record:
     doing = record.state.lower().replace("_", " ")
     if not newest:  # its end could not be written down, and another deployment followed
         changed = msgspec.structs.replace(record, state=State.FAILED, reason="Its end was never written down.")
+    elif why := _why_back(site, record):
+        going = msgspec.structs.replace(record, paused=False, resumes=0)
+        changed = msgspec.structs.replace(going, state=State.ROLLING_BACK, reason=why)
+    elif _is_early_rollback(record) and existing(site.data, record.release):
+        changed = msgspec.structs.replace(record, resumes=record.resumes + 1)
     elif record.paused and existing(site.data, record.release):
         reason = f"The agent was stopped while it was {doing}, and goes on with it."
         changed = msgspec.structs.replace(record, paused=False, reason=reason)
@@ -65,6 +71,21 @@ async def _after_restart(site: Site, record: Record, newest: bool) -> Record:
     return await site.journal.write(changed, hold=True)
 
 
+def _why_back(site: Site, record: Record) -> str:
+    """Why a deployment that served goes back at this start, as it was about to; empty where it goes on."""
+    if record.state not in {State.SWITCHING, State.SOAKING}:
+        return ""
+    # Links that lead away from a soaking release: the journal could not be written any more.
+    left = record.state is State.SOAKING and record.old is not None and pointed(site.data.current) == record.old
+    return record.going_back or ("The agent had gone back from it when it stopped." if left else "")
+
+
+def _is_early_rollback(record: Record) -> bool:
+    """Whether it is one that was promised, has changed nothing yet, and may be tried again."""
+    early = record.state in {State.ACCEPTED, State.PROBING}
+    return record.kind == "rollback" and early and record.resumes < ROWS[State.ROLLING_BACK].resumes
+
+
 async def _rebuild_journal(site: Site) -> None:
     """Writes down what the links and the releases on the disk tell of a journal that was lost."""
     data = site.data
@@ -78,19 +99,21 @@ async def _rebuild_journal(site: Site) -> None:
         try:
             deployment = deployment_of(data.release(release))
             name, summary = deployment.name, deployment.summary
+            # Checked when it came; with a lost journal, nobody may send an older one.
+            sequence = claimed_sequence(data.release(release))
         except EdgeoptError as error:
-            name, summary = "", error.message
+            name, summary, sequence = "", error.message, 0
         why = "Found on the disk after the journal was damaged."
-        committed = Record(
-            id=0, state=State.COMMITTED, release=release, name=name, summary=summary, old=old, reason=why
-        )
+        found_release = Record(id=0, release=release, name=name, summary=summary, old=old, sequence=sequence)
+        committed = msgspec.structs.replace(found_release, state=State.COMMITTED, reason=why)
         await site.journal.begin(committed, hold=True)
 
 
 async def _mend_links(site: Site) -> None:
     """Links that are missing or lead nowhere are made again from the journal."""
     data = site.data
-    serving, previous = (existing(data, name) for name in await site.journal.in_service())
+    known = [name for name in await site.journal.succession() if existing(data, name)]
+    serving, previous = (None, None, *known)[:-3:-1]
     serving, previous = pointed(data.current) or serving, pointed(data.previous) or previous
     if serving is None:
         serving = previous

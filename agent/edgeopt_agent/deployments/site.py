@@ -49,6 +49,8 @@ class Work:
     received: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the bundle is on the disk, or will not come any more."""
     arrived: bool = False
+    disk_failure: OSError | None = None
+    """How the disk of the device failed, where it ended a step."""
     stop_asked: asyncio.Event = field(default_factory=asyncio.Event)
     stop_reason: str = ""
     holds_serving: bool = False

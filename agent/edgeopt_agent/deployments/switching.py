@@ -1,8 +1,10 @@
 """SWITCHING and ROLLING_BACK: which release serves, on the disk and in the router."""
 
 import contextlib
+import logging
 
 from edgeopt_agent.deployments.probing import start_checked
+from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.refused import StepError
 from edgeopt_agent.deployments.site import (
     Outcome,
@@ -13,8 +15,11 @@ from edgeopt_agent.deployments.site import (
     point_links,
     put_in_service,
 )
+from edgeopt_agent.journal import JournalError
 from edgeopt_agent.retention import discard
 from edgeopt_agent.workers.process import Worker
+
+log = logging.getLogger(__name__)
 
 FAREWELL_S = 1.0
 """How long a worker that is taken out of service may finish what it has begun."""
@@ -24,12 +29,25 @@ async def switch(site: Site, work: Work) -> Outcome:
     record = work.record
     if work.candidate is None:  # the agent started again in the middle
         work.candidate, _ = await start_checked(site, record.release)
-    await point_links(site.data, record.release, existing(site.data, record.old))
+    previous = await _next_older(site, record) if record.kind == "rollback" else record.old
+    await point_links(site.data, record.release, existing(site.data, previous))
     site.observed.begin(record.release)
     replaced = put_in_service(site, work.candidate, keep_old=record.old is not None)
     if record.old is None and replaced is not None:
         await replaced.stop(FAREWELL_S)
     return Outcome(reason=f"{record.release} serves" + (f" in place of {record.old}" if record.old else ""))
+
+
+async def _next_older(site: Site, record: Record) -> str | None:
+    """Where a rollback after this one leads: never to the release that this one leaves."""
+    try:
+        chain = await site.journal.succession()
+    except JournalError as error:  # going back must not depend on it
+        log.error("%s", error)
+        return None
+    if record.release in chain:
+        del chain[chain.index(record.release) :]
+    return next((each for each in reversed(chain) if each != record.old and existing(site.data, each)), None)
 
 
 async def roll_back(site: Site, work: Work) -> Outcome:

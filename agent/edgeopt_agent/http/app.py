@@ -15,13 +15,14 @@ from edgeopt_agent.http import metrics, telemetry
 from edgeopt_agent.http.access import Access
 from edgeopt_agent.http.admissible import Refusal, refusal
 from edgeopt_agent.http.inference import make_inference
+from edgeopt_agent.http.pairing import is_pairing
 from edgeopt_agent.http.plain import App, Message, Receive, Scope, Send, respond_json
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.hub import Hub
 from edgeopt_agent.workers.router import Router
 
 PARAMETERS: Mapping[str, tuple[str, ...]] = {
-    "/api/v1/deploy": ("force", "rename", "soak_s", "soak_requests", "name"),
+    "/api/v1/deploy": ("force", "rename", "allow_downgrade", "soak_s", "soak_requests", "name"),
     "/api/v1/rollback": ("to",),
     "/api/v1/gc": ("dry_run",),
     "/api/v1/events": ("after", "wait_s"),
@@ -51,7 +52,7 @@ def make_app(
     others.router.redirect_slashes = False
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        refused = refusal(scope, settings.host) or access.refusal(scope)
+        refused = refusal(scope, settings.host) or (None if is_pairing(scope) else access.refusal(scope))
         if refused is not None:
             await _refuse(scope, send, refused)
             return

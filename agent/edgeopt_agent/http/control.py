@@ -9,14 +9,16 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from edgeopt.errors import DiskFullError, EdgeoptError, InputError
+from edgeopt.errors import DiskFullError, EdgeoptError, InputError, is_disk_full
 from edgeopt.version import __version__
 from edgeopt_agent.deployments.machine import Machine
+from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.refused import RefusedError
 from edgeopt_agent.deployments.site import Site
 from edgeopt_agent.deployments.states import State
 from edgeopt_agent.http import control_documents as documents
 from edgeopt_agent.http.control_documents import Document
+from edgeopt_agent.http.pairing import PairingRoute
 from edgeopt_agent.releases import list_releases
 from edgeopt_agent.trust import Trust
 
@@ -26,8 +28,13 @@ _LONGEST_NAME = 120
 Answer = Callable[[Request], Awaitable[tuple[int, Document]]]
 
 
-def routes(site: Site, machine: Machine, started: float, trust: Callable[[], Trust]) -> list[BaseRoute]:
-    """Everything but the telemetry; `started` is when the agent was, by the monotonic clock."""
+def routes(
+    site: Site, machine: Machine, started: float, trust: Callable[[], Trust], fingerprint: Callable[[], str]
+) -> list[BaseRoute]:
+    """Everything but the telemetry; `started` is when the agent was, by the monotonic clock.
+
+    `fingerprint` is that of the agent's certificate; empty without TLS.
+    """
     control = _Control(site, machine, started)
     table: tuple[tuple[str, str, Answer], ...] = (
         ("GET", "/device", control.device),
@@ -39,6 +46,7 @@ def routes(site: Site, machine: Machine, started: float, trust: Callable[[], Tru
         ("POST", "/rollback", control.rollback),
         ("POST", "/cancel", control.cancel),
         ("POST", "/gc", control.collect),
+        ("POST", "/pair", PairingRoute(site, fingerprint)),
     )
     return [Route(PREFIX + path, _endpoint(answer, trust), methods=[method]) for method, path, answer in table]
 
@@ -102,17 +110,28 @@ class _Control:
     async def deploy(self, request: Request) -> tuple[int, Document]:
         settings = self._site.settings
         length = self._length(request)
-        soak_s = _number(request, "soak_s", settings.soak_s)
-        soak_requests = int(_number(request, "soak_requests", settings.soak_requests))
-        force = _number(request, "force", 0) != 0
-        rename = _number(request, "rename", 0) != 0
-        name = _shown(request.query_params.get("name", ""))
-        work = await self._machine.deploy(_pieces(request), length, force, soak_s, soak_requests, name, rename)
+        asked = Record(
+            id=0,
+            name=_shown(request.query_params.get("name", "")),
+            force=_number(request, "force", 0) != 0,
+            rename=_number(request, "rename", 0) != 0,
+            allow_downgrade=_number(request, "allow_downgrade", 0) != 0,
+            soak_s=_number(request, "soak_s", settings.soak_s),
+            soak_requests=int(_number(request, "soak_requests", settings.soak_requests)),
+        )
+        work = await self._machine.deploy(_pieces(request), length, asked)
         await work.received.wait()
         record = work.record
         if record.state is State.FAILED and not work.arrived:
             sentence = f"Deployment {record.id} failed: {record.reason}"
-            raise RefusedError(400, "not-received", sentence, "Send it again.")
+            if work.disk_failure is None:
+                raise RefusedError(400, "not-received", sentence, "Send it again.")
+            full = is_disk_full(work.disk_failure)
+            raise RefusedError(
+                *((507, DiskFullError.code) if full else (500, "disk-failed")),
+                sentence,
+                "Free some space on the device." if full else "Check the device's disk; its log may say more.",
+            )
         return 202, {"deployment": documents.deployment(self._machine, record)}
 
     async def rollback(self, request: Request) -> tuple[int, Document]:

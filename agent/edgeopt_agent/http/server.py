@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import logging
+import ssl
 import time
 from collections.abc import Callable
 from email.utils import formatdate
@@ -13,6 +14,7 @@ from uvicorn.server import ServerState
 from edgeopt.errors import UsageError
 from edgeopt_agent.http.guard import guarded
 from edgeopt_agent.http.plain import App
+from edgeopt_agent.http.tls_listener import TlsListener, listen
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +27,7 @@ _REASONS = {
 }
 
 
-async def serve(
+async def serve(  # noqa: PLR0913 - the last two are named
     app: App,
     host: str,
     port: int,
@@ -34,10 +36,12 @@ async def serve(
     drain_s: float = 5.0,
     *,
     trust: Callable[[], str] = lambda: "unsigned",
+    tls: Callable[[], ssl.SSLContext] | None = None,
 ) -> None:
     """Serves until `stop` is set, then finishes what is in flight; raises UsageError where the port cannot be had.
 
     `on_live` is told the port, which the system chooses where it is 0. Every answer tells the trust.
+    With `tls`, which gives the context for a new connection, it speaks HTTPS alone.
     """
     config = Config(
         app,
@@ -55,8 +59,14 @@ async def serve(
     logging.getLogger("uvicorn.error").addFilter(_not_debug)
     state = ServerState()
     make_protocol = guarded(config, state, _default_headers(trust))
+    server: asyncio.Server | TlsListener
     try:
-        server = await asyncio.get_running_loop().create_server(make_protocol, host, port, backlog=config.backlog)
+        if tls is None:
+            server = await asyncio.get_running_loop().create_server(
+                make_protocol, host, port, backlog=config.backlog
+            )
+        else:
+            server = await listen(host, port, config.backlog, make_protocol, tls)
     except OSError as error:
         raise _refused(host, port, error) from None
     try:

@@ -14,7 +14,10 @@ from urllib.parse import quote, unquote, urlsplit
 import msgspec
 
 from edgeopt.backends.base import Array, Feeds, TensorInfo
-from edgeopt.errors import EdgeoptError, MissingError, ModelError, UsageError, said_by
+from edgeopt.errors import EdgeoptError, InputError, MissingError, ModelError, UsageError, said_by
+from edgeopt.fleet import tls
+from edgeopt.fleet.access import address_of
+from edgeopt.fleet.address import Address
 from edgeopt.fleet.answers import decode
 from edgeopt.fleet.http import said_in
 from edgeopt.fleet.tensors import Metadata, encode, tensor_info
@@ -36,19 +39,16 @@ class _Listed(msgspec.Struct, frozen=True):
 class Place:
     """A server, and the path of a model there (empty: the only one that it has)."""
 
-    scheme: str
-    host: str
-    port: int
+    address: Address
+    """With the access token of an agent, and the fingerprint of its certificate, where they are known."""
     path: str
 
     @property
     def url(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}:{self.port}{self.path}"
+        return f"{self.address.url}{self.path}"
 
     def connect(self) -> http.client.HTTPConnection:
-        kind = http.client.HTTPSConnection if self.scheme == "https" else http.client.HTTPConnection
-        return kind(self.host, self.port, timeout=_TIMEOUT_S)
+        return tls.connection(self.address, _TIMEOUT_S)
 
 
 class Served:
@@ -112,7 +112,8 @@ class Served:
             connection, rested = self._place.connect(), False
         while True:
             try:
-                connection.request(method, path, body=body, headers=headers)
+                access = self._place.address.headers
+                connection.request(method, path, body=body, headers={**access, **headers})
                 answer = connection.getresponse()
                 content = answer.read()
             except _STALE as error:
@@ -141,6 +142,10 @@ class Served:
 
     def _refused(self, status: int, body: bytes) -> EdgeoptError:
         said = said_in(body)
+        if said is not None and status in {401, 403, 429}:
+            refused_access = InputError(said.message, said.hint)
+            refused_access.code = said.code or refused_access.code
+            return refused_access
         words = said.message if said else http.client.responses.get(status, "")
         return ModelError(f"The server at {self._place.url} refused ({status}): {words.rstrip('.')}.", _HINT)
 
@@ -160,4 +165,6 @@ def parse(address: str) -> Place:
     known = not path or (path.startswith(_MODELS) and unquote(path) != _MODELS.rstrip("/"))
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or not known:
         raise UsageError(f"'{address}' is no address of a served model.", _HINT)
-    return Place(parts.scheme, parts.hostname, port or (443 if parts.scheme == "https" else 80), path)
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    port = port or (443 if parts.scheme == "https" else 80)
+    return Place(address_of(f"{parts.scheme}://{host}:{port}"), path)

@@ -23,6 +23,8 @@ class Ending:
     """For a report: the command line, the exit code, the end of what it printed."""
     named: tuple[Named, ...] = ()
     """The options that these sentences name."""
+    code: str = ""
+    """Of the error, as programs know it."""
 
     @property
     def good(self) -> bool:
@@ -46,7 +48,7 @@ def ending_of(
             details,
         )
     if isinstance(last, events.Error):
-        return Ending("failed", {}, last.message, last.hint, details, last.named)
+        return Ending("failed", {}, last.message, last.hint, details, last.named, last.code)
     return Ending(
         "crashed",
         {},

@@ -55,5 +55,7 @@ def test_a_rollback_leads_to_any_release_on_the_disk(agent, old_bundle, new_bund
     assert status == 202, answer
     assert agent.ended(answer["deployment"]["id"])["state"] == "COMMITTED"
     agent.serves(new_bundle)
-    assert agent.status()["previous"]["release"] == release_id(old_bundle)
+    assert agent.status()["previous"] is None
+    assert agent.roll_back(to=release_id(old_bundle))["state"] == "COMMITTED"
+    agent.serves(old_bundle)
     assert agent.ask("POST", "/api/v1/rollback?to=../partial")[0] == 404

@@ -75,7 +75,7 @@ def guarded(data_dir, made, tmp_path_factory):
     key = tmp_path_factory.mktemp("key") / "key"
     new_key(key)
     trusted_keys.add(data_dir, key.with_suffix(".pub"))
-    running = Running(data_dir, host=EVERYWHERE)
+    running = Running(data_dir, host=EVERYWHERE, tls="off")
     yield running
     running.close()
 
@@ -115,7 +115,7 @@ def test_no_token_stays_a_refusal_when_the_last_one_is_removed(start_agent, tmp_
     new_key(tmp_path / "key")
     trusted_keys.add(data_dir, tmp_path / "key.pub")
     token = tokens.add(data_dir, "one", "deploy").token
-    agent = start_agent(host=EVERYWHERE)
+    agent = start_agent(host=EVERYWHERE, tls="off")
     assert agent.ask("GET", "/api/v1/status", headers=bearer(token))[0] == 200
     tokens.remove(data_dir, "one")
     assert agent.ask("GET", "/api/v1/status", headers=bearer(token))[0] == 401

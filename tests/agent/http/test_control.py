@@ -257,7 +257,7 @@ def test_who_can_be_reached_by_others_takes_nothing_without_a_trusted_key(start_
     new_key(tmp_path / "key")
     shutil.copyfile(tmp_path / "key.pub", data_dir / "trust" / "one.pub")
     token = tokens.add(data_dir, "one", "deploy").token
-    agent = start_agent(data_dir, host="0.0.0.0")  # noqa: S104 - that is the point
+    agent = start_agent(data_dir, host="0.0.0.0", tls="off")  # noqa: S104 - that is the point
     agent.token = token
     (data_dir / "trust" / "one.pub").unlink()
     done = agent.deploy(old_bundle)

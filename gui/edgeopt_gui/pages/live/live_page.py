@@ -18,6 +18,7 @@ from edgeopt_gui.jobs.ending import Ending
 from edgeopt_gui.pages.base import Page
 from edgeopt_gui.pages.live import commands
 from edgeopt_gui.pages.live.absent import awaited, nothing_of
+from edgeopt_gui.pages.live.access_dialog import wants_access
 from edgeopt_gui.pages.live.agent_link import AgentLink, known_address
 from edgeopt_gui.pages.live.choices import BUNDLE, MODEL, Choice
 from edgeopt_gui.pages.live.giving_way import GivingWay
@@ -324,7 +325,7 @@ class LivePage(Page):
         if not stopped:
             self.view.agent.stop_traffic()
         if not stopped and self.session.history.moments:
-            self.view.message.show_ending(ending, "live.start")
+            self._show_failure(ending, "live.start")
         elif not stopped:
             self._failure = ending
         self._show_marks()
@@ -342,7 +343,7 @@ class LivePage(Page):
 
     def _show_failure(self, ending: Ending, retry: str) -> None:
         if self.view is not None:
-            self.view.message.show_ending(ending, retry)
+            self.view.message.show_ending(ending, "live.access" if wants_access(ending) else retry)
 
     def _show_figures(self) -> None:
         if self.view is None or self.session is None:
@@ -380,7 +381,9 @@ class LivePage(Page):
         self._show_figures()
         state = shown(self.situation)
         if state == "error" and self._failure is not None:
-            self.show_error(self._failure, "live.start" if self.command_of_start() else OPENS_A_MODEL)
+            usual = "live.start" if self.command_of_start() else OPENS_A_MODEL
+            retry, other = ("live.access", usual) if self.url and wants_access(self._failure) else (usual, "")
+            self.show_error(self._failure, retry, other)
         elif state == "busy":
             self.show_busy(awaited(self.url, session.phase, session.name), "live.stop")
         elif state == "empty":

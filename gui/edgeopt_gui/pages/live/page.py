@@ -6,6 +6,7 @@ from edgeopt.fleet.address import DEFAULT_URL
 from edgeopt_gui.actions.action import Action, Face
 from edgeopt_gui.pages.base import Entry
 from edgeopt_gui.pages.live import situation
+from edgeopt_gui.pages.live.access_dialog import AccessDialog
 from edgeopt_gui.pages.live.live_page import AGENT_URL, LivePage
 from edgeopt_gui.pages.live.situation import Situation
 from edgeopt_gui.widgets import dialogs
@@ -39,6 +40,12 @@ def _ask_for_agent(page: LivePage) -> None:
     dialog = AskText(page, "Connect to an agent", question, known, "Connect", settings.agents())
     dialog.given.connect(page.connect_to)
     dialog.forgotten.connect(settings.forget_agent)
+    dialog.open()
+
+
+def _ask_for_access(page: LivePage) -> None:
+    dialog = AccessDialog(page, page.url)
+    dialog.kept.connect(page.connect_to)
     dialog.open()
 
 
@@ -142,6 +149,14 @@ ACTIONS = (
         icon="image",
     ),
     Action("live.connect", "Connect to an agent…", _MENU, _ask_for_agent, shortcut="Ctrl+U", icon="connect"),
+    Action(
+        "live.access",
+        "Enter an access token…",
+        _MENU,
+        _ask_for_access,
+        _when(situation.why_not_leave),
+        icon="connect",
+    ),
     Action(
         "live.disconnect",
         "Disconnect from the agent",

@@ -25,7 +25,7 @@ def test_an_agent_that_answers_is_remembered(page, context, monkeypatch):
     page.connect_to("pi:8080")
     assert context.settings.agents() == ()
     page._told(Metric("load_percent", 5.0))
-    assert context.settings.agents() == ("http://pi:8080",)
+    assert context.settings.agents() == ("https://pi:8080",)
 
 
 def test_the_last_eight_are_kept_the_latest_first(settings):
@@ -39,10 +39,10 @@ def test_the_last_eight_are_kept_the_latest_first(settings):
 def test_they_are_offered_in_the_field(qtbot, page, context, ask, monkeypatch):
     monkeypatch.setattr(page._watcher, "watch", lambda _: None)
     context.settings.remember_agent("http://jetson:8080")
-    context.settings.remember_agent("http://pi:8080")
+    context.settings.remember_agent("https://pi:8080")
     dialog = ask()
     assert [dialog.earlier.itemText(k) for k in range(dialog.earlier.count())] == [
-        "http://pi:8080",
+        "https://pi:8080",
         "http://jetson:8080",
     ]
     dialog.earlier.setCurrentIndex(1)
@@ -52,14 +52,14 @@ def test_they_are_offered_in_the_field(qtbot, page, context, ask, monkeypatch):
 
 def test_each_can_be_removed(qtbot, context, ask):
     context.settings.remember_agent("http://jetson:8080")
-    context.settings.remember_agent("http://pi:8080")
+    context.settings.remember_agent("https://pi:8080")
     dialog = ask()
     qtbot.keyClicks(dialog.field, "http://other:8080")
     assert not dialog.forget.isEnabled()
     dialog.earlier.setCurrentIndex(0)
     qtbot.mouseClick(dialog.forget, Qt.MouseButton.LeftButton)
     assert context.settings.agents() == ("http://jetson:8080",)
-    assert dialog.earlier.findText("http://pi:8080") == -1
+    assert dialog.earlier.findText("https://pi:8080") == -1
     assert dialog.field.text() == ""
     dialog.reject()
 

@@ -1,0 +1,46 @@
+"""`edgeopt-agent fingerprint` and `renew-certificate`: by what clients know this agent."""
+
+from typing import TYPE_CHECKING
+
+from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.commands.documents.blocks import Block, Words
+from edgeopt_agent.cli.options import DataDirOption, data_folder
+
+if TYPE_CHECKING:
+    from edgeopt_agent.certificate import Certificate
+
+
+def fingerprint(data_dir: DataDirOption = None, json: JsonFlag = False) -> None:
+    """Print the SHA-256 fingerprint of the agent's certificate.
+
+    \b
+    Compare it with what a client says that it sees, or give it to the client: --fingerprint.
+
+    \b
+    Examples:
+      edgeopt-agent fingerprint
+      edgeopt-agent fingerprint --data-dir /var/lib/edgeopt --json
+    """
+    from edgeopt_agent import certificate
+
+    execute("fingerprint", lambda _emit: certificate.present(data_folder(data_dir)), _show, json)
+
+
+def renew_certificate(data_dir: DataDirOption = None, json: JsonFlag = False) -> None:
+    """Make a new key and certificate for the agent, and print the new fingerprint.
+
+    \b
+    A running agent uses it for new connections; open ones stay. Clients that know the old
+    fingerprint need the new one.
+
+    \b
+    Examples:
+      edgeopt-agent renew-certificate
+    """
+    from edgeopt_agent import certificate
+
+    execute("renew-certificate", lambda _emit: certificate.renew(data_folder(data_dir)), _show, json)
+
+
+def _show(result: "Certificate") -> list[Block]:
+    return [Words(result.fingerprint)]

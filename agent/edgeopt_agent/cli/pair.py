@@ -1,0 +1,48 @@
+"""`edgeopt-agent pair`: a one-time code by which another machine gets a token."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from edgeopt.cli.console import JsonFlag, execute
+from edgeopt.commands.documents.blocks import Block, Words
+from edgeopt_agent.cli.options import DataDirOption, data_folder
+from edgeopt_agent.tokens import Role
+
+if TYPE_CHECKING:
+    from edgeopt_agent.pairing import NewCode
+
+
+def pair(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The token's name, such as who uses it.", show_default=False)
+    ],
+    role: Annotated[
+        Role,
+        typer.Option(help="view: status, events, metrics, telemetry; infer: also inference; deploy: everything."),
+    ] = "view",
+    data_dir: DataDirOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Print a code that gives one client a token, once and within five minutes.
+
+    \b
+    On the client: edgeopt fleet pair --url https://DEVICE:8080
+
+    \b
+    Examples:
+      edgeopt-agent pair laptop --role deploy
+    """
+    from edgeopt_agent import pairing
+
+    execute("pair", lambda _emit: pairing.new_code(data_folder(data_dir), name, role), _show, json)
+
+
+def _show(result: "NewCode") -> list[Block]:
+    return [
+        Words(
+            f"Code for '{result.name}' (role {result.role}), for {result.valid_s / 60:.0f} minutes and one use:"
+        ),
+        Words(result.code),
+        Words("On the other machine: edgeopt fleet pair --url https://DEVICE:8080"),
+    ]

@@ -1,0 +1,48 @@
+"""`POST /api/v1/pair`: the one route without a token, for who knows the code that the device shows."""
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+from starlette.requests import Request
+
+from edgeopt.fleet.pairing import PATH, PairProof
+from edgeopt_agent import pairing
+from edgeopt_agent.deployments.refused import RefusedError
+from edgeopt_agent.deployments.site import Site
+from edgeopt_agent.http.plain import Scope
+from edgeopt_agent.trust import is_loopback
+
+_MOST_BYTES = 1024
+Fingerprint = Callable[[], str]
+
+
+def is_pairing(scope: Scope) -> bool:
+    return bool(scope["type"] == "http" and scope["path"] == PATH and scope["method"] == "POST")
+
+
+class PairingRoute:
+    def __init__(self, site: Site, fingerprint: Fingerprint) -> None:
+        self._site, self._fingerprint = site, fingerprint
+        self._one_at_a_time = asyncio.Lock()
+
+    async def __call__(self, request: Request) -> tuple[int, dict[str, object]]:
+        fingerprint = self._fingerprint()
+        if not fingerprint and not is_loopback(self._site.settings.host):
+            raise RefusedError(
+                *(409, "no-tls", "Without TLS others could read the token, so nobody pairs with this agent."),
+                "Run the agent without --tls off, or add a token on the device: edgeopt-agent token add NAME",
+            )
+        body = b""
+        async with asyncio.timeout(self._site.settings.body_timeout_s):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > _MOST_BYTES:
+                    break
+        try:
+            sent = msgspec.json.decode(body[:_MOST_BYTES], type=PairProof)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise RefusedError(400, "bad-proof", "That is no pairing.", "Use edgeopt fleet pair.") from None
+        async with self._one_at_a_time:
+            answer = await asyncio.to_thread(pairing.redeem, self._site.data.root, fingerprint, sent)
+        return 200, msgspec.to_builtins(answer)

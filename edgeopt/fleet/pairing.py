@@ -1,0 +1,91 @@
+"""Pairing with an agent by a one-time code: both sides prove that they know it and see the same certificate.
+
+Whoever answers in between has another certificate, so neither proof holds and no token is sent.
+"""
+
+import getpass
+import hashlib
+import hmac
+import secrets
+
+import msgspec
+
+from edgeopt.errors import InputError, UsageError
+from edgeopt.fleet import pairings
+from edgeopt.fleet.address import Address, parse
+from edgeopt.fleet.http import ask, reaching, understood
+from edgeopt.fleet.request import PairRequest
+from edgeopt.fleet.tls import seen_fingerprint
+
+LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+"""Of a code: five bits each, none that looks like another."""
+GROUPS, GROUP_LETTERS = 3, 4
+PATH = "/api/v1/pair"
+_TIMEOUT_S = 10.0
+
+
+class PairProof(msgspec.Struct, frozen=True):
+    """What a client sends."""
+
+    nonce: str
+    proof: str
+
+
+class PairAnswer(msgspec.Struct, frozen=True):
+    """What an agent sends to a client whose proof holds."""
+
+    proof: str
+    name: str
+    role: str
+    token: str
+
+
+class Paired(msgspec.Struct, frozen=True):
+    url: str
+    name: str
+    role: str
+    fingerprint: str
+    stored_in: str
+
+
+def key_of(code: str) -> bytes:
+    """What proves the code; raises UsageError for what cannot be one."""
+    letters = "".join(code.upper().replace("-", " ").split())
+    if len(letters) != GROUPS * GROUP_LETTERS or set(letters) - set(LETTERS):
+        raise UsageError(
+            "That is no pairing code.", "Type it as the device shows it: three groups of four letters and digits."
+        )
+    return hashlib.sha256(b"edgeopt pairing " + letters.encode()).digest()
+
+
+def proof_of(side: str, key: bytes, fingerprint: str, nonce: str) -> str:
+    """That a side (`client` or `agent`) knows the code and sees this certificate."""
+    said = "\n".join(("edgeopt pairing", side, fingerprint, nonce)).encode()
+    return hmac.new(key, said, hashlib.sha256).hexdigest()
+
+
+def pair(request: PairRequest) -> Paired:
+    """Gets a token from an agent and keeps it, with the fingerprint of the agent's certificate."""
+    address = parse(request.url)
+    with reaching(address, _TIMEOUT_S):
+        seen = seen_fingerprint(address, _TIMEOUT_S) if address.scheme == "https" else ""
+    key = key_of(request.code or _asked_for())
+    known = Address(address.host, address.port, "", address.scheme, seen)
+    nonce = secrets.token_hex(16)
+    body = msgspec.json.encode(PairProof(nonce, proof_of("client", key, seen, nonce)))
+    headers = {"Content-Type": "application/json", "Content-Length": str(len(body))}
+    answer = understood(known, ask(known, "POST", PATH, _TIMEOUT_S, [body], headers), PairAnswer)
+    if not hmac.compare_digest(answer.proof, proof_of("agent", key, seen, nonce)):
+        raise InputError(
+            f"What answers at {address.url} does not know the code, so it is not the device that showed it.",
+            "Check --url and the network. Nothing was kept.",
+        )
+    place = pairings.keep(address.url, pairings.Pairing(answer.token, seen))
+    return Paired(address.url, answer.name, answer.role, seen, str(place))
+
+
+def _asked_for() -> str:
+    try:
+        return getpass.getpass("Code that `edgeopt-agent pair NAME` shows on the device: ")
+    except (EOFError, OSError):
+        raise UsageError("There is nobody to type the code.", "Pass it with --code.") from None
