@@ -13,6 +13,11 @@ FAR_DB = 10.0
 """So far below the floor; single samples are a little better or worse than all together anyway."""
 
 
+QUIETEST = 1e-6
+"""Of the mean power of an output: what a sample holds below that counts as this much. A detector answers pictures
+without an object by numbers near zero, which no two kernels round alike."""
+
+
 class WeakSamples(msgspec.Struct, frozen=True):
     count: int
     of: int
@@ -68,8 +73,9 @@ def _by_sample(accuracy: Accuracy) -> dict[int, tuple[float, str]]:
     for output in accuracy.outputs:
         if output.counted or output.silent:
             continue
+        least = QUIETEST * math.fsum(output.signal_power) / len(output.signal_power)
         for place, (noise, signal) in enumerate(zip(output.noise_power, output.signal_power, strict=True)):
             if noise > 0 and signal > SILENT_POWER:
-                ratio_db = 10 * math.log10(signal / noise)
+                ratio_db = 10 * math.log10(max(signal, least) / noise)
                 worst[place] = min(worst.get(place, (math.inf, "")), (ratio_db, output.name))
     return worst

@@ -32,6 +32,14 @@ def test_equal_and_silent_samples_are_not_weak():
     assert weak_samples(accuracy((0, 1, 1, 1), (0.001, 0, 0, 0)), 30) is None
 
 
+def test_answers_that_are_next_to_nothing_count_as_a_millionth_of_the_usual_power():
+    """A detector's map of a picture without an object holds 1e-8, and kernels round it each in their own way."""
+    assert weak_samples(accuracy((1, 1e-8, 1, 1), (1e-6, 1e-8, 1e-6, 1e-6)), 30) is None
+    assert tail_of(accuracy((1, 1e-8, 1, 1), (1e-6, 1e-8, 1e-6, 1e-6))).lowest_db > 90
+    found = weak_samples(accuracy((1, 1e-8, 1, 1), (1e-6, 1e-3, 1e-6, 1e-6)), 30)
+    assert found.count == 1, "an error that others would notice is one there too"
+
+
 def test_whole_numbers_and_what_cannot_be_compared_are_left_out():
     wanted, got = [{"n": np.array([1, 2])}], [{"n": np.array([5, 9])}]
     assert weak_samples(compare_outputs(wanted, got), 30) is None
