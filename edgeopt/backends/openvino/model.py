@@ -77,6 +77,15 @@ def read_model(path: Path, runtime: "Core | None" = None, config: Mapping[str, A
         raise ModelError(f"OpenVINO cannot read '{path.name}': {said}", hint) from error
 
 
+def write_model(model: "Model", place: Path) -> None:
+    """Writes the .xml and the .bin, weights as they are, each input and output with the one name that it has."""
+    import openvino
+
+    for port in (*model.inputs, *model.outputs):
+        port.get_tensor().set_names({port_name(port)})
+    openvino.save_model(model, place, compress_to_fp16=False)
+
+
 def compile_model(runtime: "Core", model: "Model", device: str, config: dict[str, Any]) -> "CompiledModel":
     try:
         return runtime.compile_model(model, device, config)

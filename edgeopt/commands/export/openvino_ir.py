@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgeopt.backends.openvino.model import port_name, read_model
+from edgeopt.backends.openvino.model import read_model, write_model
 from edgeopt.commands.export.base import Format, Made, Order, refuse
 from edgeopt.commands.export.checking import check_model
 from edgeopt.commands.export.settings import DEVICES, openvino_lines, openvino_settings, options_text
@@ -65,17 +65,13 @@ def converted(order: Order, form: str) -> "Model":
 
 def save(order: Order, model: "Model", place: Path) -> Path:
     """Writes the .xml and the .bin, weights as they are, each input and output with the one name that it has."""
-    import openvino
-
-    for port in (*model.inputs, *model.outputs):
-        port.get_tensor().set_names({port_name(port)})
     for option, key in _IN_THE_MODEL.items():
         value = order.bundle.deployment.run.options.get(option)
         if value not in (None, ""):
             model.set_rt_info(str(value), ["runtime_options", key])
     place.parent.mkdir(parents=True, exist_ok=True)
     try:
-        openvino.save_model(model, place, compress_to_fp16=False)
+        write_model(model, place)
     except RuntimeError as error:
         # OpenVINO's streams do not tell why they end.
         if shutil.disk_usage(place.parent).free < _LEAST_FREE_BYTES:

@@ -24,6 +24,8 @@ from edgeopt.search.stopping import Ending
 
 # Making may take this share of the time limit; racing needs the rest.
 _MAKING_SHARE = 0.58
+# Of the time limit, when the libraries' own ways must be there: a plan must beat them, and needs time for that.
+_WHOLE_SHARE = 0.3
 # Of the time limit, when the plan must be there: what it replaces can still be made after that.
 _PLANNING_SHARE = 0.53
 # Of the time until then, what planning is told to take: its last check and its files come after.
@@ -74,8 +76,10 @@ class Gathering:
         """Each part is to be taken whole before the next one: it builds on what came of it."""
         source, wanted = self._source(), [*self._wanted()]
         uniform = [name for name in wanted if recipe_named(name).uniform]
-        exact = [name for name in wanted if name not in {PLANNED, *uniform}]
+        whole = [name for name in wanted if recipe_named(name).whole]
+        exact = [name for name in wanted if name not in {PLANNED, *uniform, *whole}]
         yield self._exact(source, exact)
+        yield self._all_of(whole, _WHOLE_SHARE)
         covered: list[str] = []
         if PLANNED in wanted:
             yield self._planned(covered)
@@ -140,11 +144,11 @@ class Gathering:
         self.variants.leave_out(VariantReport(name, recipe.title, failure=_COVERED))
         return True
 
-    def _all_of(self, names: list[str]) -> Iterator[Ready]:
+    def _all_of(self, names: list[str], share: float = _MAKING_SHARE) -> Iterator[Ready]:
         asked = [each for name in names for each in jobs(self._material, name, self._base)]
         second = [self._another() for _ in range(min(_MAKERS, len(asked)) - 1)]
         try:
-            for one, made in self._made(asked, _MAKING_SHARE, [self._place.maker, *second]):
+            for one, made in self._made(asked, share, [self._place.maker, *second]):
                 yield from self._ready(one, made)
         finally:
             for maker in second:

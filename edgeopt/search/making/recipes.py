@@ -39,6 +39,8 @@ class Recipe:
     """It is made for each backend apart, by what the profile lists for that."""
     needs_data: bool = False
     """It calibrates, or its accuracy can only be judged on real data."""
+    whole: bool = False
+    """A library's own way with the whole model: made soon, as it takes seconds."""
     uniform: bool = False
     """One form for all layers, which a plan looks at too: made only where there is no plan."""
     numeric: str = "precision"
@@ -68,6 +70,13 @@ def _planned(task: Task) -> Plans:
     return plan(task)
 
 
+def _whole(name: str, task: Task) -> Ledger:
+    from edgeopt.search.making import whole
+
+    make: Callable[[Task], Ledger] = getattr(whole, name)
+    return make(task)
+
+
 def _in_one_form(form: str, task: Task) -> Plans:
     from edgeopt.search.making.forming import form_all
 
@@ -87,6 +96,44 @@ RECIPES = (
         ("onnx_ir",),
         exact=True,
         by_backend=True,
+    ),
+    *(
+        Recipe(name, title, file, backends, partial(_whole, make), needs, needs_data=True, whole=True)
+        for name, title, file, backends, make, needs in (
+            ("nncf-int8", "all layers in int8, by NNCF", "model.xml", OPENVINO, "by_nncf", ("nncf", "openvino")),
+            (
+                "nncf-transformer",
+                "all layers in int8, as NNCF does for transformers",
+                "model.xml",
+                OPENVINO,
+                "by_nncf_for_transformers",
+                ("nncf", "openvino"),
+            ),
+            (
+                "nncf-weights",
+                "all weights in int8, by NNCF",
+                "model.xml",
+                OPENVINO,
+                "weights_by_nncf",
+                ("nncf", "openvino"),
+            ),
+            (
+                "ort-int8",
+                "all layers in int8, by ONNX Runtime",
+                "model.onnx",
+                ORT,
+                "by_onnxruntime",
+                ("onnxruntime", "onnx"),
+            ),
+            (
+                "ort-dynamic",
+                "all weights in int8, activations as they come, by ONNX Runtime",
+                "model.onnx",
+                ORT,
+                "dynamic_by_onnxruntime",
+                ("onnxruntime", "onnx"),
+            ),
+        )
     ),
     Recipe(
         PLANNED,

@@ -1,0 +1,99 @@
+"""ONNX Runtime's own quantization of a whole model."""
+
+import contextlib
+import logging
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from edgeopt.backends.base import Feeds
+from edgeopt.errors import ModelError, said_by
+from edgeopt.graph.ledger import Change, LedgerEntry
+
+
+def quantize(base: Path, out: Path, samples: Sequence[Feeds], *, reduce_range: bool) -> LedgerEntry:
+    """Weights and activations in eight bits, calibrated, in the form that the runtime fuses (QDQ)."""
+    from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
+
+    with _prepared(base) as prepared:
+        quantize_static(
+            str(prepared),
+            str(out),
+            _Reader(samples),
+            quant_format=QuantFormat.QDQ,
+            per_channel=True,
+            reduce_range=reduce_range,
+            activation_type=QuantType.QUInt8,
+            weight_type=QuantType.QInt8,
+        )
+    return _entry("ort-int8", base, out)
+
+
+def quantize_dynamic(base: Path, out: Path, *, reduce_range: bool) -> LedgerEntry:
+    """Weights in eight bits, activations as they come: matrix products and recurrent layers, in branches too."""
+    from onnxruntime.quantization import QuantType
+    from onnxruntime.quantization import quantize_dynamic as quantize
+
+    with _prepared(base) as prepared:
+        quantize(
+            str(prepared),
+            str(out),
+            per_channel=True,
+            reduce_range=reduce_range,
+            weight_type=QuantType.QInt8,
+            extra_options={"EnableSubgraph": True},
+        )
+    return _entry("ort-dynamic", base, out)
+
+
+class _Reader:
+    """The samples as `onnxruntime.quantization` takes them."""
+
+    def __init__(self, samples: Sequence[Feeds]) -> None:
+        self._samples = samples
+        self.rewind()
+
+    def get_next(self) -> Feeds | None:
+        return next(self._left, None)
+
+    def rewind(self) -> None:
+        self._left = iter([dict(each) for each in self._samples])
+
+
+@contextlib.contextmanager
+def _prepared(base: Path) -> Iterator[Path]:
+    """The model of an opset that the library quantizes by channel, with its shapes inferred."""
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    from edgeopt.graph.model import load, save
+    from edgeopt.quant.recorded import raised
+
+    with tempfile.TemporaryDirectory(prefix="edgeopt-whole-") as folder:
+        place = Path(folder)
+        save(raised(load(base).ir), place / "raised.onnx")
+        logging.getLogger().setLevel(logging.ERROR)
+        try:
+            with contextlib.redirect_stdout(sys.stderr):
+                quant_pre_process(
+                    str(place / "raised.onnx"), str(place / "prepared.onnx"), skip_symbolic_shape=True
+                )
+                yield place / "prepared.onnx"
+        except Exception as error:  # it raises whatever its parts raise
+            raise ModelError(f"ONNX Runtime's tools cannot quantize the model: {said_by(error)}") from error
+
+
+def _entry(name: str, base: Path, out: Path) -> LedgerEntry:
+    from edgeopt.graph.model import load
+
+    before, after = list(load(base).ir.graph), list(load(out).ir.all_nodes())
+    known = {"DynamicQuantizeLSTM", "MatMulInteger", "ConvInteger", "DynamicQuantizeLinear", "QuantizeLinear"}
+    changed = tuple(node.name or "" for node in after if node.op_type in known)
+    if not changed:
+        raise ModelError("ONNX Runtime's tools found nothing to quantize in this model.")
+    return LedgerEntry(
+        name,
+        applied=(Change("computed in eight bits", changed),),
+        nodes_before=len(before),
+        nodes_after=len(after),
+    )

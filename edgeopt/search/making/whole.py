@@ -1,0 +1,45 @@
+"""The variants that the runtimes' own libraries make of a whole model: what any user gets in one call."""
+
+from edgeopt.backends.base import Feeds
+from edgeopt.errors import ModelError
+from edgeopt.graph.ledger import Ledger
+from edgeopt.search.making.task import Task
+
+_MOST_SAMPLES = 100
+
+
+def by_nncf(task: Task) -> Ledger:
+    from edgeopt.quant.whole.by_nncf import quantize
+
+    return (quantize(task.base, task.out, _samples(task), transformer=False),)
+
+
+def by_nncf_for_transformers(task: Task) -> Ledger:
+    from edgeopt.quant.whole.by_nncf import quantize
+
+    return (quantize(task.base, task.out, _samples(task), transformer=True),)
+
+
+def weights_by_nncf(task: Task) -> Ledger:
+    from edgeopt.quant.whole.by_nncf import compress_weights
+
+    return (compress_weights(task.base, task.out),)
+
+
+def by_onnxruntime(task: Task) -> Ledger:
+    from edgeopt.quant.whole.by_onnxruntime import quantize
+
+    return (quantize(task.base, task.out, _samples(task), reduce_range=task.settings.reduce_range),)
+
+
+def dynamic_by_onnxruntime(task: Task) -> Ledger:
+    from edgeopt.quant.whole.by_onnxruntime import quantize_dynamic
+
+    return (quantize_dynamic(task.base, task.out, reduce_range=task.settings.reduce_range),)
+
+
+def _samples(task: Task) -> list[Feeds]:
+    samples = task.calibration
+    if samples is None:
+        raise ModelError("Quantizing needs data.", "Give some.")
+    return [samples.feeds(number) for number in range(min(len(samples), _MOST_SAMPLES))]
