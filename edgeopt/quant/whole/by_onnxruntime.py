@@ -86,7 +86,7 @@ def _prepared(base: Path) -> Iterator[Path]:
 def _entry(name: str, base: Path, out: Path) -> LedgerEntry:
     from edgeopt.graph.model import load
 
-    before, after = list(load(base).ir.graph), list(load(out).ir.all_nodes())
+    before, after = list(load(base).ir.graph), list(load(out).ir.graph.all_nodes())
     known = {"DynamicQuantizeLSTM", "MatMulInteger", "ConvInteger", "DynamicQuantizeLinear", "QuantizeLinear"}
     changed = tuple(node.name or "" for node in after if node.op_type in known)
     if not changed:
