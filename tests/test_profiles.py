@@ -49,8 +49,12 @@ def test_the_shipped_profiles():
         if profile.match.accelerator is None:
             # The forms after it are for where it is not ready in time.
             ladder = profile.precision.ladder
-            assert ladder[:4] == ("source", "cleaned", "lowered", "planned")
-            assert set(ladder[4:]) == {"int8", "int8-groups", "int8-dynamic"}
+            whole = ("nncf-int8", "nncf-transformer", "ort-dynamic", "nncf-weights", "ort-int8")
+            if profile.name == "riscv-rvv":  # the libraries behind these have no builds for it
+                whole = ()
+            place = ladder.index("planned")
+            assert ladder[:place] == ("source", "cleaned", "lowered", *whole)
+            assert set(ladder[place + 1 :]) == {"int8", "int8-groups", "int8-dynamic"}
 
 
 def test_names_are_files_and_ranks_leave_no_tie():

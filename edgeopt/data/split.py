@@ -4,8 +4,11 @@ import msgspec
 
 # More samples move the ranges little and cost calibration time; the libraries' own examples use 100 to 300.
 MOST_CALIBRATION_SAMPLES = 100
+FEWEST_TO_QUANTIZE = 4
+"""So many can be halved: one half calibrates, the other checks and proves."""
 # With fewer, one or two samples would have to tell what a variant does on all others.
-FEWEST_TO_QUANTIZE = 12
+FEWEST_TO_PART = 12
+"""From here on those that check do not prove."""
 _MOST_TO_CHECK = 24
 _MOST_TO_PROVE = 16
 
@@ -18,6 +21,11 @@ class Split(msgspec.Struct, frozen=True):
     check_count: int
     prove_first: int
     prove_count: int
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the samples that check are those that prove."""
+        return self.check_first == self.prove_first
 
     @property
     def check(self) -> range:
@@ -33,6 +41,8 @@ def split(count: int, given: bool) -> Split:
     if not given or count < FEWEST_TO_QUANTIZE:
         return Split(0, 0, count, 0, count)
     half = count // 2
+    if count < FEWEST_TO_PART:
+        return Split(half, half, count - half, half, count - half)
     prove = min((count - half) // 2, _MOST_TO_PROVE)
     check = min(count - half - prove, _MOST_TO_CHECK)
     return Split(min(half, MOST_CALIBRATION_SAMPLES), half, check, count - prove, prove)

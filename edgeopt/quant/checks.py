@@ -8,7 +8,7 @@ import hashlib
 import numpy as np
 
 from edgeopt.data.samples import Samples
-from edgeopt.data.split import FEWEST_TO_QUANTIZE
+from edgeopt.data.split import FEWEST_TO_PART
 from edgeopt.errors import DataError
 
 _WITHOUT_DATA = "Forms without calibrated ranges are int8-dynamic, int8-groups, w8, w4, fp16 and bf16"
@@ -20,7 +20,7 @@ def check_differ(samples: Samples) -> int:
     if different == 1 < count:
         raise DataError(
             f"All {count} samples of the data are the same: they say nothing about other inputs.",
-            f"Give {FEWEST_TO_QUANTIZE} or more that differ as real inputs do. {_WITHOUT_DATA}.",
+            f"Give {FEWEST_TO_PART} or more that differ as real inputs do. {_WITHOUT_DATA}.",
         )
     return different
 
@@ -31,23 +31,21 @@ def check_data(samples: Samples) -> tuple[str, ...]:
     if count == 1:
         raise DataError(
             "The data holds one sample: its ranges fit no other, and nothing is left to check the result on.",
-            f"Give {FEWEST_TO_QUANTIZE} or more that differ as real inputs do. {_WITHOUT_DATA}.",
+            f"Give {FEWEST_TO_PART} or more that differ as real inputs do. {_WITHOUT_DATA}.",
         )
     different = check_differ(samples)
     return (*_too_few(count, different), *_never_vary(samples))
 
 
 def _too_few(count: int, different: int) -> tuple[str, ...]:
-    if count < FEWEST_TO_QUANTIZE:
-        said = (
-            f"The data holds {count} samples; with fewer than {FEWEST_TO_QUANTIZE} the same ones must calibrate, "
-        )
+    if count < FEWEST_TO_PART:
+        said = f"The data holds {count} samples; with fewer than {FEWEST_TO_PART} the same ones must calibrate, "
         return (f"{said}plan and prove, so that the error on unseen inputs may be larger. {_WITHOUT_DATA}.",)
-    if different < FEWEST_TO_QUANTIZE:
+    if different < FEWEST_TO_PART:
         said = (
             f"Only {different} of the {count} samples differ: the proof is made on samples that calibration saw."
         )
-        return (f"{said} Give {FEWEST_TO_QUANTIZE} or more different ones.",)
+        return (f"{said} Give {FEWEST_TO_PART} or more different ones.",)
     return ()
 
 
@@ -60,7 +58,7 @@ def _different(samples: Samples) -> int:
             one = samples.arrays[name][index]
             digest.update(str(one.tolist()).encode() if one.dtype.kind in "OU" else np.ascontiguousarray(one).data)
         found.add(digest.digest())
-        if len(found) >= FEWEST_TO_QUANTIZE:
+        if len(found) >= FEWEST_TO_PART:
             break
     return len(found)
 

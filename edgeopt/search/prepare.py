@@ -183,7 +183,12 @@ def _warn_of_the_data(given: Given, standard: Standard, notes: Notes) -> None:
             "With data, 8-bit variants can be tried and checked."
         )
     elif not standard.split.calibration_count:
-        notes.warn(f"{len(samples)} samples are too few to calibrate and to check apart; 8-bit needs 12.")
+        notes.warn(f"{len(samples)} samples are too few to calibrate and to check apart; 8-bit needs 4.")
+    elif standard.split.is_shared:
+        notes.warn(
+            f"Of {len(samples)} samples, {standard.split.calibration_count} calibrate and the others both choose "
+            "and prove, and no precision is planned by layer; give 12 or more for that."
+        )
     for said in samples.converted:
         notes.warn(said)
     for one in alike_inputs(samples) if given.of_user else ():

@@ -1,5 +1,6 @@
 """What the user asks of a search: its options, for the command line, Python and the app."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict
@@ -165,6 +166,10 @@ def check(settings: Settings) -> None:
     checked_target(settings.target_speedup)
 
 
+# Megabytes from, to, and seconds for each: two minutes at 30 MB, four at 90.
+_LARGER = ((10.0, 30.0, 3.0), (30.0, 90.0, 2.0), (90.0, math.inf, 1.0))
+
+
 def inputs_of(settings: Settings) -> list[Path]:
     """The files that a search reads, so that its bundle must not take their place; but that of a bundle it may."""
     given = [settings.model, settings.data, settings.pre, settings.post, settings.baseline]
@@ -172,8 +177,10 @@ def inputs_of(settings: Settings) -> list[Path]:
 
 
 def time_limit_for(size_bytes: int, small_s: float = 60.0) -> float:
-    """The target's own limit for small models, and a second more for each further megabyte, up to ten minutes."""
-    return min(small_s + max(0.0, size_bytes / 1e6 - 10.0), max(small_s, 600.0))
+    """The target's own limit for models up to 10 MB, and more for each further megabyte, up to ten minutes."""
+    size_mb = size_bytes / 1e6
+    further_s = sum(per_mb * max(0.0, min(size_mb, most) - least) for least, most, per_mb in _LARGER)
+    return min(small_s + further_s, max(small_s, 600.0))
 
 
 def checked_target(speedup: float | None) -> float | None:

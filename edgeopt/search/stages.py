@@ -34,6 +34,7 @@ def material_of(model: Path, prepared: Prepared, place: Place) -> Material:
         profile=profile,
         kept=kept,
         passes=graph_passes(profile, kept),
+        operators=facts.operators,
         folder=ground.folder / "variants",
     )
 

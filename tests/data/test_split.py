@@ -38,7 +38,18 @@ def test_generated_samples_never_calibrate(count):
     assert split(count, given=False).calibration_count == 0
 
 
-@given(strategies.integers(1, 11))
+@given(strategies.integers(4, 11))
+def test_few_samples_calibrate_with_one_half_and_are_judged_by_the_other(count):
+    found = split(count, given=True)
+    calibration, check, prove = places(found)
+    assert found.is_shared
+    assert check == prove
+    assert calibration
+    assert not calibration & check
+    assert calibration | check == set(range(count))
+
+
+@given(strategies.integers(1, 3))
 def test_too_few_samples_never_calibrate(count):
     assert split(count, given=True).calibration_count == 0
 

@@ -58,7 +58,7 @@ class Track:
         self.path = null_model("baseline", latency_ms=baseline_ms)
         self.baseline = self.ground.enter("baseline", "null", self.path)
         stack.callback(self.baseline.close)
-        chosen, goal = split(8, True), Goal(floor=floor_db, budget="")
+        chosen, goal = split(8, False), Goal(floor=floor_db, budget="")
         reference = self.ground.outputs(self.baseline, chosen.check)
         self.standard = Standard(chosen, goal, reference, Levels(samples))
 

@@ -67,7 +67,7 @@ def read_given(
 def _shares(count: int, most: int, most_to_calibrate: int | None) -> tuple[range, range, range, bool]:
     """Who calibrates, plans and proves, and whether some do two of these."""
     found = split(count, given=True)
-    if not found.calibration_count:
+    if not found.calibration_count or found.is_shared:
         half = max(1, count // 2)
         return range(min(half, most_to_calibrate or half)), range(count), range(count // 2, count), True
     calibrate = min(found.calibration_count, most_to_calibrate or found.calibration_count)

@@ -79,7 +79,8 @@ class Gathering:
         whole = [name for name in wanted if recipe_named(name).whole]
         exact = [name for name in wanted if name not in {PLANNED, *uniform, *whole}]
         yield self._exact(source, exact)
-        yield self._all_of(whole, _WHOLE_SHARE)
+        if whole:
+            yield self._all_of(whole, _WHOLE_SHARE)
         covered: list[str] = []
         if PLANNED in wanted:
             yield self._planned(covered)

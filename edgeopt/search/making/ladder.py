@@ -1,6 +1,7 @@
 """What is to be made of a model: the rungs of the ladder that can be, and what a maker is asked for each."""
 
 import importlib.util
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from edgeopt.profiles import TargetProfile
 from edgeopt.quant.settings import QuantSettings
 from edgeopt.search.making.lowering import NONE_LISTED, Lowered, lowered_variants
 from edgeopt.search.making.messages import Make
-from edgeopt.search.making.plans import Planning
+from edgeopt.search.making.plans import PLANNED, Planning
 from edgeopt.search.making.recipes import Recipe, recipe_named
 
 
@@ -30,6 +31,8 @@ class Material:
     kept: float
     """Of the places in the data, the share that is no padding."""
     passes: tuple[str, ...]
+    operators: Mapping[str, int]
+    """How many of each the model has."""
     folder: Path
     """Where they are made, each in a folder of its own."""
 
@@ -40,6 +43,10 @@ def why_not(recipe: Recipe, material: Material) -> str:
         return "needs data to calibrate or to check it"
     if recipe.needs_data and not material.split.calibration_count:
         return "too few samples to calibrate and check apart"
+    if unsuited := recipe.unsuited(material.operators):
+        return unsuited
+    if material.split.is_shared and recipe.name == PLANNED and material.of_user:
+        return "too few samples to plan and to prove apart; 12 are enough"
     if recipe.by_backend and not lowered_variants(material.profile):
         return NONE_LISTED
     if not backends_of(recipe, material.profile):

@@ -1,6 +1,6 @@
 """How each variant of a model is made; the target profile's precision ladder names them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,6 +17,14 @@ ORT = tuple(name for name in NAMES if name.startswith("onnxruntime-"))
 OPENVINO = tuple(name for name in NAMES if name.startswith("openvino-"))
 # They calibrate nothing, and a screen on made-up inputs tells whether a value left their range.
 _FLOATS = frozenset({"fp16", "bf16"})
+
+
+Unsuited = Callable[[Mapping[str, int]], str]
+"""Why a recipe gains nothing on a model with these operators; empty where it may."""
+
+
+def _suits_all(_operators: Mapping[str, int]) -> str:
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,7 @@ class Recipe:
     """It calibrates, or its accuracy can only be judged on real data."""
     whole: bool = False
     """A library's own way with the whole model: made soon, as it takes seconds."""
+    unsuited: Unsuited = _suits_all
     uniform: bool = False
     """One form for all layers, which a plan looks at too: made only where there is no plan."""
     numeric: str = "precision"
@@ -77,6 +86,30 @@ def _whole(name: str, task: Task) -> Ledger:
     return make(task)
 
 
+def _without_attention(operators: Mapping[str, int]) -> str:
+    is_attention = "Attention" in operators or ("Softmax" in operators and operators.get("MatMul", 0) > 1)
+    return "" if is_attention else "there is no attention in it"
+
+
+def _without_products(operators: Mapping[str, int]) -> str:
+    return "" if {"MatMul", "Gemm", "Attention", "LSTM"} & operators.keys() else "it has no matrix products"
+
+
+def _with_more_convolutions(operators: Mapping[str, int]) -> str:
+    products = operators.get("MatMul", 0) + operators.get("Gemm", 0)
+    return "" if products > operators.get("Conv", 0) else "it has more convolutions than matrix products"
+
+
+def _by_nncf(name: str, title: str, make: str, unsuited: Unsuited = _suits_all) -> Recipe:
+    made, needs = partial(_whole, make), ("nncf", "openvino")
+    return Recipe(name, title, "model.xml", OPENVINO, made, needs, needs_data=True, whole=True, unsuited=unsuited)
+
+
+def _by_onnxruntime(name: str, title: str, make: str, unsuited: Unsuited = _suits_all) -> Recipe:
+    made, needs = partial(_whole, make), ("onnxruntime", "onnx")
+    return Recipe(name, title, "model.onnx", ORT, made, needs, needs_data=True, whole=True, unsuited=unsuited)
+
+
 def _in_one_form(form: str, task: Task) -> Plans:
     from edgeopt.search.making.forming import form_all
 
@@ -97,44 +130,21 @@ RECIPES = (
         exact=True,
         by_backend=True,
     ),
-    *(
-        Recipe(name, title, file, backends, partial(_whole, make), needs, needs_data=True, whole=True)
-        for name, title, file, backends, make, needs in (
-            ("nncf-int8", "all layers in int8, by NNCF", "model.xml", OPENVINO, "by_nncf", ("nncf", "openvino")),
-            (
-                "nncf-transformer",
-                "all layers in int8, as NNCF does for transformers",
-                "model.xml",
-                OPENVINO,
-                "by_nncf_for_transformers",
-                ("nncf", "openvino"),
-            ),
-            (
-                "nncf-weights",
-                "all weights in int8, by NNCF",
-                "model.xml",
-                OPENVINO,
-                "weights_by_nncf",
-                ("nncf", "openvino"),
-            ),
-            (
-                "ort-int8",
-                "all layers in int8, by ONNX Runtime",
-                "model.onnx",
-                ORT,
-                "by_onnxruntime",
-                ("onnxruntime", "onnx"),
-            ),
-            (
-                "ort-dynamic",
-                "all weights in int8, activations as they come, by ONNX Runtime",
-                "model.onnx",
-                ORT,
-                "dynamic_by_onnxruntime",
-                ("onnxruntime", "onnx"),
-            ),
-        )
+    _by_nncf("nncf-int8", "all layers in int8, by NNCF", "by_nncf"),
+    _by_nncf(
+        "nncf-transformer",
+        "all layers in int8, as NNCF does for transformers",
+        "by_nncf_for_transformers",
+        _without_attention,
     ),
+    _by_onnxruntime(
+        "ort-dynamic",
+        "matrix products and recurrent layers in int8, by ONNX Runtime",
+        "dynamic_by_onnxruntime",
+        _without_products,
+    ),
+    _by_nncf("nncf-weights", "all weights in int8, by NNCF", "weights_by_nncf", _with_more_convolutions),
+    _by_onnxruntime("ort-int8", "all layers in int8, by ONNX Runtime", "by_onnxruntime"),
     Recipe(
         PLANNED,
         "each layer in the precision that pays",

@@ -16,6 +16,7 @@ from edgeopt.search.limits import OVER, Limits, excess
 from edgeopt.search.making.gathering import Ready
 from edgeopt.search.making.made import Variants
 from edgeopt.search.making.plans import PLANNED
+from edgeopt.search.making.recipes import recipe_named
 from edgeopt.search.outcome import Candidate
 from edgeopt.search.place import Place
 from edgeopt.search.racing.baseline import Baseline
@@ -31,6 +32,7 @@ from edgeopt.search.stopping import Ending, takes_part
 
 _LONGEST_LOAD_S = 60.0
 _SMALL_MS = 2.0
+_FAR_DB = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,8 @@ class Entrants:
         if ready.variant == "source" and self.room is not None:
             self.add(self._entering.baseline.candidate)
         for candidate in _firsts(ready, self.starts):
+            if recipe_named(ready.variant).whole and self._is_far_below(ready.variant):
+                return  # eight bits throughout: no other precision of the rest mends that
             self._screen(candidate)
 
     def add(self, candidate: Candidate) -> Entry:
@@ -153,6 +157,12 @@ class Entrants:
             if dimension.name in least:
                 given.place.notes.tell(said_of(dimension, least[dimension.name]))
         return dataclasses.replace(shaped, fill_from=least)
+
+    def _is_far_below(self, variant: str) -> bool:
+        """Whether a candidate of the variant misses the floor in dB by more than another precision may change."""
+        floor_db = self._entering.standard.goal.target_db
+        found = [entry.accuracy_db for entry in self.entries if entry.candidate.variant == variant]
+        return floor_db is not None and any(each is not None and each < floor_db - _FAR_DB for each in found)
 
     def _screen(self, candidate: Candidate) -> None:
         given = self._entering

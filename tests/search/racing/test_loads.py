@@ -109,7 +109,7 @@ def asked(folder, nodes, shape, stack):
     model = write_onnx(folder / "m.onnx", nodes, {}, {"x": shape}, {"y": shape})
     samples = Samples({"x": np.random.default_rng(1).random((8, 1, 4), np.float32)}, {"x": 2})
     save_samples(samples, folder / "samples")
-    ground, chosen = Ground(LocalHost(folder), folder, folder / "samples"), split(8, True)
+    ground, chosen = Ground(LocalHost(folder), folder, folder / "samples"), split(8, False)
     contender = ground.enter("baseline", "onnxruntime-cpu", model)
     stack.callback(contender.close)
     standard = Standard(chosen, Goal(), ground.outputs(contender, chosen.check), Levels(samples))
