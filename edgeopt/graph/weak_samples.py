@@ -4,6 +4,7 @@ Loud samples carry such a ratio: a quiet one beside them may be useless and hard
 """
 
 import math
+from collections.abc import Mapping
 
 import msgspec
 
@@ -14,8 +15,11 @@ FAR_DB = 10.0
 
 
 QUIETEST = 1e-6
-"""Of the mean power of an output: what a sample holds below that counts as this much. A detector answers pictures
+"""Of the usual power of an output: what a sample holds below that counts as this much. A detector answers pictures
 without an object by numbers near zero, which no two kernels round alike."""
+
+Usual = Mapping[str, float]
+"""The mean power of each output on other samples: those at hand may all be quiet."""
 
 
 class WeakSamples(msgspec.Struct, frozen=True):
@@ -45,35 +49,45 @@ class Tail(msgspec.Struct, frozen=True):
     """The mean of the worst tenth of the samples, of one at least."""
 
 
-def tail_of(accuracy: Accuracy) -> Tail | None:
+def usual_power(accuracy: Accuracy) -> Usual:
+    """Of an accuracy that still has its figures for each sample."""
+    return {
+        each.name: math.fsum(each.signal_power) / len(each.signal_power)
+        for each in accuracy.outputs
+        if each.signal_power
+    }
+
+
+def tail_of(accuracy: Accuracy, usual: Usual | None = None) -> Tail | None:
     """Of an accuracy that still has its figures for each sample; None where no sample differs."""
-    found = sorted(ratio_db for ratio_db, _ in _by_sample(accuracy).values())
+    found = sorted(ratio_db for ratio_db, _ in _by_sample(accuracy, usual or {}).values())
     if not found:
         return None
     tenth = found[: max(1, round(len(accuracy.outputs[0].noise_power) / 10))]
     return Tail(found[0], math.fsum(tenth) / len(tenth))
 
 
-def weak_samples(accuracy: Accuracy, floor_db: float) -> WeakSamples | None:
+def weak_samples(accuracy: Accuracy, floor_db: float, usual: Usual | None = None) -> WeakSamples | None:
     """Those of an accuracy that still has its figures for each sample; None where there is none."""
     if not math.isfinite(floor_db):
         return None
-    weak = [found for found in _by_sample(accuracy).values() if found[0] < floor_db - FAR_DB]
+    weak = [found for found in _by_sample(accuracy, usual or {}).values() if found[0] < floor_db - FAR_DB]
     if not weak:
         return None
     lowest_db, name = min(weak)
     return WeakSamples(len(weak), len(accuracy.outputs[0].noise_power), lowest_db, name)
 
 
-def _by_sample(accuracy: Accuracy) -> dict[int, tuple[float, str]]:
+def _by_sample(accuracy: Accuracy, usual: Usual) -> dict[int, tuple[float, str]]:
     """The ratio of each sample in the output in which it is lowest, where it differs at all."""
     if accuracy.problem:
         return {}
     worst: dict[int, tuple[float, str]] = {}
+    here = usual_power(accuracy)
     for output in accuracy.outputs:
         if output.counted or output.silent:
             continue
-        least = QUIETEST * math.fsum(output.signal_power) / len(output.signal_power)
+        least = QUIETEST * max(here[output.name], usual.get(output.name, 0.0))
         for place, (noise, signal) in enumerate(zip(output.noise_power, output.signal_power, strict=True)):
             if noise > 0 and signal > SILENT_POWER:
                 ratio_db = 10 * math.log10(max(signal, least) / noise)

@@ -19,6 +19,7 @@ from edgeopt.data.split import Split, split
 from edgeopt.errors import MissingError, ModelError, Named
 from edgeopt.events import Progress
 from edgeopt.graph.accuracy import compare_outputs
+from edgeopt.graph.weak_samples import Usual, usual_power
 from edgeopt.hw.device import Unavailable
 from edgeopt.profiles import TargetProfile
 from edgeopt.profiles.targets import DoesNotFit, fit, planned_names, profile_for, without_planned
@@ -129,11 +130,12 @@ def _standard(
         try_after(attached, reference[0], ground.folder / "attached")
         labels = labels_for(settings.goal.kind, settings.data, given.samples, settings.labels)
         again = ground.outputs(judge, which)
-    _check_steady(reference, again, settings.goal)
-    return Standard(given.split, settings.goal, reference, Levels(given.samples), labels)
+    usual = _check_steady(reference, again, settings.goal)
+    return Standard(given.split, settings.goal, reference, Levels(given.samples), labels, usual)
 
 
-def _check_steady(reference: Answers, again: Answers, goal: Goal) -> None:
+def _check_steady(reference: Answers, again: Answers, goal: Goal) -> Usual:
+    """The usual power of the outputs; raises ModelError where they differ from run to run."""
     steady = compare_outputs(reference, again)
     if steady.problem or steady.snr_db < (goal.target_db or BUDGETS_DB["transparent"]):
         raise ModelError(
@@ -141,6 +143,7 @@ def _check_steady(reference: Answers, again: Answers, goal: Goal) -> None:
             "so no variant of it can be checked.",
             "Take the random operators out, or fix their seeds, and export it again.",
         )
+    return usual_power(steady)
 
 
 def _with_what_is_here(profile: TargetProfile, *, is_named: bool) -> tuple[TargetProfile, dict[str, str]]:

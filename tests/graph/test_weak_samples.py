@@ -1,7 +1,7 @@
 import numpy as np
 
 from edgeopt.graph.accuracy import compare_outputs
-from edgeopt.graph.weak_samples import tail_of, weak_samples
+from edgeopt.graph.weak_samples import tail_of, usual_power, weak_samples
 
 NOISE = np.random.default_rng(0).normal(size=(4, 100))
 
@@ -38,6 +38,12 @@ def test_answers_that_are_next_to_nothing_count_as_a_millionth_of_the_usual_powe
     assert tail_of(accuracy((1, 1e-8, 1, 1), (1e-6, 1e-8, 1e-6, 1e-6))).lowest_db > 90
     found = weak_samples(accuracy((1, 1e-8, 1, 1), (1e-6, 1e-3, 1e-6, 1e-6)), 30)
     assert found.count == 1, "an error that others would notice is one there too"
+
+
+def test_where_all_samples_are_next_to_nothing_others_tell_what_is_usual():
+    found, usual = accuracy((1e-8, 1e-8), (1e-8, 1e-8)), usual_power(accuracy((1, 1), (0, 0)))
+    assert weak_samples(found, 30) is not None
+    assert weak_samples(found, 30, usual) is None
 
 
 def test_whole_numbers_and_what_cannot_be_compared_are_left_out():

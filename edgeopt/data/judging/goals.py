@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from edgeopt.data.judging.judged import Judged
     from edgeopt.data.judging.metric import Labels, Metric, Outputs
     from edgeopt.graph.levels import Level
-    from edgeopt.graph.weak_samples import Tail
+    from edgeopt.graph.weak_samples import Tail, Usual
 
 DEFAULT_BUDGET = "transparent"
 _FLOOR, _DROP = Named("floor"), Named("max_drop")
@@ -74,11 +74,12 @@ class Goal(msgspec.Struct, frozen=True):
         reference: "Outputs",
         labels: "Labels | None" = None,
         levels: "Sequence[Level]" = (),
+        usual: "Usual | None" = None,
     ) -> "Judged":
         """What the metric says of outputs by sample, and the ratio in dB beside it, of the weakest level."""
         from edgeopt.data.judging.metrics import judged_with_ratio
 
-        return judged_with_ratio(self.kind, got, reference, labels, levels)
+        return judged_with_ratio(self.kind, got, reference, labels, levels, usual)
 
     def score(self, judged: "Judged") -> tuple[float, float]:
         """The value, and what decides, on a scale where more is better and `needed` is enough.

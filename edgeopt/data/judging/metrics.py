@@ -21,7 +21,7 @@ from edgeopt.graph.accuracy import (
     snr_lower_bound,
 )
 from edgeopt.graph.levels import Level, by_level
-from edgeopt.graph.weak_samples import tail_of
+from edgeopt.graph.weak_samples import Usual, tail_of
 from edgeopt.nearest import nearest
 
 _GROUP = 16
@@ -208,7 +208,12 @@ def metric_named(name: str) -> Metric:
 
 
 def judged_with_ratio(
-    metric: Metric, got: Outputs, reference: Outputs, labels: Labels | None, levels: Sequence[Level] = ()
+    metric: Metric,
+    got: Outputs,
+    reference: Outputs,
+    labels: Labels | None,
+    levels: Sequence[Level] = (),
+    usual: Usual | None = None,
 ) -> Judged:
     """The metric's value, and beside it the ratio in dB, which every result has.
 
@@ -220,7 +225,7 @@ def judged_with_ratio(
     judged = _ratio_of(accuracy, len(got)) if is_ratio else metric.judge(got, reference, labels)
     snr_db, low_db, found = accuracy.snr_db, lower_bound_db(accuracy), by_level(accuracy, levels)
     judged = msgspec.structs.replace(
-        judged, snr_db=snr_db, low_db=low_db, pooled_low_db=low_db, tail=tail_of(accuracy)
+        judged, snr_db=snr_db, low_db=low_db, pooled_low_db=low_db, tail=tail_of(accuracy, usual)
     )
     if not found:
         return judged

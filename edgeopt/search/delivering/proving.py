@@ -129,7 +129,7 @@ def measured(proving: Proving, means: Means, bundle: Written, legs: int) -> Prov
         found = _raced(means, pack, starter, terms)
         if found.warning:
             means.notes.tell(found.warning)
-        weak = weak_samples(answered.accuracy, goal.needed) if goal.is_ratio else None
+        weak = weak_samples(answered.accuracy, goal.needed, proving.standard.usual) if goal.is_ratio else None
         means.notes.warn_once(weak.warning if weak is not None else "")
         faced = list(zip(pack.others, found.decisions, strict=True))
         against = _hardest(faced[: len(ways)])

@@ -1,7 +1,7 @@
 """What the answers of all candidates are held against."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from edgeopt.backends.base import Array
 from edgeopt.data.judging.goals import Goal
@@ -9,6 +9,7 @@ from edgeopt.data.judging.judged import Judged
 from edgeopt.data.judging.metric import Labels
 from edgeopt.data.regimes.levels import Levels
 from edgeopt.data.split import Split
+from edgeopt.graph.weak_samples import Usual
 
 Answers = Sequence[dict[str, Array]]
 """One dict a sample."""
@@ -24,8 +25,10 @@ class Standard:
     """How loud the inputs are, of all samples."""
     labels: Labels | None = None
     """Of all samples."""
+    usual: Usual = field(default_factory=dict)
+    """The power of the source's outputs on the samples that check."""
 
     def judge(self, which: range, answers: Answers, reference: Answers) -> Judged:
         """`which`: the samples that were answered."""
         labels = None if self.labels is None else self.labels[which.start : which.stop]
-        return self.goal.judge(answers, reference, labels, self.levels.of(which))
+        return self.goal.judge(answers, reference, labels, self.levels.of(which), self.usual)

@@ -7,7 +7,7 @@ from pathlib import Path
 from edgeopt.data.judging.goals import Goal
 from edgeopt.data.judging.judged import Judged
 from edgeopt.graph.accuracy import compare_outputs, lower_bound_db
-from edgeopt.graph.weak_samples import weak_samples
+from edgeopt.graph.weak_samples import usual_power, weak_samples
 from edgeopt.quant.measured.records import Proof
 from edgeopt.quant.measured.runs import Runs
 from edgeopt.quant.measured.study import Study
@@ -35,7 +35,10 @@ class Judge:
         got = self.runs.outputs(path, course.backend, course.options, given.feeds(given.prove))
         reference = self.study.reference_of(given.prove)
         accuracy = compare_outputs(reference, got)
-        judged = self.goal.judge(got, reference, given.labels_of(given.prove), given.levels.of(given.prove))
+        planned = self.study.reference_of(given.plan)
+        usual = usual_power(compare_outputs(planned, planned))
+        labels, levels = given.labels_of(given.prove), given.levels.of(given.prove)
+        judged = self.goal.judge(got, reference, labels, levels, usual)
         return Proof(
             len(given.prove),
             set_aside=not (given.use.shared or given.use.generated),
@@ -45,7 +48,7 @@ class Judge:
             outputs=tuple(output.without_samples() for output in accuracy.outputs),
             steps_back=steps_back,
             tail=judged.tail,
-            weak=weak_samples(accuracy, self.goal.needed) if self.goal.is_ratio else None,
+            weak=weak_samples(accuracy, self.goal.needed, usual) if self.goal.is_ratio else None,
             weakest=judged.weakest,
         )
 
