@@ -18,6 +18,7 @@ VARIANTS = (
     "source",
     "cleaned",
     "lowered",
+    "bf16-mixed",
     "nncf-int8",
     "nncf-transformer",
     "nncf-weights",

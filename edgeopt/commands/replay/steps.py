@@ -103,8 +103,15 @@ def _not_again(step: Step, error: UsageError) -> BundleError:
 
 
 def _maker_of(step: Step) -> Callable[[_Bench], Ledger]:
+    from edgeopt.search.making.recipes import RECIPES
+
     known = {"cleaned": _cleaned, "lowered": _lowered, "quantized": _quantized}
     maker = _quantized if step.forms else known.get(step.recipe)
+    if maker is None and step.recipe in {recipe.name for recipe in RECIPES if recipe.whole}:
+        raise BundleError(
+            f"The step '{step.recipe}' calibrates on data, which a profile does not hold.",
+            "Copy the bundle itself, or search again: edgeopt optimize MODEL --data DATA -o OUT",
+        )
     if maker is None:
         raise BundleError(
             f"The step '{step.recipe}' does not say how it was done, so it cannot be done again.",

@@ -15,6 +15,9 @@ from edgeopt.search.making.messages import Make
 from edgeopt.search.making.plans import PLANNED, Planning
 from edgeopt.search.making.recipes import Recipe, recipe_named
 
+# Of the time limit, what one variant that is made to hold the floor may take.
+_FLOOR_SHARE = 0.15
+
 
 @dataclass(frozen=True, slots=True)
 class Material:
@@ -31,6 +34,10 @@ class Material:
     kept: float
     """Of the places in the data, the share that is no padding."""
     passes: tuple[str, ...]
+    floor_db: float | None
+    """What the accuracy must reach, where that is said in dB."""
+    limit_s: float
+    """Of the whole search."""
     operators: Mapping[str, int]
     """How many of each the model has."""
     folder: Path
@@ -89,6 +96,8 @@ def job(
         backends=lowered.backends if lowered else uniform,
         lowerings=lowered.lowerings if lowered else (),
         planning=planning,
+        floor_db=material.floor_db if recipe.to_floor else None,
+        limit_s=material.limit_s * _FLOOR_SHARE if recipe.to_floor else 0.0,
     )
 
 

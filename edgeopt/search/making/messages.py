@@ -35,6 +35,10 @@ class Make(msgspec.Struct, frozen=True, tag="make"):
     """Those that the variant is made for; empty: all that read it."""
     lowerings: tuple[str, ...] = ()
     planning: Planning | None = None
+    floor_db: float | None = None
+    """Of recipes that are made to hold it."""
+    limit_s: float = 0.0
+    """How long those may take."""
 
 
 class Inspected(msgspec.Struct, frozen=True, tag="inspected"):

@@ -50,6 +50,8 @@ class Recipe:
     whole: bool = False
     """A library's own way with the whole model: made soon, as it takes seconds."""
     unsuited: Unsuited = _suits_all
+    to_floor: bool = False
+    """It is made so that it holds the accuracy floor, and for another floor anew."""
     uniform: bool = False
     """One form for all layers, which a plan looks at too: made only where there is no plan."""
     numeric: str = "precision"
@@ -79,10 +81,10 @@ def _planned(task: Task) -> Plans:
     return plan(task)
 
 
-def _whole(name: str, task: Task) -> Ledger:
+def _whole(name: str, task: Task) -> Ledger | Plans:
     from edgeopt.search.making import whole
 
-    make: Callable[[Task], Ledger] = getattr(whole, name)
+    make: Callable[[Task], Ledger | Plans] = getattr(whole, name)
     return make(task)
 
 
@@ -129,6 +131,17 @@ RECIPES = (
         ("onnx_ir",),
         exact=True,
         by_backend=True,
+    ),
+    Recipe(
+        "bf16-mixed",
+        "bf16, and float32 where that is too coarse",
+        "model.xml",
+        ("openvino-cpu",),
+        partial(_whole, "mixed_floats"),
+        ("openvino",),
+        needs_data=True,
+        whole=True,
+        to_floor=True,
     ),
     _by_nncf("nncf-int8", "all layers in int8, by NNCF", "by_nncf"),
     _by_nncf(

@@ -30,3 +30,7 @@ class Task:
     """All that calibrate or check, those that calibrate first; the ones that prove are not among them."""
     planning: Planning | None = None
     """What a plan of precisions must hold to."""
+    floor_db: float | None = None
+    """Of a variant that is made to hold it."""
+    limit_s: float = 0.0
+    """How long making that may take."""

@@ -3,6 +3,7 @@
 from edgeopt.backends.base import Feeds
 from edgeopt.errors import ModelError
 from edgeopt.graph.ledger import Ledger
+from edgeopt.search.making.plans import Planned, Plans
 from edgeopt.search.making.task import Task
 
 _MOST_SAMPLES = 100
@@ -36,6 +37,16 @@ def dynamic_by_onnxruntime(task: Task) -> Ledger:
     from edgeopt.quant.whole.by_onnxruntime import quantize_dynamic
 
     return (quantize_dynamic(task.base, task.out, reduce_range=task.settings.reduce_range),)
+
+
+def mixed_floats(task: Task) -> Plans:
+    from edgeopt.quant.whole.mixed_floats import mix
+
+    if task.floor_db is None:
+        raise ModelError("Without a floor in dB nobody can tell which parts need float32.")
+    samples = [task.check_samples.feeds(number) for number in range(len(task.check_samples))]
+    entry = mix(task.base, task.out, samples, task.floor_db, task.limit_s)
+    return Plans((Planned("openvino-cpu", {"precision": "bf16"}, str(task.out), (entry,), {}),), ())
 
 
 def _samples(task: Task) -> list[Feeds]:

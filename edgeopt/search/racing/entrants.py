@@ -185,4 +185,5 @@ def _firsts(ready: Ready, starts: Starts) -> list[Candidate]:
     if ready.variant == PLANNED:
         return [Candidate(ready.variant, backend, dict(options)) for backend in ready.backends]
     found = first_candidates(ready.variant, ready.backends, starts)
-    return [msgspec.structs.replace(each, options={**each.options, **options}) for each in found]
+    fixed = [msgspec.structs.replace(each, options={**each.options, **options}) for each in found]
+    return [each for place, each in enumerate(fixed) if each not in fixed[:place]]

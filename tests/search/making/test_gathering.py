@@ -35,7 +35,9 @@ def begin(tmp_path, conv_model, conv_data, quick_profile):
             )
             samples, chosen, folder = tmp_path / "samples", split(32, of_user), tmp_path / "variants"
             passes = ("fold-constants", "identities")
-            material = Material(conv_model, 9, samples, chosen, of_user, mine, 1.0, passes, {}, folder)
+            material = Material(
+                conv_model, 9, samples, chosen, of_user, mine, 1.0, passes, 30.0, limit_s, {}, folder
+            )
             ending = Ending(Stop(), Clock(time.monotonic(), limit_s), None, said.append)
             if stopped:
                 ending.stop.set()

@@ -1,0 +1,148 @@
+"""Floats of 16 bits in OpenVINO, and of 32 where those are too coarse."""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from edgeopt.backends.base import Array, Feeds
+from edgeopt.backends.openvino.model import core, port_name, read_model, write_model
+from edgeopt.data.judging.goals import TAIL_DB
+from edgeopt.errors import ModelError
+from edgeopt.graph.accuracy import compare_outputs
+from edgeopt.graph.ledger import Change, LedgerEntry
+from edgeopt.graph.weak_samples import tail_of
+
+if TYPE_CHECKING:
+    from openvino import CompiledModel, Model, Node
+
+NAME = "bf16-mixed"
+# OpenVINO keeps a node with this mark in float32 whatever precision it is told. It is undocumented, and counts
+# once the model was written and read: then it has become an attribute of OpenVINO's own.
+PRECISE = "precise_0"
+GROUPS = 12
+_LEEWAY_DB = 2.0
+"""Other samples are a little worse."""
+_TAIL_LEEWAY_DB = 1.0
+_FAR_DB = 30.0
+_MOST_SAMPLES = 8
+_NEVER = frozenset({"Parameter", "Constant", "Result"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a model with some groups in float32 reached."""
+
+    noise: float
+    """Over the signal, in the worst output: of all samples together, or of the worst tenth where that is worse."""
+
+    @property
+    def snr_db(self) -> float:
+        return -10 * math.log10(max(self.noise, 1e-20)) if math.isfinite(self.noise) else -math.inf
+
+
+def mix(base: Path, out: Path, samples: Sequence[Feeds], floor_db: float, limit_s: float) -> LedgerEntry:
+    """Writes the model with the nodes marked that need float32.
+
+    Raises ModelError where bf16 needs no help, or marks do not help enough.
+    """
+    begun = time.monotonic()
+    trial = _Trial(read_model(base), samples[:_MOST_SAMPLES], out)
+    whole = trial.tried(())
+    wanted_db = floor_db + _LEEWAY_DB
+    if whole.snr_db >= wanted_db:
+        raise ModelError(f"bf16 holds {whole.snr_db:.1f} dB throughout, so nothing needs float32.")
+    if whole.snr_db < floor_db - _FAR_DB:
+        raise ModelError(f"bf16 reaches {whole.snr_db:.1f} dB only: no part of the model alone is to blame.")
+    everything = tuple(range(len(trial.groups)))
+    best = trial.tried(everything)
+    if best.snr_db < wanted_db:
+        said = "some kernels compute in bf16 whatever they are told"
+        raise ModelError(f"With every node kept in float32 it reaches {best.snr_db:.1f} dB: {said}.")
+    # What each group adds to the noise when it alone goes back to bf16. Marks that help only together show so too.
+    costs: dict[int, float] = {}
+    for group in everything:
+        costs[group] = trial.tried(tuple(each for each in everything if each != group)).noise - best.noise
+        if time.monotonic() - begun > limit_s / 2:
+            break
+    noise, most = best.noise, 10 ** (-wanted_db / 10)
+    back: list[int] = []
+    for group in sorted(costs, key=lambda each: costs[each]):
+        noise += max(costs[group], 0.0)
+        if noise > most:
+            break
+        back.append(group)
+    # Their sum is an estimate, so it is run, with one less until it holds.
+    found, marked = best, everything
+    while back and time.monotonic() - begun < limit_s:
+        fewer = tuple(each for each in everything if each not in back)
+        seen = trial.tried(fewer)
+        if seen.snr_db >= wanted_db:
+            found, marked = seen, fewer
+            break
+        back.pop()
+    trial.write(marked)
+    return trial.entry(marked, found, whole, time.monotonic() - begun)
+
+
+class _Trial:
+    """One model, run with some of its groups in float32."""
+
+    def __init__(self, model: "Model", samples: Sequence[Feeds], place: Path) -> None:
+        """`place`: where each trial is written."""
+        self._model, self._samples, self._place = model, samples, place
+        nodes = [node for node in model.get_ordered_ops() if node.get_type_name() not in _NEVER]
+        size = math.ceil(len(nodes) / GROUPS)
+        self.groups: list[list[Node]] = [nodes[k : k + size] for k in range(0, len(nodes), size)]
+        self._reference = self._answers(self._compiled("f32", model))
+
+    def tried(self, precise: tuple[int, ...]) -> _Seen:
+        self.write(precise)
+        try:
+            compiled = self._compiled("bf16", read_model(self._place))
+            answers = self._answers(compiled)
+        except RuntimeError:  # not every mixture of kernels can be prepared
+            return _Seen(math.inf)
+        accuracy = compare_outputs(self._reference, answers)
+        ratios_db = [-math.inf if each.problem else each.snr_db for each in accuracy.outputs if not each.counted]
+        if (tail := tail_of(accuracy)) is not None:
+            # A goal lets the worst tenth be a little worse than all together.
+            ratios_db.append(tail.tenth_db + TAIL_DB - _TAIL_LEEWAY_DB)
+        return _Seen(10 ** (-min(ratios_db, default=-math.inf) / 10))
+
+    def entry(self, precise: tuple[int, ...], found: _Seen, whole: _Seen, seconds: float) -> LedgerEntry:
+        marked = tuple(node.get_friendly_name() for group in sorted(precise) for node in self.groups[group])
+        count = sum(map(len, self.groups))
+        what = f"kept in float32, so that bf16 reaches {found.snr_db:.1f} dB in place of {whole.snr_db:.1f}"
+        return LedgerEntry(
+            NAME,
+            (Change(what, marked),),
+            nodes_before=count,
+            nodes_after=count,
+            seconds=seconds,
+            snr_db=found.snr_db,
+        )
+
+    def write(self, precise: tuple[int, ...]) -> None:
+        for number, group in enumerate(self.groups):
+            for node in group:
+                marks = node.get_rt_info()
+                if number in precise:
+                    marks[PRECISE] = ""
+                elif PRECISE in marks:
+                    del marks[PRECISE]
+        write_model(self._model, self._place)
+
+    def _compiled(self, precision: str, model: "Model") -> "CompiledModel":
+        config = {"INFERENCE_PRECISION_HINT": precision, "PERFORMANCE_HINT": "LATENCY"}
+        return core().compile_model(model, "CPU", config)
+
+    def _answers(self, compiled: "CompiledModel") -> list[dict[str, Array]]:
+        request, names = compiled.create_infer_request(), [port_name(port) for port in compiled.outputs]
+        found = []
+        for feeds in self._samples:
+            results = request.infer(dict(feeds))
+            found.append({name: results[port].copy() for name, port in zip(names, compiled.outputs, strict=True)})
+        return found
