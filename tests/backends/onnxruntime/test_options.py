@@ -1,4 +1,5 @@
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +83,15 @@ def test_every_known_key_is_one_of_the_installed_runtime():
     content = Path(binding.__file__).read_bytes()
     assert [key for key in (*KNOWN, *OPTIONS) if key.encode() not in content] == []
     assert not set(KNOWN) & set(ELSEWHERE)
+
+
+def test_every_key_for_kernels_that_the_runtime_has_is_known():
+    """A new version brings new ones, which nobody would miss."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as binding
+
+    found = re.findall(rb"\x00(mlas\.[a-z0-9_.]+)\x00", Path(binding.__file__).read_bytes())
+    assert {key.decode() for key in found} <= {*KNOWN, *ELSEWHERE, *OPTIONS}
+    assert found
 
 
 @pytest.mark.parametrize(
