@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 # Before numpy starts a thread for each core, in each of a thousand processes that tests start too.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import hypothesis
 import numpy as np
 import onnx
 import pytest
@@ -32,6 +33,10 @@ from tests import warm
 from tests.near import NearHost
 
 pytest_plugins = ("tests.families.stack",)
+
+# A deadline for each example would judge how busy the machine is.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 NEAR = {"cli", "measured", "exactness", "search", "compare", "predict", "replay", "simplify", "quantize"}
 

@@ -118,8 +118,8 @@ def test_equal_sides_are_not_told_apart(side):
     sides = [side("a", latency_ms=3), side("b", latency_ms=3)]
     found = contest(LocalHost(), sides, Rules(rounds_most=12), events.ignore)
     (comparison,) = found.comparisons
-    assert comparison.verdict == "no difference seen"
-    assert comparison.at_most_percent is not None
+    assert comparison.verdict in {"no difference seen", "too noisy to tell"}  # the second on a busy machine
+    assert (comparison.at_most_percent is not None) is (comparison.verdict == "no difference seen")
     assert found.rounds <= 12
 
 

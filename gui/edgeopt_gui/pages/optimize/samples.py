@@ -52,7 +52,12 @@ def use_of(count: int) -> str:
     parts = split(count, given=True)
     if not parts.calibration_count:
         few = f"{count} sample{'' if count == 1 else 's'}"
-        return f"{few}: too few for 8-bit variants, which need 12. Exact rewrites and float precisions are tried."
+        return f"{few}: too few for 8-bit variants, which need 4. Exact rewrites and float precisions are tried."
+    if parts.is_shared:
+        return (
+            f"{count} samples: {parts.calibration_count} calibrate, {parts.check_count} check and prove the winner. "
+            "With 12 or more, precision is planned layer by layer."
+        )
     return (
         f"{count:,} samples: {parts.calibration_count} calibrate, {parts.check_count} check, "
         f"{parts.prove_count} prove the winner."

@@ -59,8 +59,10 @@ def test_the_use_of_the_samples_is_what_the_search_does():
 
 def test_too_few_samples_are_called_so():
     assert use_of(1).startswith("1 sample:")
-    assert "too few for 8-bit" in use_of(11)
-    assert "too few" not in use_of(12)
+    assert "too few for 8-bit" in use_of(3)
+    assert use_of(11).startswith("11 samples: 5 calibrate, 6 check and prove the winner.")
+    assert "12 or more" in use_of(11)
+    assert "12 or more" not in use_of(12)
 
 
 def test_data_for_the_model_is_counted(tmp_path):
