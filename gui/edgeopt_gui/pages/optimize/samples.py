@@ -55,8 +55,8 @@ def use_of(count: int) -> str:
         return f"{few}: too few for 8-bit variants, which need 4. Exact rewrites and float precisions are tried."
     if parts.is_shared:
         return (
-            f"{count} samples: {parts.calibration_count} calibrate, {parts.check_count} check and prove the winner. "
-            "With 12 or more, precision is planned layer by layer."
+            f"{count} samples: {parts.calibration_count} calibrate, {parts.check_count} check and prove the "
+            "winner. With 12 or more, precision is planned layer by layer."
         )
     return (
         f"{count:,} samples: {parts.calibration_count} calibrate, {parts.check_count} check, "
