@@ -155,3 +155,20 @@ def test_several_threads_may_run_one_session(conv_model, backend):
 def test_no_concurrency_at_all_is_refused(bundle):
     with pytest.raises(UsageError, match="0 runs"):
         edgeopt.load(bundle, concurrency=0)
+
+
+def test_a_run_that_is_prepared_while_the_session_closes_still_ends(conv_model):
+    class ClosingFeeds(dict):
+        """Of another byte order, so that it is prepared; its session is closed meanwhile."""
+
+        reads = 0
+
+        def __getitem__(self, name):
+            self.reads += 1
+            if self.reads == 2:
+                session.close()
+            return super().__getitem__(name)
+
+    session = edgeopt.load(conv_model, "onnxruntime-cpu")
+    wanted = session.run(image(0))["y"]
+    np.testing.assert_array_equal(session.run(ClosingFeeds(x=image(0).astype(">f4")))["y"], wanted)
