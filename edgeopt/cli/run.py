@@ -31,7 +31,8 @@ def run(request: RunRequest, json: JsonFlag = False) -> None:
     """
     from edgeopt.bundle.runtime.offline import run_offline
 
-    execute("run", lambda emit: run_offline(request, emit), show, json)
+    left_behind = "the same command goes on with the samples that are missing"
+    execute("run", lambda emit: run_offline(request, emit), show, json, left_behind)
 
 
 def show(result: "Ran") -> list[Block]:

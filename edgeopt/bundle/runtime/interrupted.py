@@ -38,13 +38,18 @@ class InterruptedRun:
     def __init__(self, out: Path, identity: Callable[[], str]) -> None:
         """`identity` reads whole files, so it is called only where there is something to keep or to take up."""
         self._out = out
+        self._made = not out.exists()
         self._folder = out / FOLDER
         self._identity = identity
         self._record: _Record | None = None
 
+    @property
+    def exists(self) -> bool:
+        return self._folder.is_dir()
+
     def found(self) -> list[dict[str, Array]]:
         """The outputs of the first samples, as far as they are of this run and whole."""
-        if not self._folder.is_dir():
+        if not self.exists:
             return []
         try:
             record = msgspec.json.decode((self._folder / _RECORD).read_bytes(), type=_Record)
@@ -90,6 +95,8 @@ class InterruptedRun:
             partial.unlink(missing_ok=True)
             with contextlib.suppress(OSError):
                 self._folder.rmdir()
+                if self._made:
+                    self._out.rmdir()
             raise
 
     def _whole(self, name: str, digest: str) -> list[dict[str, Array]] | None:

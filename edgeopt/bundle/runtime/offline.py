@@ -65,8 +65,16 @@ def run_offline(request: RunRequest, emit: Emit) -> Ran:
             trial = [samples.feeds(k) for k in range(min(count, 2))]
             check_batching(session.run, session.inputs, session.outputs, trial)
         interrupted = InterruptedRun(out, lambda: _identity(request, session))
+        left_over = interrupted.exists
         runs = interrupted.found()
         resumed = len(runs)
+        if left_over and not resumed:
+            emit(
+                Log(
+                    "info",
+                    f"What an interrupted run left in '{out}' is damaged or of another run; it is not used.",
+                )
+            )
         if resumed:
             emit(
                 Log("info", f"{resumed} of {count} samples were run before the interruption; going on from there.")

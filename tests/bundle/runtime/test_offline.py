@@ -1,3 +1,4 @@
+import msgspec
 import numpy as np
 import pytest
 
@@ -8,7 +9,7 @@ from edgeopt.bundle.runtime import offline
 from edgeopt.bundle.runtime.offline import run_offline
 from edgeopt.bundle.runtime.session import load
 from edgeopt.data import demo as samples
-from edgeopt.errors import DataError, ModelError, UsageError
+from edgeopt.errors import DataError, DiskFullError, ModelError, UsageError
 
 pytest.importorskip("onnxruntime")
 
@@ -143,6 +144,14 @@ def damage(request):
     part.write_bytes(content)
 
 
+def replace(request):
+    (part,) = (request.out / ".interrupted").glob("*.npz")
+    with np.load(part) as archive:
+        arrays = {name: array + 1 for name, array in archive.items()}
+    with part.open("wb") as file:
+        np.savez(file, **arrays)
+
+
 def other_data(request):
     np.savez(request.data, x=np.ones((10, 8), np.float32))
 
@@ -151,15 +160,17 @@ def other_model(request):
     request.subject.write_text(request.subject.read_text().replace('"mix"', '"zeros"'))
 
 
-@pytest.mark.parametrize("change", [damage, other_data, other_model])
+@pytest.mark.parametrize("change", [damage, replace, other_data, other_model])
 def test_outputs_that_are_damaged_or_of_another_run_are_made_again(request_of, counted, change):
     request = request_of()
     with pytest.raises(KeyboardInterrupt):
         run_offline(request, stop_at(6))
     change(request)
     counted.clear()
-    assert run_offline(request, events.ignore).resumed == 0
+    heard = []
+    assert run_offline(request, heard.append).resumed == 0
     assert len(counted) == 10
+    assert "damaged or of another run" in next(e.message for e in heard if isinstance(e, events.Log))
     resumed = written(request)["y"]
     run_offline(request, events.ignore)
     np.testing.assert_array_equal(written(request)["y"], resumed)
@@ -190,3 +201,12 @@ def test_progress_tells_the_time_left(request_of):
     left = [event.time_left_s for event in heard if isinstance(event, events.Progress)]
     assert left[0] is None
     assert all(each is not None and each >= 0 for each in left[1:])
+
+
+def test_a_full_disk_leaves_no_half_saved_outputs(request_of, full_disk, monkeypatch):
+    monkeypatch.setattr(offline, "_SAVE_EVERY_S", 0)
+    folder, fill = full_disk
+    fill()
+    with pytest.raises(DiskFullError):
+        run_offline(msgspec.structs.replace(request_of(), out=folder / "out"), events.ignore)
+    assert [each.name for each in folder.iterdir()] == ["filler"]
