@@ -1,4 +1,4 @@
-"""What a backend's session adds to the runtime's own call, in turns within one process.
+"""What the session of `edgeopt.load` adds to the runtime's own call, in turns within one process.
 
 python benchmarks/session_overhead.py [MODEL.onnx ...] [--loads 10] [--rounds 40]
 
@@ -25,8 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from edgeopt.backends import backend_named
-from edgeopt.backends.base import Available, Session, TensorInfo
+from edgeopt.backends.base import Available, TensorInfo
 from edgeopt.backends.openvino.session import OpenVinoSession
+from edgeopt.bundle.runtime.session import Session, load
 
 Call = Callable[[], object]
 Feeds = dict[str, NDArray[Any]]
@@ -58,7 +59,7 @@ def main() -> None:
 
 def one_load(backend: str, ways: Ways, model: Path, rounds: int) -> dict[str, NDArray[np.float64]]:
     """Both sides loaded afresh and run in turns."""
-    session = backend_named(backend).load(model, {"threads": 1})
+    session = load(model, backend, {"threads": 1})
     feeds = example(session.inputs)
     try:
         return blocks({SESSION: partial(session.run, feeds), **dict(ways(model, feeds, session))}, rounds)
@@ -80,8 +81,9 @@ def openvino_ways(_model: Path, feeds: Feeds, session: Session) -> Iterator[tupl
     """The usual call with nothing copied, and two that find their tensors in place."""
     import openvino
 
-    assert isinstance(session, OpenVinoSession)  # noqa: S101 - for the type checker
-    compiled = session._programs[0].compiled
+    loaded = session._loaded
+    assert isinstance(loaded, OpenVinoSession)  # noqa: S101 - for the type checker
+    compiled = loaded._programs[0].compiled
     plain, placed, started = (compiled.create_infer_request() for _ in range(3))
     tensors = [openvino.Tensor(np.ascontiguousarray(feeds[port.any_name])) for port in compiled.inputs]
     for request in (placed, started):

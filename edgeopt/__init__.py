@@ -16,6 +16,7 @@ from edgeopt.privacy import keep_runtimes_quiet
 from edgeopt.version import __version__
 
 if TYPE_CHECKING:
+    from edgeopt.bundle.runtime.batching import Batching
     from edgeopt.bundle.runtime.session import load
     from edgeopt.commands.analyze.analyze import analyze
     from edgeopt.commands.bench.api import bench
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from edgeopt.search.optimize import optimize
 
 __all__ = [
+    "Batching",
     "OperatorOptimizer",
     "OperatorType",
     "__version__",
@@ -48,6 +50,7 @@ _HOMES = {
     "bench": "edgeopt.commands.bench.api",
     "quantize": "edgeopt.commands.quantize.api",
     "load": "edgeopt.bundle.runtime.session",
+    "Batching": "edgeopt.bundle.runtime.batching",
     "OperatorType": "edgeopt.graph.analysis.categories",
     "OperatorOptimizer": "edgeopt.commands.simplify.operators",
     "optimize_operators": "edgeopt.commands.simplify.operators",

@@ -8,6 +8,7 @@ import edgeopt
 
 ROOT = Path(__file__).parents[1]
 NAMES = [
+    "Batching",
     "OperatorOptimizer",
     "OperatorType",
     "__version__",

@@ -20,6 +20,9 @@ class RunRequest(msgspec.Struct, frozen=True):
     process: Annotated[
         bool, option("With what the bundle does before and after its model; the data is raw then.")
     ] = False
+    batch: Annotated[
+        int, option("Samples in one run; a model without a batch axis is refused.", metavar="N", least=1)
+    ] = 1
 
 
 class VerifyRequest(msgspec.Struct, frozen=True):

@@ -20,16 +20,24 @@ def run(request: RunRequest, json: JsonFlag = False) -> None:
     an output changes from sample to sample, one array a sample, named OUTPUT/NUMBER.
 
     \b
+    After an interruption, the same command goes on with the samples that are missing.
+
+    \b
     Examples:
       edgeopt run model.edgeopt --data data.npz -o results
+      edgeopt run model.edgeopt --data data.npz -o results --batch 32
       edgeopt run model.edgeopt --data raw.npz -o results --process
       edgeopt run model.onnx --data folder-of-npy -o results --json
     """
     from edgeopt.bundle.runtime.offline import run_offline
 
-    execute("run", lambda emit: run_offline(request, emit), show, json)
+    left_behind = "the same command goes on with the samples that are missing"
+    execute("run", lambda emit: run_offline(request, emit), show, json, left_behind)
 
 
 def show(result: "Ran") -> list[Block]:
     shapes = tuple(f"{name}  {shape}" for name, shape in list(result.outputs.items())[:20])
-    return [Words(f"Ran {result.samples} samples; outputs in {result.out}"), Listed(shapes)]
+    ran = f"Ran {result.samples - result.resumed} samples"
+    if result.resumed:
+        ran += f" and took {result.resumed} from the interrupted run"
+    return [Words(f"{ran}; outputs in {result.out}"), Listed(shapes)]

@@ -81,11 +81,12 @@ class OrtSession:
         give_back()
 
     def _run_checked(self, feeds: Feeds) -> dict[str, Array]:
-        if self._run is None:
+        run = self._run
+        if run is None:
             raise closed()
         arrays = prepare(self.inputs, feeds)
         try:
-            return dict(zip(self._names, self._run(self._names, arrays, self._options), strict=True))
+            return dict(zip(self._names, run(self._names, arrays, self._options), strict=True))
         except self._errors as error:
             raise ModelError(
                 f"ONNX Runtime could not run the model: {said_by(error)}",

@@ -2,23 +2,31 @@
 
 import contextlib
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
-from edgeopt.backends.base import Array, Feeds
+from edgeopt.backends import backend_named
+from edgeopt.backends.base import Array, Available, Feeds
+from edgeopt.backends.onnxruntime.kept import external_files
 from edgeopt.backends.strictness import fallback
 from edgeopt.bundle.processing.data import taken_by
 from edgeopt.bundle.request import RunRequest
+from edgeopt.bundle.runtime.batching import check_batching, run_together
+from edgeopt.bundle.runtime.interrupted import InterruptedRun, digest_of_paths
 from edgeopt.bundle.runtime.session import Session, load
 from edgeopt.data.read import load_data
 from edgeopt.data.samples import Samples, write_archive
-from edgeopt.errors import UsageError, writing_to
+from edgeopt.errors import EdgeoptError, Named, UsageError, writing_to
 from edgeopt.events import Emit, Log, Progress
+from edgeopt.version import __version__
 
 FILE = "outputs.npz"
+_SAVE_EVERY_S = 5.0
 
 
 class Ran(msgspec.Struct, frozen=True):
@@ -27,11 +35,22 @@ class Ran(msgspec.Struct, frozen=True):
     out: str
     outputs: dict[str, list[int]]
     """The shape of each array written, samples along the first axis."""
+    resumed: int = 0
+    """Samples whose outputs an interrupted run had left, checked and not run again."""
 
 
 def run_offline(request: RunRequest, emit: Emit) -> Ran:
-    """Writes `outputs.npz` into the folder asked for: one array for each output, samples along the first axis."""
+    """Writes `outputs.npz` into the folder asked for: one array for each output, samples along the first axis.
+
+    Until that is complete, the outputs so far lie beside it, and the same run goes on with them.
+    """
     subject, data, out = request.subject, request.data, request.out
+    if request.batch > 1 and request.process:
+        raise UsageError(
+            "--batch runs the model on prepared samples, and --process takes raw ones.",
+            "Leave out one of the two.",
+            [Named("batch"), Named("process")],
+        )
     if out.exists() and not out.is_dir():
         raise UsageError(f"'{out}' is a file; the outputs go into a folder.", "Choose another place for -o.")
     with load(subject, strict=request.strict, custom_ops=request.custom_ops) as session:
@@ -42,11 +61,25 @@ def run_offline(request: RunRequest, emit: Emit) -> Ran:
             _raw(data, session) if request.process else (load_data(data, session.inputs), session.run)
         )
         count = len(samples)
-        runs = []
-        for index in range(count):
-            if index % max(count // 100, 1) == 0:
-                emit(Progress("running", subject.name, index, count))
-            runs.append(answer(samples.feeds(index)))
+        if request.batch > 1:
+            trial = [samples.feeds(k) for k in range(min(count, 2))]
+            check_batching(session.run, session.inputs, session.outputs, trial)
+        interrupted = InterruptedRun(out, lambda: _identity(request, session))
+        left_over = interrupted.exists
+        runs = interrupted.found()
+        resumed = len(runs)
+        if left_over and not resumed:
+            emit(
+                Log(
+                    "info",
+                    f"What an interrupted run left in '{out}' is damaged or of another run; it is not used.",
+                )
+            )
+        if resumed:
+            emit(
+                Log("info", f"{resumed} of {count} samples were run before the interruption; going on from there.")
+            )
+        _run_rest(_Work(samples, answer, request.batch, subject.name), runs, interrupted, emit)
     shapes = {name: {run[name].shape for run in runs} for name in runs[0]}
     uneven = next((name for name, found in shapes.items() if len(found) > 1), None)
     if uneven is None:
@@ -61,13 +94,74 @@ def run_offline(request: RunRequest, emit: Emit) -> Ran:
             out.mkdir(parents=True, exist_ok=True)
             write_archive(partial, arrays)
             partial.replace(out / FILE)
+        interrupted.clear()
     except BaseException:
         partial.unlink(missing_ok=True)
         if made:
             with contextlib.suppress(OSError):
                 out.rmdir()
         raise
-    return Ran(str(subject), count, str(out / FILE), {name: list(array.shape) for name, array in arrays.items()})
+    written = {name: list(array.shape) for name, array in arrays.items()}
+    return Ran(str(subject), count, str(out / FILE), written, resumed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    samples: Samples
+    answer: Callable[[Feeds], dict[str, Array]]
+    batch: int
+    name: str
+
+
+def _run_rest(work: _Work, runs: list[dict[str, Array]], interrupted: InterruptedRun, emit: Emit) -> None:
+    """Adds the outputs of all samples that `runs` does not have yet, and saves them every few seconds."""
+    count, saved = len(work.samples), len(runs)
+    told, begin, resumed = -1, time.monotonic(), len(runs)
+    last_save = begin
+    try:
+        for batch in _batches(work.samples, saved, work.batch):
+            done, now = len(runs), time.monotonic()
+            if done // max(count // 100, 1) != told:
+                told = done // max(count // 100, 1)
+                left = (now - begin) / (done - resumed) * (count - done) if done > resumed else None
+                emit(Progress("running", work.name, done, count, time_left_s=left))
+            if now - last_save > _SAVE_EVERY_S:
+                interrupted.save(saved, runs[saved:])
+                saved, last_save = done, time.monotonic()
+            together = run_together(work.answer, batch) if len(batch) > 1 else None
+            runs += together if together is not None else [work.answer(feeds) for feeds in batch]
+    except BaseException:
+        # What ended the run is what counts, even where its outputs cannot be saved.
+        with contextlib.suppress(EdgeoptError, OSError):
+            interrupted.save(saved, runs[saved:])
+        raise
+
+
+def _batches(samples: Samples, first: int, most: int) -> Iterator[Sequence[Feeds]]:
+    """Samples that follow each other and have equal shapes."""
+    batch: list[Feeds] = []
+    for index in range(first, len(samples)):
+        feeds = samples.feeds(index)
+        if batch and (len(batch) == most or any(a.shape != batch[0][n].shape for n, a in feeds.items())):
+            yield batch
+            batch = []
+        batch.append(feeds)
+    if batch:
+        yield batch
+
+
+def _identity(request: RunRequest, session: Session) -> str:
+    """What decides the outputs: the model with its weights, the data, the runtime and how it is run."""
+    subject = request.subject
+    beside = [subject.with_suffix(".bin")] if subject.suffix == ".xml" else []
+    if subject.suffix == ".onnx":
+        beside = [subject.parent / name for name in external_files(subject)]
+    runtime = backend_named(session.backend).available()
+    version = runtime.version if isinstance(runtime, Available) else ""
+    digest = digest_of_paths(subject, *beside, request.data, *map(Path, request.custom_ops))
+    return (
+        f"edgeopt {__version__}, {session.backend} {version}, batch {request.batch}, {request.process}, {digest}"
+    )
 
 
 def _raw(path: Path, session: Session) -> tuple[Samples, Callable[[Feeds], dict[str, Array]]]:

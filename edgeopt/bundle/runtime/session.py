@@ -1,6 +1,7 @@
 """`edgeopt.load`: a bundle or a model, ready to run."""
 
 import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from edgeopt.backends import BACKENDS, backend_named
 from edgeopt.backends.base import Array, Available, Backend, Feeds, Options, Placement, TensorInfo
 from edgeopt.backends.base import Session as Loaded
+from edgeopt.backends.feeds import closed
 from edgeopt.backends.intended import intended, is_usable
 from edgeopt.backends.strictness import fallback
 from edgeopt.bundle.deployment import Deployment, Processing
@@ -18,8 +20,14 @@ from edgeopt.graph.files.sniff import check_file
 
 if TYPE_CHECKING:
     from edgeopt.bundle.processing.run import Processor
+    from edgeopt.bundle.runtime.asynchronous import RunThreads
+    from edgeopt.bundle.runtime.batching import Batcher, Batching
+    from edgeopt.bundle.runtime.stream import Stream
 
 _log = logging.getLogger(__name__)
+
+_CONCURRENCY = 2
+"""One run computes while another is prepared; most runtimes use all cores in a single run."""
 
 
 class Session:
@@ -27,32 +35,58 @@ class Session:
 
     A model with one input also takes its array alone: `run(array)`. Results stay valid after the next run. `run`
     is the model alone; `process(raw)` also does what the bundle has for before and after it.
+
+    Several threads may run it at the same time. Once closed, whatever runs it raises a UsageError.
     """
 
-    __slots__ = ("_close", "_held", "_loaded", "backend", "deployment", "inputs", "outputs", "processor", "run")
+    __slots__ = (
+        *("backend", "deployment", "inputs", "outputs", "processor", "run"),
+        *(
+            "_batcher",
+            "_batching",
+            "_close",
+            "_closed",
+            "_concurrency",
+            "_held",
+            "_loaded",
+            "_lock",
+            "_run_threads",
+        ),
+    )
 
     def __init__(
         self,
-        backend: Backend,
-        model: Path,
-        options: Options,
-        deployment: Deployment | None = None,
+        place: "Place",
         *,
         strict: bool = False,
         custom_ops: tuple[str, ...] = (),
-        held: Bundle | None = None,
+        concurrency: int | None = None,
+        batching: "Batching | None" = None,
     ) -> None:
-        """`held`: the bundle that the model lies in, which stays unpacked until the session is closed."""
-        loaded = backend.load(model, options, strict=strict, custom_ops=custom_ops)
-        self.backend = backend.name
-        self.deployment = deployment
+        """Holds the place's bundle, which stays unpacked until the session is closed."""
+        loaded = place.backend.load(place.model, place.options, strict=strict, custom_ops=custom_ops)
+        self.backend = place.backend.name
+        self.deployment = deployment = place.deployment
         self.inputs: tuple[TensorInfo, ...] = loaded.inputs
         self.outputs: tuple[TensorInfo, ...] = loaded.outputs
         self.run = _by_name(loaded)
         self._close = loaded.close
         self._loaded = loaded
-        self._held = held
+        self._held = held = place.bundle
         self.processor = _processor(deployment, held)
+        self._concurrency = concurrency or _concurrency_of(deployment)
+        self._batching = batching
+        self._batcher: Batcher | None = None
+        self._run_threads: RunThreads | None = None
+        self._lock = threading.Lock()
+        """Held while `run_async` gets its threads and while the session closes."""
+        self._closed = False
+        if batching is not None:
+            try:
+                self._check_batching()
+            except BaseException:
+                self.close()
+                raise
 
     @property
     def processing(self) -> Processing | None:
@@ -61,8 +95,31 @@ class Session:
 
     def process(self, raw: Feeds) -> dict[str, Array]:
         """Pre-processing, the model, post-processing; without these the same as `run`."""
+        if self._closed:
+            raise closed()
         processor = self.processor
         return self.run(raw) if processor is None else processor.after(self.run(processor.before(raw)))
+
+    async def run_async(self, feeds: Feeds | Array) -> dict[str, Array]:
+        """`run` on a thread of the session, so that the event loop goes on; the rest wait in a queue.
+
+        Leave the arrays unchanged until it returns. A cancelled caller gives up its place in the queue; a run that
+        is under way ends, and its result is dropped. With `batching`, equal shapes are run together.
+        """
+        threads = self._pool()
+        return await (threads.run(self.run, feeds) if self._batcher is None else self._batcher.run(feeds))
+
+    def stream(self, state: Mapping[str, str] | None = None, initial: Feeds | None = None) -> "Stream":
+        """Runs that carry state from one to the next: `stream.step(feeds)`.
+
+        `state` names the output that becomes each input of the next run, `{"state": "stateN"}`; without it, pairs
+        are found by name, type and shape. `initial` has first values by input name; the others begin as zeros.
+        """
+        if self._closed:
+            raise closed()
+        from edgeopt.bundle.runtime.stream import Stream
+
+        return Stream(self.run, self.inputs, self.outputs, state, initial)
 
     @property
     def placement(self) -> Placement | None:
@@ -70,13 +127,43 @@ class Session:
         return self._loaded.placement
 
     def close(self) -> None:
-        """Gives the runtime's memory back; `run` refuses afterwards."""
+        """Waits for the runs of `run_async` that are under way, and gives the runtime's memory back."""
+        with self._lock:
+            already, self._closed = self._closed, True
+        if already:
+            return
+        if self._run_threads is not None:
+            self._run_threads.close()
         self._close()
         if self.processor is not None:
             self.processor.close()
         self._held = None
 
+    def _check_batching(self) -> None:
+        """On the golden samples, where the bundle has some: made-up values may not suit the model."""
+        from edgeopt.bundle.runtime.batching import check_batching
+
+        golden = self._held.golden("inputs") if self._held is not None else []
+        check_batching(self.run, self.inputs, self.outputs, golden)
+
+    def _pool(self) -> "RunThreads":
+        """Imported and made for those who need it, by the first who does."""
+        with self._lock:
+            if self._closed:
+                raise closed()
+            if self._run_threads is None:
+                from edgeopt.bundle.runtime.asynchronous import RunThreads
+
+                self._run_threads = RunThreads(self._concurrency)
+                if self._batching is not None:
+                    from edgeopt.bundle.runtime.batching import Batcher
+
+                    self._batcher = Batcher(self.run, self.inputs, self._run_threads, self._batching)
+            return self._run_threads
+
     def __enter__(self) -> "Session":
+        if self._closed:
+            raise closed()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -98,6 +185,13 @@ def _by_name(loaded: Loaded) -> Callable[[Feeds | Array], dict[str, Array]]:
         )
 
     return named
+
+
+def _concurrency_of(deployment: Deployment | None) -> int:
+    """As many as called it at once when it was proved under load."""
+    evidence = deployment.evidence if deployment is not None else None
+    load = evidence.load if evidence is not None else None
+    return load.callers if load is not None else _CONCURRENCY
 
 
 def _processor(deployment: Deployment | None, held: Bundle | None) -> "Processor | None":
@@ -131,12 +225,20 @@ def load(
     *,
     strict: bool = False,
     custom_ops: Sequence[str | Path] = (),
+    concurrency: int | None = None,
+    batching: "Batching | None" = None,
 ) -> Session:
     """Loads a bundle (checked first, with the backend and options it was proved with) or a plain model.
 
     Nodes that fall back to another provider or device are in `Session.placement` and in the log; `strict` refuses
-    them. `custom_ops` are libraries with operators of your own, for models only.
+    them. `custom_ops` are libraries with operators of your own, for models only. `concurrency` is how many runs of
+    `run_async` are under way at once: by default the number of callers that a bundle was proved with, else 2.
+    `batching` makes batches of its calls; a model that cannot be batched is refused with a UsageError.
     """
+    if concurrency is not None and concurrency < 1:
+        raise UsageError(
+            f"A session cannot have {concurrency} runs under way.", "Give at least 1, or leave 'concurrency' out."
+        )
     place = locate(Path(path), backend, options)
     if place.deployment is not None and custom_ops:
         raise UsageError(
@@ -145,15 +247,7 @@ def load(
         )
     libraries = tuple(str(each) for each in custom_ops)
     try:
-        session = Session(
-            place.backend,
-            place.model,
-            place.options,
-            place.deployment,
-            strict=strict,
-            custom_ops=libraries,
-            held=place.bundle,
-        )
+        session = Session(place, strict=strict, custom_ops=libraries, concurrency=concurrency, batching=batching)
     except EdgeoptError as error:
         if place.bundle is not None and place.bundle.held is not None:
             place.bundle.held.retell(error)

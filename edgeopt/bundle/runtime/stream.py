@@ -1,0 +1,180 @@
+"""Models that carry state from run to run: recurrent networks, streaming audio."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from edgeopt.backends.base import Array, Feeds, TensorInfo
+from edgeopt.errors import UsageError
+
+Run = Callable[[Feeds], dict[str, Array]]
+
+_AFTER_INPUTS = ("", "_in", "_prev", "_0", "0")
+_AFTER_OUTPUTS = ("N", "n", "_n", "_out", "_next", "_new", "_1", "1", "Out", "Next", "")
+_BEFORE_INPUTS = ("", "in_", "input_", "prev_")
+_BEFORE_OUTPUTS = ("", "out_", "output_", "next_", "new_")
+
+
+class Stream:
+    """One sequence of runs; each step feeds the state that the one before it returned.
+
+    One thread at a time may step a stream. Several streams of one session do not disturb each other.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        inputs: tuple[TensorInfo, ...],
+        outputs: tuple[TensorInfo, ...],
+        declared: Mapping[str, str] | None,
+        initial: Feeds | None,
+    ) -> None:
+        """`declared`: output by input, as `Session.stream` takes them; `initial`: first values by input name."""
+        self.pairs = dict(declared) if declared is not None else found_pairs(inputs, outputs)
+        """The output that carries the state, by the name of its input."""
+        _check(self.pairs, inputs, outputs)
+        unknown = next((name for name in initial or () if name not in self.pairs), None)
+        if unknown is not None:
+            raise UsageError(
+                f"'{unknown}' is no state of this stream, so it has no initial value.",
+                f"The state is: {', '.join(self.pairs)}.",
+            )
+        self._run = run
+        self._carried = tuple(info for info in inputs if info.name in self.pairs)
+        self._fed = tuple(info for info in inputs if info.name not in self.pairs)
+        self._initial = {name: np.asarray(array) for name, array in (initial or {}).items()}
+        self._state: dict[str, Array] = {}
+
+    @property
+    def state(self) -> dict[str, Array]:
+        """The values that the next step feeds, by input name; empty before the first."""
+        return dict(self._state)
+
+    def step(self, feeds: Feeds | Array) -> dict[str, Array]:
+        """Runs the model once and returns the outputs without the state; a failed step leaves the state alone."""
+        given = self._by_name(feeds)
+        state = self._state or self._first(given)
+        outputs = self._run({**given, **state})
+        self._state = {name: outputs.pop(output) for name, output in self.pairs.items()}
+        return outputs
+
+    def reset(self) -> None:
+        """The next step begins a new sequence, from the initial state."""
+        self._state = {}
+
+    def _by_name(self, feeds: Feeds | Array) -> Feeds:
+        if isinstance(feeds, Mapping):
+            doubled = next((name for name in feeds if name in self.pairs), None)
+            if doubled is not None:
+                raise UsageError(
+                    f"'{doubled}' is state, which the stream feeds from the output '{self.pairs[doubled]}'.",
+                    "Leave it out, or say which inputs are state: session.stream(state={INPUT: OUTPUT}).",
+                )
+            return feeds
+        if len(self._fed) == 1:
+            return {self._fed[0].name: feeds}
+        names = ", ".join(info.name for info in self._fed)
+        raise UsageError(
+            f"The model has {len(self._fed)} inputs beside its state, so an array must say which it is for.",
+            f"Give a dict of arrays, by the names: {names or 'none'}.",
+        )
+
+    def _first(self, feeds: Feeds) -> dict[str, Array]:
+        """Initial values or zeros; an open dimension has the size that the feeds give one of that name, else 1."""
+        sizes = {
+            dimension: size
+            for info in self._fed
+            if info.name in feeds
+            for dimension, size in zip(info.shape, np.shape(feeds[info.name]), strict=False)
+            if isinstance(dimension, str) and dimension
+        }
+        initial = self._initial
+        return {
+            info.name: initial[info.name] if info.name in initial else _zeros(info, sizes)
+            for info in self._carried
+        }
+
+
+def found_pairs(inputs: tuple[TensorInfo, ...], outputs: tuple[TensorInfo, ...]) -> dict[str, str]:
+    """Inputs and outputs of one type and fitting shapes whose names say that one becomes the other.
+
+    A name that fits several others is left out. Raises UsageError where that leaves nothing, or no other input.
+    """
+    fitting = {
+        info.name: [o.name for o in outputs if o.name in _names_after(info.name) and not _mismatch(info, o)]
+        for info in inputs
+    }
+    claims = [name for names in fitting.values() for name in names]
+    pairs = {name: found[0] for name, found in fitting.items() if len(found) == 1 and claims.count(found[0]) == 1}
+    if pairs and len(pairs) < len(inputs):
+        return pairs
+    why = "every input looks like state" if pairs else "no input and output have names and shapes that match"
+    raise UsageError(
+        f"It is not clear what state the model carries: {why}.",
+        "Say it: session.stream(state={INPUT: OUTPUT}), "
+        f"of the inputs {_listed(inputs)} and the outputs {_listed(outputs)}.",
+    )
+
+
+def _names_after(name: str) -> set[str]:
+    """What the output may be called whose value becomes the input of this name."""
+    return {
+        before + stem + after
+        for stem in _stems(name)
+        for before in _BEFORE_OUTPUTS
+        for after in _AFTER_OUTPUTS
+        if before or after or stem != name
+    }
+
+
+def _stems(name: str) -> Iterator[str]:
+    for before in _BEFORE_INPUTS:
+        for after in _AFTER_INPUTS:
+            if name.startswith(before) and name.endswith(after) and len(name) > len(before) + len(after):
+                yield name[len(before) : len(name) - len(after)]
+
+
+def _check(pairs: Mapping[str, str], inputs: tuple[TensorInfo, ...], outputs: tuple[TensorInfo, ...]) -> None:
+    taken = {info.name: info for info in inputs}
+    given = {info.name: info for info in outputs}
+    if not pairs:
+        raise UsageError("A stream needs state.", "Say it: session.stream(state={INPUT: OUTPUT}).")
+    for name, output in pairs.items():
+        if name not in taken:
+            raise UsageError(f"The model has no input '{name}'.", f"Its inputs are: {_listed(inputs)}.")
+        if output not in given:
+            raise UsageError(f"The model has no output '{output}'.", f"Its outputs are: {_listed(outputs)}.")
+        reason = _mismatch(taken[name], given[output])
+        if reason:
+            raise UsageError(
+                f"The output '{output}' cannot become the input '{name}': {reason}.", "Name another pair."
+            )
+    doubled = next((output for output in pairs.values() if list(pairs.values()).count(output) > 1), None)
+    if doubled is not None:
+        raise UsageError(f"The output '{doubled}' is named for several inputs.", "Name one output for each input.")
+
+
+def _mismatch(taken: TensorInfo, given: TensorInfo) -> str:
+    """Why the one cannot be fed to the other; empty where it can."""
+    if taken.dtype != given.dtype:
+        return f"one is of type {given.dtype}, the other takes {taken.dtype}"
+    if not (taken.rank_known and given.rank_known):
+        return ""
+    fits = len(taken.shape) == len(given.shape) and all(
+        a == b or not (isinstance(a, int) and isinstance(b, int))
+        for a, b in zip(taken.shape, given.shape, strict=True)
+    )
+    return "" if fits else f"one has the shape {list(given.shape)}, the other takes {list(taken.shape)}"
+
+
+def _zeros(info: TensorInfo, sizes: Mapping[str, int]) -> Array:
+    if info.dtype == "str":
+        raise UsageError(f"The state '{info.name}' holds strings, which have no zero.", "Give it in `initial`.")
+    from edgeopt.backends.openvino.session import numpy_dtype
+
+    shape = [d if isinstance(d, int) else sizes.get(d or "", 1) for d in info.shape]
+    return np.zeros(shape, numpy_dtype(info.dtype))
+
+
+def _listed(infos: tuple[TensorInfo, ...]) -> str:
+    return ", ".join(info.name for info in infos)

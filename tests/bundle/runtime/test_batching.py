@@ -1,0 +1,213 @@
+import asyncio
+import random
+
+import numpy as np
+import onnx.parser
+import pytest
+
+import edgeopt
+from edgeopt.backends import null
+from edgeopt.errors import DataError, ModelError, UsageError
+
+pytest.importorskip("onnxruntime")
+
+
+@pytest.fixture
+def load(tmp_path):
+    """A session of a model given as text, with batching."""
+    sessions = []
+
+    def made(text, **batching):
+        onnx.save(onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}'), tmp_path / "m.onnx")
+        sessions.append(
+            edgeopt.load(tmp_path / "m.onnx", "onnxruntime-cpu", batching=edgeopt.Batching(**batching))
+        )
+        return sessions[-1]
+
+    yield made
+    for session in sessions:
+        session.close()
+
+
+@pytest.fixture
+def batches(monkeypatch):
+    """The number of rows in each run of a null model."""
+    sizes, run = [], null.NullSession.run
+
+    def counted(self, feeds):
+        sizes.append(len(feeds["x"]))
+        return run(self, feeds)
+
+    monkeypatch.setattr(null.NullSession, "run", counted)
+    return sizes
+
+
+SQUARES = (
+    "g (float[n, 2] x) => (float[n, 2] y, float[n] z) { y = Mul(x, x) z = ReduceSum <keepdims = 0> (x, axes) }"
+)
+SQUARES = SQUARES.replace("{", "<int64[1] axes = {1}> {", 1)
+LOOKUP = "g (int64[n] x) => (float[n] y) <float[4] table = {10, 11, 12, 13}> { y = Gather(table, x) }"
+
+
+def row(number):
+    return np.full((1, 8), number, np.float32)
+
+
+async def together(session, calls):
+    return await asyncio.gather(*(session.run_async(each) for each in calls), return_exceptions=True)
+
+
+def test_calls_at_one_time_are_one_run_and_each_gets_its_own_rows(null_model, batches):
+    model = null_model("m")
+    with edgeopt.load(model) as alone:
+        wanted = [alone.run(row(k))["y"] for k in range(8)]
+    with edgeopt.load(model, batching=edgeopt.Batching(max_size=8, max_delay_us=60_000_000)) as session:
+        batches.clear()
+        given = asyncio.run(together(session, [row(k) for k in range(8)]))
+    assert batches == [8]
+    for mine, right in zip(given, wanted, strict=True):
+        np.testing.assert_array_equal(mine["y"], right)
+
+
+def test_without_batching_every_call_is_a_run(null_model, batches):
+    with edgeopt.load(null_model("m")) as session:
+        asyncio.run(together(session, [row(k) for k in range(4)]))
+    assert batches == [1] * 4
+
+
+def test_a_batch_that_does_not_fill_is_run_after_the_delay(null_model, batches):
+    with edgeopt.load(null_model("m"), batching=edgeopt.Batching(8, 1000)) as session:
+        batches.clear()
+        asyncio.run(together(session, [row(k) for k in range(3)]))
+    assert batches == [3]
+
+
+def test_other_shapes_and_calls_too_large_to_share_are_not_mixed_in(load):
+    session = load(SQUARES, max_size=4, max_delay_us=1000)
+    calls = [np.full((rows, 2), k, np.float32) for k, rows in enumerate([1, 2, 1, 5, 2, 3])]
+    for call, outputs in zip(calls, asyncio.run(together(session, calls)), strict=True):
+        np.testing.assert_array_equal(outputs["y"], call * call)
+        np.testing.assert_array_equal(outputs["z"], call.sum(axis=1))
+
+
+def test_a_bad_request_fails_alone(load):
+    session = load(LOOKUP, max_size=4, max_delay_us=60_000_000)
+    good, bad, *others = asyncio.run(together(session, [np.array([k]) for k in (0, 9, 2, 3)]))
+    assert isinstance(bad, ModelError)
+    assert [each["y"].tolist() for each in (good, *others)] == [[10.0], [12.0], [13.0]]
+
+
+def test_what_is_no_request_at_all_fails_as_without_batching(load):
+    session = load(SQUARES, max_size=4, max_delay_us=1000)
+    good, *bad = asyncio.run(
+        together(
+            session,
+            [np.ones((1, 2), np.float32), {"q": np.ones((1, 2))}, [[1.0, 2.0]], np.float32(1), np.ones((1, 2))],
+        )
+    )
+    assert good["y"].tolist() == [[1, 1]]
+    assert [type(each) for each in bad] == [DataError] * 4
+
+
+def test_a_cancelled_call_frees_its_place_in_the_batch(null_model, batches):
+    async def work(session):
+        cancelled, *others = (asyncio.create_task(session.run_async(row(k))) for k in range(3))
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        await asyncio.gather(cancelled, return_exceptions=True)
+        return await asyncio.gather(*others, *(session.run_async(row(k)) for k in (3, 4)))
+
+    with edgeopt.load(null_model("m"), batching=edgeopt.Batching(4, 60_000_000)) as session:
+        batches.clear()
+        assert len(asyncio.run(work(session))) == 4
+    assert batches == [4]
+
+
+def test_closing_fails_the_calls_that_wait_for_others(null_model):
+    async def work(session):
+        tasks = [asyncio.create_task(session.run_async(row(k))) for k in range(3)]
+        await asyncio.sleep(0)
+        session.close()
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+    session = edgeopt.load(null_model("m"), batching=edgeopt.Batching(8, 1000))
+    for error in asyncio.run(work(session)):
+        assert isinstance(error, UsageError)
+        assert "closed" in error.message
+
+
+def test_none_of_thousands_is_lost_or_mixed(load):
+    """Eight callers, several shapes, some bad requests, random cancellations."""
+    session = load(LOOKUP, max_size=8, max_delay_us=200)
+    counts = {"answered": 0, "cancelled": 0, "failed": 0}
+
+    async def caller(seed):
+        chance = random.Random(seed)  # noqa: S311 - no secret
+        for _ in range(500):
+            values = np.array([chance.randrange(4) for _ in range(chance.choice([1, 1, 1, 2]))])
+            if chance.random() < 0.02:
+                values[0] = 99
+            task = asyncio.create_task(session.run_async(values))
+            if chance.random() < 0.1:
+                for _ in range(chance.randrange(4)):
+                    await asyncio.sleep(0)
+                task.cancel()
+            (result,) = await asyncio.gather(task, return_exceptions=True)
+            if isinstance(result, asyncio.CancelledError):
+                counts["cancelled"] += 1
+            elif values[0] == 99:
+                assert isinstance(result, ModelError)
+                counts["failed"] += 1
+            else:
+                assert result["y"].tolist() == (values + 10).tolist()
+                counts["answered"] += 1
+
+    async def work():
+        await asyncio.gather(*(caller(seed) for seed in range(8)))
+
+    asyncio.run(work())
+    assert sum(counts.values()) == 4000
+    assert min(counts.values()) > 20
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            "g (float[1, 4] x) => (float[1, 4] y) { y = Relu(x) }",
+            r"the input 'x' has no open first axis.*\[1, 4\]",
+        ),
+        (
+            "g (float[n, 4] x, float r) => (float[n, 4] y) { y = Mul(x, r) }",
+            "the input 'r' has no open first axis",
+        ),
+        (
+            "g (float[n, 4] x) => (float[n, 4] y, float m) { y = Relu(x) m = ReduceMax <keepdims = 0> (x) }",
+            "output 'm'",
+        ),
+        ("g (float[n, 4] x) => (float[k, 4] y) { y = ReduceMax <axes = [0]> (x) }", "output"),
+        (
+            "g (float[n] x) => (float[n] y) { m = ReduceMean(x) y = Sub(x, m) }",
+            "'y' of one sample depends on the others",
+        ),
+        ("g (float[n, 4] x) => (float[k, 4] y) { y = Concat <axis = 0> (x, x) }", "another number of rows"),
+    ],
+)
+def test_a_model_that_cannot_be_batched_is_refused_with_the_reason(load, text, reason):
+    with pytest.raises(UsageError, match=reason) as raised:
+        load(text.replace("ReduceMax <axes = [0]> (x)", "ReduceMax <axes = [0], keepdims = 1> (x)"))
+    assert raised.value.message.startswith("The model cannot run samples in batches: ")
+
+
+def test_a_bundle_is_tried_on_its_golden_samples(bundle):
+    with edgeopt.load(bundle, batching=edgeopt.Batching()) as session:
+        image = np.random.default_rng(0).standard_normal((1, 3, 16, 16)).astype(np.float32)
+        wanted = session.run(image)["y"]
+        for outputs in asyncio.run(together(session, [image] * 8)):
+            np.testing.assert_allclose(outputs["y"], wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("batching", [{"max_size": 0}, {"max_delay_us": -1}])
+def test_impossible_batches_are_refused(batching):
+    with pytest.raises(UsageError, match="cannot be made"):
+        edgeopt.Batching(**batching)
