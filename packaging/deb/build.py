@@ -75,7 +75,7 @@ def lay_out(tree: Path) -> None:
 def unit() -> str:
     """The unit of systemd, for this place and for the user that sysusers.d makes."""
     text = (ROOT / "packaging/edgeopt-agent.service").read_text()
-    text = re.sub(r"\A(#.*\n)+", "# The agent as a system service; `systemctl edit edgeopt-agent` changes it.\n", text)
+    text = re.sub(r"\A(#.*\n)+", "# The agent as a service; `systemctl edit edgeopt-agent` changes it.\n", text)
     text = text.replace("=/opt/edgeopt/bin/", f"=/{PREFIX}/bin/")
     # A user that stays lets an administrator act as it; DynamicUser=yes would imply RemoveIPC=.
     return text.replace("DynamicUser=yes\n", "User=edgeopt-agent\nGroup=edgeopt-agent\nRemoveIPC=yes\n")
