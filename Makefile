@@ -20,7 +20,7 @@ help:
 	@echo 'make test-timing  what measures time: nothing else may run on the machine'
 	@echo 'make test-slow  whole searches, kill waves, sweeps: more than an hour'
 	@echo 'make test-all   all three'
-	@echo 'make check      format, lint, types, structure of the code'
+	@echo 'make check      format, lint, types, licences, structure of the code'
 	@echo 'make gui        the desktop app (installs Qt)'
 	@echo 'make agent      the agent, serving on this machine only (Ctrl-C stops it)'
 	@echo 'make screenshots  pictures of every page of the app, in build/screenshots'
@@ -62,6 +62,7 @@ check: .venv/.dev
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m mypy
+	@$(PYTHON) packaging/licences.py check
 	@$(PYTHON) -m pytest -q tests/structure
 
 gui: .venv/.gui

@@ -198,8 +198,8 @@ def ask(address, body=None):
 
 def files(root):
     """Every path outside of what dpkg, apt and the kernel write for themselves."""
-    own = {"proc", "sys", "dev", "tmp", "run"}
-    found = {path.relative_to(root) for path in root.rglob("*") if path.relative_to(root).parts[0] not in own}
+    tops = [top for top in root.iterdir() if top.name not in {"proc", "sys", "dev", "tmp", "run"}]
+    found = {path.relative_to(root) for top in tops for path in (top, *top.rglob("*"))}
     return {path for path in found if not path.is_relative_to("var/lib/dpkg") and path.parts[:2] != ("var", "log")}
 
 
