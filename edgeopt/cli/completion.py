@@ -25,7 +25,7 @@ def variable(program: str) -> str:
 
 
 def script(program: str, shell: Shell) -> str:
-    from typer.completion import get_completion_script
+    from typer._completion_shared import get_completion_script  # private, and so bound by the version of typer
 
     return get_completion_script(prog_name=program, complete_var=variable(program), shell=shell.value)
 
@@ -33,7 +33,7 @@ def script(program: str, shell: Shell) -> str:
 def prepare(program: str) -> None:
     """Makes typer answer a shell that asks; applications without its own completion options do not."""
     if variable(program) in os.environ:
-        from typer.completion import completion_init
+        from typer._completion_classes import completion_init
 
         completion_init()
 
