@@ -39,6 +39,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("folder", type=Path, help="where to write the package")
     parser.add_argument("--compression", type=int, default=6, metavar="LEVEL", help="from 0 to 9; 6 by default")
     given = parser.parse_args(arguments)
+    if shutil.which("dpkg-deb") is None or platform.machine() not in ARCHITECTURES:
+        sys.stderr.write(f"build.py needs dpkg-deb, on one of: {', '.join(ARCHITECTURES)}.\n")
+        return 1
     with tempfile.TemporaryDirectory() as work:
         tree = Path(work, "tree")
         lay_out(tree)
@@ -61,7 +64,9 @@ def lay_out(tree: Path) -> None:
     _write(tree / "usr/lib/sysusers.d/edgeopt-agent.conf", (HERE / "sysusers.conf").read_text())
     _write(tree / "etc/edgeopt/agent.toml", (HERE / "agent.toml").read_text())
     for shell, path in COMPLETIONS.items():
-        _write(tree / path, completion.script("edgeopt-agent", shell) + "\n")
+        # zsh runs the file itself at the first Tab, and only then knows the function that it defines.
+        first = '_edgeopt_agent_completion "$@"\n' if shell is completion.Shell.ZSH else ""
+        _write(tree / path, f"{completion.script('edgeopt-agent', shell)}\n{first}")
     documents = tree / "usr/share/doc/edgeopt-agent"
     _write(documents / "copyright", (HERE / "copyright").read_text())
     _compress(ROOT / "CHANGELOG.md", documents / "changelog.gz")

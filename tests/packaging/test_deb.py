@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -147,6 +148,39 @@ def test_what_is_not_needed_is_stripped(build, tmp_path):
     assert left == {"a/a.py"}
 
 
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="zsh is not installed")
+def test_zsh_completes_at_the_first_tab(tree, tmp_path):
+    program = tmp_path / "edgeopt-agent"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m edgeopt_agent "$@"\n')
+    program.chmod(0o755)
+    folder = tree / "usr/share/zsh/vendor-completions"
+    script = f"""
+        compdef() {{ :; }}
+        _arguments() {{ print -r -- "$*"; }}
+        fpath=({shlex.quote(str(folder))})
+        autoload -U _edgeopt-agent
+        words=(edgeopt-agent doc)
+        CURRENT=2
+        _edgeopt-agent
+    """
+    environment = {
+        "PATH": os.pathsep.join((str(tmp_path), os.environ["PATH"])),
+        "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "agent"))),
+        "HOME": str(tmp_path),
+    }
+    done = subprocess.run(
+        ["zsh", "-f", "-c", script], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "doctor" in done.stdout
+
+
+def test_without_dpkg_it_says_what_it_needs(build, monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert build.main([str(tmp_path)]) == 1
+    assert "dpkg-deb" in capsys.readouterr().err
+
+
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
     """The whole package, built as `make deb` builds it."""
@@ -182,7 +216,11 @@ def debian(package, tmp_path_factory):
 
 
 def inside(root, *command):
-    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "DEBIAN_FRONTEND": "noninteractive"}
+    environment = {
+        "PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME": "/root",
+        "DEBIAN_FRONTEND": "noninteractive",
+    }
     done = subprocess.run(
         ["chroot", str(root), *command], env=environment, capture_output=True, text=True, timeout=200, check=False
     )
@@ -253,3 +291,31 @@ def test_it_installs_serves_and_leaves_nothing_after_a_purge(package, debian, di
     assert {"etc/edgeopt/agent.toml", "var/lib/edgeopt/state.db"} <= left
     inside(debian, "dpkg", "--purge", "edgeopt-agent")
     assert files(debian) - before == set()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_the_service_follows_the_package_where_systemd_runs(package, debian):
+    systemctl = debian / "usr/local/bin/systemctl"
+    systemctl.write_text('#!/bin/sh\necho "$@" >> /tmp/calls\n')
+    systemctl.chmod(0o755)
+    (debian / "run/systemd/system").mkdir(parents=True)
+    shutil.copy(package, debian / "tmp" / "agent.deb")
+
+    def calls(*command):
+        (debian / "tmp/calls").write_text("")
+        inside(debian, *command)
+        lines = (debian / "tmp/calls").read_text().splitlines()
+        return [line.split()[0] for line in lines]
+
+    try:
+        assert calls("dpkg", "--install", "/tmp/agent.deb") == ["daemon-reload", "enable", "is-enabled", "start"]
+        settings = debian / "etc/edgeopt/agent.toml"
+        settings.write_text("keep = 5\n")
+        again = calls("dpkg", "--install", "/tmp/agent.deb")
+        assert again == ["stop", "daemon-reload", "daemon-reload", "is-enabled", "start"]
+        assert settings.read_text() == "keep = 5\n"
+        assert calls("dpkg", "--purge", "edgeopt-agent")[:2] == ["stop", "disable"]
+    finally:
+        systemctl.unlink()
+        (debian / "run/systemd/system").rmdir()
