@@ -59,7 +59,9 @@ def licence(name: str, about: "Message[str, str] | metadata.PackageMetadata") ->
     """The SPDX expression of a package; empty where its metadata have none."""
     if name in READ:
         return READ[name]
-    fields = {key: [str(value) for value in about.get_all(key, [])] for key in ("License-Expression", "License")}
+    fields: dict[str, list[str]] = {
+        key: [str(value) for value in about.get_all(key, [])] for key in ("License-Expression", "License")
+    }
     classifiers = [str(value) for value in about.get_all("Classifier", []) if str(value).startswith("License ::")]
     for value in (
         *fields["License-Expression"],

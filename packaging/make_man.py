@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer._click.core import Command, Context
+from typer.core import TyperGroup
 
 from edgeopt.cli import program
 from edgeopt.version import __version__
@@ -80,7 +81,7 @@ def page(name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _commands(group: TyperGroup, context: typer.Context, path: str) -> Iterator[str]:
+def _commands(group: TyperGroup, context: Context, path: str) -> Iterator[str]:
     """A subsection for each command, those of commands too."""
     for name, command in group.commands.items():
         own = command.make_context(name, [], parent=context, resilient_parsing=True)
@@ -96,11 +97,11 @@ def _commands(group: TyperGroup, context: typer.Context, path: str) -> Iterator[
             yield from _commands(command, own, f"{path} {name}")
 
 
-def _usage(context: typer.Context, path: str) -> list[str]:
+def _usage(context: Context, path: str) -> list[str]:
     return [f".B {_text(path)}", _text(" ".join(context.command.collect_usage_pieces(context)))]
 
 
-def _described(command: TyperCommand | TyperGroup) -> Iterator[str]:
+def _described(command: Command) -> Iterator[str]:
     """The text of the help; a paragraph that begins with a backspace keeps its lines."""
     for number, paragraph in enumerate(re.split(r"\n\s*\n", (command.help or "").strip())):
         if number:
@@ -113,7 +114,7 @@ def _described(command: TyperCommand | TyperGroup) -> Iterator[str]:
             yield _text(" ".join(paragraph.split()))
 
 
-def _parameters(context: typer.Context) -> list[str]:
+def _parameters(context: Context) -> list[str]:
     records = [parameter.get_help_record(context) for parameter in context.command.get_params(context)]
     return _tagged(tuple(record for record in records if record is not None))
 
