@@ -59,15 +59,9 @@ def licence(name: str, about: "Message[str, str] | metadata.PackageMetadata") ->
     """The SPDX expression of a package; empty where its metadata have none."""
     if name in READ:
         return READ[name]
-    fields: dict[str, list[str]] = {
-        key: [str(value) for value in about.get_all(key, [])] for key in ("License-Expression", "License")
-    }
+    values = [str(value) for key in ("License-Expression", "License") for value in about.get_all(key, [])]
     classifiers = [str(value) for value in about.get_all("Classifier", []) if str(value).startswith("License ::")]
-    for value in (
-        *fields["License-Expression"],
-        *fields["License"],
-        *(classifiers if len(classifiers) == 1 else ()),
-    ):
+    for value in values + (classifiers if len(classifiers) == 1 else []):
         expression = WORDS.get(value.strip(), value.strip())
         if _identifiers(expression) <= KNOWN:
             return expression
