@@ -10,7 +10,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 # The stamps below share one .venv, and pip cannot install into it twice at once.
 .NOTPARALLEL:
-.PHONY: help demo test test-fast test-timing test-slow test-all check gui agent screenshots clean
+.PHONY: help demo test test-fast test-timing test-slow test-all check gui agent screenshots man deb clean
 .DEFAULT_GOAL := help
 
 help:
@@ -20,10 +20,12 @@ help:
 	@echo 'make test-timing  what measures time: nothing else may run on the machine'
 	@echo 'make test-slow  whole searches, kill waves, sweeps: more than an hour'
 	@echo 'make test-all   all three'
-	@echo 'make check      format, lint, types, structure of the code'
+	@echo 'make check      format, lint, types, licences, structure of the code'
 	@echo 'make gui        the desktop app (installs Qt)'
 	@echo 'make agent      the agent, serving on this machine only (Ctrl-C stops it)'
 	@echo 'make screenshots  pictures of every page of the app, in build/screenshots'
+	@echo 'make man        manual pages of edgeopt and edgeopt-agent, in build/man'
+	@echo 'make deb        the agent as a Debian package, in dist'
 	@echo 'make clean      removes .venv, caches and build outputs'
 
 demo: .venv/.demo
@@ -60,6 +62,7 @@ check: .venv/.dev
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m mypy
+	@$(PYTHON) packaging/licences.py check
 	@$(PYTHON) -m pytest -q tests/structure
 
 gui: .venv/.gui
@@ -72,6 +75,12 @@ agent: .venv/.dev
 screenshots: .venv/.dev
 	@$(PYTHON) -m edgeopt_gui.screenshots build/screenshots
 	@$(PYTHON) -m edgeopt_gui.screenshots build/screenshots --scale 1.5
+
+man: .venv/.dev
+	@$(PYTHON) packaging/make_man.py build/man
+
+deb: .venv/.dev
+	@$(PYTHON) packaging/deb/build.py dist
 
 .venv/.made: packaging/make-venv.sh constraints.txt
 	@sh packaging/make-venv.sh

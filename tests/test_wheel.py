@@ -2,10 +2,13 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -15,9 +18,9 @@ from edgeopt.version import __version__
 ROOT = Path(__file__).parents[1]
 
 
-def run(*command, cwd):
+def run(*command, cwd, **variables):
     """Runs a command without this checkout on Python's path."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")} | variables
     done = subprocess.run(
         [str(part) for part in command],
         capture_output=True,
@@ -58,9 +61,10 @@ def test_each_program_starts(installed, tmp_path, program):
     assert run(installed / program, "--version", cwd=tmp_path).startswith(f"{program} {__version__}")
 
 
-def test_python_starts_it_as_a_module(installed, tmp_path):
-    told = run(installed / "python", "-m", "edgeopt", "--version", cwd=tmp_path)
-    assert told == run(installed / "edgeopt", "--version", cwd=tmp_path)
+@pytest.mark.parametrize("program", ["edgeopt", "edgeopt-agent", "edgeopt-gui"])
+def test_python_starts_each_program_as_a_module(installed, tmp_path, program):
+    told = run(installed / "python", "-m", program.replace("-", "_"), "--version", cwd=tmp_path)
+    assert told == run(installed / program, "--version", cwd=tmp_path)
 
 
 def test_the_shipped_profiles_are_in_the_wheel(installed, tmp_path):
@@ -73,5 +77,49 @@ def test_the_shipped_profiles_are_in_the_wheel(installed, tmp_path):
     assert [name for name in sorted(shipped) if f'"{name}"' not in told] == []
 
 
+def test_the_unit_of_systemd_is_in_the_wheel(installed):
+    unit = installed.parent / "share" / "edgeopt" / "edgeopt-agent.service"
+    assert unit.read_text() == (ROOT / "packaging" / "edgeopt-agent.service").read_text()
+
+
+def test_the_icons_are_in_the_wheel(installed):
+    icons = ROOT / "gui" / "edgeopt_gui" / "theme" / "icons"
+    (there,) = installed.parent.glob("lib/python*/site-packages/edgeopt_gui/theme/icons")
+    assert {path.name for path in there.iterdir()} >= {path.name for path in icons.glob("*.svg")} > set()
+
+
 def test_the_types_are_in_the_wheel(installed):
     assert list(installed.parent.glob("lib/python*/site-packages/edgeopt/py.typed"))
+
+
+EPOCH = "1700000000"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The source distribution, and the wheel that was built from it and not from the checkout."""
+    folder = tmp_path_factory.mktemp("built")
+    command = (sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT)
+    run(*command, cwd=folder, SOURCE_DATE_EPOCH=EPOCH)
+    (wheel,) = folder.glob("*.whl")
+    (source,) = folder.glob("*.tar.gz")
+    return source, wheel
+
+
+def test_two_builds_give_the_same_bytes_also_from_the_source_distribution(built, tmp_path):
+    command = (sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path, ROOT)
+    run(*command, cwd=tmp_path, SOURCE_DATE_EPOCH=EPOCH)
+    (again,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(again) as direct, zipfile.ZipFile(built[1]) as by_source:
+        assert set(direct.namelist()) == set(by_source.namelist())  # says more than that the bytes differ
+    assert again.read_bytes() == built[1].read_bytes()
+
+
+def test_the_source_distribution_holds_every_file_that_documents_name(built):
+    texts = [path.read_text() for path in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))]
+    named = {name.rstrip(".") for text in texts for name in re.findall(r"\b[a-z]+/[\w./-]+", text)}
+    named = {name for name in named if (ROOT / name).is_file()}
+    assert "packaging/edgeopt-agent.service" in named
+    with tarfile.open(built[0]) as archive:
+        there = {name.partition("/")[2] for name in archive.getnames()}
+    assert named | {"Makefile", "constraints.txt", "LICENSE"} <= there

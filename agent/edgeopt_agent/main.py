@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from edgeopt.cli import program
+from edgeopt.cli import completion, program
 from edgeopt.version import __version__
 from edgeopt_agent.cli.certificate import fingerprint, renew_certificate
 from edgeopt_agent.cli.config import config
@@ -44,18 +44,20 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Runs one command and returns its exit code."""
-    return program.run("edgeopt-agent", _application, arguments)
+    return program.run("edgeopt-agent", application, arguments)
 
 
-def _application() -> typer.Typer:
-    application = program.application(_agent)
+def application() -> typer.Typer:
+    """The program with all its commands."""
+    made = program.application(_agent)
     for name, command in COMMANDS:
-        program.add(application, name, command)
-    return application
+        program.add(made, name, command)
+    return made
 
 
 def _agent(
     version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+    show_completion: completion.ShowCompletion = None,
 ) -> None:
     """Serves one model on this device, and replaces it only by what has proved itself.
 
@@ -68,6 +70,9 @@ def _agent(
     """
     if version:
         typer.echo(f"edgeopt-agent {__version__}")
+        raise typer.Exit
+    if show_completion is not None:
+        typer.echo(completion.script("edgeopt-agent", show_completion))
         raise typer.Exit
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from edgeopt.cli import program
+from edgeopt.cli import completion, program
 from edgeopt.version import __version__
 
 # In the order of work, which is the order in `--help`.
@@ -47,23 +47,25 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Runs one command and returns its exit code."""
     # Putting all of them together takes 0.1 s, so the one that is named comes alone; help and mistakes need all.
-    named = arguments[0] if arguments else ""
+    named = arguments[0] if arguments else completion.command_asked("edgeopt")
     wanted = (named,) if named in COMMANDS else COMMANDS
-    return program.run("edgeopt", lambda: _application(wanted), arguments, wanted)
+    return program.run("edgeopt", lambda: application(wanted), arguments, wanted)
 
 
-def _application(names: Sequence[str]) -> typer.Typer:
-    application = program.application(_edgeopt)
+def application(names: Sequence[str] = COMMANDS) -> typer.Typer:
+    """The program with the commands that are named."""
+    made = program.application(_edgeopt)
     for name in names:
         function = name.replace("-", "_")
-        program.add(application, name, getattr(importlib.import_module(f"edgeopt.cli.{function}"), function))
-    return application
+        program.add(made, name, getattr(importlib.import_module(f"edgeopt.cli.{function}"), function))
+    return made
 
 
 def _edgeopt(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and the runtimes found.", is_eager=True)
     ] = False,
+    show_completion: completion.ShowCompletion = None,
 ) -> None:
     """Finds the fastest deployment of an ONNX model on this device that can be proved good.
 
@@ -78,6 +80,9 @@ def _edgeopt(
         print(f"edgeopt {__version__}")
         for line in _runtime_lines():
             print(line)
+        raise typer.Exit
+    if show_completion is not None:
+        print(completion.script("edgeopt", show_completion))
         raise typer.Exit
 
 

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException as UsageProblem
 
 from edgeopt import events
-from edgeopt.cli import signals
+from edgeopt.cli import completion, signals
 from edgeopt.cli.console import NOTHING, fail, let_go_of_stdout, stopped
 from edgeopt.cli.whole_lines import standard_output
 from edgeopt.errors import EXIT_CANCELLED, DiskFullError, UsageError, writing_to
@@ -74,11 +74,11 @@ def _run(
     order: Sequence[str],
     heard: signals.Signals,
 ) -> int:
+    completion.prepare(name)
     try:
         command = typer.main.get_command(build())
         if order and isinstance(command, TyperGroup):
-            ordered = sorted(command.commands, key=order.index)
-            command.commands = {each: command.commands[each] for each in ordered}
+            order_commands(command, order)
         with writing_to(standard_output()):  # of the help, which no command prints
             code = command.main(args=arguments or ["--help"], prog_name=name, standalone_mode=False)
     except UsageProblem as problem:
@@ -94,6 +94,11 @@ def _run(
     except KeyboardInterrupt:
         return EXIT_CANCELLED
     return code if isinstance(code, int) else 0
+
+
+def order_commands(group: TyperGroup, order: Sequence[str]) -> None:
+    """Puts commands into this order in the help."""
+    group.commands = {each: group.commands[each] for each in sorted(group.commands, key=order.index)}
 
 
 def application(callback: Callable[..., None]) -> typer.Typer:
