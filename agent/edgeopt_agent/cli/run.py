@@ -43,6 +43,12 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
         int | None,
         typer.Option(help="The port; 0 for any that is free.", min=0, max=65535, show_default="8080"),
     ] = None,
+    grpc_port: Annotated[
+        int | None,
+        typer.Option(
+            help="Port for the inference protocol by gRPC; 0 for none.", min=0, max=65535, show_default="0"
+        ),
+    ] = None,
     soak_seconds: Annotated[
         float | None,
         typer.Option(
@@ -84,7 +90,7 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
 
     def settings_now() -> Settings:
         given: dict[str, object] = {"data_dir": data_dir, "host": host, "port": port, "log_level": log_level}
-        given |= {"soak_s": soak_seconds, "soak_requests": soak_requests}
+        given |= {"soak_s": soak_seconds, "soak_requests": soak_requests, "grpc_port": grpc_port}
         given |= {"tls": tls, "tls_cert": tls_cert, "tls_key": tls_key}
         return configured(config, given).settings
 
@@ -99,6 +105,8 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
                 "--tls-cert and --tls-key belong together, and --tls off has no use for them.",
                 "Give both files, or neither: the agent has a certificate of its own.",
             )
+        if settings.grpc_port and (find_spec("grpc") is None or find_spec("google.protobuf") is None):
+            raise MissingExtraError("agent", "gRPC")
         logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)-7s %(message)s")
         _serve(settings, lambda live_port: _tell_live(settings, live_port, json, emit), settings_now)
         return Ran(str(settings.data_dir))
@@ -145,8 +153,11 @@ def _tell_live(settings: Settings, port: int, json: bool, emit: Emit) -> None:
     secured = uses_tls(settings)
     url = f"{'https' if secured else 'http'}://{shown}:{port}"
     known_by = present(settings.data_dir).fingerprint if secured else ""
+    grpc_address = f"{shown}:{settings.grpc_port}" if settings.grpc_port else ""
     if json:
         emit(Progress("live", url))
+        if grpc_address:
+            emit(Progress("grpc", grpc_address))
         if known_by:
             emit(Progress("certificate", known_by))
         return
@@ -156,6 +167,8 @@ def _tell_live(settings: Settings, port: int, json: bool, emit: Emit) -> None:
         "signed": "only bundles that are signed by a trusted key are taken",
     }[trust_of(DataDir(settings.data_dir).trust)]
     typer.echo(f"edgeopt-agent listens at {url}, {trust}")
+    if grpc_address:
+        typer.echo(f"  gRPC:           {grpc_address}{' with TLS' if secured else ''}")
     typer.echo(f"  its state:      {settings.data_dir}")
     if known_by:
         typer.echo(f"  fingerprint:    {known_by}")
