@@ -22,6 +22,8 @@ from edgeopt_agent.settings import MOST_SOAK_S, Level, Settings, Tls, on_data_di
 
 # What the service cannot do without; uvloop is used where it is there.
 MODULES = ("starlette", "uvicorn", "websockets", "prometheus_client", "cryptography")
+# A part of a package that is not there is an error, so the package goes before it.
+GRPC_MODULES = ("grpc", "google", "google.protobuf")
 DESCRIPTORS = 4096
 
 
@@ -86,6 +88,7 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
       edgeopt-agent run
       edgeopt-agent run --port 9000 --data-dir ./agent-data --soak-seconds 60
       edgeopt-agent run --config agent.toml          SIGHUP reads it again
+      edgeopt-agent run --grpc-port 8001             inference by gRPC too
     """
 
     def settings_now() -> Settings:
@@ -105,7 +108,7 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
                 "--tls-cert and --tls-key belong together, and --tls off has no use for them.",
                 "Give both files, or neither: the agent has a certificate of its own.",
             )
-        if settings.grpc_port and (find_spec("grpc") is None or find_spec("google.protobuf") is None):
+        if settings.grpc_port and any(find_spec(module) is None for module in GRPC_MODULES):
             raise MissingExtraError("agent", "gRPC")
         logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)-7s %(message)s")
         _serve(settings, lambda live_port: _tell_live(settings, live_port, json, emit), settings_now)

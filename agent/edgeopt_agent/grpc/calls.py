@@ -1,7 +1,7 @@
 """One call: who may make it, its messages within limits, and errors as gRPC's codes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import NoReturn, Protocol, TypeVar
 from urllib.parse import unquote
 
@@ -18,7 +18,6 @@ from edgeopt_agent.workers.router import QueueFullError
 MOST_READ_AT_ONCE = 8
 """How many messages may be on their way: their sizes are not known before they have arrived."""
 Found = TypeVar("Found")
-Requests = AsyncIterator[bytes]
 _CODES = {
     400: grpc.StatusCode.INVALID_ARGUMENT,
     401: grpc.StatusCode.UNAUTHENTICATED,
@@ -41,6 +40,9 @@ class Context(Protocol):
 
     def set_trailing_metadata(self, metadata: tuple[tuple[str, str], ...]) -> None: ...
 
+    async def read(self) -> object:
+        """The next message of the client as bytes, or `grpc.aio.EOF`."""
+
     async def abort(self, code: grpc.StatusCode, details: str) -> NoReturn: ...
 
 
@@ -57,7 +59,9 @@ class Calls:
             self.admit(context, role)
             return await work()
         except RequestError as error:
-            await context.abort(code_of(error), error.sentence)
+            code, sentence = code_of(error), error.sentence
+        # Behind the handler: the library keeps the exception that this raises, and with its context the request.
+        return await context.abort(code, sentence)
 
     def admit(self, context: Context, role: Role) -> None:
         """The start of a call: its answer tells the trust. Raises RequestError as `check` does."""
@@ -71,15 +75,16 @@ class Calls:
         if refused is not None:
             raise RequestError(refused.status, f"{refused.message} {refused.hint}".rstrip())
 
-    async def read(self, requests: Requests) -> bytes:
+    async def read(self, context: Context) -> bytes:
         """The one message of a call; raises RequestError where it does not come in time."""
         try:
             async with asyncio.timeout(self._settings.body_timeout_s), self._reading:
-                return await outliving(anext(requests))
+                message = await outliving(context.read())
         except TimeoutError:
             raise RequestError(408, "The request did not arrive in time.") from None
-        except StopAsyncIteration:
-            raise RequestError(400, "The call has no request.") from None
+        if not isinstance(message, bytes):
+            raise RequestError(400, "The call has no request.")
+        return message
 
 
 def parsed(name: str, message: bytes) -> Message:
@@ -106,7 +111,11 @@ async def outliving(work: Awaitable[Found]) -> Found:
     """
     task = asyncio.ensure_future(work)
     task.add_done_callback(_look_at)
-    return await asyncio.shield(task)
+    try:
+        return await asyncio.shield(task)
+    finally:
+        # Its error refers to this frame and those of the callers: with the task, messages would stay in memory.
+        del task
 
 
 def _look_at(task: asyncio.Task[Found]) -> None:

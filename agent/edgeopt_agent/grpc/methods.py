@@ -6,7 +6,7 @@ from typing import Any
 
 import grpc
 
-from edgeopt_agent.grpc.calls import Calls, Context, Requests, code_of, outliving, parsed
+from edgeopt_agent.grpc.calls import Calls, Context, code_of, outliving, parsed
 from edgeopt_agent.v2 import documents
 from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.messages import message_class
@@ -64,23 +64,24 @@ def _small_answers(router: Router) -> Mapping[str, Callable[[Any], Document | Aw
 def _small_method(
     name: str, answer: Callable[[Any], Document | Awaitable[Document]], calls: Calls
 ) -> grpc.RpcMethodHandler:
-    async def method(requests: Requests, context: Context) -> bytes:
+    async def method(_requests: object, context: Context) -> bytes:
         async def work() -> bytes:
-            found = answer(parsed(f"{name}Request", await calls.read(requests)))
+            found = answer(parsed(f"{name}Request", await calls.read(context)))
             document = await found if isinstance(found, Awaitable) else found
             response: bytes = message_class(f"{name}Response")(**document).SerializeToString()
             return response
 
         return await calls.answered(context, "view", work)
 
-    # Every method reads its request itself: a library that did would do so before the token is checked.
+    # Every method reads its request itself: the library would do so before the token is checked. The iterator that
+    # it is given stays unused: that one holds the last message until the garbage collector comes.
     return grpc.stream_unary_rpc_method_handler(method)
 
 
-def _infer_method(router: Router, calls: Calls) -> Callable[[Requests, Context], Awaitable[bytes]]:
-    async def method(requests: Requests, context: Context) -> bytes:
+def _infer_method(router: Router, calls: Calls) -> Callable[[object, Context], Awaitable[bytes]]:
+    async def method(_requests: object, context: Context) -> bytes:
         async def work() -> bytes:
-            message = await calls.read(requests)
+            message = await calls.read(context)
             return await _infer(router, read_target(message), message)
 
         return await calls.answered(context, "infer", work)
@@ -99,24 +100,26 @@ async def _infer(router: Router, target: Target, message: bytes) -> bytes:
 
 def _stream_method(
     router: Router, calls: Calls, stopping: asyncio.Event
-) -> Callable[[Requests, Context], AsyncIterator[bytes]]:
+) -> Callable[[object, Context], AsyncIterator[bytes]]:
     streams = 0
 
-    async def next_message(requests: Requests) -> bytes | None:
+    async def next_message(context: Context) -> bytes | None:
         """None at the end of the stream; raises RequestError where the agent stops before."""
-        reading = asyncio.ensure_future(outliving(anext(requests, None)))
+        reading = asyncio.ensure_future(outliving(context.read()))
         stop = asyncio.ensure_future(stopping.wait())
         try:
             await asyncio.wait({reading, stop}, return_when=asyncio.FIRST_COMPLETED)
             if reading.done():
-                return reading.result()
+                message = reading.result()
+                return message if isinstance(message, bytes) else None
         finally:
             stop.cancel()
             reading.cancel()
+            del reading  # see `outliving`
         raise RequestError(503, "The agent is stopping.")
 
-    async def answers(requests: Requests, context: Context) -> AsyncIterator[bytes]:
-        while (message := await next_message(requests)) is not None:
+    async def answers(context: Context) -> AsyncIterator[bytes]:
+        while (message := await next_message(context)) is not None:
             calls.check(context, "infer")  # the token may have been removed since the last one
             target = Target("", "", "")
             try:
@@ -128,19 +131,21 @@ def _stream_method(
             else:
                 yield bytes_field(_INFER_RESPONSE, len(response)) + response
 
-    async def method(requests: Requests, context: Context) -> AsyncIterator[bytes]:
+    async def method(_requests: object, context: Context) -> AsyncIterator[bytes]:
         nonlocal streams
         streams += 1
         try:
             calls.admit(context, "infer")
             if streams > MOST_STREAMS:
                 raise QueueFullError(503, f"{MOST_STREAMS} streams are open already; try again later.")
-            async for answer in answers(requests, context):
+            async for answer in answers(context):
                 yield answer
+            return
         except RequestError as error:
-            await context.abort(code_of(error), error.sentence)
+            code, sentence = code_of(error), error.sentence
         finally:
             streams -= 1
+        await context.abort(code, sentence)
 
     return method
 
@@ -152,7 +157,7 @@ class _Unknown(grpc.GenericRpcHandler):  # type: ignore[misc]  # the library has
         self._calls = calls
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:
-        async def method(_requests: Requests, context: Context) -> bytes:
+        async def method(_requests: object, context: Context) -> bytes:
             async def work() -> bytes:
                 called = details.method[:80]
                 raise RequestError(

@@ -1,5 +1,6 @@
 """What an agent takes by gRPC, and what it refuses with which code."""
 
+import contextlib
 import queue
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ import tritonclient.grpc as triton
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.utils import InferenceServerException
 
+from edgeopt.hw.load import process_memory_bytes
 from edgeopt_agent.grpc.methods import MOST_STREAMS
 
 SECONDS = 30
@@ -135,3 +137,20 @@ def test_a_worker_that_hangs_is_noticed_whatever_deadline_the_client_has(start_g
     assert caught.value.status() == "StatusCode.DEADLINE_EXCEEDED"
     agent.until(lambda: (s := agent.status()["serving"]) and s["pid"] != pid, "the next worker")
     agent.serves(old_bundle)
+
+
+@pytest.mark.cold
+@pytest.mark.parametrize("name", ["null", "other"])
+def test_messages_do_not_stay_in_memory(start_grpc, connect, old_bundle, name):
+    agent = start_grpc(**QUIET)
+    agent.deploy(old_bundle)
+    client, large = connect(agent), tensor(1 << 20)
+
+    def ask(times):
+        for _ in range(times):
+            with contextlib.suppress(InferenceServerException):
+                client.infer(name, [large])
+        return process_memory_bytes(agent.process.pid)
+
+    before = ask(8)
+    assert ask(24) - before < 100 << 20  # of the 384 MiB that were sent

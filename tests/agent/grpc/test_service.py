@@ -9,11 +9,13 @@ import numpy as np
 import psutil
 import pytest
 import tritonclient.grpc as triton
-from tritonclient.utils import InferenceServerException
 
 from edgeopt.bundle.read import Bundle
+from edgeopt_agent.deployments.states import FINAL
+from edgeopt_agent.releases import release_id
 
 CLIENTS = 3
+MODEL = "1" * 64
 SECONDS = 30
 
 
@@ -52,25 +54,21 @@ def test_a_taken_port_is_named(start_agent):
 
 
 def test_requests_by_grpc_are_compared_with_the_predecessor(start_grpc, connect, make_null_bundle):
-    agent = start_grpc(soak_s=0.2, soak_requests=20)
-    assert agent.deploy(make_null_bundle())["state"] == "COMMITTED"
-    client, stop, failures = connect(agent), threading.Event(), []
+    agent = start_grpc()
+    assert agent.deploy(make_null_bundle(source=MODEL))["state"] == "COMMITTED"
+    # Its golden outputs are its own: only its predecessor can tell that it answers wrong.
+    status, _, sent = agent.send(make_null_bundle(source=MODEL, model={"noise": 5.0}), soak_s=60)
+    assert status == 202, sent
+    client = connect(agent)
 
-    def ask():
-        while not stop.is_set():
-            try:
-                client.infer("null", [tensor(np.ones((1, 4), np.float32))])
-            except InferenceServerException as error:
-                failures.append(str(error))
+    def look():
+        client.infer("null", [tensor(np.ones((1, 4), np.float32))])
+        found = agent.ask("GET", f"/api/v1/deployments/{sent['deployment']['id']}")[2]["deployment"]
+        return found if found["state"] in FINAL else None
 
-    asking = threading.Thread(target=ask)
-    asking.start()
-    done = agent.deploy(make_null_bundle(model={"noise": 0.01}))
-    stop.set()
-    asking.join()
-    assert done["state"] == "COMMITTED", done["reason"]
-    assert done["progress"]["agreement_db"]["y"] < 200
-    assert failures == []
+    done = agent.until(look, "the end of the comparison")
+    assert done["state"] == "ROLLED_BACK", done
+    assert "agrees with that of the release before it" in done["reason"]
 
 
 class Client(threading.Thread):
@@ -109,8 +107,6 @@ class Client(threading.Thread):
 
 @pytest.mark.timeout(150)
 def test_no_call_fails_while_releases_come_and_go(start_grpc, make_null_bundle):
-    from edgeopt_agent.releases import release_id
-
     bundles = [make_null_bundle(model={"noise": noise}) for noise in (0.0, 0.125, 0.25)]
     opened = [Bundle(bundle, None) for bundle in bundles]
     feeds = opened[0].golden("inputs")[0]

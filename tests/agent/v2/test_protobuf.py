@@ -164,15 +164,29 @@ def test_fields_that_it_does_not_know_are_passed_over():
     assert read(message).feeds["x"].shape == (2,)
 
 
-@pytest.mark.parametrize(
-    "name", [each for each in pb.DESCRIPTOR.message_types_by_name if not each.startswith("ModelConfig")]
+METHODS = (
+    *("ServerLive", "ServerReady", "ModelReady", "ServerMetadata", "ModelMetadata"),
+    *("ModelInfer", "ModelStatistics", "RepositoryIndex"),
 )
-def test_field_numbers_and_types_are_those_of_the_published_schema(name):
-    try:
-        own = message_class(name).DESCRIPTOR
-    except KeyError:
-        return
-    published = pb.DESCRIPTOR.message_types_by_name[name]
+
+
+def assert_part_of(own, published):
+    """Each field of the one message is in the other, those of the messages in it too."""
     for field in own.fields:
         theirs = published.fields_by_name[field.name]
         assert (field.number, field.type, field.is_repeated) == (theirs.number, theirs.type, theirs.is_repeated)
+        assert bool(field.containing_oneof) == bool(theirs.containing_oneof)
+        if field.message_type is not None:
+            assert_part_of(field.message_type, theirs.message_type)
+
+
+@pytest.mark.parametrize("end", ["Request", "Response"])
+@pytest.mark.parametrize("method", METHODS)
+def test_field_numbers_and_types_are_those_of_the_published_schema(method, end):
+    name = f"{method}{end}"
+    assert_part_of(message_class(name).DESCRIPTOR, pb.DESCRIPTOR.message_types_by_name[name])
+
+
+def test_answers_on_streams_are_those_of_the_published_schema():
+    name = "ModelStreamInferResponse"
+    assert_part_of(message_class(name).DESCRIPTOR, pb.DESCRIPTOR.message_types_by_name[name])
