@@ -17,6 +17,7 @@ from edgeopt_agent.workers.router import QueueFullError
 
 MOST_READ_AT_ONCE = 8
 """How many messages may be on their way: their sizes are not known before they have arrived."""
+ALL_OF_IPV4 = "0.0.0.0"  # noqa: S104 - compared, not bound
 Found = TypeVar("Found")
 _CODES = {
     400: grpc.StatusCode.INVALID_ARGUMENT,
@@ -51,6 +52,7 @@ class Calls:
         self._settings = settings
         self._access = access
         self._trust = trust
+        self._ipv4_only = settings.host == ALL_OF_IPV4
         self._reading = asyncio.Semaphore(MOST_READ_AT_ONCE)
 
     async def answered(self, context: Context, role: Role, work: Callable[[], Awaitable[bytes]]) -> bytes:
@@ -70,8 +72,12 @@ class Calls:
 
     def check(self, context: Context, role: Role) -> None:
         """Raises RequestError where the call's token does not suffice."""
+        peer = context.peer()
+        if self._ipv4_only and peer.startswith("ipv6:"):
+            # The library takes this host for all addresses, where HTTP listens on those of IPv4 alone.
+            raise RequestError(403, "The agent listens on IPv4 alone; --host :: is for IPv6.")
         sent = [value.encode() for name, value in context.invocation_metadata() or () if name == "authorization"]
-        refused = self._access.refusal_of(sent, _client(context.peer()), role)
+        refused = self._access.refusal_of(sent, _client(peer), role)
         if refused is not None:
             raise RequestError(refused.status, f"{refused.message} {refused.hint}".rstrip())
 

@@ -1,6 +1,7 @@
 """Tokens, roles and TLS by gRPC."""
 
 import queue
+import socket
 
 import grpc
 import numpy as np
@@ -9,7 +10,8 @@ import tritonclient.grpc as triton
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
-from edgeopt_agent import certificate, tokens
+from edgeopt.bundle.sign import new_key
+from edgeopt_agent import certificate, tokens, trusted_keys
 from edgeopt_agent.http.access import MOST_FAILURES
 
 SECONDS = 30
@@ -82,6 +84,28 @@ def test_a_stream_ends_when_its_token_is_removed(guarded, connect):
     tokens.remove(guarded.data_dir, "for-infer")
     client.async_stream_infer("null", [tensor()])
     assert "not one of this agent's" in str(answers.get(timeout=SECONDS)[1])
+
+
+def has_ipv6():
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
+def test_all_of_ipv4_is_not_ipv6(start_grpc, connect, tmp_path):
+    folder = tmp_path / "agent"
+    new_key(folder.parent / "key")
+    trusted_keys.add(folder, folder.parent / "key.pub")
+    token = tokens.add(folder, "two", "view").token
+    agent = start_grpc(host="0.0.0.0", tls="off")  # noqa: S104 - with a token and a key
+    assert connect(agent).is_server_live(headers=bearer(token))
+    agent.grpc = agent.grpc.replace("127.0.0.1", "[::1]")
+    with pytest.raises(InferenceServerException, match="listens on IPv4 alone") as caught:
+        connect(agent).is_server_live(headers=bearer(token))
+    assert caught.value.status() == "StatusCode.PERMISSION_DENIED"
 
 
 def test_the_same_certificate_is_used_and_a_new_one_at_the_next_connection(start_grpc, connect):

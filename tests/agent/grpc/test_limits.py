@@ -2,6 +2,7 @@
 
 import contextlib
 import queue
+import socket
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -16,6 +17,7 @@ from tritonclient.utils import InferenceServerException
 
 from edgeopt.hw.load import process_memory_bytes
 from edgeopt_agent.grpc.methods import MOST_STREAMS
+from edgeopt_agent.grpc.server import MOST_CONNECTIONS
 
 SECONDS = 30
 INFER = "/inference.GRPCInferenceService/ModelInfer"
@@ -137,6 +139,33 @@ def test_a_worker_that_hangs_is_noticed_whatever_deadline_the_client_has(start_g
     assert caught.value.status() == "StatusCode.DEADLINE_EXCEEDED"
     agent.until(lambda: (s := agent.status()["serving"]) and s["pid"] != pid, "the next worker")
     agent.serves(old_bundle)
+
+
+def test_a_connection_on_top_of_the_limit_is_closed(start_grpc):
+    agent = start_grpc()
+    host, port = agent.grpc.split(":")
+    with ExitStack() as stack:
+        opened = [
+            stack.enter_context(socket.create_connection((host, int(port)), SECONDS))
+            for _ in range(MOST_CONNECTIONS + 1)
+        ]
+        for each in opened[:-1]:
+            each.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0")
+            assert each.recv(1)
+        assert opened[-1].recv(1) == b""
+
+
+def test_a_clean_stop_finishes_the_calls_in_flight(start_grpc, connect, make_null_bundle):
+    agent = start_grpc(latency_slack_ms=1000.0, **QUIET)
+    assert agent.deploy(make_null_bundle(latency_ms=200.0))["state"] == "COMMITTED"
+    client, answers = connect(agent), queue.Queue()
+    for _ in range(2):
+        client.async_infer("null", [tensor()], lambda result, error: answers.put((result, error)))
+    assert answers.get(timeout=SECONDS)[1] is None  # so the worker is at the other one now
+    agent.stop()
+    result, error = answers.get(timeout=SECONDS)
+    assert error is None
+    assert result.as_numpy("y").shape == (1, 2)
 
 
 @pytest.mark.cold
