@@ -54,6 +54,7 @@ class LiveCertificate:
             self.file, self._key = settings.tls_cert, settings.tls_key or settings.tls_cert
         self._changed_ns = self._stamp()
         self._context = _context(self.file, self._key, data.root)
+        self._pem = self._key.read_bytes(), self.file.read_bytes()
 
     @property
     def fingerprint(self) -> str:
@@ -65,6 +66,11 @@ class LiveCertificate:
             self.reload()
         return self._context
 
+    def pem(self) -> tuple[bytes, bytes]:
+        """Key and certificates of the context, for libraries with TLS of their own."""
+        self.context()
+        return self._pem
+
     def reload(self) -> None:
         """Reads the files again; what cannot be used leaves the present certificate."""
         self._changed_ns = self._stamp()
@@ -72,6 +78,7 @@ class LiveCertificate:
             # Tried on a context of its own first: a pair that does not fit would spoil the live one.
             _context(self.file, self._key, self.file.parent)
             self._context.load_cert_chain(self.file, self._key)
+            self._pem = self._key.read_bytes(), self.file.read_bytes()
         except (OSError, UsageError) as error:
             log.error("The present certificate stays: %s", error)
             return

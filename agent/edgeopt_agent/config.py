@@ -16,12 +16,12 @@ from edgeopt_agent.settings import MOST_SOAK_S, Settings, default_data_dir
 
 NAME = "agent.toml"
 _SYSTEM_FILE = Path("/etc/edgeopt") / NAME
-_MOST: Mapping[str, float] = {"port": 65_535, "soak_s": MOST_SOAK_S}
+_MOST: Mapping[str, float] = {"port": 65_535, "grpc_port": 65_535, "soak_s": MOST_SOAK_S}
 _LARGEST = 1e15
 _PATHS = ("data_dir", "tls_cert", "tls_key")
 
 NEEDS_RESTART = frozenset({
-    "data_dir", "host", "port", "tls", "tls_cert", "tls_key", "max_body_bytes", "max_tensor_elements",
+    "data_dir", "host", "port", "grpc_port", "tls", "tls_cert", "tls_key", "max_body_bytes", "max_tensor_elements",
     "queue_length", "request_timeout_s", "body_timeout_s", "drain_s", "ready_timeout_s", "crashes_allowed",
 })  # fmt: skip
 """What is fixed once the agent serves; everything else follows a SIGHUP."""

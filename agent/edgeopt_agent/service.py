@@ -4,7 +4,8 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import Progress
@@ -18,6 +19,7 @@ from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.recovery import recover
 from edgeopt_agent.deployments.site import Site, current
 from edgeopt_agent.deployments.supervisor import Supervisor
+from edgeopt_agent.http.access import Access
 from edgeopt_agent.http.app import make_app
 from edgeopt_agent.http.control import routes
 from edgeopt_agent.http.server import serve
@@ -85,7 +87,8 @@ async def _serve(
         return "" if certificate is None else certificate.fingerprint
 
     control = routes(site, machine, started, trust, fingerprint)
-    app = make_app(router, hub, settings, lambda: _state(machine), control)
+    access = Access(settings.host, site.data.tokens)
+    app = make_app(router, hub, settings, lambda: _state(machine), control, access)
 
     async def work() -> None:
         await recover(site, machine)
@@ -106,7 +109,8 @@ async def _serve(
     try:
         drain_s = settings.drain_s * SERVER_SHARE
         tls = None if certificate is None else certificate.context
-        await serve(app, settings.host, settings.port, live, stop, drain_s, trust=trust, tls=tls)
+        async with _serving_grpc(site, access, trust, certificate, stop):
+            await serve(app, settings.host, settings.port, live, stop, drain_s, trust=trust, tls=tls)
     finally:
         waking.cancel()
         watchdog.cancel()
@@ -118,6 +122,21 @@ async def _serve(
         await asyncio.gather(working, return_exceptions=True)
         if not working.cancelled() and (error := working.exception()) is not None:
             raise error
+
+
+@asynccontextmanager
+async def _serving_grpc(
+    site: Site, access: Access, trust: TrustWatch, certificate: LiveCertificate | None, stop: asyncio.Event
+) -> AsyncIterator[None]:
+    """Serves by gRPC too where that is asked for; its library is not loaded otherwise."""
+    if not site.settings.grpc_port:
+        yield
+        return
+    from edgeopt_agent.grpc.server import serving
+
+    drain_s = site.settings.drain_s * SERVER_SHARE
+    async with serving(site.router, site.settings, access, trust, certificate, stop, drain_s):
+        yield
 
 
 async def _reload(site: Site, asked: asyncio.Event, read: Callable[[], Settings]) -> None:

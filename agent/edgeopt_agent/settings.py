@@ -17,6 +17,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     data_dir: Path
     host: str = "127.0.0.1"
     port: int = 8080
+    grpc_port: int = 0
+    """Where the protocol is served by gRPC; 0: nowhere."""
     log_level: Level = "info"
     tls: Tls = "auto"
     """auto: on any address but loopback."""

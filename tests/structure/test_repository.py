@@ -68,10 +68,12 @@ def test_everything_that_make_installs_is_constrained():
 
 # The name by which a dependency is imported, where that is another one.
 MODULES = {
+    "grpcio": "grpc",
     "nvidia-ml-py": "pynvml",
     "onnxruntime-directml": "onnxruntime",
     "onnxruntime-gpu": "onnxruntime",
     "pillow": "PIL",
+    "protobuf": "google",
     "pyside6-essentials": "PySide6",
 }
 # The probes import it by `host.call`; uvicorn takes the others by itself where they are installed.

@@ -22,6 +22,8 @@ from edgeopt_agent.settings import MOST_SOAK_S, Level, Settings, Tls, on_data_di
 
 # What the service cannot do without; uvloop is used where it is there.
 MODULES = ("starlette", "uvicorn", "websockets", "prometheus_client", "cryptography")
+# A part of a package that is not there is an error, so the package goes before it.
+GRPC_MODULES = ("grpc", "google", "google.protobuf")
 DESCRIPTORS = 4096
 
 
@@ -42,6 +44,12 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
     port: Annotated[
         int | None,
         typer.Option(help="The port; 0 for any that is free.", min=0, max=65535, show_default="8080"),
+    ] = None,
+    grpc_port: Annotated[
+        int | None,
+        typer.Option(
+            help="Port for the inference protocol by gRPC; 0 for none.", min=0, max=65535, show_default="0"
+        ),
     ] = None,
     soak_seconds: Annotated[
         float | None,
@@ -80,11 +88,12 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
       edgeopt-agent run
       edgeopt-agent run --port 9000 --data-dir ./agent-data --soak-seconds 60
       edgeopt-agent run --config agent.toml          SIGHUP reads it again
+      edgeopt-agent run --grpc-port 8001             inference by gRPC too
     """
 
     def settings_now() -> Settings:
         given: dict[str, object] = {"data_dir": data_dir, "host": host, "port": port, "log_level": log_level}
-        given |= {"soak_s": soak_seconds, "soak_requests": soak_requests}
+        given |= {"soak_s": soak_seconds, "soak_requests": soak_requests, "grpc_port": grpc_port}
         given |= {"tls": tls, "tls_cert": tls_cert, "tls_key": tls_key}
         return configured(config, given).settings
 
@@ -99,6 +108,8 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
                 "--tls-cert and --tls-key belong together, and --tls off has no use for them.",
                 "Give both files, or neither: the agent has a certificate of its own.",
             )
+        if settings.grpc_port and any(find_spec(module) is None for module in GRPC_MODULES):
+            raise MissingExtraError("agent", "gRPC")
         logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)-7s %(message)s")
         _serve(settings, lambda live_port: _tell_live(settings, live_port, json, emit), settings_now)
         return Ran(str(settings.data_dir))
@@ -145,8 +156,11 @@ def _tell_live(settings: Settings, port: int, json: bool, emit: Emit) -> None:
     secured = uses_tls(settings)
     url = f"{'https' if secured else 'http'}://{shown}:{port}"
     known_by = present(settings.data_dir).fingerprint if secured else ""
+    grpc_address = f"{shown}:{settings.grpc_port}" if settings.grpc_port else ""
     if json:
         emit(Progress("live", url))
+        if grpc_address:
+            emit(Progress("grpc", grpc_address))
         if known_by:
             emit(Progress("certificate", known_by))
         return
@@ -156,6 +170,8 @@ def _tell_live(settings: Settings, port: int, json: bool, emit: Emit) -> None:
         "signed": "only bundles that are signed by a trusted key are taken",
     }[trust_of(DataDir(settings.data_dir).trust)]
     typer.echo(f"edgeopt-agent listens at {url}, {trust}")
+    if grpc_address:
+        typer.echo(f"  gRPC:           {grpc_address}{' with TLS' if secured else ''}")
     typer.echo(f"  its state:      {settings.data_dir}")
     if known_by:
         typer.echo(f"  fingerprint:    {known_by}")

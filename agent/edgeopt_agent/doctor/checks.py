@@ -15,6 +15,7 @@ CHECKS: tuple[Callable[[Patient], Findings], ...] = (
     state.check_trust,
     state.check_hook,
     machine.check_port,
+    machine.check_grpc_port,
     machine.check_runtimes,
     machine.check_descriptors,
     machine.check_memory,
@@ -25,5 +26,5 @@ CHECKS: tuple[Callable[[Patient], Findings], ...] = (
 def diagnose(settings: Settings) -> Diagnosis:
     data = DataDir(settings.data_dir)
     reserves = settings.disk_reserve_bytes, settings.memory_reserve_bytes
-    patient = Patient(data, settings.host, settings.port, *reserves)
+    patient = Patient(data, settings.host, settings.port, settings.grpc_port, *reserves)
     return Diagnosis(str(data.root), tuple(finding for check in CHECKS for finding in check(patient)))

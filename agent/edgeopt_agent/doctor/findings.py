@@ -31,6 +31,7 @@ class Patient:
     data: DataDir
     host: str
     port: int
+    grpc_port: int
     disk_reserve_bytes: int
     memory_reserve_bytes: int
 

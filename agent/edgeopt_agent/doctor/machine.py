@@ -16,7 +16,7 @@ from edgeopt.hw.host import LocalHost
 from edgeopt.hw.probes.runtimes import installed_versions
 from edgeopt.measure.processes.environment import child_environment
 from edgeopt_agent.deployments.probing import free_memory_bytes
-from edgeopt_agent.doctor.findings import Findings, Patient, ok, problem, warning
+from edgeopt_agent.doctor.findings import Finding, Findings, Patient, ok, problem, warning
 from edgeopt_agent.workers.confinement import WorkerLimit
 
 DESCRIPTORS = 4096
@@ -32,10 +32,19 @@ print(msgspec.json.encode(confine(Confinement(sys.argv[1], 1 << 30))).decode())
 
 
 def check_port(patient: Patient) -> Findings:
-    host, port = patient.host, patient.port
-    if not port:
+    if not patient.port:
         yield ok("port", "Any that is free.")
-        return
+    else:
+        yield _port("port", "--port", patient, patient.port)
+
+
+def check_grpc_port(patient: Patient) -> Findings:
+    if patient.grpc_port:
+        yield _port("gRPC port", "--grpc-port", patient, patient.grpc_port)
+
+
+def _port(check: str, option: str, patient: Patient, port: int) -> Finding:
+    host = patient.host
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -45,16 +54,15 @@ def check_port(patient: Patient) -> Findings:
             taken = error.errno == errno.EADDRINUSE
             said = error.strerror or str(error)
         else:
-            yield ok("port", f"{port} is free.")
-            return
-    if taken and _is_agent(host, port):
-        yield ok("port", f"An edgeopt agent listens on {port}.")
-    elif taken:
-        yield problem("port", f"Another program listens on {port}.", "Stop it, or choose another with --port.")
-    else:
-        yield problem(
-            "port", f"The agent cannot listen on {host}:{port}: {said}.", "Choose another --host or --port."
-        )
+            return ok(check, f"{port} is free.")
+    # By gRPC it does not say who it is: an agent that runs has both ports.
+    if taken and _is_agent(host, patient.port):
+        return ok(check, f"An edgeopt agent listens on {port}.")
+    if taken:
+        return problem(check, f"Another program listens on {port}.", f"Stop it, or choose another with {option}.")
+    return problem(
+        check, f"The agent cannot listen on {host}:{port}: {said}.", f"Choose another --host or {option}."
+    )
 
 
 def _is_agent(host: str, port: int) -> bool:

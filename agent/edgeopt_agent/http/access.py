@@ -35,15 +35,20 @@ class Access:
         self._attempts = FailedAttempts(clock)
 
     def refusal(self, scope: Scope) -> Refusal | None:
+        sent = [value for name, value in scope["headers"] if name == b"authorization"]
+        client = scope["client"][0] if scope.get("client") else ""
+        return self.refusal_of(sent, client, needed_role(scope))
+
+    def refusal_of(self, sent: list[bytes], client: str, needed: Role) -> Refusal | None:
+        """Why a request with these Authorization headers is not answered to the client of this address."""
         known = self._tokens()
         if not known.required and not self._reachable:
             return None
-        sent = [value for name, value in scope["headers"] if name == b"authorization"]
         if not sent:
             said = "This agent asks for an access token."
             hint = f"Pass --token, set EDGEOPT_TOKEN or send 'Authorization: Bearer TOKEN'; or {_MAKE_ONE}"
             return Refusal(401, "no-token", said, hint, (_CHALLENGE,))
-        address = _network(scope)
+        address = _network(client)
         found = matching(_bearer(sent), known.tokens)
         wait_s = self._attempts.wait_s(address, found[0] if found else "")
         if wait_s > 0:
@@ -57,7 +62,6 @@ class Access:
             return Refusal(401, "wrong-token", said, f"Check it, or {_MAKE_ONE}", (_CHALLENGE,))
         name, token = found
         self._attempts.succeeded(address, name)
-        needed = needed_role(scope)
         if ROLES.index(token.role) >= ROLES.index(needed):
             return None
         said = f"The access token '{name}' has the role '{token.role}', and this needs the role '{needed}'."
@@ -85,13 +89,12 @@ def _bearer(sent: list[bytes]) -> str:
     return token.strip() if len(sent) == 1 and scheme.lower() == "bearer" else ""
 
 
-def _network(scope: Scope) -> str:
-    """The client's address; of IPv6 the first 64 bits, because one client has all that follow."""
-    address = scope["client"][0] if scope.get("client") else ""
+def _network(address: str) -> str:
+    """A client's address; of IPv6 the first 64 bits, because one client has all that follow."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
-        return str(address)
+        return address
     if isinstance(found, ipaddress.IPv4Address):
         return str(found)
     if found.ipv4_mapped is not None:

@@ -36,12 +36,13 @@ def make_app(
     settings: Settings,
     state: Callable[[], str],
     extra_routes: Sequence[BaseRoute] = (),
+    access: Access | None = None,
 ) -> App:
     """Inference under `/v2` goes straight to its own code; the rest through Starlette, with the routes added here.
 
-    `state` tells the state of the last deployment, for `/metrics`.
+    `state` tells the state of the last deployment, for `/metrics`. `access` is given where others share it.
     """
-    access = Access(settings.host, DataDir(settings.data_dir).tokens)
+    allowed = access or Access(settings.host, DataDir(settings.data_dir).tokens)
     inference = make_inference(router, settings)
     others = Starlette(
         routes=[*extra_routes, *metrics.routes(router, state), *telemetry.routes(hub)],
@@ -52,7 +53,7 @@ def make_app(
     others.router.redirect_slashes = False
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        refused = refusal(scope, settings.host) or (None if is_pairing(scope) else access.refusal(scope))
+        refused = refusal(scope, settings.host) or (None if is_pairing(scope) else allowed.refusal(scope))
         if refused is not None:
             await _refuse(scope, send, refused)
             return
@@ -63,7 +64,7 @@ def make_app(
         elif scope["type"] == "http" and scope["path"].startswith("/v2"):
             await inference(scope, receive, send)
         elif scope["type"] == "websocket":
-            await others(scope, _while_allowed(access, scope, receive, send), send)
+            await others(scope, _while_allowed(allowed, scope, receive, send), send)
         else:
             await others(scope, receive, send)
 

@@ -42,7 +42,7 @@ def make_inference(router: Router, settings: Settings) -> App:
             if method == "POST" and path.startswith(_MODELS) and path.endswith("/infer"):
                 await _infer(router, settings, room, scope, receive, send)
             else:
-                await _documents(router, settings, path, method, send)
+                await _documents(router, path, method, send)
         except ClientGoneError:
             return
         except RequestError as error:
@@ -95,9 +95,9 @@ def _model(path: str) -> tuple[str, str | None]:
     return (name, version) if found else (path, None)
 
 
-async def _documents(router: Router, settings: Settings, path: str, method: str, send: Send) -> None:
+async def _documents(router: Router, path: str, method: str, send: Send) -> None:
     """Everything but inference: small, rare and without a body that matters."""
-    wanted, answer = _route(router, settings, path.rstrip("/"))
+    wanted, answer = _route(router, path.rstrip("/"))
     if method not in wanted:
         allowed = (b"allow", ", ".join(wanted).encode())
         await respond_json(send, 405, {"error": f"'{path[:80]}' takes {' or '.join(wanted)}."}, allowed)
@@ -114,12 +114,12 @@ _GET = ("GET", "HEAD")
 _POST = ("POST",)
 
 
-def _route(router: Router, settings: Settings, path: str) -> tuple[tuple[str, ...], Callable[[], object]]:
+def _route(router: Router, path: str) -> tuple[tuple[str, ...], Callable[[], object]]:
     """The methods that a path takes, and what answers it; None as an answer is an empty one."""
     fixed: dict[str, tuple[tuple[str, ...], Callable[[], object]]] = {
         "/v2": (_GET, documents.server),
         "/v2/health/live": (_GET, lambda: None),
-        "/v2/health/ready": (_GET, lambda: _ready(router, settings)),
+        "/v2/health/ready": (_GET, router.check_ready),
         "/v2/models/stats": (_GET, lambda: documents.statistics(router.totals.values())),
         "/v2/repository/index": (_POST, lambda: documents.index(router.serving)),
     }
@@ -128,40 +128,21 @@ def _route(router: Router, settings: Settings, path: str) -> tuple[tuple[str, ..
     if path.startswith("/v2/repository/models/"):
         return _POST, _no_repository
     if path.startswith(_MODELS):
-        return _model_route(router, settings, path[len(_MODELS) :])
+        return _model_route(router, path[len(_MODELS) :])
     raise RequestError(404, f"There is nothing at '{path[:80]}' on this server.")
 
 
-def _model_route(router: Router, settings: Settings, path: str) -> tuple[tuple[str, ...], Callable[[], object]]:
+def _model_route(router: Router, path: str) -> tuple[tuple[str, ...], Callable[[], object]]:
     rest, _, last = path.rpartition("/")
     if rest and last == "infer":
         return _POST, lambda: None
     if rest and last == "ready":
-        return _GET, lambda: _ready(router, settings, *_model(rest))
+        return _GET, lambda: router.check_ready(*_model(rest))
     if rest and last == "config":
         return _GET, lambda: documents.config(router.named(*_model(rest)))
     if rest and last == "stats":
-        return _GET, lambda: _statistics(router, *_model(rest))
+        return _GET, lambda: documents.statistics(router.totals_of(*_model(rest)))
     return _GET, lambda: documents.model(router.named(*_model(path)))
-
-
-async def _ready(router: Router, settings: Settings, name: str | None = None, version: str | None = None) -> None:
-    worker = router.serving if name is None else router.named(name, version)
-    if worker is None:
-        raise RequestError(503, "No release is deployed on this device.")
-    if not worker.alive:
-        raise BusyError(503, f"The worker of '{worker.name}' {worker.how_it_ended() or 'is stopping'}.")
-    if not await worker.answers(settings.ready_timeout_s):
-        raise BusyError(
-            503, f"The worker of '{worker.name}' does not answer; it is started again if that goes on."
-        )
-
-
-def _statistics(router: Router, name: str, version: str | None) -> documents.Document:
-    found = [t for t in router.totals.values() if t.name == name and version in {None, t.release_id}]
-    if not found:
-        router.named(name, version)
-    return documents.statistics(found)
 
 
 def _no_repository() -> None:

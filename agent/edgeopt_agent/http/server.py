@@ -21,8 +21,8 @@ logger = logging.getLogger(__name__)
 KEEP_ALIVE_S = 60
 _LOOK_AGAIN_S = 0.02
 _REASONS = {
-    errno.EADDRINUSE: ("is taken by another program", "Choose another with --port, or stop that program."),
-    errno.EACCES: ("is reserved for the system's own programs", "Choose one above 1023 with --port."),
+    errno.EADDRINUSE: ("is taken by another program", "Choose another with {option}, or stop that program."),
+    errno.EACCES: ("is reserved for the system's own programs", "Choose one above 1023 with {option}."),
     errno.EADDRNOTAVAIL: ("is not an address of this machine", "Choose another with --host."),
 }
 
@@ -68,7 +68,7 @@ async def serve(  # noqa: PLR0913 - the last two are named
         else:
             server = await listen(host, port, config.backlog, make_protocol, tls)
     except OSError as error:
-        raise _refused(host, port, error) from None
+        raise port_refused(host, port, error) from None
     try:
         on_live(server.sockets[0].getsockname()[1])
         await stop.wait()
@@ -81,9 +81,9 @@ def _not_debug(record: logging.LogRecord) -> bool:
     return record.levelno > logging.DEBUG
 
 
-def _refused(host: str, port: int, error: OSError) -> UsageError:
+def port_refused(host: str, port: int, error: OSError, option: str = "--port") -> UsageError:
     what, hint = _REASONS.get(error.errno or 0, (f"cannot be used: {error.strerror or error}", "Check --host."))
-    return UsageError(f"Port {port} of {host} {what}.", hint)
+    return UsageError(f"Port {port} of {host} {what}.", hint.format(option=option))
 
 
 def _default_headers(trust: Callable[[], str]) -> Callable[[], list[tuple[bytes, bytes]]]:

@@ -1,6 +1,6 @@
 """An inference request, from bytes to the arrays that a session takes; only workers do this."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,40 +16,40 @@ MOST_JSON_BYTES = 16 << 20
 MOST_DIMENSIONS = 32
 
 
-class _InputParameters(msgspec.Struct, frozen=True):
+class InputParameters(msgspec.Struct, frozen=True):
     binary_data_size: int | None = None
     shared_memory_region: str | None = None
 
 
-class _Input(msgspec.Struct, frozen=True):
+class InputTensor(msgspec.Struct, frozen=True):
     name: str
     shape: list[int]
     datatype: str
-    parameters: _InputParameters | None = None
+    parameters: InputParameters | None = None
     data: msgspec.Raw = msgspec.Raw()
 
 
-class _OutputParameters(msgspec.Struct, frozen=True):
+class OutputParameters(msgspec.Struct, frozen=True):
     binary_data: bool | None = None
     classification: int | None = None
     shared_memory_region: str | None = None
 
 
-class _Output(msgspec.Struct, frozen=True):
+class RequestedOutput(msgspec.Struct, frozen=True):
     name: str
-    parameters: _OutputParameters | None = None
+    parameters: OutputParameters | None = None
 
 
-class _Parameters(msgspec.Struct, frozen=True):
+class RequestParameters(msgspec.Struct, frozen=True):
     binary_data_output: bool | None = None
     sequence_id: int | str | None = None
 
 
-class _Request(msgspec.Struct, frozen=True):
-    inputs: list[_Input]
+class InferRequest(msgspec.Struct, frozen=True):
+    inputs: list[InputTensor]
     id: str | None = None
-    outputs: list[_Output] | None = None
-    parameters: _Parameters | None = None
+    outputs: list[RequestedOutput] | None = None
+    parameters: RequestParameters | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,26 +61,20 @@ class Inference:
     rows: int
 
 
-_decoder = msgspec.json.Decoder(_Request)
+_decoder = msgspec.json.Decoder(InferRequest)
 
 
 def read_request(
     text: Bytes, data: memoryview, inputs: Sequence[Port], outputs: Sequence[Port], max_elements: int
 ) -> Inference:
     """The request in a JSON text and the tensors behind it; raises RequestError with a sentence."""
-    request = _parse(text)
-    if request.parameters is not None and request.parameters.sequence_id:
-        raise RequestError(400, "The request belongs to a sequence; this server keeps no state between requests.")
-    ports = {port.name: port for port in inputs}
-    feeds: dict[str, NDArray[Any]] = {}
     place = 0
-    for given in request.inputs:
-        port = _port(given, ports, feeds)
-        elements = _elements(given, port, max_elements)
+
+    def values(given: InputTensor, port: Port, elements: int) -> NDArray[Any]:
+        nonlocal place
         size = given.parameters.binary_data_size if given.parameters is not None else None
         if size is None:
-            feeds[port.name] = from_json(given.data, port, given.shape, elements)
-            continue
+            return from_json(given.data, port, given.shape, elements)
         if given.data:
             raise RequestError(
                 400, f"The input '{port.name}' has both JSON data and binary data; send one of them."
@@ -91,17 +85,37 @@ def read_request(
                 f"The input '{port.name}' should be {size} bytes long (binary_data_size); "
                 f"{len(data) - place} bytes of the body are left for it.",
             )
-        feeds[port.name] = from_bytes(data[place : place + size], port, given.shape, elements)
-        place += size
+        start, place = place, place + size
+        return from_bytes(data[start:place], port, given.shape, elements)
+
+    found = checked_inference(_parse(text), inputs, outputs, max_elements, values)
     if place != len(data):
         raise RequestError(400, f"{len(data) - place} bytes at the end of the body belong to no input.")
+    return found
+
+
+def checked_inference(
+    request: InferRequest,
+    inputs: Sequence[Port],
+    outputs: Sequence[Port],
+    max_elements: int,
+    values: Callable[[InputTensor, Port, int], NDArray[Any]],
+) -> Inference:
+    """The request with the tensors that `values` reads for each input, given its port and number of elements."""
+    if request.parameters is not None and request.parameters.sequence_id:
+        raise RequestError(400, "The request belongs to a sequence; this server keeps no state between requests.")
+    ports = {port.name: port for port in inputs}
+    feeds: dict[str, NDArray[Any]] = {}
+    for given in request.inputs:
+        port = _port(given, ports, feeds)
+        feeds[port.name] = values(given, port, _elements(given, port, max_elements))
     missing = [name for name in ports if name not in feeds]
     if missing:
         raise RequestError(400, f"The input '{missing[0]}' is missing; the model takes: {', '.join(ports)}.")
     return Inference(feeds, _wanted(request, outputs), request.id or "", _rows(inputs, feeds))
 
 
-def _parse(text: Bytes) -> _Request:
+def _parse(text: Bytes) -> InferRequest:
     if len(text) > MOST_JSON_BYTES:
         raise RequestError(
             413,
@@ -115,7 +129,7 @@ def _parse(text: Bytes) -> _Request:
         raise RequestError(400, "The request's JSON is nested too deeply.") from None
 
 
-def _port(given: _Input, ports: dict[str, Port], seen: dict[str, NDArray[Any]]) -> Port:
+def _port(given: InputTensor, ports: dict[str, Port], seen: dict[str, NDArray[Any]]) -> Port:
     port = ports.get(given.name)
     if port is None:
         raise RequestError(400, f"The model has no input '{given.name[:80]}'; it takes: {', '.join(ports)}.")
@@ -131,7 +145,7 @@ def _port(given: _Input, ports: dict[str, Port], seen: dict[str, NDArray[Any]]) 
     return port
 
 
-def _elements(given: _Input, port: Port, most: int) -> int:
+def _elements(given: InputTensor, port: Port, most: int) -> int:
     """How many values a tensor of this shape holds, found before anything is allocated for it."""
     shape = given.shape
     if len(shape) > MOST_DIMENSIONS:
@@ -164,7 +178,7 @@ def _shown(port: Port) -> str:
     return "[" + ", ".join("?" if size is None else str(size) for size in port.shape) + "]"
 
 
-def _wanted(request: _Request, outputs: Sequence[Port]) -> Sequence[tuple[Port, bool]]:
+def _wanted(request: InferRequest, outputs: Sequence[Port]) -> Sequence[tuple[Port, bool]]:
     by_default = request.parameters is not None and bool(request.parameters.binary_data_output)
     if not request.outputs:
         return [(port, by_default) for port in outputs]
@@ -176,7 +190,7 @@ def _wanted(request: _Request, outputs: Sequence[Port]) -> Sequence[tuple[Port, 
             raise RequestError(400, f"The model has no output '{asked.name[:80]}'; it gives: {', '.join(ports)}.")
         if asked.name in wanted:
             raise RequestError(400, f"The output '{port.name}' is asked for twice.")
-        parameters = asked.parameters or _OutputParameters()
+        parameters = asked.parameters or OutputParameters()
         if parameters.classification:
             raise RequestError(
                 400, f"Classification of the output '{port.name}' is not done here; ask for its values."

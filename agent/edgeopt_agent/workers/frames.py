@@ -12,6 +12,7 @@ from edgeopt.measure.processes.failed import Failed
 from edgeopt_agent.workers.confinement import WorkerLimit
 
 PREFIX = struct.Struct("<IIQ")
+PROTOBUF = "protobuf"
 MOST_HEADER_BYTES = 1 << 20
 
 
@@ -39,7 +40,7 @@ class Load(msgspec.Struct, frozen=True, tag=True):
 
 class Infer(msgspec.Struct, frozen=True, tag=True):
     encoding: str = ""
-    """How the body is compressed: `gzip`, `deflate`, or not at all."""
+    """`gzip` or `deflate` where the body is compressed JSON, `protobuf` for a message of gRPC, or empty."""
     header_length: int | None = None
     """Where the JSON of a compressed body ends."""
 

@@ -69,7 +69,7 @@ class WorkerTimeout(WorkerDied):
 
 
 Request = tuple[Sequence[bytes], int | None, str]
-"""The parts of a body, where its JSON ends, and how it is compressed."""
+"""The parts of a body, where its JSON ends, and its encoding (see `Infer`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +311,7 @@ _INFER = Infer()
 
 
 def _text_bytes(parts: Sequence[Body], header_length: int | None, encoding: str) -> int:
-    """How much of a body is JSON; a compressed one is split where it is unpacked."""
+    """How much of a body is plain JSON; one with an encoding is taken apart by the worker."""
     if encoding:
         return 0
     return sum(map(len, parts)) if header_length is None else header_length

@@ -19,7 +19,11 @@ _RELEASES_COUNTED = 8
 
 
 class BusyError(RequestError):
-    """Too much is waiting already; to be tried again soon."""
+    """Nothing can answer at the moment; to be tried again soon."""
+
+
+class QueueFullError(BusyError):
+    """Too much is waiting already."""
 
 
 class Router:
@@ -71,7 +75,7 @@ class Router:
         if self._waiting >= self._settings.queue_length or (self._waiting and self._waiting_bytes + size > most):
             if self.serving is not None and self.serving.name == model_name:
                 self._totals(self.serving).fail("REJECTED", 0.0, time.time())
-            raise BusyError(503, f"{self._waiting} requests are waiting already; try again in a moment.")
+            raise QueueFullError(503, f"{self._waiting} requests are waiting already; try again in a moment.")
         self._waiting += 1
         self._waiting_bytes += size
         try:
@@ -103,6 +107,25 @@ class Router:
                 f"the one that serves is '{worker.release_id}'.",
             )
         return worker
+
+    async def check_ready(self, name: str | None = None, version: str | None = None) -> None:
+        """Raises RequestError unless a worker, or the one of this model, answers at once."""
+        worker = self.serving if name is None else self.named(name, version)
+        if worker is None:
+            raise RequestError(503, "No release is deployed on this device.")
+        if not worker.alive:
+            raise BusyError(503, f"The worker of '{worker.name}' {worker.how_it_ended() or 'is stopping'}.")
+        if not await worker.answers(self._settings.ready_timeout_s):
+            raise BusyError(
+                503, f"The worker of '{worker.name}' does not answer; it is started again if that goes on."
+            )
+
+    def totals_of(self, name: str, version: str | None) -> list[Totals]:
+        """What was counted of a model; raises RequestError where there is none of this name."""
+        found = [each for each in self.totals.values() if each.name == name and version in {None, each.release_id}]
+        if not found:
+            self.named(name, version)
+        return found
 
     async def _answered(self, name: str, version: str | None, request: Request) -> Answer:
         started = time.perf_counter()
@@ -151,7 +174,7 @@ class Router:
             await asyncio.wait_for(worker.slots.acquire(), limit_s)
         except TimeoutError:
             self._totals(worker).fail("REJECTED", limit_s, time.time())
-            raise BusyError(503, f"The request waited {limit_s:g} s for its turn; try again later.") from None
+            raise QueueFullError(503, f"The request waited {limit_s:g} s for its turn; try again later.") from None
 
     async def _ask(self, worker: Worker, request: Request) -> tuple[Answer | None, str]:
         """Its answer if there is one, and what went wrong with the model if anything did; gives the slot back."""

@@ -29,6 +29,7 @@ from edgeopt_agent.v2.request import Inference, read_request
 from edgeopt_agent.v2.tensors import is_text
 from edgeopt_agent.workers.child_io import Frame
 from edgeopt_agent.workers.frames import (
+    PROTOBUF,
     Answered,
     Compare,
     Compared,
@@ -170,22 +171,38 @@ class Served:
             compute_ms = (time.perf_counter() - start) * 1e3
             model = (self.name, self.loaded.release_id)
             odd = _not_finite(wanted.feeds, results)
-            answer, tensors = write_answer(model, wanted.wanted, results, wanted.id)
+            if message.encoding == PROTOBUF:
+                from edgeopt_agent.v2 import protobuf
+
+                answer, tensors = protobuf.write_response(model, wanted.wanted, results, wanted.id)
+            else:
+                answer, tensors = write_answer(model, wanted.wanted, results, wanted.id)
         except RequestError as error:  # JSON has no NaN
             return Answered(error.status, 0.0, not_finite=odd), write_error(error.sentence), []
         return Answered(200, compute_ms, wanted.rows, bool(tensors), not_finite=odd), answer, tensors
 
     def _read(self, message: Infer, text: memoryview, data: memoryview) -> Inference:
+        most = self.loaded.max_tensor_elements
+        if message.encoding == PROTOBUF:
+            from edgeopt_agent.v2 import protobuf  # not loaded by a release that is only asked over HTTP
+
+            return protobuf.read_request(data, self.inputs, self.outputs, most)
         if message.encoding:
             body = inflate(data, message.encoding, self.loaded.max_body_bytes)
             text, data = _split(body, message.header_length)
-        return read_request(text, data, self.inputs, self.outputs, self.loaded.max_tensor_elements)
+        return read_request(text, data, self.inputs, self.outputs, most)
 
     def _compare(self, message: Compare, text: memoryview, data: memoryview) -> Compared:
         """Holds another release's answer against this one's to the same request."""
         length = message.request_bytes - len(text)
         answer, start = data[length:], message.answer_header_length
-        theirs = read_answer(answer[:start], memoryview(b"") if start is None else answer[start:], self.outputs)
+        if message.request.encoding == PROTOBUF:
+            from edgeopt_agent.v2 import protobuf
+
+            theirs = protobuf.read_response(answer, self.outputs)
+        else:
+            tensors = memoryview(b"") if start is None else answer[start:]
+            theirs = read_answer(answer[:start], tensors, self.outputs)
         feeds = self._read(message.request, text, data[:length]).feeds
         ours = {name: values for name, values in self.session.run(feeds).items() if name in theirs}
         outputs = compare_outputs([ours], [theirs]).outputs

@@ -35,7 +35,7 @@ def _by_operator(path: Path, refusal: ModelError) -> Coverage:
         import onnx
     except ImportError as error:
         raise MissingExtraError("optimize", f"Saying which nodes keep {path} from loading") from error
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    from google.protobuf.message import DecodeError
     from onnxruntime.capi import onnxruntime_pybind11_state as binding
 
     try:

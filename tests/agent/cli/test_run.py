@@ -10,7 +10,9 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
+import tritonclient.grpc as triton
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
@@ -69,6 +71,29 @@ def test_a_key_is_added_to_the_agent_that_says_how(start, tmp_path):
     place = shlex.quote(f"{tmp_path}/other's")
     assert f"trust add KEY.pub --data-dir {place};" in err
     assert f"token add NAME --role deploy --data-dir {place}; then: " in err
+
+
+def test_it_says_where_it_serves_by_grpc(start, conv_bundle):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    process = start("--grpc-port", port, "--soak-seconds", "0", "--soak-requests", "0")
+    url = process.stdout.readline().split()[3].rstrip(",")
+    assert process.stdout.readline().split() == ["gRPC:", f"127.0.0.1:{port}"]
+    assert Agent(url).deploy(conv_bundle, ignore).state == "COMMITTED"
+    with triton.InferenceServerClient(f"127.0.0.1:{port}") as client:
+        given = triton.InferInput("x", [1, 3, 16, 16], "FP32")
+        given.set_data_from_numpy(np.ones((1, 3, 16, 16), np.float32))
+        assert client.infer("conv", [given]).as_numpy("y").shape == (1, 10)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=WITHIN_S)
+    assert process.returncode == 0
+    assert "Traceback" not in err
+
+
+def test_grpc_without_its_library_names_the_extra(start):
+    planted = "import sys; sys.modules['grpc'] = None"
+    refused = start("--grpc-port", 1, planted=planted)
+    assert "edgeopt[agent]" in refused.communicate(timeout=WITHIN_S)[1]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

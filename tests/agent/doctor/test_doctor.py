@@ -134,3 +134,16 @@ def test_people_see_a_line_for_each_check(capsys, tmp_path):
     assert any(line.startswith("PROBLEM data folder") and "chmod 700" in line for line in lines)
     assert any(line.startswith("ok      trust") for line in lines)
     assert tmp_path.stat().st_mode & 0o777 == 0o755
+
+
+def test_the_port_of_grpc_is_checked_where_it_is_set(doctor, tmp_path):
+    assert "gRPC port" not in doctor(tmp_path / "data")[1]
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        file = tmp_path / "agent.toml"
+        file.write_text(f"grpc_port = {port}")
+        code, found = doctor(tmp_path / "data", "--config", file)
+    assert code == 3
+    assert found["gRPC port"]["message"] == f"Another program listens on {port}."
+    assert "--grpc-port" in found["gRPC port"]["advice"]
+    assert doctor(tmp_path / "data", "--config", file)[1]["gRPC port"]["message"] == f"{port} is free."

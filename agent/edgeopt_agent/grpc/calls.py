@@ -1,0 +1,135 @@
+"""One call: who may make it, its messages within limits, and errors as gRPC's codes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import NoReturn, Protocol, TypeVar
+from urllib.parse import unquote
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+
+from edgeopt_agent.http.access import Access
+from edgeopt_agent.settings import Settings
+from edgeopt_agent.tokens import Role
+from edgeopt_agent.v2.errors import RequestError
+from edgeopt_agent.v2.messages import message_class
+from edgeopt_agent.workers.router import QueueFullError
+
+MOST_READ_AT_ONCE = 8
+"""How many messages may be on their way: their sizes are not known before they have arrived."""
+ALL_OF_IPV4 = "0.0.0.0"  # noqa: S104 - compared, not bound
+Found = TypeVar("Found")
+_CODES = {
+    400: grpc.StatusCode.INVALID_ARGUMENT,
+    401: grpc.StatusCode.UNAUTHENTICATED,
+    403: grpc.StatusCode.PERMISSION_DENIED,
+    404: grpc.StatusCode.NOT_FOUND,
+    408: grpc.StatusCode.DEADLINE_EXCEEDED,
+    413: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    501: grpc.StatusCode.UNIMPLEMENTED,
+    503: grpc.StatusCode.UNAVAILABLE,
+}
+
+
+class Context(Protocol):
+    """What is used here of the library's own, which has no types."""
+
+    def invocation_metadata(self) -> Iterable[tuple[str, str]] | None: ...
+
+    def peer(self) -> str: ...
+
+    def set_trailing_metadata(self, metadata: tuple[tuple[str, str], ...]) -> None: ...
+
+    async def read(self) -> object:
+        """The next message of the client as bytes, or `grpc.aio.EOF`."""
+
+    async def abort(self, code: grpc.StatusCode, details: str) -> NoReturn: ...
+
+
+class Calls:
+    def __init__(self, settings: Settings, access: Access, trust: Callable[[], str]) -> None:
+        self._settings = settings
+        self._access = access
+        self._trust = trust
+        self._ipv4_only = settings.host == ALL_OF_IPV4
+        self._reading = asyncio.Semaphore(MOST_READ_AT_ONCE)
+
+    async def answered(self, context: Context, role: Role, work: Callable[[], Awaitable[bytes]]) -> bytes:
+        """What the work gives; the token is checked first, before anything of the request is read."""
+        try:
+            self.admit(context, role)
+            return await work()
+        except RequestError as error:
+            code, sentence = code_of(error), error.sentence
+        # Behind the handler: the library keeps the exception that this raises, and with its context the request.
+        return await context.abort(code, sentence)
+
+    def admit(self, context: Context, role: Role) -> None:
+        """The start of a call: its answer tells the trust. Raises RequestError as `check` does."""
+        context.set_trailing_metadata((("edgeopt-trust", self._trust()),))
+        self.check(context, role)
+
+    def check(self, context: Context, role: Role) -> None:
+        """Raises RequestError where the call's token does not suffice."""
+        peer = context.peer()
+        if self._ipv4_only and peer.startswith("ipv6:"):
+            # The library takes this host for all addresses, where HTTP listens on those of IPv4 alone.
+            raise RequestError(403, "The agent listens on IPv4 alone; --host :: is for IPv6.")
+        sent = [value.encode() for name, value in context.invocation_metadata() or () if name == "authorization"]
+        refused = self._access.refusal_of(sent, _client(peer), role)
+        if refused is not None:
+            raise RequestError(refused.status, f"{refused.message} {refused.hint}".rstrip())
+
+    async def read(self, context: Context) -> bytes:
+        """The one message of a call; raises RequestError where it does not come in time."""
+        try:
+            async with asyncio.timeout(self._settings.body_timeout_s), self._reading:
+                message = await outliving(context.read())
+        except TimeoutError:
+            raise RequestError(408, "The request did not arrive in time.") from None
+        if not isinstance(message, bytes):
+            raise RequestError(400, "The call has no request.")
+        return message
+
+
+def parsed(name: str, message: bytes) -> Message:
+    """A small message; raises RequestError where it is none."""
+    request = message_class(name)()
+    try:
+        request.ParseFromString(message)
+    except DecodeError:
+        raise RequestError(400, f"The request is not a {name}.") from None
+    return request
+
+
+def code_of(error: RequestError) -> grpc.StatusCode:
+    if isinstance(error, QueueFullError):
+        return grpc.StatusCode.RESOURCE_EXHAUSTED
+    return _CODES.get(error.status, grpc.StatusCode.INTERNAL)
+
+
+async def outliving(work: Awaitable[Found]) -> Found:
+    """Waits for work that goes on when the client is gone.
+
+    gRPC's library must not lose a read in the middle, and a request that hangs its worker has to be noticed by its
+    own time limit, even where the client's was shorter.
+    """
+    task = asyncio.ensure_future(work)
+    task.add_done_callback(_look_at)
+    try:
+        return await asyncio.shield(task)
+    finally:
+        # Its error refers to this frame and those of the callers: with the task, messages would stay in memory.
+        del task
+
+
+def _look_at(task: asyncio.Task[Found]) -> None:
+    """An error that nobody waits for any more is not one to be logged."""
+    if not task.cancelled():
+        task.exception()
+
+
+def _client(peer: str) -> str:
+    """The address in `ipv4:ADDRESS:PORT` or `ipv6:[ADDRESS]:PORT`, whose brackets may be escaped."""
+    return unquote(peer).partition(":")[2].rpartition(":")[0].strip("[]")

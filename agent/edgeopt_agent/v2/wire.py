@@ -1,0 +1,107 @@
+"""The outermost fields of a protobuf message, found without copying or decoding what is in them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from edgeopt_agent.v2.errors import RequestError
+
+MOST_FIELDS = 4096
+"""The agent walks over them in its event loop: a message of millions would stop it."""
+_MOST_VARINT_BYTES = 10
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_MODEL_NAME, _MODEL_VERSION, _ID = 1, 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    number: int
+    is_bytes: bool
+    begin: int
+    """Where its tag is; the value follows from `start` to `end`."""
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the agent itself reads of a ModelInferRequest."""
+
+    model_name: str
+    model_version: str
+    id: str
+
+
+def read_target(message: bytes) -> Target:
+    """Raises RequestError where this is no message."""
+    found = {_MODEL_NAME: "", _MODEL_VERSION: "", _ID: ""}
+    for field in outer_fields(message):
+        if field.number in found and field.is_bytes:
+            try:
+                found[field.number] = message[field.start : field.end].decode()
+            except UnicodeDecodeError:
+                raise RequestError(400, "The model's name, version or the id is not UTF-8.") from None
+    return Target(found[_MODEL_NAME], found[_MODEL_VERSION], found[_ID])
+
+
+def split(message: memoryview, number: int) -> tuple[bytes, list[memoryview]]:
+    """The message without one of its repeated `bytes` fields, and the values of that field."""
+    rest: list[memoryview] = []
+    values: list[memoryview] = []
+    for field in outer_fields(message):
+        if field.number == number and field.is_bytes:
+            values.append(message[field.start : field.end])
+        else:
+            rest.append(message[field.begin : field.end])
+    return b"".join(rest), values
+
+
+def outer_fields(message: bytes | memoryview) -> Iterator[Field]:
+    """Each field of the message itself, but not those of the messages in it."""
+    place = count = 0
+    while place < len(message):
+        count += 1
+        if count > MOST_FIELDS:
+            raise RequestError(400, f"The request has more than {MOST_FIELDS} fields.")
+        begin = place
+        tag, place = _read_varint(message, place)
+        kind, start = tag & 7, place
+        if kind == _BYTES:
+            size, start = _read_varint(message, place)
+            end = start + size
+        elif kind == _VARINT:
+            _, end = _read_varint(message, place)
+        elif kind in {_FIXED64, _FIXED32}:
+            end = place + (8 if kind == _FIXED64 else 4)
+        else:
+            raise _broken()
+        if end > len(message):
+            raise _broken()
+        yield Field(tag >> 3, kind == _BYTES, begin, start, end)
+        place = end
+
+
+def _read_varint(message: bytes | memoryview, place: int) -> tuple[int, int]:
+    value = 0
+    for index, byte in enumerate(message[place : place + _MOST_VARINT_BYTES]):
+        value |= (byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return value, place + index + 1
+    raise _broken()
+
+
+def _broken() -> RequestError:
+    return RequestError(400, "The request is not a protobuf message of the protocol.")
+
+
+def bytes_field(number: int, size: int) -> bytes:
+    """What stands before the value of a `bytes` or message field."""
+    return _varint(number << 3 | _BYTES) + _varint(size)
+
+
+def _varint(value: int) -> bytes:
+    written = bytearray()
+    while value >= 0x80:
+        written.append(value & 0x7F | 0x80)
+        value >>= 7
+    written.append(value)
+    return bytes(written)

@@ -1,0 +1,38 @@
+"""Agents that serve by gRPC, and clients of another project's library, unmodified."""
+
+import socket
+
+import pytest
+import tritonclient.grpc as triton
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+@pytest.fixture
+def start_grpc(start_agent):
+    """Starts an agent that serves by gRPC as well; `grpc` is its address there."""
+
+    def start(**settings):
+        port = free_port()
+        agent = start_agent(grpc_port=port, **settings)
+        agent.grpc = f"127.0.0.1:{port}"
+        return agent
+
+    return start
+
+
+@pytest.fixture
+def connect():
+    """Clients that are closed when the test ends."""
+    opened = []
+
+    def to(agent, **options):
+        opened.append(triton.InferenceServerClient(agent.grpc, **options))
+        return opened[-1]
+
+    yield to
+    for client in opened:
+        client.close()
