@@ -67,22 +67,18 @@ def mix(base: Path, out: Path, samples: Sequence[Feeds], floor_db: float, limit_
         costs[group] = trial.tried(tuple(each for each in everything if each != group)).noise - best.noise
         if time.monotonic() - begun > limit_s / 2:
             break
-    noise, most = best.noise, 10 ** (-wanted_db / 10)
-    back: list[int] = []
-    for group in sorted(costs, key=lambda each: costs[each]):
-        noise += max(costs[group], 0.0)
-        if noise > most:
-            break
-        back.append(group)
-    # Their sum is an estimate, so it is run, with one less until it holds.
+    # The cheapest go back first: how many may is found by halves, because noise does not simply add up.
+    order = sorted(costs, key=lambda group: costs[group])
     found, marked = best, everything
-    while back and time.monotonic() - begun < limit_s:
-        fewer = tuple(each for each in everything if each not in back)
+    fewest, most = 0, len(order)
+    while fewest < most and time.monotonic() - begun < limit_s:
+        count = (fewest + most + 1) // 2
+        fewer = tuple(each for each in everything if each not in order[:count])
         seen = trial.tried(fewer)
         if seen.snr_db >= wanted_db:
-            found, marked = seen, fewer
-            break
-        back.pop()
+            found, marked, fewest = seen, fewer, count
+        else:
+            most = count - 1
     trial.write(marked)
     return trial.entry(marked, found, whole, time.monotonic() - begun)
 
