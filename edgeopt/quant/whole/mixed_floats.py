@@ -26,6 +26,8 @@ GROUPS = 12
 _LEEWAY_DB = 2.0
 """Other samples are a little worse."""
 _TAIL_LEEWAY_DB = 1.0
+_COSTS_SHARE = 0.75
+"""Of the time, what finding out may take of each group alone."""
 _FAR_DB = 30.0
 _MOST_SAMPLES = 8
 _NEVER = frozenset({"Parameter", "Constant", "Result"})
@@ -65,7 +67,7 @@ def mix(base: Path, out: Path, samples: Sequence[Feeds], floor_db: float, limit_
     costs: dict[int, float] = {}
     for group in everything:
         costs[group] = trial.tried(tuple(each for each in everything if each != group)).noise - best.noise
-        if time.monotonic() - begun > limit_s / 2:
+        if time.monotonic() - begun > _COSTS_SHARE * limit_s:
             break
     # The cheapest go back first: how many may is found by halves, because noise does not simply add up.
     order = sorted(costs, key=lambda group: costs[group])
