@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from edgeopt_agent.settings import default_data_dir
+from edgeopt_agent.tokens import Role
 
 ConfigOption = Annotated[
     Path | None,
@@ -21,6 +22,11 @@ DataDirOption = Annotated[
     typer.Option(
         help="Where the agent keeps its state.", show_default="~/.local/state/edgeopt, or systemd's choice"
     ),
+]
+
+RoleOption = Annotated[
+    Role,
+    typer.Option(help="view: status, events, metrics, telemetry; infer: also inference; deploy: everything."),
 ]
 
 

@@ -6,8 +6,7 @@ import typer
 
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.commands.documents.blocks import Block, Words
-from edgeopt_agent.cli.options import DataDirOption, data_folder
-from edgeopt_agent.tokens import Role
+from edgeopt_agent.cli.options import DataDirOption, RoleOption, data_folder
 
 if TYPE_CHECKING:
     from edgeopt_agent.pairing import NewCode
@@ -17,10 +16,7 @@ def pair(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="The token's name, such as who uses it.", show_default=False)
     ],
-    role: Annotated[
-        Role,
-        typer.Option(help="view: status, events, metrics, telemetry; infer: also inference; deploy: everything."),
-    ] = "view",
+    role: RoleOption = "view",
     data_dir: DataDirOption = None,
     json: JsonFlag = False,
 ) -> None:

@@ -8,8 +8,8 @@ import typer
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.commands.documents.blocks import Block, Row, Table, Words, columns
-from edgeopt_agent.cli.options import DataDirOption, data_folder
-from edgeopt_agent.tokens import NewToken, Role, Tokens
+from edgeopt_agent.cli.options import DataDirOption, RoleOption, data_folder
+from edgeopt_agent.tokens import NewToken, Tokens
 
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="The token's name, such as who or what uses it.", show_default=False)
@@ -34,10 +34,7 @@ def _token(context: typer.Context) -> None:
 
 def add(
     name: NameArgument,
-    role: Annotated[
-        Role,
-        typer.Option(help="view: status, events, metrics, telemetry; infer: also inference; deploy: everything."),
-    ] = "view",
+    role: RoleOption = "view",
     data_dir: DataDirOption = None,
     json: JsonFlag = False,
 ) -> None:

@@ -23,6 +23,7 @@ def quantize(base: Path, out: Path, samples: Sequence[Feeds], *, transformer: bo
 
     model = read_model(base)
     _check_float(model)
+    count = len(model.get_ops())
     with _quiet():
         made = nncf.quantize(
             model,
@@ -31,7 +32,7 @@ def quantize(base: Path, out: Path, samples: Sequence[Feeds], *, transformer: bo
             preset=nncf.QuantizationPreset.MIXED,
             model_type=nncf.ModelType.TRANSFORMER if transformer else None,
         )
-    return _written(made, out, "nncf-transformer" if transformer else "nncf-int8")
+    return _written(made, out, "nncf-transformer" if transformer else "nncf-int8", count)
 
 
 def compress_weights(base: Path, out: Path) -> LedgerEntry:
@@ -40,9 +41,10 @@ def compress_weights(base: Path, out: Path) -> LedgerEntry:
 
     model = read_model(base)
     _check_float(model)
+    count = len(model.get_ops())
     with _quiet():
         made = nncf.compress_weights(model, mode=nncf.CompressWeightsMode.INT8_SYM)
-    return _written(made, out, "nncf-weights")
+    return _written(made, out, "nncf-weights", count)
 
 
 def _check_float(model: "Model") -> None:
@@ -50,7 +52,7 @@ def _check_float(model: "Model") -> None:
         raise ModelError("The model is quantized already.", "Give the float model.")
 
 
-def _written(model: "Model", out: Path, name: str) -> LedgerEntry:
+def _written(model: "Model", out: Path, name: str, nodes_before: int) -> LedgerEntry:
     ops = model.get_ordered_ops()
     readers = [
         reader.get_node().get_friendly_name()
@@ -64,7 +66,7 @@ def _written(model: "Model", out: Path, name: str) -> LedgerEntry:
     write_model(model, out)
     what = "read weights in eight bits" if name == "nncf-weights" else "computed in eight bits"
     nodes = tuple(dict.fromkeys(readers))
-    return LedgerEntry(name, applied=(Change(what, nodes),), nodes_before=len(ops), nodes_after=len(ops))
+    return LedgerEntry(name, applied=(Change(what, nodes),), nodes_before=nodes_before, nodes_after=len(ops))
 
 
 @contextlib.contextmanager
