@@ -23,6 +23,8 @@ NAME = "bf16-mixed"
 # once the model was written and read: then it has become an attribute of OpenVINO's own.
 PRECISE = "precise_0"
 GROUPS = 12
+_PARTS = 4
+"""Of each group that must stay in float32, once those are found."""
 _LEEWAY_DB = 2.0
 """Other samples are a little worse."""
 _TAIL_LEEWAY_DB = 1.0
@@ -81,6 +83,14 @@ def mix(base: Path, out: Path, samples: Sequence[Feeds], floor_db: float, limit_
             found, marked, fewest = seen, fewer, count
         else:
             most = count - 1
+    marked = trial.split(marked)
+    for part in marked:
+        if time.monotonic() - begun > limit_s:
+            break
+        fewer = tuple(each for each in marked if each != part)
+        seen = trial.tried(fewer)
+        if seen.snr_db >= wanted_db:
+            found, marked = seen, fewer
     trial.write(marked)
     return trial.entry(marked, found, whole, time.monotonic() - begun)
 
@@ -91,10 +101,15 @@ class _Trial:
     def __init__(self, model: "Model", samples: Sequence[Feeds], place: Path) -> None:
         """`place`: where each trial is written."""
         self._model, self._samples, self._place = model, samples, place
-        nodes = [node for node in model.get_ordered_ops() if node.get_type_name() not in _NEVER]
-        size = math.ceil(len(nodes) / GROUPS)
-        self.groups: list[list[Node]] = [nodes[k : k + size] for k in range(0, len(nodes), size)]
+        self.groups = _in_parts([node for node in model.get_ordered_ops() if _computes_floats(node)], GROUPS)
         self._reference = self._answers(self._compiled("f32", model))
+
+    def split(self, precise: tuple[int, ...]) -> tuple[int, ...]:
+        """Cuts these groups into parts; returns the places of the parts."""
+        parts = [part for group in precise for part in _in_parts(self.groups[group], _PARTS)]
+        others = [nodes for group, nodes in enumerate(self.groups) if group not in precise]
+        self.groups = [*others, *parts]
+        return tuple(range(len(others), len(self.groups)))
 
     def tried(self, precise: tuple[int, ...]) -> _Seen:
         self.write(precise)
@@ -144,3 +159,13 @@ class _Trial:
             results = request.infer(dict(feeds))
             found.append({name: results[port].copy() for name, port in zip(names, compiled.outputs, strict=True)})
         return found
+
+
+def _computes_floats(node: "Node") -> bool:
+    """Whether a mark may change what the node computes: not on sizes, which are most of some models' nodes."""
+    return node.get_type_name() not in _NEVER and any(port.get_element_type().is_real() for port in node.outputs())
+
+
+def _in_parts(nodes: "Sequence[Node]", count: int) -> "list[list[Node]]":
+    size = max(1, math.ceil(len(nodes) / count))
+    return [[*nodes[k : k + size]] for k in range(0, len(nodes), size)]
