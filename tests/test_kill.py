@@ -153,7 +153,8 @@ def test_killed_at_some_moments_a_wave(start, conv_model, conv_bundle, waves, at
         assert again.hidden() == []
         check(again.out, ignore)
         assert "bundle" in kinds_in_sound_cache(cache, tmp_path / f"after-{turn}")
-    assert json.loads(again.stdout.splitlines()[-1])["data"]["from_cache"]
+    outcome = json.loads(again.stdout.splitlines()[-1])["data"]
+    assert outcome["from_cache"] or outcome["verdict"] == "undecided", "a busy machine decides nothing"
     assert [p.name for p in (cache / "searches").glob(".*")] == []
 
 

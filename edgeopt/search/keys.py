@@ -21,7 +21,7 @@ from edgeopt.search.making.messages import Make
 from edgeopt.search.settings import Settings
 
 # What rewrites and quantizes models; the runtimes stand in the device's fingerprint too.
-_LIBRARIES = ("numpy", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "openvino", "sympy", "pillow")
+_LIBRARIES = ("numpy", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "openvino", "nncf", "sympy", "pillow")
 # Where the bundle goes and in which form does not change it; a profile and a goal go in by what they say.
 _NOT_ASKED = frozenset({"out", "single_file", "fresh", "pick", "profile", "floor", "metric", "max_drop"})
 _PATHS = frozenset({"source_path", "base_path", "out_path", "samples_path"})

@@ -67,7 +67,10 @@ class Remembered:
             return None
 
     def recall(self) -> Outcome | None:
-        """The outcome of the same search, with its bundle in place; None where there is none to be taken."""
+        """The outcome of the same search, with its bundle in place; None where there is none to be taken.
+
+        One that was undecided can still be picked from, but answers no second search.
+        """
         out = self.settings.out
         if self.key is None or self.settings.fresh or not self.store.has(BUNDLE, self.key):
             return None
@@ -80,6 +83,9 @@ class Remembered:
                 read_bundle(folder)
             except (msgspec.MsgspecError, BundleError):
                 self.store.drop(BUNDLE, self.key)
+                return None
+            if outcome.verdict == "undecided":  # the machine was too busy, or time too short, to tell
+                self.emit(Log("info", f"{said_of(kept.made_at)}: undecided, so this search measures again."))
                 return None
             write.publish(folder, out, single_file=self.settings.single_file)
         self._tell(outcome, kept.made_at)

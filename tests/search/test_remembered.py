@@ -2,6 +2,7 @@ import shutil
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from edgeopt.bundle.manifest import FILE, file_digest
@@ -38,6 +39,8 @@ def quick(tmp_path, quick_profile):
 @pytest.mark.timing
 def test_the_same_search_again_is_answered_from_the_cache(cache, quick, relu_model, tmp_path):
     first = optimize(relu_model, tmp_path / "first.edgeopt", profile=quick)
+    if first.verdict == "undecided":
+        pytest.skip("the machine is too busy to decide anything, and that is not kept as an answer")
     assert first.from_cache == ""
     for out, single_file in ((tmp_path / "again.edgeopt", False), (tmp_path / "file.edgeopt", True)):
         said = []
@@ -66,6 +69,21 @@ def test_the_same_search_again_is_answered_from_the_cache(cache, quick, relu_mod
     assert not third.out.exists()
     assert [event.message for event in said if isinstance(event, Log) and "damaged" in event.message]
     assert listing().entries == ()
+
+
+def test_an_undecided_search_is_done_again(cache, quick, relu_model, tmp_path):
+    first = optimize(relu_model, tmp_path / "first.edgeopt", profile=quick)
+    again = Settings(relu_model, tmp_path / "again.edgeopt", profile=quick)
+    kept = Remembered(Settings(relu_model, tmp_path / "first.edgeopt", profile=quick), ignore)
+    kept.keep(msgspec.structs.replace(first, verdict="undecided"))
+    said = []
+    remembered = Remembered(again, said.append)
+    assert remembered.recall() is None
+    assert not again.out.exists()
+    assert any(isinstance(event, Log) and "undecided" in event.message for event in said)
+    assert remembered.known(tmp_path / "known").verdict == "undecided", "it can still be picked from"
+    kept.keep(msgspec.structs.replace(first, verdict="keep what you have"))
+    assert Remembered(again, ignore).recall() is not None
 
 
 @pytest.fixture
