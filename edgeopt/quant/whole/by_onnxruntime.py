@@ -74,7 +74,9 @@ def _prepared(base: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="edgeopt-whole-") as folder:
         place = Path(folder)
         save(raised(load(base).ir), place / "raised.onnx")
-        logging.getLogger().setLevel(logging.ERROR)
+        root = logging.getLogger()
+        level = root.level
+        root.setLevel(logging.ERROR)  # its tools advise by warnings of the root logger
         try:
             with contextlib.redirect_stdout(sys.stderr):
                 quant_pre_process(
@@ -83,6 +85,8 @@ def _prepared(base: Path) -> Iterator[Path]:
                 yield place / "prepared.onnx"
         except Exception as error:  # it raises whatever its parts raise
             raise ModelError(f"ONNX Runtime's tools cannot quantize the model: {said_by(error)}") from error
+        finally:
+            root.setLevel(level)
 
 
 def _entry(name: str, base: Path, out: Path) -> LedgerEntry:

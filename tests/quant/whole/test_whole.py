@@ -1,5 +1,6 @@
 """What the runtimes' own libraries make of a whole model, and that it runs where it is for."""
 
+import logging
 import sys
 
 import numpy as np
@@ -54,6 +55,7 @@ MAKERS = {
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_it_is_smaller_in_bits_and_answers_alike(conv_model, samples, tmp_path, capfd, name):
+    level = logging.getLogger().level
     if name.startswith("nncf"):
         pytest.importorskip("nncf")
     backend, file, make = MAKERS[name]
@@ -63,6 +65,7 @@ def test_it_is_smaller_in_bits_and_answers_alike(conv_model, samples, tmp_path, 
     assert entry.nodes_after > entry.nodes_before
     assert 20 < accuracy_db(conv_model, tmp_path / file, backend, samples) < 100
     assert capfd.readouterr().out == "", "answers of a maker go to stdout"
+    assert logging.getLogger().level == level, "whoever called has a log of their own"
 
 
 def test_an_open_batch_stays_open(conv_model, samples, tmp_path):

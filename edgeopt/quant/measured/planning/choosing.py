@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from edgeopt.data.judging.budgets import BUDGETS_DB
 from edgeopt.data.judging.judged import Judged
 from edgeopt.errors import EdgeoptError
 from edgeopt.events import Progress
@@ -17,6 +18,9 @@ from edgeopt.quant.plan.choose import Chosen, choose
 from edgeopt.quant.records import FLOAT, Gain, Plan, Point, Sensitivity, Verdict
 
 _MOST_CHECKS = 14
+# What a floor that is often asked for would give: more room must not end in something slower.
+_STRICTER_DB = BUDGETS_DB["transparent"]
+_STRICTER_CHECKS = 6
 # Kernel times do not tell all that forms cost side by side: one form alone may be quicker, if it comes near.
 _COULD_BE_QUICKER = 1.4
 # Of the time limit, what the sensitivities of one backend may take.
@@ -58,6 +62,10 @@ class Chooser:
                 leading = max(dict.fromkeys(forms), key=forms.count)
                 alone = self._chosen(tuple(each for each in self.sensitivities if each.form == leading))
                 found.append(self._entry(alone))
+            if (goal := self.work.request.goal).is_ratio and goal.needed < _STRICTER_DB:
+                stricter = self._chosen(self.sensitivities, _STRICTER_DB, _STRICTER_CHECKS)
+                if (choices := quantized(stricter.point.choices)) and choices != quantized(main.choices):
+                    found.append(self._entry(stricter))
             weighted = self._weighted()
             if not weighted.issuperset(main.choices):
                 rest = self._chosen(tuple(each for each in self.sensitivities if each.layer in weighted))
@@ -100,16 +108,22 @@ class Chooser:
         if goal.target_db is not None and together_db >= goal.target_db and self.held_back is None:
             self.held_back = judged
 
-    def _chosen(self, sensitivities: tuple[Sensitivity, ...]) -> Chosen:
+    def _chosen(
+        self,
+        sensitivities: tuple[Sensitivity, ...],
+        floor: float | None = None,
+        most_checks: int = _MOST_CHECKS,
+    ) -> Chosen:
+        """`floor`: another one than the goal's."""
         goal, timed = self.work.request.goal, self.track.timed
         return choose(
-            *(self.work.study.layers, sensitivities, timed.gains, goal.needed, self.check),
+            *(self.work.study.layers, sensitivities, timed.gains, floor or goal.needed, self.check),
             base=self.track.base,
             borders=timed.borders,
             float_ms=timed.float_ms,
             in_decibels=goal.is_ratio,
             reasons=unfit_reasons(self.work, self.track),
-            most_checks=_MOST_CHECKS,
+            most_checks=most_checks,
             emit=self._told,
         )
 

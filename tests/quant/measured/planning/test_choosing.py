@@ -71,3 +71,15 @@ def test_a_plan_that_a_quiet_level_refuses_says_so(work):
     (warning,) = [each for each in work.warnings if "the weakest decides" in each]
     assert "Of 2 levels of input" in warning
     assert "of the loudest" in warning
+
+
+def test_a_loose_floor_has_what_a_stricter_one_would_give_as_a_rival(work):
+    """Times of single layers do not tell all: more room for error must not end in something slower."""
+    gains = tuple(Gain(layer.name, "int8", 1.0, 0.5) for layer in work.study.layers)
+    timed = Timed(gains, 3.0, {})
+    chooser = Chooser(work, track := Track(work.courses[0], timed, worth(timed)), track.forms)
+
+    main, *rivals = chooser.entries()
+
+    assert main.plan.chosen.low_db < 30
+    assert [each for each in rivals if each.plan.chosen.low_db >= 30 and not each.is_float]
