@@ -1,0 +1,96 @@
+"""Finds stilted wording in what people read: documents, help, messages and screens.
+
+    python packaging/words.py              lists every match; exit code 1 if there is one
+    python packaging/words.py docs/ops.md  the same for these files
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs/*.md", "benchmarks/README.md")
+SOURCES = ("edgeopt", "agent", "gui")
+
+# Each with the plain wording.
+PATTERNS = (
+    (r"\bof which\b", "a relative clause with `that`, or a second sentence"),
+    (r"\bwhoever\b", "name the reader or the program"),
+    (r"\bas good as\b", "almost, nearly, within N %"),
+    (r"\bso (many|much|long|often)\b(?! (as|that))", "the number, N, or how many"),
+    (r"\bhas (it|them|none|no such \w+) not\b|\bhas them not\b", "does not have"),
+    (r"\bhears?\b", "applies, uses"),
+    (r"\bheld against\b", "compared with"),
+    (r"\bhand(s|ed|ing)? out\b", "deliver, write, return"),
+    (r"\bknows? no\b", "does not know, has no"),
+    (r"\bstands? (in|beside|at|there|on)\b", "is in"),
+    (r"\bof a sort\b", "name the kind"),
+    (r"\bfrom the begin\b", "from the start"),
+    (r"\banew\b", "again"),
+    (r"\bas ever\b", "as usual"),
+    (r"\b(is|are|be) to be (least|most)\b", "is minimized, maximized"),
+    (r"\bis hoped\b|\bhopes? of\b|\bmost is hoped\b", "the best expected"),
+    (r"\bin turns\b", "interleaved, alternately"),
+    (r"\ball the same\b", "anyway"),
+    (r"\bput to the (same )?proof\b", "tested, proved"),
+    (r"\b(it|that|this) is (told|said)\b|\b(is|are) told\b", "is reported, is shown"),
+    (r"\bleaves with\b", "exits with code N"),
+    (r"(?<=[.:;] )Else\b|^\s*Else,", "Otherwise"),
+    (r"(?<=[.:] )Of (all|what|the|these|those|several|a|each)\b[^.;:]*?,", "subject first"),
+    (r"\bwhat (is|was|are) \w+ (is|was|are)\b", "name the thing"),
+    (r"\bwho (takes?|took) part\b|\btakes? part\b", "is a candidate, is included"),
+    (r"\b(is|are) no \w+(?= (of|that|at)\b)", "is not a"),
+    (r"\breckons?\b", "calculate, assume"),
+    (r"\bof (its|their|his) own accord\b", "automatically"),
+    (r"\bthe (like|likes) of\b", "such as"),
+    (r"\bin place of\b", "instead of"),
+    (r"\bof use\b", "useful"),
+    (r"\bthere is none\b|\bwhere there is none\b", "if there is none: if X is missing"),
+)
+
+
+def texts(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines of a document; the strings of a module that are no docstrings."""
+    content = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        yield from enumerate(content.splitlines(), 1)
+        return
+    tree = ast.parse(content)
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    # A string that stands alone describes the name above it.
+    docstrings |= {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node.lineno, node.value
+
+
+def files(given: list[str]) -> list[Path]:
+    if given:
+        return [Path(each) for each in given]
+    documents = [path for pattern in DOCUMENTS for path in sorted(ROOT.glob(pattern))]
+    return documents + [path for folder in SOURCES for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def main() -> int:
+    found = 0
+    compiled = [(re.compile(pattern, re.IGNORECASE), better) for pattern, better in PATTERNS]
+    for path in files(sys.argv[1:]):
+        for number, text in texts(path):
+            for pattern, better in compiled:
+                for match in pattern.finditer(text):
+                    found += 1
+                    where = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+                    print(f"{where}:{number}: '{match[0].strip()}': {better}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
