@@ -17,6 +17,7 @@ from edgeopt.version import __version__
 
 if TYPE_CHECKING:
     from edgeopt.bundle.runtime.batching import Batching
+    from edgeopt.bundle.runtime.isolated.session import Isolation
     from edgeopt.bundle.runtime.session import load
     from edgeopt.commands.analyze.analyze import analyze
     from edgeopt.commands.bench.api import bench
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Batching",
+    "Isolation",
     "OperatorOptimizer",
     "OperatorType",
     "__version__",
@@ -51,6 +53,7 @@ _HOMES = {
     "quantize": "edgeopt.commands.quantize.api",
     "load": "edgeopt.bundle.runtime.session",
     "Batching": "edgeopt.bundle.runtime.batching",
+    "Isolation": "edgeopt.bundle.runtime.isolated.session",
     "OperatorType": "edgeopt.graph.analysis.categories",
     "OperatorOptimizer": "edgeopt.commands.simplify.operators",
     "optimize_operators": "edgeopt.commands.simplify.operators",

@@ -9,6 +9,7 @@ import edgeopt
 ROOT = Path(__file__).parents[1]
 NAMES = [
     "Batching",
+    "Isolation",
     "OperatorOptimizer",
     "OperatorType",
     "__version__",
