@@ -11,7 +11,6 @@ within 3 %.
 """
 
 import argparse
-import json
 import os
 import signal
 import tempfile

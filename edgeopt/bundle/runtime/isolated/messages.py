@@ -1,8 +1,8 @@
 """What a session and its worker send each other: short messages; the arrays lie in shared memory.
 
 Load ->           <- Loaded | Failed
-Run ->            <- Ran | TooLarge | Failed
-Collect ->        <- Ran                     after TooLarge, with a segment that is large enough
+Execute ->            <- Executed | TooLarge | Failed
+Collect ->        <- Executed                     after TooLarge, with a segment that is large enough
 """
 
 import socket
@@ -17,7 +17,7 @@ from edgeopt.backends.base import Placement, TensorInfo
 OptionValue = str | int | float | bool | dict[str, list[int]]
 
 _LENGTH = struct.Struct("<I")
-_CHUNK_BYTES = 1 << 16
+_CHUNK_BYTES = 1 << 13
 _MOST_FILES = 8
 
 
@@ -47,7 +47,7 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
     memory_limit_bytes: int
 
 
-class Run(msgspec.Struct, frozen=True, tag="run"):
+class Execute(msgspec.Struct, frozen=True, tag="execute"):
     segments: Segments
     inputs: int
     """The segment that holds them."""
@@ -67,7 +67,7 @@ class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
     placement: Placement | None
 
 
-class Ran(msgspec.Struct, frozen=True, tag="ran"):
+class Executed(msgspec.Struct, frozen=True, tag="executed"):
     outputs: tuple[ArrayPlace, ...]
 
 
@@ -85,8 +85,10 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     no_memory: bool = False
 
 
-Request = Load | Run | Collect
-Answer = Loaded | Ran | TooLarge | Failed
+Request = Load | Execute | Collect
+Answer = Loaded | Executed | TooLarge | Failed
+
+NO_CHANGES = Segments()
 
 _encoder = msgspec.msgpack.Encoder()
 decode_request: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
@@ -102,19 +104,26 @@ def send(connection: socket.socket, message: Request | Answer, files: Sequence[i
         connection.sendall(whole[sent:])
 
 
-def receive(connection: socket.socket, limit_s: float | None = None) -> tuple[bytes, list[int]]:
-    """A message and the files with it. Raises TimeoutError, and EOFError where the other side is gone."""
-    until = None if limit_s is None else time.monotonic() + limit_s
+def receive(connection: socket.socket, limit_s: float) -> bytes:
+    """A message without files. Raises TimeoutError, and EOFError where the other side is gone."""
+    until = time.monotonic() + limit_s
     connection.settimeout(limit_s)
-    found, files, _, _ = socket.recv_fds(connection, _CHUNK_BYTES, _MOST_FILES)
+    return _whole(connection, connection.recv(_CHUNK_BYTES), until)
+
+
+def receive_with_files(connection: socket.socket) -> tuple[bytes, list[int]]:
+    """A message and the files with it. Raises EOFError where the other side is gone."""
+    begin, files, _, _ = socket.recv_fds(connection, _CHUNK_BYTES, _MOST_FILES)
+    return _whole(connection, begin, None), files
+
+
+def _whole(connection: socket.socket, found: bytes, until: float | None) -> bytes:
     # A request waits for its answer, so what is read is of one message.
-    while found and (len(found) < _LENGTH.size or len(found) - _LENGTH.size < _LENGTH.unpack_from(found)[0]):
+    while len(found) < _LENGTH.size or len(found) - _LENGTH.size < _LENGTH.unpack_from(found)[0]:
         if until is not None:
             connection.settimeout(max(until - time.monotonic(), 1e-3))
-        more = connection.recv(_CHUNK_BYTES)
+        more = connection.recv(_CHUNK_BYTES) if found else b""
         if not more:
             raise EOFError
         found += more
-    if not found:
-        raise EOFError
-    return found[_LENGTH.size :], files
+    return found[_LENGTH.size :]

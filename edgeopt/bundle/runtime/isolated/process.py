@@ -53,7 +53,7 @@ class WorkerProcess:
 
     def receive(self, limit_s: float) -> Answer:
         """Raises TimeoutError, or EOFError or OSError where it has ended."""
-        return messages.decode_answer.decode(messages.receive(self._connection, limit_s)[0])
+        return messages.decode_answer.decode(messages.receive(self._connection, limit_s))
 
     def exit_code(self) -> int | None:
         """Of one that has closed its connection; None where it does not end all the same."""

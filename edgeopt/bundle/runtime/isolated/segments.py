@@ -1,5 +1,6 @@
 """Shared memory without a name: it is gone with the last process that holds it, so none can be left behind."""
 
+import functools
 import itertools
 import mmap
 import os
@@ -45,6 +46,8 @@ class SegmentPool:
         self.gone: deque[int] = deque()
         """Numbers that a worker may forget."""
         self._free: deque[Segment] = deque()
+        self._held: dict[int, tuple[weakref.ref[Array], Segment]] = {}
+        """Segments that results lie in, with a reference to what these share; an array has no hash."""
 
     def take(self, size_bytes: int) -> Segment:
         for _ in range(len(self._free)):
@@ -64,30 +67,38 @@ class SegmentPool:
     def results(self, segment: Segment, places: tuple[ArrayPlace, ...]) -> dict[str, Array]:
         """The arrays in it, without a copy; when the last one is dropped, the segment is free again."""
         whole = np.frombuffer(segment.memory, np.uint8)
-        weakref.finalize(whole, self.give_back, segment).atexit = False
-        return {place.name: _view(whole, place) for place in places}
+        reference = weakref.ref(whole, self._drop)
+        self._held[id(reference)] = reference, segment
+        return read(whole, places)
+
+    def _drop(self, whole: "weakref.ref[Array]") -> None:
+        self.give_back(self._held.pop(id(whole))[1])
 
 
 def planned(arrays: Mapping[str, Array]) -> tuple[tuple[ArrayPlace, ...], int]:
     """Where each array lies, and how much they take together, in bytes."""
     places, end = [], 0
     for name, array in arrays.items():
-        kind = array.dtype.str if array.dtype.kind == "U" else array.dtype.name
-        places.append(ArrayPlace(name, kind, array.shape, end))
+        # `str` is `V2` for bfloat16; for the others it is quicker, and tells how long texts are.
+        kind = array.dtype.name if array.dtype.kind == "V" else array.dtype.str
+        places.append(ArrayPlace(name, kind.replace(">", "="), array.shape, end))
         end += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
     return tuple(places), end
 
 
 def write(memory: mmap.mmap, places: tuple[ArrayPlace, ...], arrays: Mapping[str, Array]) -> None:
-    whole = np.frombuffer(memory, np.uint8)
     for place in places:
-        np.copyto(_view(whole, place, texts=False), arrays[place.name])
+        np.copyto(np.ndarray(place.shape, _dtype(place.dtype), memory, place.offset), arrays[place.name])
 
 
-def read(memory: mmap.mmap, places: tuple[ArrayPlace, ...]) -> dict[str, Array]:
+def read(memory: mmap.mmap | Array, places: tuple[ArrayPlace, ...]) -> dict[str, Array]:
     """Views of the memory; texts as objects, as runtimes take them."""
-    whole = np.frombuffer(memory, np.uint8)
-    return {place.name: _view(whole, place) for place in places}
+    found: dict[str, Array] = {}
+    for place in places:
+        dtype = _dtype(place.dtype)
+        array: Array = np.ndarray(place.shape, dtype, memory, place.offset)
+        found[place.name] = array.astype(object) if dtype.kind == "U" else array
+    return found
 
 
 def flat_texts(name: str, value: object) -> Array:
@@ -101,16 +112,7 @@ def flat_texts(name: str, value: object) -> Array:
     return array.astype(str) if array.dtype.kind in "OSU" else array
 
 
-def _view(whole: Array, place: ArrayPlace, texts: bool = True) -> Array:
-    dtype = _dtype(place.dtype)
-    count = 1
-    for size in place.shape:
-        count *= size
-    piece = whole[place.offset : place.offset + count * dtype.itemsize]
-    array: Array = piece.view(dtype).reshape(place.shape)
-    return array.astype(object) if texts and dtype.kind == "U" else array
-
-
+@functools.cache
 def _dtype(name: str) -> "np.dtype[np.generic]":
     try:
         return np.dtype(name)

@@ -2,22 +2,23 @@
 
 import os
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from msgspec.structs import replace as replace_fields
 
 from edgeopt.backends.base import Array, Backend, Feeds, Options, Placement, TensorInfo
 from edgeopt.backends.feeds import closed, prepare
 from edgeopt.bundle.runtime.isolated.messages import (
+    NO_CHANGES,
     Answer,
     Collect,
+    Execute,
+    Executed,
     Failed,
     Load,
     Loaded,
-    Ran,
-    Run,
     Segments,
     TooLarge,
 )
@@ -114,20 +115,17 @@ class IsolatedSession:
                 if not self._ready:
                     self._load()
                 outputs = self._pool.take(self._output_bytes)
-                answer = self._ask(
-                    lambda: Run(self._changes(inputs, outputs), inputs.number, places, outputs.number),
-                    (inputs, outputs),
-                )
+                answer = self._ask(Execute(NO_CHANGES, inputs.number, places, outputs.number), (inputs, outputs))
                 if isinstance(answer, TooLarge):
                     self._output_bytes = answer.size_bytes
                     outputs = self._pool.take(answer.size_bytes)
-                    self._send(lambda: Collect(self._changes(outputs), outputs.number), (outputs,))
+                    self._send(Collect(NO_CHANGES, outputs.number), (outputs,))
                     answer = self._answer(self._isolation.time_limit_s, "while it returned the outputs")
         finally:
             self._pool.give_back(inputs)
         if isinstance(answer, Failed):
             raise self._error(answer)
-        assert isinstance(answer, Ran)  # noqa: S101 - what a worker answers to Run and Collect
+        assert isinstance(answer, Executed)  # noqa: S101 - what a worker answers to Execute and Collect
         return self._pool.results(outputs, answer.outputs)
 
     def close(self) -> None:
@@ -143,19 +141,6 @@ class IsolatedSession:
             return arrays
         # Texts: what else an array of objects may hold, no worker could read.
         return {name: flat_texts(name, array) for name, array in prepare(self.inputs, feeds).items()}
-
-    def _changes(self, *segments: Segment) -> Segments:
-        """What the worker has to know of the memory before it can use these segments."""
-        assert self._worker is not None  # noqa: S101 - `_ask` has one
-        gone = []
-        while self._pool.gone:
-            gone.append(self._pool.gone.popleft())
-        self._worker.known.difference_update(gone)
-        return Segments(tuple((s.number, s.size_bytes) for s in self._new(segments)), tuple(gone))
-
-    def _new(self, segments: tuple[Segment, ...]) -> tuple[Segment, ...]:
-        known = self._worker.known if self._worker is not None else set()
-        return tuple(segment for segment in segments if segment.number not in known)
 
     def _load(self) -> Loaded:
         """Waits for a worker with the model; the one that was started last, where it lives."""
@@ -181,7 +166,7 @@ class IsolatedSession:
                 ending="not-started",
             ) from error
 
-    def _ask(self, request: Callable[[], Run | Collect], segments: tuple[Segment, ...]) -> Answer:
+    def _ask(self, request: Execute, segments: tuple[Segment, ...]) -> Answer:
         try:
             self._send(request, segments)
         except OSError:
@@ -194,11 +179,17 @@ class IsolatedSession:
             self._replace()
         return answer
 
-    def _send(self, request: Callable[[], Run | Collect], segments: tuple[Segment, ...]) -> None:
-        worker = self._worker
+    def _send(self, request: Execute | Collect, segments: tuple[Segment, ...]) -> None:
+        """Tells the worker of the memory too that it does not know yet, and of what it may forget."""
+        worker, gone = self._worker, self._pool.gone
         assert worker is not None  # noqa: S101 - `_load` has made one
-        new = self._new(segments)
-        worker.send(request(), new)
+        new = [segment for segment in segments if segment.number not in worker.known]
+        if new or gone:
+            dropped = tuple(gone.popleft() for _ in range(len(gone)))
+            worker.known.difference_update(dropped)
+            changes = Segments(tuple((segment.number, segment.size_bytes) for segment in new), dropped)
+            request = replace_fields(request, segments=changes)
+        worker.send(request, new)
 
     def _answer(self, limit_s: float, when: str) -> Answer:
         worker = self._worker

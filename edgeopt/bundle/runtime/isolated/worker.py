@@ -14,12 +14,12 @@ from edgeopt.bundle.runtime.isolated import messages, segments
 from edgeopt.bundle.runtime.isolated.messages import (
     Answer,
     Collect,
+    Execute,
+    Executed,
     Failed,
     Load,
     Loaded,
-    Ran,
     Request,
-    Run,
     TooLarge,
 )
 from edgeopt.errors import EdgeoptError, said_by
@@ -42,7 +42,7 @@ class Worker:
             if isinstance(request, Load):
                 return self._load(request)
             self._update(request.segments, files)
-            if isinstance(request, Run):
+            if isinstance(request, Execute):
                 assert self._session is not None  # noqa: S101 - the session loads first
                 found = self._session.run(segments.read(self._memory[request.inputs], request.feeds))
                 self._outputs = {name: segments.flat_texts(name, value) for name, value in found.items()}
@@ -62,20 +62,22 @@ class Worker:
         return Loaded(session.inputs, session.outputs, session.placement)
 
     def _update(self, changes: messages.Segments, files: list[int]) -> None:
+        if changes == messages.NO_CHANGES:
+            return
         for number in changes.gone:
             self._memory.pop(number, None)
         for (number, size_bytes), file in zip(changes.new, files, strict=True):
             self._memory[number] = mmap.mmap(file, size_bytes)
             os.close(file)
 
-    def _written(self, request: Run | Collect) -> Ran | TooLarge:
+    def _written(self, request: Execute | Collect) -> Executed | TooLarge:
         memory = self._memory[request.outputs]
         places, size_bytes = segments.planned(self._outputs)
         if size_bytes > len(memory):
             return TooLarge(size_bytes)
         segments.write(memory, places, self._outputs)
         self._outputs = {}
-        return Ran(places)
+        return Executed(places)
 
 
 def main() -> None:
@@ -89,7 +91,7 @@ def main() -> None:
     worker = Worker()
     with contextlib.suppress(EOFError, OSError):
         while True:
-            content, files = messages.receive(connection)
+            content, files = messages.receive_with_files(connection)
             messages.send(connection, worker.answer(messages.decode_request.decode(content), files))
     # Not a runtime's own goodbye, which can hang or crash when all is done.
     os._exit(0)
