@@ -18,6 +18,7 @@ from edgeopt.version import __version__
 if TYPE_CHECKING:
     from edgeopt.bundle.runtime.batching import Batching
     from edgeopt.bundle.runtime.isolated.session import Isolation
+    from edgeopt.bundle.runtime.models import Models
     from edgeopt.bundle.runtime.session import load
     from edgeopt.commands.analyze.analyze import analyze
     from edgeopt.commands.bench.api import bench
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Batching",
     "Isolation",
+    "Models",
     "OperatorOptimizer",
     "OperatorType",
     "__version__",
@@ -54,6 +56,7 @@ _HOMES = {
     "load": "edgeopt.bundle.runtime.session",
     "Batching": "edgeopt.bundle.runtime.batching",
     "Isolation": "edgeopt.bundle.runtime.isolated.session",
+    "Models": "edgeopt.bundle.runtime.models",
     "OperatorType": "edgeopt.graph.analysis.categories",
     "OperatorOptimizer": "edgeopt.commands.simplify.operators",
     "optimize_operators": "edgeopt.commands.simplify.operators",

@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[1]
 NAMES = [
     "Batching",
     "Isolation",
+    "Models",
     "OperatorOptimizer",
     "OperatorType",
     "__version__",
