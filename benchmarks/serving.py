@@ -4,13 +4,14 @@ python benchmarks/serving.py [isolate] [pool] [models] [--cycles 300]
 
 isolate: what a worker process adds to a run with 0.5 MB of inputs and 0.5 MB of outputs, in turns with the same
 model in this process; the aim is at most 150 us. And how long after a crash the next request is answered.
-pool:    how a pool with the strategy `cost` splits requests over three members that take 2, 4 and 8 ms, beside
+pool:    how a pool with the strategy `cost` splits requests over three members that take 10, 20 and 40 ms, beside
 the ideal split.
 models:  memory of this process and of its workers while models are loaded and unloaded; the aim is that it stays
 within 3 %.
 """
 
 import argparse
+import json
 import os
 import signal
 import tempfile
@@ -25,7 +26,7 @@ from edgeopt.bundle.runtime.session import Session
 from edgeopt.errors import WorkerError
 
 PARTS = ("isolate", "pool", "models")
-LATENCIES_MS = (2.0, 4.0, 8.0)
+LATENCIES_MS = (10.0, 20.0, 40.0)
 
 
 def main() -> None:
@@ -41,6 +42,10 @@ def main() -> None:
         folder = Path(name)
         if "isolate" in chosen:
             isolate(folder, arguments.rounds)
+        if "pool" in chosen:
+            pool(folder)
+        if "models" in chosen:
+            models(folder, arguments.cycles)
 
 
 def isolate(folder: Path, rounds: int) -> None:
@@ -84,6 +89,55 @@ def back_after_crash(session: Session, feeds: dict[str, np.ndarray]) -> float:
     except WorkerError:
         session.run(feeds)
     return time.perf_counter() - begin
+
+
+def pool(folder: Path) -> None:
+    """Null models, which take exactly what is planted where a core is free."""
+    path = folder / "m.null.json"
+    port = {"dtype": "float32", "shape": ["batch", 8]}
+    path.write_text(json.dumps({"inputs": [{"name": "x", **port}], "outputs": [{"name": "y", **port}]}))
+    count = 700
+    ideal = [count / each / sum(1 / other for other in LATENCIES_MS) for each in LATENCIES_MS]
+    for strategy in ("cost", "least-loaded", "round-robin"):
+        sessions = {f"{each:g} ms": edgeopt.load(path, options={"latency_ms": each}) for each in LATENCIES_MS}
+        with edgeopt.Pool(sessions, strategy=strategy, queue_size=count) as members:
+            begin = time.perf_counter()
+            for future in [members.submit({"x": np.zeros((1, 8), np.float32)}) for _ in range(count)]:
+                future.result()
+            taken = time.perf_counter() - begin
+            found = members.statistics().members
+        split = ", ".join(f"{name} {each.requests}" for name, each in found.items())
+        print(
+            f"pool: {strategy}: {split} (ideal {', '.join(f'{each:.0f}' for each in ideal)}); "
+            f"{count / taken:.0f} requests/s of {sum(1e3 / each for each in LATENCIES_MS):.0f} possible"
+        )
+
+
+def models(folder: Path, cycles: int) -> None:
+    """Two models take turns in room for one, so that each request ends a worker and starts one."""
+    paths = {name: add_model(folder / f"{name}.onnx", 1024) for name in "ab"}
+    feeds = {"x": np.ones((1, 1024), np.float32)}
+    with edgeopt.load(paths["a"], isolate=True) as session:
+        session.run(feeds)
+        one_bytes = session.memory_bytes or 0
+    mine, theirs = [], []
+    own = psutil.Process()
+    begin = time.perf_counter()
+    with edgeopt.Models(paths, budget_bytes=int(1.6 * one_bytes)) as served:
+        for cycle in range(cycles):
+            served.run("ab"[cycle % 2], feeds)
+            mine.append(own.memory_info().rss)
+            theirs.append(served.statistics().memory_bytes)
+        loads = sum(each.loads for each in served.statistics().models.values())
+        budget_bytes = served.statistics().budget_bytes
+    taken = time.perf_counter() - begin
+    start, end = np.mean(mine[10:30]), np.mean(mine[-20:])
+    print(
+        f"models: {loads} loads, {taken / loads:.2f} s each; this process {start / 2**20:.1f} MiB at the start and "
+        f"{end / 2**20:.1f} MiB at the end ({(end / start - 1) * 100:+.1f} %); workers at most "
+        f"{max(theirs) / 2**20:.1f} MiB ({(max(theirs) / np.median(theirs) - 1) * 100:+.1f} % of the median) of a "
+        f"budget of {budget_bytes / 2**20:.0f} MiB; {len(own.children())} processes left"
+    )
 
 
 def add_model(path: Path, size: int) -> Path:

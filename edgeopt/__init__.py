@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from edgeopt.bundle.runtime.batching import Batching
     from edgeopt.bundle.runtime.isolated.session import Isolation
     from edgeopt.bundle.runtime.models import Models
+    from edgeopt.bundle.runtime.pool.pool import Pool
     from edgeopt.bundle.runtime.session import load
     from edgeopt.commands.analyze.analyze import analyze
     from edgeopt.commands.bench.api import bench
@@ -34,6 +35,7 @@ __all__ = [
     "Models",
     "OperatorOptimizer",
     "OperatorType",
+    "Pool",
     "__version__",
     "analyze",
     "bench",
@@ -57,6 +59,7 @@ _HOMES = {
     "Batching": "edgeopt.bundle.runtime.batching",
     "Isolation": "edgeopt.bundle.runtime.isolated.session",
     "Models": "edgeopt.bundle.runtime.models",
+    "Pool": "edgeopt.bundle.runtime.pool.pool",
     "OperatorType": "edgeopt.graph.analysis.categories",
     "OperatorOptimizer": "edgeopt.commands.simplify.operators",
     "optimize_operators": "edgeopt.commands.simplify.operators",

@@ -13,6 +13,7 @@ NAMES = [
     "Models",
     "OperatorOptimizer",
     "OperatorType",
+    "Pool",
     "__version__",
     "analyze",
     "bench",

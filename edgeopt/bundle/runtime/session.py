@@ -147,12 +147,15 @@ class Session:
             self.processor.close()
         self._held = None
 
+    def golden(self) -> list[dict[str, Array]]:
+        """The golden inputs of its bundle; none for a plain model."""
+        return self._held.golden("inputs") if self._held is not None else []
+
     def _check_batching(self) -> None:
         """On the golden samples, where the bundle has some: made-up values may not suit the model."""
         from edgeopt.bundle.runtime.batching import check_batching
 
-        golden = self._held.golden("inputs") if self._held is not None else []
-        check_batching(self.run, self.inputs, self.outputs, golden)
+        check_batching(self.run, self.inputs, self.outputs, self.golden())
 
     def _pool(self) -> "RunThreads":
         """Imported and made for those who need it, by the first who does."""
