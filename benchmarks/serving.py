@@ -133,7 +133,7 @@ def models(folder: Path, cycles: int) -> None:
     taken = time.perf_counter() - begin
     start, end = np.mean(mine[10:30]), np.mean(mine[-20:])
     print(
-        f"models: {loads} loads, {taken / loads:.2f} s each; this process {start / 2**20:.1f} MiB at the start and "
+        f"models: {loads} loads, {taken / loads:.2f} s each; this process {start / 2**20:.1f} MiB at first and "
         f"{end / 2**20:.1f} MiB at the end ({(end / start - 1) * 100:+.1f} %); workers at most "
         f"{max(theirs) / 2**20:.1f} MiB ({(max(theirs) / np.median(theirs) - 1) * 100:+.1f} % of the median) of a "
         f"budget of {budget_bytes / 2**20:.0f} MiB; {len(own.children())} processes left"
