@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import weakref
 from collections.abc import Sequence
 
 from edgeopt.bundle.runtime.isolated import messages
@@ -43,6 +44,9 @@ class WorkerProcess:
             self._connection.close()
             raise
 
+        self.end = weakref.finalize(self, _end, self._process, self._connection, os.getpid())
+        """Ends it and what it started, and waits for that; also when this is dropped, and at the program's end."""
+
     @property
     def pid(self) -> int:
         return self._process.pid
@@ -61,12 +65,15 @@ class WorkerProcess:
             return self._process.wait(_GOODBYE_S)
         return None
 
-    def end(self) -> None:
-        """Ends it and what it started, and waits for that; safe to call twice."""
-        if self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
-        self._connection.close()
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+
+def _end(process: "subprocess.Popen[bytes]", connection: socket.socket, owner: int) -> None:
+    # A fork of the program that started it ends earlier, and must leave it.
+    if os.getpid() != owner:
+        return
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    connection.close()
+    if process.stdin is not None:
+        process.stdin.close()

@@ -214,6 +214,33 @@ def test_the_worker_ends_when_its_program_is_killed(null_model):
     assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE
 
 
+def test_a_session_that_is_dropped_ends_its_worker(null_model):
+    session = edgeopt.load(null_model("m"), isolate=True)
+    worker = worker_of(session)
+    del session
+    gc.collect()
+    assert not worker.is_running()
+
+
+def test_a_program_that_forgets_to_close_ends_without_a_word(null_model):
+    program = "import edgeopt, sys; s = edgeopt.load(sys.argv[1], isolate=True); print(s._loaded._worker.pid)"
+    command = [sys.executable, "-W", "error", "-c", program, str(null_model("m"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert not psutil.pid_exists(int(done.stdout))
+
+
+def test_a_fork_that_ends_leaves_the_worker_of_its_parent(null_model):
+    program = (
+        "import edgeopt, os, sys, numpy; s = edgeopt.load(sys.argv[1], isolate=True); child = os.fork()\n"
+        "if not child: sys.exit()\n"
+        "os.waitpid(child, 0); worker = s._loaded._worker.pid; s.run(numpy.ones((1, 8), 'float32'))\n"
+        "print(s._loaded._worker.pid == worker)"
+    )
+    command = [sys.executable, "-c", program, str(null_model("m"))]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True\n"
+
+
 @pytest.mark.parametrize("limit", ["time_limit_s", "load_limit_s", "memory_limit_bytes"])
 def test_a_limit_of_nothing_is_refused(limit):
     with pytest.raises(UsageError, match="above zero"):
