@@ -114,8 +114,10 @@ class Pool:
                 f"The queue of the pool is full: {self._queue_size} requests wait.",
                 "Send fewer requests at the same time, add members, or raise queue_size.",
             )
-        request.future.add_done_callback(lambda done: self._drop(request) if done.cancelled() else None)
-        return request.future
+        # By its number: a future that held its request would keep its result until garbage is collected.
+        future, number = request.future, request.number
+        future.add_done_callback(lambda done: self._drop(number) if done.cancelled() else None)
+        return future
 
     def statistics(self) -> PoolStatistics:
         with self._lock:
@@ -146,9 +148,11 @@ class Pool:
         choose(members, self._strategy, request.number).add(request)
         self._lock.notify_all()
 
-    def _drop(self, request: PoolRequest) -> None:
+    def _drop(self, number: int) -> None:
         with self._lock:
-            any(member.drop(request) for member in self._members)
+            for member in self._members:
+                for request in [each for each in member.waiting if each.number == number]:
+                    member.drop(request)
 
     def _drop_late(self) -> list[PoolRequest]:
         late = [request for member in self._members for request in member.waiting if request.is_late()]
@@ -158,25 +162,33 @@ class Pool:
 
     def _work(self, member: Member) -> None:
         """The thread of one member."""
-        while (request := self._next(member)) is not None:
-            if request.is_late():
-                self._set_idle(member)
-                _fail([request], _late())
-                continue
-            start = time.perf_counter()
-            try:
-                outputs = member.session.run(request.feeds)
-            except WorkerError as error:
-                self._retry(member, request, error)
-                self._bring_back(member)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer to this request
-                self._set_idle(member, failed=True)
-                request.future.set_exception(error)
-            else:
-                with self._lock:
-                    member.answered(request, start, time.perf_counter())
-                    member.running = False
-                request.future.set_result(outputs)
+        while self._answer_next(member):
+            pass
+
+    def _answer_next(self, member: Member) -> bool:
+        """Keeps nothing of a request: results may be large."""
+        request = self._next(member)
+        if request is None:
+            return False
+        if request.is_late():
+            self._set_idle(member)
+            _fail([request], _late())
+            return True
+        start = time.perf_counter()
+        try:
+            outputs = member.session.run(request.feeds)
+        except WorkerError as error:
+            self._retry(member, request, error)
+            self._bring_back(member)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer to this request
+            self._set_idle(member, failed=True)
+            request.future.set_exception(error)
+        else:
+            with self._lock:
+                member.answered(request, start, time.perf_counter())
+                member.running = False
+            request.future.set_result(outputs)
+        return True
 
     def _next(self, member: Member) -> PoolRequest | None:
         with self._lock:

@@ -1,5 +1,7 @@
 import asyncio
+import gc
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -252,6 +254,23 @@ def test_a_pool_that_cannot_be_made_says_so(pool_of, options):
         pool_of({"a": 0}, **options)
     with pytest.raises(UsageError, match="0 members"):
         edgeopt.Pool([])
+
+
+@pytest.mark.processes
+def test_dropped_results_give_their_memory_back_before_garbage_is_collected(null_model):
+    def held():
+        files = [file for file in Path("/proc/self/fd").iterdir() if file.is_symlink()]
+        return sum("memfd:edgeopt" in str(file.readlink()) for file in files)
+
+    gc.collect()
+    gc.disable()
+    try:
+        with edgeopt.Pool([edgeopt.load(null_model("m"), isolate=True)]) as pool:
+            for _ in range(50):
+                pool.run(row())
+            assert held() < 10
+    finally:
+        gc.enable()
 
 
 @pytest.mark.processes
