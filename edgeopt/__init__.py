@@ -17,6 +17,9 @@ from edgeopt.version import __version__
 
 if TYPE_CHECKING:
     from edgeopt.bundle.runtime.batching import Batching
+    from edgeopt.bundle.runtime.isolated.session import Isolation
+    from edgeopt.bundle.runtime.models import Models
+    from edgeopt.bundle.runtime.pool.pool import Pool
     from edgeopt.bundle.runtime.session import load
     from edgeopt.commands.analyze.analyze import analyze
     from edgeopt.commands.bench.api import bench
@@ -28,8 +31,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Batching",
+    "Isolation",
+    "Models",
     "OperatorOptimizer",
     "OperatorType",
+    "Pool",
     "__version__",
     "analyze",
     "bench",
@@ -51,6 +57,9 @@ _HOMES = {
     "quantize": "edgeopt.commands.quantize.api",
     "load": "edgeopt.bundle.runtime.session",
     "Batching": "edgeopt.bundle.runtime.batching",
+    "Isolation": "edgeopt.bundle.runtime.isolated.session",
+    "Models": "edgeopt.bundle.runtime.models",
+    "Pool": "edgeopt.bundle.runtime.pool.pool",
     "OperatorType": "edgeopt.graph.analysis.categories",
     "OperatorOptimizer": "edgeopt.commands.simplify.operators",
     "optimize_operators": "edgeopt.commands.simplify.operators",

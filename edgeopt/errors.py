@@ -13,6 +13,9 @@ EdgeoptError
 │   └── MissingExtraError          an optional dependency is not installed
 ├── VerificationError     exit 6   the outcome is not what it must be
 ├── TrialError            exit 1   a trial ended in a way that nobody handled
+├── WorkerError           exit 1   the worker process of an isolated session failed
+├── OverloadError         exit 1   a queue is full
+├── DeadlineError         exit 1   a request was not answered in time
 └── StoppedError          exit 130 asked to end before there was anything to hand out
 
 Terminated                exit 143 SIGTERM; a KeyboardInterrupt, which is exit 130
@@ -222,6 +225,22 @@ class TrialError(EdgeoptError):
             self.exit_code = exit_code_of(code)
 
 
+class WorkerError(EdgeoptError):
+    code = "worker-failed"
+
+    def __init__(self, message: str, hint: str = "", ending: Ending = "") -> None:
+        super().__init__(message, hint)
+        self.ending = ending
+
+
+class OverloadError(EdgeoptError):
+    code = "overloaded"
+
+
+class DeadlineError(EdgeoptError):
+    code = "too-late"
+
+
 class StoppedError(EdgeoptError):
     exit_code = EXIT_CANCELLED
     code = "cancelled"
@@ -232,6 +251,20 @@ def exit_code_of(code: str, tree: type[EdgeoptError] = EdgeoptError) -> int:
     if tree.code == code:
         return tree.exit_code
     return max((exit_code_of(code, each) for each in tree.__subclasses__()), default=EXIT_BUG)
+
+
+def error_with_code(code: str, message: str, hint: str) -> EdgeoptError:
+    """The error that another process raised; one that holds more than its sentences becomes its parent."""
+    kind = _kind_with_code(code, EdgeoptError) or EdgeoptError
+    while kind.__init__ is not EdgeoptError.__init__:
+        kind = kind.__mro__[1]
+    return kind(message, hint)
+
+
+def _kind_with_code(code: str, tree: type[EdgeoptError]) -> type[EdgeoptError] | None:
+    if tree.code == code:
+        return tree
+    return next((found for each in tree.__subclasses__() if (found := _kind_with_code(code, each))), None)
 
 
 class Terminated(KeyboardInterrupt):

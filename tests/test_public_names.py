@@ -9,8 +9,11 @@ import edgeopt
 ROOT = Path(__file__).parents[1]
 NAMES = [
     "Batching",
+    "Isolation",
+    "Models",
     "OperatorOptimizer",
     "OperatorType",
+    "Pool",
     "__version__",
     "analyze",
     "bench",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from edgeopt.measure.processes import lifeline
+from edgeopt.hw import lifeline
 from edgeopt.measure.processes.lean import leave_out_the_converter
 from edgeopt_agent.workers.child_io import Frames
 from edgeopt_agent.workers.confinement import Confinement, WorkerLimit, confine

@@ -182,7 +182,7 @@ def _closed_axis(inputs: tuple[TensorInfo, ...], outputs: tuple[TensorInfo, ...]
 def _mixed(run: Run, inputs: tuple[TensorInfo, ...], samples: Sequence[Feeds]) -> str:
     """Why the rows of a batch are not those of single runs; empty where they are."""
     failure = ""
-    pairs = [_pair(samples)] if samples else [_made_up(inputs, size) for size in _TRIAL_SIZES]
+    pairs = [_pair(samples)] if samples else [made_up(inputs, size) for size in _TRIAL_SIZES]
     for pair in pairs:
         try:
             alone = [run(feeds) for feeds in pair]
@@ -221,7 +221,8 @@ def _pair(samples: Sequence[Feeds]) -> list[Feeds]:
     ]
 
 
-def _made_up(inputs: tuple[TensorInfo, ...], size: int) -> list[Feeds]:
+def made_up(inputs: tuple[TensorInfo, ...], size: int) -> list[Feeds]:
+    """Two samples of made-up values; open dimensions but the first have this size."""
     from edgeopt.backends.openvino.session import numpy_dtype
 
     def sample(seed: int) -> Feeds:

@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from edgeopt.bundle.processing.run import Processor
     from edgeopt.bundle.runtime.asynchronous import RunThreads
     from edgeopt.bundle.runtime.batching import Batcher, Batching
+    from edgeopt.bundle.runtime.isolated.session import Isolation
     from edgeopt.bundle.runtime.stream import Stream
 
 _log = logging.getLogger(__name__)
@@ -126,6 +127,13 @@ class Session:
         """Where its nodes run now: OpenVINO's AUTO starts on the processor and moves on."""
         return self._loaded.placement
 
+    @property
+    def memory_bytes(self) -> int | None:
+        """Resident memory of its worker process; None without `isolate`, and while a worker starts."""
+        from edgeopt.bundle.runtime.isolated.session import IsolatedSession
+
+        return self._loaded.memory_bytes if isinstance(self._loaded, IsolatedSession) else None
+
     def close(self) -> None:
         """Waits for the runs of `run_async` that are under way, and gives the runtime's memory back."""
         with self._lock:
@@ -139,12 +147,15 @@ class Session:
             self.processor.close()
         self._held = None
 
+    def golden(self) -> list[dict[str, Array]]:
+        """The golden inputs of its bundle; none for a plain model."""
+        return self._held.golden("inputs") if self._held is not None else []
+
     def _check_batching(self) -> None:
         """On the golden samples, where the bundle has some: made-up values may not suit the model."""
         from edgeopt.bundle.runtime.batching import check_batching
 
-        golden = self._held.golden("inputs") if self._held is not None else []
-        check_batching(self.run, self.inputs, self.outputs, golden)
+        check_batching(self.run, self.inputs, self.outputs, self.golden())
 
     def _pool(self) -> "RunThreads":
         """Imported and made for those who need it, by the first who does."""
@@ -218,7 +229,7 @@ class Place:
         return self.bundle.deployment if self.bundle is not None else None
 
 
-def load(
+def load(  # noqa: PLR0913 - keywords, each with a default
     path: str | Path,
     backend: str | None = None,
     options: Options | None = None,
@@ -227,6 +238,7 @@ def load(
     custom_ops: Sequence[str | Path] = (),
     concurrency: int | None = None,
     batching: "Batching | None" = None,
+    isolate: "bool | Isolation" = False,
 ) -> Session:
     """Loads a bundle (checked first, with the backend and options it was proved with) or a plain model.
 
@@ -234,6 +246,8 @@ def load(
     them. `custom_ops` are libraries with operators of your own, for models only. `concurrency` is how many runs of
     `run_async` are under way at once: by default the number of callers that a bundle was proved with, else 2.
     `batching` makes batches of its calls; a model that cannot be batched is refused with a UsageError.
+    `isolate` runs the model in a worker process: a crash, a hang or a lack of memory there is the WorkerError of
+    one request. `edgeopt.Isolation` holds the limits.
     """
     if concurrency is not None and concurrency < 1:
         raise UsageError(
@@ -245,6 +259,11 @@ def load(
             "A bundle takes no libraries of custom operators: what it runs must be all in it, checked and signed.",
             "Load the model file itself with them.",
         )
+    if isolate:
+        from edgeopt.bundle.runtime.isolated.session import Isolation, isolated
+
+        limits = isolate if isinstance(isolate, Isolation) else Isolation()
+        place = replace(place, backend=isolated(place.backend, limits))
     libraries = tuple(str(each) for each in custom_ops)
     try:
         session = Session(place, strict=strict, custom_ops=libraries, concurrency=concurrency, batching=batching)

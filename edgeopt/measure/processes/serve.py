@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from edgeopt.measure.processes import lifeline
+from edgeopt.hw import lifeline
 from edgeopt.measure.processes.failed import failure_of
 from edgeopt.measure.processes.lean import leave_out_the_converter
 

@@ -10,7 +10,7 @@ import threading
 import time
 
 from edgeopt.cli.main import main
-from edgeopt.measure.processes import lifeline
+from edgeopt.hw import lifeline
 
 _PATIENCE_S = 3.0
 

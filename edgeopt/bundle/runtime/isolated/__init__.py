@@ -1,0 +1,1 @@
+"""Sessions whose model runs in a worker process: `edgeopt.load(..., isolate=True)`."""

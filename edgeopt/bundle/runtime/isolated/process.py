@@ -1,0 +1,79 @@
+"""The session's end of its worker process."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import weakref
+from collections.abc import Sequence
+
+from edgeopt.bundle.runtime.isolated import messages
+from edgeopt.bundle.runtime.isolated.messages import Answer, Request
+from edgeopt.bundle.runtime.isolated.segments import Segment
+
+_MODULE = "edgeopt.bundle.runtime.isolated.worker"
+# It imports what this process would. -P: nothing of the working directory that this process would not see.
+_PROGRAM = f"import json, sys; sys.path[:] = json.loads(sys.argv.pop()); from {_MODULE} import main; main()"
+_BLAS_THREADS = "OPENBLAS_NUM_THREADS"
+_GOODBYE_S = 1.0
+
+
+class WorkerProcess:
+    """Raises OSError where it cannot be started."""
+
+    def __init__(self) -> None:
+        self._connection, theirs = socket.socketpair()
+        self.known: set[int] = set()
+        """The segments that it has mapped."""
+        try:
+            with theirs:
+                # A new program, never a fork: threads and locks of this process are none of its business. Its
+                # stdin is a lifeline: the kernel ends it when this process ends, however that happens.
+                self._process = subprocess.Popen(
+                    (sys.executable, "-P", "-c", _PROGRAM, str(theirs.fileno()), json.dumps(sys.path)),
+                    stdin=subprocess.PIPE,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                    # The worker calculates nothing with numpy, whose threads would spin as it starts.
+                    env={_BLAS_THREADS: "1", **os.environ},
+                )
+        except BaseException:
+            self._connection.close()
+            raise
+
+        self.end = weakref.finalize(self, _end, self._process, self._connection, os.getpid())
+        """Ends it and what it started, and waits for that; also when this is dropped, and at the program's end."""
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def send(self, request: Request, segments: Sequence[Segment] = ()) -> None:
+        messages.send(self._connection, request, [segment.file for segment in segments])
+        self.known.update(segment.number for segment in segments)
+
+    def receive(self, limit_s: float) -> Answer:
+        """Raises TimeoutError, or EOFError or OSError where it has ended."""
+        return messages.decode_answer.decode(messages.receive(self._connection, limit_s))
+
+    def exit_code(self) -> int | None:
+        """Of one that has closed its connection; None where it does not end all the same."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(_GOODBYE_S)
+        return None
+
+
+def _end(process: "subprocess.Popen[bytes]", connection: socket.socket, owner: int) -> None:
+    # A fork of the program that started it ends earlier, and must leave it.
+    if os.getpid() != owner:
+        return
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    connection.close()
+    if process.stdin is not None:
+        process.stdin.close()

@@ -1,0 +1,1 @@
+"""`edgeopt.Pool`: several sessions that share the requests for one model."""
