@@ -29,6 +29,7 @@ from edgeopt_agent.http.server import serve
 from edgeopt_agent.releases import release_id
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.hub import Hub
+from edgeopt_agent.workers.models import Models
 from edgeopt_agent.workers.process import Worker
 from edgeopt_agent.workers.router import Router
 from tests import warm
@@ -170,7 +171,7 @@ def _serving(settings, drain_s=5.0, trust=lambda: "unsigned", tls=None):
             live.set()
 
         async def run():
-            app = make_app(router, served.hub, settings, lambda: served.state)
+            app = make_app(Models(router), lambda _model: served.hub, settings, lambda _router: served.state)
             try:
                 await serve(app, "127.0.0.1", settings.port, on_live, stop, drain_s, trust=trust, tls=tls)
             except BaseException as error:

@@ -1,6 +1,7 @@
 """Live telemetry over WebSocket, for as long as the viewer renews its lease."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 
 from starlette.routing import BaseRoute, WebSocketRoute
@@ -12,11 +13,18 @@ PATH = "/api/v1/telemetry"
 LEASE_S = 30.0
 LEASE_ENDED = 4000
 TOO_SLOW = 4001
+NO_MODEL = 4004
+HubOf = Callable[[str], Hub | None]
+"""The telemetry of a model; without a name, of the first one."""
 
 
-def routes(hub: Hub, lease_s: float = LEASE_S) -> list[BaseRoute]:
+def routes(hub_of: HubOf, lease_s: float = LEASE_S) -> list[BaseRoute]:
     async def telemetry(socket: WebSocket) -> None:
+        hub = hub_of(socket.query_params.get("model", ""))
         await socket.accept()
+        if hub is None:
+            await socket.close(NO_MODEL, "no such model")
+            return
         await _show(socket, hub, lease_s)
 
     return [WebSocketRoute(PATH, telemetry)]
