@@ -129,8 +129,8 @@ def _verify(site: Site, work: Work, folder: Path, device_parts: dict[str, str]) 
     if served not in {"", deployment.name} and not work.record.rename:
         raise StepError(
             f"The bundle's model is called '{deployment.name}', and the one that serves '{served}': whoever asks "
-            f"for '{served}' would be answered with 404. Deploy it with --rename if that is meant, or with --add to "
-            "serve it beside that one.",
+            f"for '{served}' would be answered with 404. Deploy it with --rename if that is meant, or "
+            "with --add to serve it beside that one.",
             fault=False,
         )
     if site.name_taken(deployment.name):
