@@ -96,7 +96,6 @@ class CollectRequest(msgspec.Struct, frozen=True):
 
 class WatchRequest(msgspec.Struct, frozen=True):
     url: Url = LOCAL
-    model: Model = ""
     seconds: Annotated[float | None, option("How long; without it until Ctrl-C.", least=0, most=WEEK_S)] = None
     send: Annotated[
         float | None,
@@ -113,3 +112,4 @@ class WatchRequest(msgspec.Struct, frozen=True):
     clients: Annotated[int, option("How many clients send.", least=1, most=64)] = 2
     token: Token = ""
     fingerprint: Fingerprint = ""
+    model: Model = ""

@@ -95,12 +95,13 @@ class _Agent:
         return family
 
     def _memory(self) -> Iterable[Metric]:
-        family = GaugeMetricFamily("edgeopt_process_memory_bytes", "Resident memory", labels=["process", "model"])
-        workers = (("worker", worker.name, worker.pid) for worker in self._models.workers())
-        for process, model, pid in (("agent", "", os.getpid()), *workers):
+        family = Metric("edgeopt_process_memory_bytes", "Resident memory", "gauge")
+        pids: list[tuple[dict[str, str], int]] = [({"process": "agent"}, os.getpid())]
+        pids += [({"process": "worker", "model": worker.name}, worker.pid) for worker in self._models.workers()]
+        for labels, pid in pids:
             size = process_memory_bytes(pid)
             if size is not None:
-                family.add_metric([process, model], size)
+                family.add_sample(family.name, labels, size)
         yield family
 
     def _device(self) -> Iterable[Metric]:

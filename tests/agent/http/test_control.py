@@ -127,7 +127,7 @@ def test_what_makes_no_sense_is_a_sentence(idle_agent, method, path, status):
         ("GET", "/api/v1/events?wait=1", "Did you mean 'wait_s'?"),
         ("GET", "/api/v1/status?soak_s=3", "There are: model."),
         ("GET", "/api/v1/releases?x", "There are: model."),
-        ("POST", "/api/v1/rollback?force=1", "There are: model, to."),
+        ("POST", "/api/v1/rollback?force=1", "There are: to, model."),
         ("GET", "/api/v1/deployments/1?x=", "There are: model."),
         ("GET", "/metrics?x=1", "It takes none."),
         ("GET", "/v2/health/ready?x=1", "It takes none."),
