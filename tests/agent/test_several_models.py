@@ -1,5 +1,6 @@
 """Several models on one agent: added, asked by name, replaced, removed and started again, each by itself."""
 
+import errno
 import json
 import signal
 import socket
@@ -13,7 +14,8 @@ import pytest
 import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
-from edgeopt.events import Metric, Progress
+from edgeopt.errors import DiskFullError, EdgeoptError
+from edgeopt.events import Metric, Progress, ignore
 from edgeopt.fleet.telemetry import watch
 from edgeopt_agent.data_dir import DataDir, added_models
 from edgeopt_agent.main import run
@@ -314,3 +316,32 @@ def test_grpc_leads_to_each_model_too(start_agent, old_bundle, other_bundle):
         assert [model.name for model in client.get_model_repository_index().models] == ["null", "other"]
         with pytest.raises(InferenceServerException, match="those deployed here are 'null', 'other'"):
             client.infer("third", [x])
+
+
+def test_watching_a_model_that_is_not_there_is_an_error(pair):
+    with pytest.raises(EdgeoptError, match="no model of this name"):
+        watch(f"http://127.0.0.1:{pair.port}", ignore, threading.Event(), model="third")
+
+
+def test_a_disk_that_fails_while_a_model_is_added_is_told(start_agent, old_bundle, other_bundle):
+    start = start_agent()
+    start.deploy(old_bundle)
+    start.stop()
+    agent = start_agent(broken={"step": "receive", "number": errno.ENOSPC})
+    agent.settled()
+    status, _, answer = agent.send(other_bundle, add=1)
+    assert (status, answer["error"]["code"]) == (507, DiskFullError.code)
+    assert list((agent.data_dir / "partial").iterdir()) == []
+    assert infer(agent, "null")[0] == 200
+
+
+def test_who_waits_for_the_events_of_a_model_is_let_go_when_it_is_removed(pair):
+    answers = []
+    path = "/api/v1/events?model=other&wait_s=30&after=100"
+    waiting = threading.Thread(target=lambda: answers.append(pair.ask("GET", path)))
+    waiting.start()
+    connected = psutil.Process(pair.process.pid).net_connections
+    pair.until(lambda: len(connected("tcp")) > 2, "the connection")
+    assert pair.ask("POST", "/api/v1/remove?model=other")[0] == 200
+    waiting.join(10)
+    assert answers[0][0] == 200

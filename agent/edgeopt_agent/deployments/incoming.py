@@ -10,7 +10,7 @@ from edgeopt.bundle.deployment import FILE, LARGEST_BYTES
 from edgeopt.bundle.toml import read_toml
 from edgeopt_agent.data_dir import remove
 from edgeopt_agent.deployments.receive import write_stream
-from edgeopt_agent.deployments.refused import RefusedError, StepError
+from edgeopt_agent.deployments.refused import RefusedError, StepError, disk_refusal
 from edgeopt_agent.deployments.slots import Slots
 from edgeopt_agent.releases import check_space
 
@@ -43,6 +43,9 @@ class Incoming:
                 await write_stream(stream, length, place, site.settings.body_timeout_s, lambda _: None)
             except StepError as error:
                 raise RefusedError(400, "not-received", error.message, "Send it again.") from None
+            except OSError as error:
+                said = f"The bundle cannot be written to '{site.data.root}': {error.strerror}."
+                raise disk_refusal(said, error) from None
             yield place, await asyncio.to_thread(_name_in, place)
         finally:
             self._busy = False

@@ -210,8 +210,9 @@ class Slots:
             raise
         self.all.remove(slot)
         self.models.routers.remove(slot.site.router)
-        await slot.stop(FAREWELL_S)
         slot.site.journal.wake()
+        slot.hub.close()
+        await slot.stop(FAREWELL_S)
         await slot.site.journal.close()
         await asyncio.to_thread(remove, data.root)
         log.info("The model '%s' was removed.", slot.site.model)

@@ -9,12 +9,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from edgeopt.errors import DiskFullError, EdgeoptError, InputError, is_disk_full
+from edgeopt.errors import DiskFullError, EdgeoptError, InputError
 from edgeopt.version import __version__
 from edgeopt_agent.deployments.incoming import Incoming
 from edgeopt_agent.deployments.machine import Machine
 from edgeopt_agent.deployments.record import Record
-from edgeopt_agent.deployments.refused import RefusedError
+from edgeopt_agent.deployments.refused import RefusedError, disk_refusal
 from edgeopt_agent.deployments.site import Work
 from edgeopt_agent.deployments.slots import Slot, Slots
 from edgeopt_agent.deployments.states import State
@@ -184,12 +184,7 @@ async def _begun(machine: Machine, work: Work) -> tuple[int, Document]:
         sentence = f"Deployment {record.id} failed: {record.reason}"
         if work.disk_failure is None:
             raise RefusedError(400, "not-received", sentence, "Send it again.")
-        full = is_disk_full(work.disk_failure)
-        raise RefusedError(
-            *((507, DiskFullError.code) if full else (500, "disk-failed")),
-            sentence,
-            "Free some space on the device." if full else "Check the device's disk; its log may say more.",
-        )
+        raise disk_refusal(sentence, work.disk_failure)
     return 202, {"deployment": documents.deployment(machine, record)}
 
 

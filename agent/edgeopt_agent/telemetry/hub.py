@@ -70,6 +70,11 @@ class Hub:
             self._sampler.stop()
             self._sampling = self._sampler = None
 
+    def close(self) -> None:
+        """Sends all viewers away."""
+        for viewer in self._viewers:
+            viewer.dropped.set()
+
     async def _sample(self, sampler: Sampler) -> None:
         loop = asyncio.get_running_loop()
         due = loop.time()
