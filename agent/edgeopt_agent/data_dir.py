@@ -128,17 +128,21 @@ def open_data_dir(root: Path) -> Iterator[DataDir]:
 
 
 def added_models(data: DataDir) -> list[str]:
-    """The names of the added models on the disk; what a removal left is deleted first."""
-    names = []
-    for folder in sorted(data.models.iterdir()) if data.models.is_dir() else ():
-        model = data.of_model(unquote(folder.name))
-        if model.root != folder or not folder.is_dir():
-            continue  # not made by the agent
-        if model.removed.exists():
-            remove(folder)
-        else:
-            names.append(unquote(folder.name))
-    return names
+    """The names of the added models on the disk."""
+    return [name for name, folder in _model_folders(data) if not folder.removed.exists()]
+
+
+def sweep_removed(data: DataDir) -> None:
+    """Deletes the added models whose removal a killed agent did not finish."""
+    for _, folder in _model_folders(data):
+        if folder.removed.exists():
+            remove(folder.root)
+
+
+def _model_folders(data: DataDir) -> list[tuple[str, DataDir]]:
+    """Each added model with its folder; other folders are not the agent's."""
+    names = sorted(unquote(each.name) for each in data.models.iterdir()) if data.models.is_dir() else []
+    return [(name, data.of_model(name)) for name in names if data.of_model(name).root.is_dir()]
 
 
 def _take(lock: int, root: Path) -> None:

@@ -17,7 +17,7 @@ from tritonclient.utils import InferenceServerException
 from edgeopt.errors import DiskFullError, EdgeoptError
 from edgeopt.events import Metric, Progress, ignore
 from edgeopt.fleet.telemetry import watch
-from edgeopt_agent.data_dir import DataDir, added_models
+from edgeopt_agent.data_dir import DataDir, added_models, sweep_removed
 from edgeopt_agent.main import run
 from edgeopt_agent.releases import release_id
 from tests.agent.deployments.soaks import soaking
@@ -113,16 +113,18 @@ def test_a_bundle_goes_to_the_model_of_its_name(pair, null_bundle, old_bundle):
 
 
 def test_a_name_is_added_once_and_no_more_models_than_allowed(start_agent, old_bundle, other_bundle, null_bundle):
-    agent = start_agent(max_models=2)
+    agent = start_agent(max_models=3)
     assert agent.deploy(old_bundle, add=1)["model"] == ""  # nothing serves yet that it could be beside
     agent.deploy(other_bundle, add=1)
     status, _, answer = agent.send(other_bundle, add=1)
     assert (status, answer["error"]["code"]) == (409, "name-taken")
-    status, _, answer = agent.send(null_bundle("third"), add=1)
-    assert (status, answer["error"]["code"]) == (409, "too-many-models")
-    assert "`max_models` is 2" in answer["error"]["message"]
-    assert agent.ask("POST", "/api/v1/remove?model=other")[0] == 200
     assert agent.deploy(null_bundle("third"), add=1)["state"] == "COMMITTED"
+    fourth = null_bundle("fourth")
+    status, _, answer = agent.send(fourth, add=1)
+    assert (status, answer["error"]["code"]) == (409, "too-many-models")
+    assert "`max_models` is 3" in answer["error"]["message"]
+    assert agent.ask("POST", "/api/v1/remove?model=other")[0] == 200
+    assert agent.deploy(fourth, add=1)["state"] == "COMMITTED"
 
 
 def test_an_added_model_that_fails_gives_way_and_harms_nothing(start_agent, old_bundle, null_bundle):
@@ -130,8 +132,15 @@ def test_an_added_model_that_fails_gives_way_and_harms_nothing(start_agent, old_
     agent.deploy(old_bundle)
     failed = agent.deploy(null_bundle("bad", fail="load"), add=1)
     assert failed["state"] == "FAILED"
+    assert failed["model"] == "bad"
     assert agent.ask("GET", "/v2/health/ready")[0] == 200
     assert [m["name"] for m in agent.ask("POST", "/v2/repository/index")[2]] == ["null"]
+    agent.stop()
+    agent = start_agent(max_models=2)
+    agent.settled()
+    assert [(model["name"], model["state"]) for model in agent.status()["models"]] == [
+        *(("null", "serving"), ("bad", "empty"))
+    ]
     assert agent.deploy(null_bundle("good"), add=1)["state"] == "COMMITTED"
     assert [model["name"] for model in agent.status()["models"]] == ["null", "good"]
 
@@ -235,7 +244,9 @@ def test_a_removal_that_was_interrupted_ends_at_the_next_start(tmp_path):
     for name in ("kept", "a/b", "gone"):
         data.of_model(name).make()
     data.of_model("gone").removed.touch()
-    assert sorted(added_models(data)) == ["a/b", "kept"]
+    assert added_models(data) == ["a/b", "kept"]
+    sweep_removed(data)
+    assert added_models(data) == ["a/b", "kept"]
     assert not data.of_model("gone").root.exists()
 
 
@@ -345,3 +356,34 @@ def test_who_waits_for_the_events_of_a_model_is_let_go_when_it_is_removed(pair):
     assert pair.ask("POST", "/api/v1/remove?model=other")[0] == 200
     waiting.join(10)
     assert answers[0][0] == 200
+
+
+def test_no_way_back_leads_to_a_name_that_another_model_has(start_agent, old_bundle, null_bundle):
+    agent = start_agent()
+    agent.deploy(old_bundle)
+    assert agent.deploy(null_bundle("third"), rename=1)["state"] == "COMMITTED"
+    assert agent.deploy(null_bundle("null"), add=1)["model"] == "null"
+    status, _, answer = agent.ask("POST", "/api/v1/rollback")
+    assert (status, answer["error"]["code"]) == (409, "name-taken")
+    assert "edgeopt-agent remove null" in answer["error"]["hint"]
+    assert agent.ask("POST", "/api/v1/remove?model=null")[0] == 200
+    assert agent.roll_back()["name"] == "null"
+
+
+def test_the_doctor_looks_at_each_model(pair, capsys):
+    pair.stop()
+    data = DataDir(pair.data_dir).of_model("other")
+    assert run(["doctor", "--port", "0", "--data-dir", str(pair.data_dir)]) == 0
+    assert "journal of other" in capsys.readouterr().out
+    data.journal.write_bytes(b"damaged" * 1000)
+    assert run(["doctor", "--port", "0", "--data-dir", str(pair.data_dir)]) == 3
+    assert f"{data.journal} is damaged" in capsys.readouterr().out
+
+
+def test_a_start_with_a_damaged_journal_of_one_model_serves_both(pair, start_agent):
+    pair.stop()
+    DataDir(pair.data_dir).of_model("other").journal.write_bytes(b"damaged" * 1000)
+    again = start_agent()
+    both_serve(again)
+    assert "damaged" in again.status("other")["reason"]
+    assert again.status()["reason"] == ""

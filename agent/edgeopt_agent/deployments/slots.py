@@ -10,7 +10,7 @@ import msgspec
 from edgeopt.events import Progress
 from edgeopt.hw.device import Device
 from edgeopt_agent.config import reloaded
-from edgeopt_agent.data_dir import DataDir, added_models, remove, write_whole
+from edgeopt_agent.data_dir import DataDir, added_models, remove, sweep_removed, write_whole
 from edgeopt_agent.deployments.machine import Machine
 from edgeopt_agent.deployments.record import Record
 from edgeopt_agent.deployments.recovery import recover
@@ -85,6 +85,7 @@ class Slots:
         self.models = Models()
         self.all: list[Slot] = []
         self.first = self._open(settings, data, "", Journal(data.journal))
+        sweep_removed(data)
         for name in added_models(data):
             added = data.of_model(name)
             self._open(settings, added, name, Journal(added.journal))
@@ -159,15 +160,19 @@ class Slots:
             unused = [slot for slot in self.all if slot.empty]
             if (again := next((slot for slot in unused if slot.site.model == name), None)) is not None:
                 return again  # its last deployment failed
-            most = self.first.site.settings.max_models
-            if len(self.all) >= most and unused:
+            self.check_room()
+            if len(self.all) >= self.first.site.settings.max_models:
                 await self._remove(unused[0])
-            if len(self.all) >= most:
-                raise RefusedError(
-                    *(409, "too-many-models", f"This agent has {len(self.all)} models; `max_models` is {most}."),
-                    "Remove one (edgeopt-agent remove NAME), or raise max_models in the agent's configuration.",
-                )
             return await self._new(name)
+
+    def check_room(self) -> None:
+        """Raises RefusedError where no model can be added, whatever its name; an empty slot gives way."""
+        most = self.first.site.settings.max_models
+        if len(self.all) >= most and not any(slot.empty for slot in self.all):
+            raise RefusedError(
+                *(409, "too-many-models", f"This agent has {len(self.all)} models; `max_models` is {most}."),
+                "Remove one (edgeopt-agent remove NAME), or raise max_models in the agent's configuration.",
+            )
 
     async def _new(self, name: str) -> Slot:
         data = self.first.site.data.of_model(name)

@@ -130,6 +130,8 @@ class _Control:
         first = self._slots.first
         if len(self._slots.all) == 1 and (not add or first.empty):
             return await _begun(first.machine, await first.machine.deploy(_pieces(request), length, asked))
+        if add:
+            self._slots.check_room()  # before all of it is sent
         # With several models, the one that it is for is known by its name only.
         async with self._incoming.receive(_pieces(request), length) as (bundle, name):
             slot = await self._slots.add(name) if add and name else self._slots.for_bundle(name)
