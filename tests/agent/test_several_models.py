@@ -163,6 +163,16 @@ def test_models_are_deployed_and_taken_back_independently(pair, new_bundle, old_
     assert {release["name"] for release in listed} == {"other"}
 
 
+def test_a_slow_sender_keeps_no_other_model_from_its_deployment(pair, null_bundle):
+    with closing(HTTPConnection("127.0.0.1", pair.port)) as slow:
+        slow.putrequest("POST", "/api/v1/deploy?add=1")
+        slow.putheader("Content-Length", "1000")
+        slow.endheaders(b"PK")
+        pair.until(lambda: list((pair.data_dir / "partial").iterdir()), "the first bytes")
+        assert pair.deploy(null_bundle("third"), add=1)["state"] == "COMMITTED"
+    pair.until(lambda: not list((pair.data_dir / "partial").iterdir()), "the end of what was not received")
+
+
 def test_both_serve_again_after_a_kill_each_with_its_own_journal(pair, start_agent, new_bundle):
     number = soaking(pair, new_bundle)
     pair.process.send_signal(signal.SIGKILL)

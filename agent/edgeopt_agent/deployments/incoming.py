@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 
 from edgeopt.bundle.archive import read_member
@@ -16,11 +17,12 @@ from edgeopt_agent.releases import check_space
 
 
 class Incoming:
-    """Takes one bundle at a time into the agent's own folder."""
+    """Takes bundles into the agent's own folder, as many at once as there may be models."""
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
-        self._busy = False
+        self._numbers = count(1)
+        self._under_way = 0
 
     @asynccontextmanager
     async def receive(self, stream: AsyncIterator[bytes], length: int) -> AsyncIterator[tuple[Path, str]]:
@@ -28,13 +30,13 @@ class Incoming:
 
         The name is empty where it cannot be told: the deployment will say what is wrong with the bundle.
         """
-        if self._busy:
-            raise RefusedError(
-                409, "busy", "Another bundle is being received.", "Wait for its end, and send it again."
-            )
-        self._busy = True
         site = self._slots.first.site
-        place = site.data.partial / "incoming.zip"
+        if self._under_way >= site.settings.max_models:
+            raise RefusedError(
+                409, "busy", "Too many bundles are being received.", "Wait for their end, and send it again."
+            )
+        self._under_way += 1
+        place = site.data.partial / f"incoming-{next(self._numbers)}.zip"
         try:
             await self._slots.first.machine.recovered.wait()  # until then what is partial is swept away
             await asyncio.to_thread(check_space, site.data, length, site.settings.disk_reserve_bytes)
@@ -48,7 +50,7 @@ class Incoming:
                 raise disk_refusal(said, error) from None
             yield place, await asyncio.to_thread(_name_in, place)
         finally:
-            self._busy = False
+            self._under_way -= 1
             await asyncio.to_thread(remove, place)
 
 

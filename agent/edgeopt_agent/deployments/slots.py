@@ -55,7 +55,8 @@ class Slot:
     @property
     def empty(self) -> bool:
         """Whether nothing serves here, should serve, or is being deployed."""
-        return self.site.router.serving is None and current(self.site) is None and not self.machine.busy
+        idle = self.machine.recovered.is_set() and not self.machine.busy
+        return idle and self.site.router.serving is None and current(self.site) is None
 
     async def work(self) -> None:
         await recover(self.site, self.machine)
