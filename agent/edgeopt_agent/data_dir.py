@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 from edgeopt.errors import UsageError, writing_to
 
@@ -21,6 +22,27 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class DataDir:
     root: Path
+    shared: Path | None = None
+    """The agent's own folder, where this one is that of an added model: trust and access are the agent's."""
+
+    @property
+    def base(self) -> Path:
+        """The folder of the agent, which holds what all its models share."""
+        return self.shared or self.root
+
+    @property
+    def models(self) -> Path:
+        """A folder for each added model."""
+        return self.base / "models"
+
+    def of_model(self, name: str) -> "DataDir":
+        """The folder of an added model."""
+        return DataDir(self.models / quote(name, safe="").replace(".", "%2E"), self.base)
+
+    @property
+    def removed(self) -> Path:
+        """Marks the folder of an added model that was removed, and is deleted at the latest at the next start."""
+        return self.root / "removed"
 
     @property
     def journal(self) -> Path:
@@ -28,15 +50,15 @@ class DataDir:
 
     @property
     def keys(self) -> Path:
-        return self.root / "keys"
+        return self.base / "keys"
 
     @property
     def trust(self) -> Path:
-        return self.root / "trust"
+        return self.base / "trust"
 
     @property
     def tokens(self) -> Path:
-        return self.root / "tokens"
+        return self.base / "tokens"
 
     @property
     def pins(self) -> Path:
@@ -45,7 +67,7 @@ class DataDir:
     @property
     def certificate(self) -> Path:
         """The agent's own certificate and its key."""
-        return self.root / "tls" / "agent.pem"
+        return self.base / "tls" / "agent.pem"
 
     @property
     def partial(self) -> Path:
@@ -72,7 +94,14 @@ class DataDir:
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        return (self.keys, self.trust, self.tokens, self.partial, self.releases, self.logs)
+        own = (self.partial, self.releases, self.logs)
+        return own if self.shared else (self.keys, self.trust, self.tokens, *own)
+
+    def make(self) -> None:
+        """Makes its folders where they are missing, private to their user."""
+        for folder in (self.root, *self.folders):
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(0o700)
 
 
 @contextmanager
@@ -80,9 +109,7 @@ def open_data_dir(root: Path) -> Iterator[DataDir]:
     """Makes the folder where it is missing, private to its user, and keeps other agents out while it is open."""
     data = DataDir(root.absolute())
     try:
-        for folder in (data.root, *data.folders):
-            folder.mkdir(parents=True, exist_ok=True)
-            folder.chmod(0o700)
+        data.make()
         lock = os.open(data.root / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         if error.errno not in _TAKES_NOTHING or not data.releases.is_dir():
@@ -98,6 +125,24 @@ def open_data_dir(root: Path) -> Iterator[DataDir]:
         yield data
     finally:
         os.close(lock)
+
+
+def added_models(data: DataDir) -> list[str]:
+    """The names of the added models on the disk."""
+    return [name for name, folder in _model_folders(data) if not folder.removed.exists()]
+
+
+def sweep_removed(data: DataDir) -> None:
+    """Deletes the added models whose removal a killed agent did not finish."""
+    for _, folder in _model_folders(data):
+        if folder.removed.exists():
+            remove(folder.root)
+
+
+def _model_folders(data: DataDir) -> list[tuple[str, DataDir]]:
+    """Each added model with its folder; other folders are not the agent's."""
+    names = sorted(unquote(each.name) for each in data.models.iterdir()) if data.models.is_dir() else []
+    return [(name, data.of_model(name)) for name in names if data.of_model(name).root.is_dir()]
 
 
 def _take(lock: int, root: Path) -> None:

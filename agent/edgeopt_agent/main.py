@@ -8,7 +8,7 @@ from edgeopt.cli import completion, program
 from edgeopt.version import __version__
 from edgeopt_agent.cli.certificate import fingerprint, renew_certificate
 from edgeopt_agent.cli.config import config
-from edgeopt_agent.cli.control import cancel, deploy, releases, rollback, status
+from edgeopt_agent.cli.control import cancel, deploy, releases, remove, rollback, status
 from edgeopt_agent.cli.doctor import doctor
 from edgeopt_agent.cli.keep import gc, pin, unpin
 from edgeopt_agent.cli.pair import pair
@@ -22,6 +22,7 @@ COMMANDS = (
     ("deploy", deploy),
     ("rollback", rollback),
     ("cancel", cancel),
+    ("remove", remove),
     ("status", status),
     ("releases", releases),
     ("pin", pin),

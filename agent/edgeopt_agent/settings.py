@@ -40,6 +40,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     memory_slack_bytes: int = 256 * MIB
     """A soaking release may grow to the factor times what it began with, and this much on top."""
 
+    max_models: int = 8
+    """How many models may be served at once, the first one included."""
     keep: int = 3
     """How many releases stay on the disk besides the one that serves and the one before it."""
     receive_timeout_s: float = 1800.0

@@ -39,6 +39,17 @@ def holds(path: Path, names: Collection[str]) -> bool:
         return False
 
 
+def read_member(path: Path, name: str, most_bytes: int) -> bytes:
+    """One file of a packed bundle; empty where it is not there, is longer than that, or the archive is unsound."""
+    try:
+        with path.open("rb") as raw, ZipFile(_Bounded(raw)) as archive:
+            info = archive.getinfo(name)
+            sound = info.compress_type == ZIP_STORED and info.file_size <= most_bytes
+            return archive.read(info) if sound else b""
+    except (OSError, KeyError, *_UNSOUND):
+        return b""
+
+
 def pack(folder: Path, out: BinaryIO) -> None:
     """Writes a bundle's folder as one zip; the same folder gives the same bytes."""
     with ZipFile(out, "w", ZIP_STORED) as archive:

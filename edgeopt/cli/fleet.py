@@ -9,7 +9,7 @@ import typer
 
 from edgeopt.cli import program
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.fleet_show import goes_on, show_deployment, show_releases, show_status, show_watched
+from edgeopt.cli.fleet_show import goes_on, show_deployment, show_releases, show_removed, show_status, show_watched
 from edgeopt.cli.from_request import asks
 from edgeopt.commands.documents.blocks import Block, Words
 from edgeopt.fleet.request import (
@@ -17,6 +17,7 @@ from edgeopt.fleet.request import (
     DeployRequest,
     LookRequest,
     PairRequest,
+    RemoveRequest,
     RollbackRequest,
     WatchRequest,
 )
@@ -109,6 +110,7 @@ def deploy(request: DeployRequest, json: JsonFlag = False) -> None:
     Examples:
       edgeopt fleet deploy model.edgeopt
       edgeopt fleet deploy model.edgeopt --url device:8080 --soak-seconds 60
+      edgeopt fleet deploy detector.edgeopt --add
       edgeopt fleet deploy model.edgeopt --json | jq -r '.phase // .event'
     """
     from edgeopt.fleet import commands
@@ -143,6 +145,19 @@ def cancel(request: CancelRequest, json: JsonFlag = False) -> None:
     from edgeopt.fleet import commands
 
     execute("cancel", lambda emit: commands.cancel(request, emit), show_deployment, json, goes_on(request.url))
+
+
+@asks(RemoveRequest)
+def remove(request: RemoveRequest, json: JsonFlag = False) -> None:
+    """End a model that was deployed with --add, and remove it with all its releases.
+
+    \b
+    Examples:
+      edgeopt fleet remove detector --url device
+    """
+    from edgeopt.fleet import commands
+
+    execute("remove", lambda _emit: commands.remove(request), show_removed, json)
 
 
 @asks(WatchRequest)
@@ -180,7 +195,7 @@ def watch(request: WatchRequest, json: JsonFlag = False) -> None:
 
 
 # In the order of work, which is the order in `--help`.
-COMMANDS: tuple[Callable[..., None], ...] = (pair, status, releases, deploy, rollback, cancel, watch)
+COMMANDS: tuple[Callable[..., None], ...] = (pair, status, releases, deploy, rollback, cancel, remove, watch)
 
 fleet = program.application(_fleet)
 for command in COMMANDS:

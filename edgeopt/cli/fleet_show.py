@@ -8,7 +8,7 @@ from edgeopt.fleet.address import DEFAULT_URL, in_commands
 
 if TYPE_CHECKING:
     from edgeopt.fleet.monitor import Watched
-    from edgeopt.fleet.records import Deployment, Releases, Status
+    from edgeopt.fleet.records import Deployment, ModelStatus, Releases, Removed, Status
 
 _TRUST = {
     "unsigned": "It trusts no key: any bundle is taken, from this device alone.",
@@ -40,7 +40,22 @@ def show_status(result: "Status", url: str = DEFAULT_URL) -> tuple[Block, ...]:
         said.append(f"No rollback to {previous}: {why_not}" if why_not else f"A rollback leads to: {previous}")
     if result.deployment is not None:
         said.append(f"Last deployment: {_told(result.deployment)}")
+    said += [_model_line(model) for model in result.models[1:]]
     return lines([*(in_commands(line, url) for line in said), _TRUST.get(result.trust, result.trust)])
+
+
+def _model_line(model: "ModelStatus") -> str:
+    """One of the other models of an agent."""
+    serving, deployment = model.serving, model.deployment
+    what = f"serving (release {serving.release})" if serving is not None else model.state
+    told = f"; last deployment: {_told(deployment)}" if deployment is not None else ""
+    return f"Model {model.name or 'without a name'}: {what}{told}" + (
+        f". Trouble: {model.reason}" if model.reason else ""
+    )
+
+
+def show_removed(result: "Removed") -> list[Block]:
+    return [Words(f"The model {result.removed} was removed with its releases.")]
 
 
 def show_releases(result: "Releases", url: str = DEFAULT_URL) -> list[Block]:

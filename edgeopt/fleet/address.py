@@ -11,7 +11,9 @@ from edgeopt.errors import UsageError
 
 PORT = 8080
 DEFAULT_URL = f"http://127.0.0.1:{PORT}"
-_COMMAND = re.compile(r"\bedgeopt(?: fleet|-agent) (?:status|releases|rollback|watch|deploy BUNDLE)\b(?! --url)")
+_COMMAND = re.compile(
+    r"\bedgeopt(?: fleet|-agent) (?:status|releases|rollback|cancel|remove|watch|deploy BUNDLE)\b(?! --url)"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,13 @@ from edgeopt.events import Emit
 from edgeopt.fleet.access import address_of
 from edgeopt.fleet.address import in_commands
 from edgeopt.fleet.client import Agent, DeployOptions
-from edgeopt.fleet.records import Collected, Deployment, Releases, Status
+from edgeopt.fleet.records import Collected, Deployment, Releases, Removed, Status
 from edgeopt.fleet.request import (
     CancelRequest,
     CollectRequest,
     DeployRequest,
     LookRequest,
+    RemoveRequest,
     RollbackRequest,
     WatchRequest,
 )
@@ -35,7 +36,12 @@ def releases(request: LookRequest) -> Releases:
 
 def deploy(request: DeployRequest, emit: Emit) -> Deployment:
     options = DeployOptions(
-        request.force, request.rename, request.allow_downgrade, request.soak_seconds, request.soak_requests
+        request.force,
+        request.rename,
+        request.allow_downgrade,
+        request.soak_seconds,
+        request.soak_requests,
+        request.add,
     )
     with _told_for(request.url):
         return _agent(request).deploy(request.bundle, emit, options, wait=not request.no_wait)
@@ -49,6 +55,11 @@ def rollback(request: RollbackRequest, emit: Emit) -> Deployment:
 def cancel(request: CancelRequest, emit: Emit) -> Deployment:
     with _told_for(request.url):
         return _agent(request).cancel(emit, wait=not request.no_wait)
+
+
+def remove(request: RemoveRequest) -> Removed:
+    with _told_for(request.url):
+        return Agent(address_of(request.url, request.token, request.fingerprint)).remove(request.model)
 
 
 def collect(request: CollectRequest) -> Collected:
@@ -67,7 +78,8 @@ _Request = LookRequest | CollectRequest | DeployRequest | RollbackRequest | Canc
 
 
 def _agent(request: _Request) -> Agent:
-    return Agent(address_of(request.url, request.token, request.fingerprint))
+    model = "" if isinstance(request, DeployRequest) else request.model
+    return Agent(address_of(request.url, request.token, request.fingerprint), model=model)
 
 
 @contextmanager

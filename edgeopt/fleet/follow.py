@@ -1,5 +1,6 @@
 """Follows one deployment on an agent to its end, through restarts of the agent too."""
 
+import shlex
 import time
 from collections.abc import Callable
 from functools import partial
@@ -79,14 +80,15 @@ def _ended(deployment: Deployment) -> Deployment:
     if deployment.state == COMMITTED:
         return deployment
     what = f"Deployment {deployment.id}" + (f" of '{deployment.name}'" if deployment.name else "")
+    listed = "edgeopt fleet releases" + (f" --model {shlex.quote(deployment.model)}" if deployment.model else "")
     ended, hint = {
         "FAILED": (
             "failed",
-            "Whatever served before still serves. `edgeopt fleet releases` lists what was refused, and why.",
+            f"Whatever served before still serves. `{listed}` lists what was refused, and why.",
         ),
         "ROLLED_BACK": (
             "was rolled back",
-            "The release before it serves again. `edgeopt fleet releases` lists what was refused, and why.",
+            f"The release before it serves again. `{listed}` lists what was refused, and why.",
         ),
         "DEGRADED": (
             "could not be taken back",

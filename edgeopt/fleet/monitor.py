@@ -27,7 +27,11 @@ def monitor(request: WatchRequest, emit: Emit) -> Watched:
     begin = time.monotonic()
     seconds, rate = request.seconds, request.send
     address = address_of(request.url, request.token, request.fingerprint)
-    traffic = None if rate is None else Traffic(address, request.data, rate or None, request.clients)
+    traffic = (
+        None
+        if rate is None
+        else Traffic(address, request.data, rate or None, request.clients, model=request.model)
+    )
     with ExitStack() as stack:
         if seconds is not None:
             timer = threading.Timer(seconds, stop.set)
@@ -38,7 +42,7 @@ def monitor(request: WatchRequest, emit: Emit) -> Watched:
             stack.enter_context(traffic)
         # Ctrl-C is how a watch without an end is ended.
         with suppress(KeyboardInterrupt):
-            watch(address, emit if traffic is None else _with_traffic(traffic, emit), stop)
+            watch(address, emit if traffic is None else _with_traffic(traffic, emit), stop, model=request.model)
     return Watched(address.url, time.monotonic() - begin, traffic.sent() if traffic else None)
 
 

@@ -43,6 +43,8 @@ class Deployment(msgspec.Struct, frozen=True):
     id: int
     state: str
     kind: str = "deploy"
+    model: str = ""
+    """The added model that it is of; empty for the agent's first one."""
     release: str | None = None
     name: str = ""
     reason: str = ""
@@ -51,6 +53,17 @@ class Deployment(msgspec.Struct, frozen=True):
     detail: Figures = {}
     """What was measured: figures by name."""
     history: tuple[Moment, ...] = ()
+
+
+class ModelStatus(msgspec.Struct, frozen=True):
+    """One of the models of an agent."""
+
+    state: str
+    name: str = ""
+    serving: Serving | None = None
+    previous: Previous | None = None
+    deployment: Deployment | None = None
+    reason: str = ""
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -62,6 +75,8 @@ class Status(msgspec.Struct, frozen=True):
     """What is wrong, where something is."""
     trust: str = "unsigned"
     uptime_s: float = 0.0
+    models: tuple[ModelStatus, ...] = ()
+    """All models, this one first; agents of before tell none."""
 
 
 class Release(msgspec.Struct, frozen=True):
@@ -80,6 +95,12 @@ class Collected(msgspec.Struct, frozen=True):
 
     releases: tuple[str, ...]
     dry_run: bool = False
+
+
+class Removed(msgspec.Struct, frozen=True):
+    """The model that an agent has removed."""
+
+    removed: str
 
 
 class Releases(msgspec.Struct, frozen=True):

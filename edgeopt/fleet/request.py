@@ -16,6 +16,9 @@ Fingerprint = Annotated[
     str,
     option("SHA-256 fingerprint of the agent's certificate; EDGEOPT_FINGERPRINT by default.", metavar="SHA256:…"),
 ]
+Model = Annotated[
+    str, option("Model on the agent, where it serves several; the first one by default.", metavar="NAME")
+]
 LOCAL = "http://127.0.0.1:8080"
 
 
@@ -23,6 +26,7 @@ class LookRequest(msgspec.Struct, frozen=True):
     """`status` and `releases`."""
 
     url: Url = LOCAL
+    model: Model = ""
     token: Token = ""
     fingerprint: Fingerprint = ""
 
@@ -30,6 +34,7 @@ class LookRequest(msgspec.Struct, frozen=True):
 class DeployRequest(msgspec.Struct, frozen=True):
     bundle: Annotated[Path, argument("A bundle: a folder or a single file.")]
     url: Url = LOCAL
+    add: Annotated[bool, option("Serve it beside the models that serve, and not in place of one.")] = False
     force: Annotated[bool, option("Also when it failed before, or was proved on another device.")] = False
     rename: Annotated[bool, option("Also when its model has another name than the one that serves.")] = False
     allow_downgrade: Annotated[
@@ -50,6 +55,7 @@ class DeployRequest(msgspec.Struct, frozen=True):
 class RollbackRequest(msgspec.Struct, frozen=True):
     url: Url = LOCAL
     to: Annotated[str, option("Release on the device; the one that served before by default.", metavar="ID")] = ""
+    model: Model = ""
     no_wait: NoWait = False
     token: Token = ""
     fingerprint: Fingerprint = ""
@@ -57,7 +63,18 @@ class RollbackRequest(msgspec.Struct, frozen=True):
 
 class CancelRequest(msgspec.Struct, frozen=True):
     url: Url = LOCAL
+    model: Annotated[
+        str,
+        option("Model whose deployment is cancelled; the only one that is going on by default.", metavar="NAME"),
+    ] = ""
     no_wait: NoWait = False
+    token: Token = ""
+    fingerprint: Fingerprint = ""
+
+
+class RemoveRequest(msgspec.Struct, frozen=True):
+    model: Annotated[str, argument("A model that was deployed with --add.", metavar="NAME")]
+    url: Url = LOCAL
     token: Token = ""
     fingerprint: Fingerprint = ""
 
@@ -71,6 +88,7 @@ class PairRequest(msgspec.Struct, frozen=True):
 
 class CollectRequest(msgspec.Struct, frozen=True):
     url: Url = LOCAL
+    model: Model = ""
     dry_run: Annotated[bool, option("List what would be removed, and remove nothing.")] = False
     token: Token = ""
     fingerprint: Fingerprint = ""
@@ -94,3 +112,4 @@ class WatchRequest(msgspec.Struct, frozen=True):
     clients: Annotated[int, option("How many clients send.", least=1, most=64)] = 2
     token: Token = ""
     fingerprint: Fingerprint = ""
+    model: Model = ""

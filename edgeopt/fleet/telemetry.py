@@ -4,6 +4,7 @@ import threading
 import time
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -23,16 +24,17 @@ _LOOK_UP_EVERY_S = 0.1
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 5.0
 
 
-def watch(url: str | Address, emit: events.Emit, stop: threading.Event, token: str = "") -> None:
+def watch(url: str | Address, emit: events.Emit, stop: threading.Event, token: str = "", model: str = "") -> None:
     """Passes on an agent's events until `stop` is set; an agent that goes away is waited for.
 
     Raises MissingError when there is no agent to begin with, InputError when it refuses the token.
-    `emit` is called on the thread that called this.
+    `model` is the one that is watched, where the agent serves several; `emit` is called on the thread that
+    called this.
     """
     if find_spec("websockets") is None:
         raise MissingExtraError("fleet", "Watching an agent")
     address = parse(url, token)
-    connection: ClientConnection | None = _connect(address)
+    connection: ClientConnection | None = _connect(address, model)
     pause_s, away = _FIRST_PAUSE_S, False
     while not stop.is_set():
         if connection is not None:
@@ -50,10 +52,10 @@ def watch(url: str | Address, emit: events.Emit, stop: threading.Event, token: s
             away = True
         stop.wait(pause_s)
         pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
-        connection = _try_again(address)
+        connection = _try_again(address, model)
 
 
-def _connect(address: Address) -> "ClientConnection":
+def _connect(address: Address, model: str) -> "ClientConnection":
     from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage, InvalidStatus
     from websockets.sync.client import connect
 
@@ -65,7 +67,7 @@ def _connect(address: Address) -> "ClientConnection":
         # No proxy: an agent is on this machine or on the same network. Nothing is compressed: it costs more
         # time on a small device than the bytes do.
         return connect(
-            f"ws://{address.place}{_PATH}",
+            f"ws://{address.place}{_PATH}" + (f"?{urlencode({'model': model})}" if model else ""),
             sock=secured,
             open_timeout=_OPEN_TIMEOUT_S,
             close_timeout=_CLOSE_TIMEOUT_S,
@@ -92,9 +94,9 @@ def _connect(address: Address) -> "ClientConnection":
         ) from None
 
 
-def _try_again(address: Address) -> "ClientConnection | None":
+def _try_again(address: Address, model: str) -> "ClientConnection | None":
     try:
-        return _connect(address)
+        return _connect(address, model)
     except (MissingError, ConstraintError):  # away, or too busy for the moment
         return None
 

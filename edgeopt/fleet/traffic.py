@@ -52,8 +52,9 @@ class Traffic:
         rate_per_s: float | None = None,
         clients: int = 2,
         token: str = "",
+        model: str = "",
     ) -> None:
-        self._agent = Agent(url, token=token)
+        self._agent = Agent(url, token=token, model=model)
         self._data, self._rate = data, rate_per_s
         self._stop = threading.Event()
         self._lock = threading.Lock()

@@ -29,6 +29,7 @@ from edgeopt_agent.http.server import serve
 from edgeopt_agent.releases import release_id
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.telemetry.hub import Hub
+from edgeopt_agent.workers.models import Models
 from edgeopt_agent.workers.process import Worker
 from edgeopt_agent.workers.router import Router
 from tests import warm
@@ -170,7 +171,7 @@ def _serving(settings, drain_s=5.0, trust=lambda: "unsigned", tls=None):
             live.set()
 
         async def run():
-            app = make_app(router, served.hub, settings, lambda: served.state)
+            app = make_app(Models(router), lambda _model: served.hub, settings, lambda _router: served.state)
             try:
                 await serve(app, "127.0.0.1", settings.port, on_live, stop, drain_s, trust=trust, tls=tls)
             except BaseException as error:
@@ -274,8 +275,8 @@ class Running:
         scheme = "https" if self.fingerprint else "http"
         return Address("127.0.0.1", self.port, self.token, scheme, self.fingerprint)
 
-    def status(self):
-        return self.ask("GET", "/api/v1/status")[2]
+    def status(self, model=""):
+        return self.ask("GET", f"/api/v1/status?model={model}" if model else "/api/v1/status")[2]
 
     def send(self, bundle, **query):
         """Sends a bundle, or bytes in its place; the answer, whatever it is."""
@@ -287,19 +288,19 @@ class Running:
         """Sends a bundle and waits for the end of its deployment."""
         status, _, answer = self.send(bundle, **query)
         assert status == 202, answer
-        return self.ended(answer["deployment"]["id"])
+        return self.ended(answer["deployment"]["id"], answer["deployment"]["model"])
 
     def roll_back(self, to=""):
         status, _, answer = self.ask("POST", f"/api/v1/rollback?to={to}")
         assert status == 202, answer
         return self.ended(answer["deployment"]["id"])
 
-    def ended(self, number):
-        return self.until(lambda: self._final(number), f"the end of deployment {number}")
+    def ended(self, number, model=""):
+        return self.until(lambda: self._final(number, model), f"the end of deployment {number}")
 
-    def _final(self, number):
-        found = self.ask("GET", f"/api/v1/deployments/{number}")[2]["deployment"]
-        return found if found["state"] in FINAL and self.status()["state"] != "deploying" else None
+    def _final(self, number, model):
+        found = self.ask("GET", f"/api/v1/deployments/{number}?model={model}")[2]["deployment"]
+        return found if found["state"] in FINAL and self.status(model)["state"] != "deploying" else None
 
     def until(self, ready, what):
         """What `ready` gives, once it gives something; looked at again when the journal has something new."""

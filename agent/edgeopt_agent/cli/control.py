@@ -7,11 +7,20 @@ from typing import TypeVar
 import msgspec
 
 from edgeopt.cli.console import JsonFlag, execute
-from edgeopt.cli.fleet_show import goes_on, show_deployment, show_releases, show_status
+from edgeopt.cli.fleet_show import goes_on, show_deployment, show_releases, show_removed, show_status
 from edgeopt.cli.from_request import asks
-from edgeopt.fleet.request import CancelRequest, CollectRequest, DeployRequest, LookRequest, RollbackRequest
+from edgeopt.fleet.request import (
+    CancelRequest,
+    CollectRequest,
+    DeployRequest,
+    LookRequest,
+    RemoveRequest,
+    RollbackRequest,
+)
 
-_Asked = TypeVar("_Asked", LookRequest, CollectRequest, DeployRequest, RollbackRequest, CancelRequest)
+_Asked = TypeVar(
+    "_Asked", LookRequest, CollectRequest, DeployRequest, RollbackRequest, CancelRequest, RemoveRequest
+)
 
 
 @asks(DeployRequest)
@@ -26,6 +35,7 @@ def deploy(request: DeployRequest, json: JsonFlag = False) -> None:
     Examples:
       edgeopt-agent deploy model.edgeopt
       edgeopt-agent deploy model.edgeopt --force --no-wait
+      edgeopt-agent deploy detector.edgeopt --add
     """
     from edgeopt.fleet import commands
 
@@ -62,6 +72,20 @@ def cancel(request: CancelRequest, json: JsonFlag = False) -> None:
 
     request = here(request)
     execute("cancel", lambda emit: commands.cancel(request, emit), show_deployment, json, goes_on(request.url))
+
+
+@asks(RemoveRequest)
+def remove(request: RemoveRequest, json: JsonFlag = False) -> None:
+    """End a model that was deployed with --add, and remove it with all its releases.
+
+    \b
+    Examples:
+      edgeopt-agent remove detector
+    """
+    from edgeopt.fleet import commands
+
+    request = here(request)
+    execute("remove", lambda _emit: commands.remove(request), show_removed, json)
 
 
 @asks(LookRequest)

@@ -1,5 +1,6 @@
 """`edgeopt-agent pin|unpin|gc`: which releases stay on the device."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -7,11 +8,13 @@ import typer
 from edgeopt.cli.console import JsonFlag, execute
 from edgeopt.cli.from_request import asks
 from edgeopt.commands.documents.blocks import Block, Listed, Words
+from edgeopt.errors import InputError
 from edgeopt.fleet.records import Collected
 from edgeopt.fleet.request import CollectRequest
 from edgeopt_agent.cli.control import here
 from edgeopt_agent.cli.options import DataDirOption, data_folder
-from edgeopt_agent.data_dir import DataDir
+from edgeopt_agent.data_dir import DataDir, pointed
+from edgeopt_agent.releases import deployment_of
 from edgeopt_agent.retention import Pins
 
 ReleaseArgument = Annotated[
@@ -19,7 +22,15 @@ ReleaseArgument = Annotated[
 ]
 
 
-def pin(release: ReleaseArgument, data_dir: DataDirOption = None, json: JsonFlag = False) -> None:
+ModelOption = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="Model whose release it is; the first one by default.", show_default=False),
+]
+
+
+def pin(
+    release: ReleaseArgument, model: ModelOption = "", data_dir: DataDirOption = None, json: JsonFlag = False
+) -> None:
     """Keep a release on the device until it is unpinned.
 
     \b
@@ -28,10 +39,12 @@ def pin(release: ReleaseArgument, data_dir: DataDirOption = None, json: JsonFlag
     """
     from edgeopt_agent import retention
 
-    execute("pin", lambda _emit: retention.pin(DataDir(data_folder(data_dir)), release), _show_pins, json)
+    execute("pin", lambda _emit: retention.pin(_folder(data_dir, model), release), _show_pins, json)
 
 
-def unpin(release: ReleaseArgument, data_dir: DataDirOption = None, json: JsonFlag = False) -> None:
+def unpin(
+    release: ReleaseArgument, model: ModelOption = "", data_dir: DataDirOption = None, json: JsonFlag = False
+) -> None:
     """Let a pinned release be removed once it is old.
 
     \b
@@ -40,7 +53,7 @@ def unpin(release: ReleaseArgument, data_dir: DataDirOption = None, json: JsonFl
     """
     from edgeopt_agent import retention
 
-    execute("unpin", lambda _emit: retention.unpin(DataDir(data_folder(data_dir)), release), _show_pins, json)
+    execute("unpin", lambda _emit: retention.unpin(_folder(data_dir, model), release), _show_pins, json)
 
 
 @asks(CollectRequest)
@@ -56,6 +69,20 @@ def gc(request: CollectRequest, json: JsonFlag = False) -> None:
 
     request = here(request)
     execute("gc", lambda _emit: commands.collect(request), _show_collected, json)
+
+
+def _folder(data_dir: Path | None, model: str) -> DataDir:
+    """The folder of a model on this device; raises InputError where there is none."""
+    data = DataDir(data_folder(data_dir))
+    if not model:
+        return data
+    added = data.of_model(model)
+    if added.root.is_dir():
+        return added
+    serving = pointed(data.current)
+    if serving is None or deployment_of(data.release(serving)).name != model:
+        raise InputError(f"There is no model '{model[:80]}' in '{data.root}'.", "See: edgeopt-agent status")
+    return data
 
 
 def _show_pins(result: Pins) -> list[Block]:

@@ -18,7 +18,7 @@ _MOST_REASON = 300
 
 
 def hook_of(data: DataDir) -> Path:
-    return data.root / "hooks" / "before-commit"
+    return data.base / "hooks" / "before-commit"
 
 
 def unusable(hook: Path) -> tuple[str, str]:

@@ -3,26 +3,27 @@
 import asyncio
 import errno
 import logging
+import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
 
 import msgspec
 
-from edgeopt.bundle.deployment import Deployment
 from edgeopt.errors import EdgeoptError, is_disk_full, no_room
-from edgeopt_agent.data_dir import DataDir, pointed, remove
+from edgeopt_agent.data_dir import pointed, remove
 from edgeopt_agent.deployments.hook import hook_of
 from edgeopt_agent.deployments.probing import probe
 from edgeopt_agent.deployments.receive import archive_of, receive, stage, unpacked_of, verify
 from edgeopt_agent.deployments.record import Record, Soaked
 from edgeopt_agent.deployments.refused import RefusedError, StepError
+from edgeopt_agent.deployments.returning import check_return, nothing_to_return_to
 from edgeopt_agent.deployments.site import Outcome, Site, Work, current, hold_serving, release_serving
 from edgeopt_agent.deployments.soaking import soak
 from edgeopt_agent.deployments.states import FIRST, ROWS, Event, State
 from edgeopt_agent.deployments.switching import roll_back, stop_quietly, switch
 from edgeopt_agent.journal import JournalError
-from edgeopt_agent.releases import check_space, deployment_of, prune, prune_logs
+from edgeopt_agent.releases import check_space, prune, prune_logs
 from edgeopt_agent.retention import discard, garbage
-from edgeopt_agent.trust import check_signature
 from edgeopt_agent.workers.process import WorkerError
 
 log = logging.getLogger(__name__)
@@ -61,6 +62,8 @@ class Machine:
         self.listeners: list[Listener] = []
         self.recovered = asyncio.Event()
         """Set once what the last run of the agent left is sorted out; nothing new begins before."""
+        self.closed = False
+        """Whether the model is being removed: nothing new begins any more."""
         self._writing = asyncio.Lock()
         """Held while a state of the running deployment is written: requests change its record too."""
         self._task: asyncio.Task[None] | None = None
@@ -81,6 +84,11 @@ class Machine:
         await asyncio.to_thread(check_space, self.site.data, length, self.site.settings.disk_reserve_bytes)
         return await self._begin(Work(asked, stream, length))
 
+    async def deploy_file(self, bundle: Path, asked: Record) -> Work:
+        """The same with a bundle that is on the disk, in the agent's folder, for which there was space."""
+        await self.recovered.wait()
+        return await self._begin(Work(asked, length=bundle.stat().st_size, spooled=bundle))
+
     async def roll_back(self, reason: str = "Someone asked to go back.", to: str = "") -> Record:
         """Goes back to a release on the disk, by default to the one before; what is going on gives way.
 
@@ -96,13 +104,18 @@ class Machine:
         present = {folder.name for folder in self.site.data.releases.iterdir()}
         release = to or pointed(self.site.data.previous)
         if release is None:
-            raise _nothing_to_return_to(present - {current(self.site)})
+            raise nothing_to_return_to(present - {current(self.site)}, self.site.option)
         if release not in present:
             raise RefusedError(
                 *(404, "not-found", f"There is no release '{release[:40]}' on the device."),
-                "See which there are: edgeopt-agent releases",
+                f"See which there are: edgeopt-agent releases{self.site.option}",
             )
         deployment = await asyncio.to_thread(check_return, self.site.data, release)
+        if self.site.name_taken(deployment.name):
+            raise RefusedError(
+                *(409, "name-taken", f"Another model of this agent is called '{deployment.name}' by now."),
+                f"Remove that one first: edgeopt-agent remove {shlex.quote(deployment.name)}",
+            )
         if running is not None and self._task is not None:
             _stop(running, reason)
             await asyncio.wait([self._task])
@@ -117,7 +130,10 @@ class Machine:
             return turned
         if self.work is None:
             raise RefusedError(
-                409, "nothing-to-cancel", "No deployment is going on.", "Go back: edgeopt-agent rollback"
+                409,
+                "nothing-to-cancel",
+                "No deployment is going on.",
+                f"Go back: edgeopt-agent rollback{self.site.option}",
             )
         _stop(self.work, reason)
         return self.work.record
@@ -178,12 +194,14 @@ class Machine:
         return self.work is not None or (self._tidying is not None and not self._tidying.done())
 
     def _check_idle(self) -> None:
+        if self.closed:
+            raise RefusedError(409, "removed", f"The model '{self.site.model}' is being removed.", "Add it again.")
         if self.work is not None:
             raise RefusedError(
                 409,
                 "busy",
                 f"Deployment {self.work.record.id} is still {self.work.record.state.lower().replace('_', ' ')}.",
-                "Wait for its end, or end it: edgeopt-agent cancel",
+                f"Wait for its end, or end it: edgeopt-agent cancel{self.site.option}",
             )
 
     async def _begin(self, work: Work) -> Work:
@@ -352,37 +370,6 @@ class Machine:
             await asyncio.to_thread(remove, left)
 
 
-def check_return(data: DataDir, release: str) -> Deployment:
-    """What a rollback would serve; raises why it is refused: trust may have changed since it was taken."""
-    folder = data.release(release)
-    deployment = deployment_of(folder)
-    try:
-        check_signature(folder, data.trust)
-    except EdgeoptError as error:
-        raise RefusedError(
-            403,
-            "untrusted",
-            f"The release {release} served before, and is not trusted any more. {error.message}",
-            "Deploy a bundle that a trusted key signed.",
-        ) from error
-    return deployment
-
-
 def _stop(work: Work, reason: str) -> None:
     work.stop_reason = work.stop_reason or reason
     work.stop_asked.set()
-
-
-def _nothing_to_return_to(others: set[str]) -> RefusedError:
-    if others:
-        names = ", ".join(sorted(others))
-        return RefusedError(
-            *(409, "nothing-to-return-to"),
-            f"There is no older release to go back to. Others on the device, which a rollback left: {names}.",
-            f"Go to it by its id: edgeopt-agent rollback --to {min(others)}",
-        )
-    return RefusedError(
-        *(409, "nothing-to-return-to"),
-        "There is no release to go back to: no other has been in service.",
-        "Deploy the bundle that you want: edgeopt-agent deploy BUNDLE",
-    )

@@ -35,22 +35,35 @@ def unpacked_of(site: Site, work: Work) -> Path:
 
 
 async def receive(site: Site, work: Work) -> Outcome:
-    assert work.stream is not None  # noqa: S101 - what is sent has a stream
-    got = 0
-    file = await asyncio.to_thread(archive_of(site, work).open, "xb")
-    with file:
-        while piece := await _next_piece(work.stream, site.settings.body_timeout_s, got):
-            got += len(piece)
-            if got > work.length:
-                raise StepError(f"More came than the {work.length} bytes that were announced.", fault=False)
-            await asyncio.to_thread(file.write, piece)
-            work.progress = {"received_bytes": got, "total_bytes": work.length}
-        if got != work.length:
-            raise StepError(f"The connection ended after {got} of {work.length} bytes.", fault=False)
-        await in_thread(_to_disk(file.flush, file.fileno()))
+    def tell(got: int) -> None:
+        work.progress = {"received_bytes": got, "total_bytes": work.length}
+
+    if work.spooled is not None:
+        await asyncio.to_thread(work.spooled.replace, archive_of(site, work))
+    else:
+        assert work.stream is not None  # noqa: S101 - what is sent has a stream
+        await write_stream(work.stream, work.length, archive_of(site, work), site.settings.body_timeout_s, tell)
     work.arrived = True
     work.received.set()
-    return Outcome(reason=f"{got} bytes")
+    return Outcome(reason=f"{work.length} bytes")
+
+
+async def write_stream(
+    stream: AsyncIterator[bytes], length: int, place: Path, limit_s: float, tell: Callable[[int], None]
+) -> None:
+    """Writes a bundle that is on its way into a file; raises StepError unless all of it comes."""
+    got = 0
+    file = await asyncio.to_thread(place.open, "xb")
+    with file:
+        while piece := await _next_piece(stream, limit_s, got):
+            got += len(piece)
+            if got > length:
+                raise StepError(f"More came than the {length} bytes that were announced.", fault=False)
+            await asyncio.to_thread(file.write, piece)
+            tell(got)
+        if got != length:
+            raise StepError(f"The connection ended after {got} of {length} bytes.", fault=False)
+        await in_thread(_to_disk(file.flush, file.fileno()))
 
 
 async def _next_piece(stream: AsyncIterator[bytes], limit_s: float, got: int) -> bytes:
@@ -98,7 +111,7 @@ def _verify(site: Site, work: Work, folder: Path, device_parts: dict[str, str]) 
     if not signed_by and not is_loopback(site.settings.host):
         raise StepError(
             "No key is trusted any more, and others can reach this agent, so it takes no bundle. Trust a key: "
-            + on_data_dir("edgeopt-agent trust add KEY.pub", site.data.root),
+            + on_data_dir("edgeopt-agent trust add KEY.pub", site.data.base),
             fault=False,
         )
     if deployment.run.model not in listed.files:
@@ -116,9 +129,12 @@ def _verify(site: Site, work: Work, folder: Path, device_parts: dict[str, str]) 
     if served not in {"", deployment.name} and not work.record.rename:
         raise StepError(
             f"The bundle's model is called '{deployment.name}', and the one that serves '{served}': whoever asks "
-            f"for '{served}' would be answered with 404. Deploy it with --rename if that is meant.",
+            f"for '{served}' would be answered with 404. Deploy it with --rename if that is meant, or "
+            "with --add to serve it beside that one.",
             fault=False,
         )
+    if site.name_taken(deployment.name):
+        raise StepError(f"Another model of this agent is called '{deployment.name}'.", fault=False)
     changes: dict[str, object] = {"detail": detail}
     serving = site.router.serving
     if release == current(site) and serving is not None and serving.release_id == release:

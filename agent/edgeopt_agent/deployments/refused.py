@@ -1,6 +1,6 @@
 """Why something is not done: a request that is refused at once, or a step of a deployment that fails."""
 
-from edgeopt.errors import EdgeoptError
+from edgeopt.errors import DiskFullError, EdgeoptError, is_disk_full
 
 
 class RefusedError(EdgeoptError):
@@ -18,3 +18,10 @@ class StepError(EdgeoptError):
     def __init__(self, message: str, fault: bool = True) -> None:
         super().__init__(message)
         self.fault = fault
+
+
+def disk_refusal(sentence: str, failure: OSError) -> RefusedError:
+    """How a bundle is refused that the disk of the device did not take."""
+    if is_disk_full(failure):
+        return RefusedError(507, DiskFullError.code, sentence, "Free some space on the device.")
+    return RefusedError(500, "disk-failed", sentence, "Check the device's disk; its log may say more.")

@@ -1,9 +1,12 @@
 """What the parts of the deployments share: one agent's folders, journal, router and device."""
 
 import asyncio
+import shlex
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
 
 from edgeopt.bundle.deployment import FILE, read_deployment
 from edgeopt.errors import EdgeoptError
@@ -34,8 +37,17 @@ class Site:
     """Set when the supervisor should see whether everything serves that should."""
     trouble: str = ""
     """Why nothing serves although something should."""
+    model: str = ""
+    """The name of the added model that this is; empty for the first model of the agent."""
+    name_taken: Callable[[str], bool] = lambda _name: False
+    """Whether another model of this agent has this name."""
     since_s: float = 0.0
     """Since when the serving release serves, in seconds since 1970."""
+
+    @property
+    def option(self) -> str:
+        """What a command to copy needs in order to mean this model."""
+        return f" --model {shlex.quote(self.model)}" if self.model else ""
 
 
 @dataclass(slots=True)
@@ -45,6 +57,8 @@ class Work:
     record: Record
     stream: AsyncIterator[bytes] | None = None
     length: int = 0
+    spooled: Path | None = None
+    """The bundle, where it is on the disk already in place of being on its way."""
     candidate: Worker | None = None
     received: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the bundle is on the disk, or will not come any more."""
@@ -120,9 +134,15 @@ def current(site: Site) -> str | None:
 def name_of(site: Site, release: str | None) -> str:
     """What clients call the model of a release; empty where that cannot be told."""
     try:
-        return read_deployment(site.data.release(release) / FILE).name if release else ""
+        return _name_in(site.data.release(release)) if release else ""
     except (EdgeoptError, OSError):
         return ""
+
+
+@lru_cache(64)
+def _name_in(folder: Path) -> str:
+    """Kept, because requests ask for it while a worker starts, and a release does not change."""
+    return read_deployment(folder / FILE).name
 
 
 async def first_of(events: Iterable[asyncio.Event], timeout_s: float | None) -> None:

@@ -1,8 +1,11 @@
 """All checks, in the order in which they are shown."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from edgeopt_agent.data_dir import DataDir
+import msgspec
+
+from edgeopt_agent.data_dir import DataDir, added_models
 from edgeopt_agent.doctor import machine, state
 from edgeopt_agent.doctor.findings import Diagnosis, Findings, Patient
 from edgeopt_agent.settings import Settings
@@ -27,4 +30,14 @@ def diagnose(settings: Settings) -> Diagnosis:
     data = DataDir(settings.data_dir)
     reserves = settings.disk_reserve_bytes, settings.memory_reserve_bytes
     patient = Patient(data, settings.host, settings.port, settings.grpc_port, *reserves)
-    return Diagnosis(str(data.root), tuple(finding for check in CHECKS for finding in check(patient)))
+    findings = [finding for check in CHECKS for finding in check(patient)]
+    findings += [finding for name in added_models(data) for finding in _check_model(patient, name)]
+    return Diagnosis(str(data.root), tuple(findings))
+
+
+def _check_model(patient: Patient, name: str) -> Findings:
+    """What an added model has of its own."""
+    added = replace(patient, data=patient.data.of_model(name))
+    for finding in (*state.check_journal(added), *state.check_links(added)):
+        if finding.check != "clock":
+            yield msgspec.structs.replace(finding, check=f"{finding.check} of {name}")

@@ -127,7 +127,7 @@ def _read_whole(db: sqlite3.Connection) -> tuple[float | None, int]:
 def agent_runs(data: DataDir) -> bool:
     """Whether an agent holds the folder; takes nothing from one that is about to start."""
     try:
-        lock = os.open(data.root / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        lock = os.open(data.base / LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:

@@ -12,7 +12,8 @@ from edgeopt_agent.v2.errors import RequestError
 from edgeopt_agent.v2.messages import message_class
 from edgeopt_agent.v2.wire import Target, bytes_field, read_target
 from edgeopt_agent.workers.frames import PROTOBUF
-from edgeopt_agent.workers.router import QueueFullError, Router
+from edgeopt_agent.workers.models import Models
+from edgeopt_agent.workers.router import QueueFullError
 
 SERVICE = "inference.GRPCInferenceService"
 MOST_STREAMS = 16
@@ -20,34 +21,34 @@ _INFER_RESPONSE = 2
 Document = Mapping[str, Any]
 
 
-def handlers(router: Router, calls: Calls, stopping: asyncio.Event) -> tuple[grpc.GenericRpcHandler, ...]:
+def handlers(models: Models, calls: Calls, stopping: asyncio.Event) -> tuple[grpc.GenericRpcHandler, ...]:
     """All methods, and what answers those that there are not."""
     methods: dict[str, grpc.RpcMethodHandler] = {
-        name: _small_method(name, answer, calls) for name, answer in _small_answers(router).items()
+        name: _small_method(name, answer, calls) for name, answer in _small_answers(models).items()
     }
-    methods["ModelInfer"] = grpc.stream_unary_rpc_method_handler(_infer_method(router, calls))
-    methods["ModelStreamInfer"] = grpc.stream_stream_rpc_method_handler(_stream_method(router, calls, stopping))
+    methods["ModelInfer"] = grpc.stream_unary_rpc_method_handler(_infer_method(models, calls))
+    methods["ModelStreamInfer"] = grpc.stream_stream_rpc_method_handler(_stream_method(models, calls, stopping))
     return grpc.method_handlers_generic_handler(SERVICE, methods), _Unknown(calls)
 
 
-def _small_answers(router: Router) -> Mapping[str, Callable[[Any], Document | Awaitable[Document]]]:
+def _small_answers(models: Models) -> Mapping[str, Callable[[Any], Document | Awaitable[Document]]]:
     """The fields of each method's response, from its request."""
 
     async def is_ready(*model: str | None) -> Document:
         # As Triton does: to ask whether a model is ready is no error where there is none.
         try:
-            await router.check_ready(*model)
+            await models.check_ready(*model)
         except RequestError:
             return {"ready": False}
         return {"ready": True}
 
     def statistics(request: Any) -> Document:  # noqa: ANN401 - a message
         if request.name:
-            return documents.statistics(router.totals_of(request.name, request.version or None))
-        return documents.statistics(router.totals.values())
+            return documents.statistics(models.totals_of(request.name, request.version or None))
+        return documents.statistics(models.totals())
 
     def index(request: Any) -> Document:  # noqa: ANN401 - a message
-        found = documents.index(router.serving)
+        found = documents.index(models.workers())
         return {"models": [each for each in found if each["state"] == "READY" or not request.ready]}
 
     return {
@@ -55,7 +56,7 @@ def _small_answers(router: Router) -> Mapping[str, Callable[[Any], Document | Aw
         "ServerReady": lambda _: is_ready(),
         "ModelReady": lambda request: is_ready(request.name, request.version or None),
         "ServerMetadata": lambda _: documents.server(),
-        "ModelMetadata": lambda request: documents.model(router.named(request.name, request.version or None)),
+        "ModelMetadata": lambda request: documents.model(models.named(request.name, request.version or None)),
         "ModelStatistics": statistics,
         "RepositoryIndex": index,
     }
@@ -78,20 +79,22 @@ def _small_method(
     return grpc.stream_unary_rpc_method_handler(method)
 
 
-def _infer_method(router: Router, calls: Calls) -> Callable[[object, Context], Awaitable[bytes]]:
+def _infer_method(models: Models, calls: Calls) -> Callable[[object, Context], Awaitable[bytes]]:
     async def method(_requests: object, context: Context) -> bytes:
         async def work() -> bytes:
             message = await calls.read(context)
-            return await _infer(router, read_target(message), message)
+            return await _infer(models, read_target(message), message)
 
         return await calls.answered(context, "infer", work)
 
     return method
 
 
-async def _infer(router: Router, target: Target, message: bytes) -> bytes:
+async def _infer(models: Models, target: Target, message: bytes) -> bytes:
     """The response as the worker wrote it; the agent reads neither of the two messages."""
-    asked = router.infer(target.model_name, target.model_version or None, message, encoding=PROTOBUF)
+    asked = models.of(target.model_name).infer(
+        target.model_name, target.model_version or None, message, encoding=PROTOBUF
+    )
     answer = await outliving(asked)
     if answer.status != 200:
         raise RequestError(answer.status, answer.reason())
@@ -99,7 +102,7 @@ async def _infer(router: Router, target: Target, message: bytes) -> bytes:
 
 
 def _stream_method(
-    router: Router, calls: Calls, stopping: asyncio.Event
+    models: Models, calls: Calls, stopping: asyncio.Event
 ) -> Callable[[object, Context], AsyncIterator[bytes]]:
     streams = 0
 
@@ -124,7 +127,7 @@ def _stream_method(
             target = Target("", "", "")
             try:
                 target = read_target(message)
-                response = await _infer(router, target, message)
+                response = await _infer(models, target, message)
             except RequestError as error:
                 failed = {"error_message": error.sentence, "infer_response": {"id": target.id}}
                 yield message_class("ModelStreamInferResponse")(**failed).SerializeToString()

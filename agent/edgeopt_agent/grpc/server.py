@@ -16,7 +16,7 @@ from edgeopt_agent.http.connections import most_connections
 from edgeopt_agent.http.server import KEEP_ALIVE_S, port_refused
 from edgeopt_agent.http.tls_listener import HANDSHAKE_TIMEOUT_S
 from edgeopt_agent.settings import Settings
-from edgeopt_agent.workers.router import Router
+from edgeopt_agent.workers.models import Models
 
 MOST_CONNECTIONS = 128
 """Fewer than over HTTP: a client makes all its calls on one."""
@@ -25,7 +25,7 @@ _OPTION = "--grpc-port"
 
 @asynccontextmanager
 async def serving(
-    router: Router,
+    models: Models,
     settings: Settings,
     access: Access,
     trust: Callable[[], str],
@@ -36,7 +36,7 @@ async def serving(
     """Serves, and gives the port, until `stop` is set; raises UsageError where the port cannot be had."""
     calls = Calls(settings, access, trust)
     server = grpc.aio.server(
-        handlers=handlers(router, calls, stop),
+        handlers=handlers(models, calls, stop),
         options=_options(settings),
         maximum_concurrent_rpcs=2 * settings.queue_length,
     )

@@ -18,34 +18,41 @@ from edgeopt_agent.http.inference import make_inference
 from edgeopt_agent.http.pairing import is_pairing
 from edgeopt_agent.http.plain import App, Message, Receive, Scope, Send, respond_json
 from edgeopt_agent.settings import Settings
-from edgeopt_agent.telemetry.hub import Hub
+from edgeopt_agent.workers.models import Models
 from edgeopt_agent.workers.router import Router
 
 PARAMETERS: Mapping[str, tuple[str, ...]] = {
-    "/api/v1/deploy": ("force", "rename", "allow_downgrade", "soak_s", "soak_requests", "name"),
-    "/api/v1/rollback": ("to",),
-    "/api/v1/gc": ("dry_run",),
-    "/api/v1/events": ("after", "wait_s"),
+    "/api/v1/deploy": ("add", "force", "rename", "allow_downgrade", "soak_s", "soak_requests", "name"),
+    "/api/v1/rollback": ("to", "model"),
+    "/api/v1/cancel": ("model",),
+    "/api/v1/remove": ("model",),
+    "/api/v1/status": ("model",),
+    "/api/v1/releases": ("model",),
+    "/api/v1/deployments": ("model",),
+    "/api/v1/telemetry": ("model",),
+    "/api/v1/gc": ("dry_run", "model"),
+    "/api/v1/events": ("after", "wait_s", "model"),
 }
 """What each route takes in its query; the others take nothing."""
 
 
 def make_app(
-    router: Router,
-    hub: Hub,
+    models: Models,
+    hub_of: telemetry.HubOf,
     settings: Settings,
-    state: Callable[[], str],
+    state: Callable[[Router], str],
     extra_routes: Sequence[BaseRoute] = (),
     access: Access | None = None,
 ) -> App:
     """Inference under `/v2` goes straight to its own code; the rest through Starlette, with the routes added here.
 
-    `state` tells the state of the last deployment, for `/metrics`. `access` is given where others share it.
+    `state` tells the state of each model's last deployment, for `/metrics`. `access` is given where others
+    share it.
     """
     allowed = access or Access(settings.host, DataDir(settings.data_dir).tokens)
-    inference = make_inference(router, settings)
+    inference = make_inference(models, settings)
     others = Starlette(
-        routes=[*extra_routes, *metrics.routes(router, state), *telemetry.routes(hub)],
+        routes=[*extra_routes, *metrics.routes(models, state), *telemetry.routes(hub_of)],
         exception_handlers={HTTPException: _http_error},
     )
 
@@ -87,7 +94,9 @@ def _while_allowed(access: Access, scope: Scope, receive: Receive, send: Send) -
 def _misspelt(scope: Scope) -> str:
     """Which parameter of the query no route takes here: passed over, it would look as if it had been followed."""
     path = scope["path"].rstrip("/")
-    known = PARAMETERS.get(path, ())
+    # A deployment's number is no route of its own.
+    folder, _, number = path.rpartition("/")
+    known = PARAMETERS.get(folder if number.isdecimal() else path, ())
     given = parse_qsl(scope["query_string"].decode(errors="replace"), keep_blank_values=True)
     unknown = next((name for name, _ in given if name not in known), None)
     if unknown is None:

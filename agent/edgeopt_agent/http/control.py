@@ -9,12 +9,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from edgeopt.errors import DiskFullError, EdgeoptError, InputError, is_disk_full
+from edgeopt.errors import DiskFullError, EdgeoptError, InputError
 from edgeopt.version import __version__
+from edgeopt_agent.deployments.incoming import Incoming
 from edgeopt_agent.deployments.machine import Machine
 from edgeopt_agent.deployments.record import Record
-from edgeopt_agent.deployments.refused import RefusedError
-from edgeopt_agent.deployments.site import Site
+from edgeopt_agent.deployments.refused import RefusedError, disk_refusal
+from edgeopt_agent.deployments.site import Work
+from edgeopt_agent.deployments.slots import Slot, Slots
 from edgeopt_agent.deployments.states import State
 from edgeopt_agent.http import control_documents as documents
 from edgeopt_agent.http.control_documents import Document
@@ -29,13 +31,13 @@ Answer = Callable[[Request], Awaitable[tuple[int, Document]]]
 
 
 def routes(
-    site: Site, machine: Machine, started: float, trust: Callable[[], Trust], fingerprint: Callable[[], str]
+    slots: Slots, started: float, trust: Callable[[], Trust], fingerprint: Callable[[], str]
 ) -> list[BaseRoute]:
     """Everything but the telemetry; `started` is when the agent was, by the monotonic clock.
 
     `fingerprint` is that of the agent's certificate; empty without TLS.
     """
-    control = _Control(site, machine, started)
+    control = _Control(slots, started)
     table: tuple[tuple[str, str, Answer], ...] = (
         ("GET", "/device", control.device),
         ("GET", "/status", control.status),
@@ -45,8 +47,9 @@ def routes(
         ("POST", "/deploy", control.deploy),
         ("POST", "/rollback", control.rollback),
         ("POST", "/cancel", control.cancel),
+        ("POST", "/remove", control.remove),
         ("POST", "/gc", control.collect),
-        ("POST", "/pair", PairingRoute(site, fingerprint)),
+        ("POST", "/pair", PairingRoute(slots.first.site, fingerprint)),
     )
     return [Route(PREFIX + path, _endpoint(answer, trust), methods=[method]) for method, path, answer in table]
 
@@ -76,39 +79,43 @@ def _status_of(error: EdgeoptError) -> int:
 
 
 class _Control:
-    def __init__(self, site: Site, machine: Machine, started: float) -> None:
-        self._site = site
-        self._machine = machine
+    def __init__(self, slots: Slots, started: float) -> None:
+        self._slots = slots
+        self._incoming = Incoming(slots)
         self._started = started
 
     async def device(self, _request: Request) -> tuple[int, Document]:
-        return 200, {"device": await self._site.device(), "agent": __version__}
+        return 200, {"device": await self._slots.first.site.device(), "agent": __version__}
 
-    async def status(self, _request: Request) -> tuple[int, Document]:
-        return 200, documents.status(self._site, self._machine, time.monotonic() - self._started)
+    async def status(self, request: Request) -> tuple[int, Document]:
+        shown = self._slot(request)
+        others = [slot for slot in self._slots.all if slot is not shown] if not _model(request) else []
+        return 200, documents.status(shown, others, time.monotonic() - self._started)
 
-    async def releases(self, _request: Request) -> tuple[int, Document]:
-        journal = self._site.journal
-        failed, refused = await journal.quarantined(), await journal.refused()
-        return 200, {"releases": await asyncio.to_thread(list_releases, self._site.data, failed, refused)}
+    async def releases(self, request: Request) -> tuple[int, Document]:
+        site = self._slot(request).site
+        failed, refused = await site.journal.quarantined(), await site.journal.refused()
+        return 200, {"releases": await asyncio.to_thread(list_releases, site.data, failed, refused)}
 
     async def deployment(self, request: Request) -> tuple[int, Document]:
+        slot = self._slot(request)
         number: str = request.path_params["number"]
         known = number.isascii() and number.isdecimal() and len(number) < 19
-        record = await self._site.journal.deployment(int(number)) if known else None
+        record = await slot.site.journal.deployment(int(number)) if known else None
         if record is None:
             sentence = f"There is no deployment '{number[:40]}'."
             raise RefusedError(404, "not-found", sentence, "See /api/v1/events.")
-        return 200, {"deployment": documents.deployment(self._machine, record)}
+        return 200, {"deployment": documents.deployment(slot.machine, record)}
 
     async def events(self, request: Request) -> tuple[int, Document]:
+        journal = self._slot(request).site.journal
         after = int(_number(request, "after", 0))
         wait_s = min(_number(request, "wait_s", 0), LONGEST_WAIT_S)
-        found = await self._site.journal.events(after, wait_s)
+        found = await journal.events(after, wait_s)
         return 200, {"events": found, "next": found[-1].seq if found else after}
 
     async def deploy(self, request: Request) -> tuple[int, Document]:
-        settings = self._site.settings
+        settings = self._slots.first.site.settings
         length = self._length(request)
         asked = Record(
             id=0,
@@ -119,32 +126,40 @@ class _Control:
             soak_s=_number(request, "soak_s", settings.soak_s),
             soak_requests=int(_number(request, "soak_requests", settings.soak_requests)),
         )
-        work = await self._machine.deploy(_pieces(request), length, asked)
-        await work.received.wait()
-        record = work.record
-        if record.state is State.FAILED and not work.arrived:
-            sentence = f"Deployment {record.id} failed: {record.reason}"
-            if work.disk_failure is None:
-                raise RefusedError(400, "not-received", sentence, "Send it again.")
-            full = is_disk_full(work.disk_failure)
-            raise RefusedError(
-                *((507, DiskFullError.code) if full else (500, "disk-failed")),
-                sentence,
-                "Free some space on the device." if full else "Check the device's disk; its log may say more.",
-            )
-        return 202, {"deployment": documents.deployment(self._machine, record)}
+        add = _number(request, "add", 0) != 0
+        first = self._slots.first
+        if len(self._slots.all) == 1 and (not add or first.empty):
+            return await _begun(first.machine, await first.machine.deploy(_pieces(request), length, asked))
+        if add:
+            self._slots.check_room()  # before all of it is sent
+        # With several models, the one that it is for is known by its name only.
+        async with self._incoming.receive(_pieces(request), length) as (bundle, name):
+            slot = await self._slots.add(name) if add and name else self._slots.for_bundle(name)
+            return await _begun(slot.machine, await slot.machine.deploy_file(bundle, asked))
 
     async def rollback(self, request: Request) -> tuple[int, Document]:
-        record = await self._machine.roll_back(to=request.query_params.get("to", ""))
-        return 202, {"deployment": documents.deployment(self._machine, record)}
+        machine = self._slots.to_return(_model(request)).machine
+        record = await machine.roll_back(to=request.query_params.get("to", ""))
+        return 202, {"deployment": documents.deployment(machine, record)}
 
-    async def cancel(self, _request: Request) -> tuple[int, Document]:
-        record = await self._machine.cancel()
-        return 202, {"deployment": documents.deployment(self._machine, record)}
+    async def cancel(self, request: Request) -> tuple[int, Document]:
+        machine = self._slots.with_deployment(_model(request)).machine
+        record = await machine.cancel()
+        return 202, {"deployment": documents.deployment(machine, record)}
+
+    async def remove(self, request: Request) -> tuple[int, Document]:
+        name = _model(request)
+        if not name:
+            raise RefusedError(400, "bad-query", "Which model to remove is missing.", "Pass model=NAME.")
+        await self._slots.remove(name)
+        return 200, {"removed": name}
 
     async def collect(self, request: Request) -> tuple[int, Document]:
         dry_run = _number(request, "dry_run", 0) != 0
-        return 200, {"releases": await self._machine.collect(dry_run), "dry_run": dry_run}
+        return 200, {"releases": await self._slot(request).machine.collect(dry_run), "dry_run": dry_run}
+
+    def _slot(self, request: Request) -> Slot:
+        return self._slots.named(_model(request))
 
     def _length(self, request: Request) -> int:
         text = request.headers.get("content-length", "")
@@ -152,7 +167,7 @@ class _Control:
             raise RefusedError(
                 411, "no-length", "A bundle is sent with its Content-Length.", "edgeopt-agent deploy does so."
             )
-        length, most = int(text), self._site.settings.max_bundle_bytes
+        length, most = int(text), self._slots.first.site.settings.max_bundle_bytes
         if length > most:
             raise RefusedError(
                 413,
@@ -161,6 +176,23 @@ class _Control:
                 "Deploy a smaller model.",
             )
         return length
+
+
+async def _begun(machine: Machine, work: Work) -> tuple[int, Document]:
+    """The answer once the bundle has arrived; raises RefusedError where it did not."""
+    await work.received.wait()
+    record = work.record
+    if record.state is State.FAILED and not work.arrived:
+        sentence = f"Deployment {record.id} failed: {record.reason}"
+        if work.disk_failure is None:
+            raise RefusedError(400, "not-received", sentence, "Send it again.")
+        raise disk_refusal(sentence, work.disk_failure)
+    return 202, {"deployment": documents.deployment(machine, record)}
+
+
+def _model(request: Request) -> str:
+    """The model that is asked about; empty for the first one."""
+    return request.query_params.get("model", "")
 
 
 def _shown(name: str) -> str:

@@ -1,17 +1,28 @@
 """What the agent tells of itself, as plain documents."""
 
+from collections.abc import Iterable
+
 from edgeopt.errors import EdgeoptError
 from edgeopt_agent.data_dir import pointed
-from edgeopt_agent.deployments.machine import Machine, check_return
+from edgeopt_agent.deployments.machine import Machine
 from edgeopt_agent.deployments.record import Record
+from edgeopt_agent.deployments.returning import check_return
 from edgeopt_agent.deployments.site import Site
+from edgeopt_agent.deployments.slots import Slot
 from edgeopt_agent.deployments.states import State
 from edgeopt_agent.releases import deployment_of
 
 Document = dict[str, object]
 
 
-def status(site: Site, machine: Machine, uptime_s: float) -> Document:
+def status(shown: Slot, others: Iterable[Slot], uptime_s: float) -> Document:
+    """One model as the agent's own state, and the others beside it."""
+    first = {"name": shown.name, **_model_status(shown.site, shown.machine)}
+    models = [first, *({"name": slot.name, **_model_status(slot.site, slot.machine)} for slot in others)]
+    return {**first, "uptime_s": round(uptime_s, 3), "models": models}
+
+
+def _model_status(site: Site, machine: Machine) -> Document:
     newest, serving = machine.newest, site.router.serving
     alive = serving is not None and not serving.ended.is_set()
     return {
@@ -21,7 +32,6 @@ def status(site: Site, machine: Machine, uptime_s: float) -> Document:
         "deployment": None if newest is None else deployment(machine, newest),
         "reason": site.trouble or site.journal.unwritable or site.journal.set_aside,
         "worker_limits": serving.limits if alive and serving is not None else None,
-        "uptime_s": round(uptime_s, 3),
     }
 
 
@@ -30,6 +40,7 @@ def deployment(machine: Machine, record: Record) -> Document:
     shown = record if running is None else running.record
     return {
         "id": shown.id,
+        "model": machine.site.model,
         "kind": shown.kind,
         "state": shown.state,
         "release": shown.release or None,

@@ -1,6 +1,7 @@
 """The Open Inference Protocol v2 under `/v2`, as plain ASGI, because inference must be quick."""
 
 from collections.abc import Awaitable, Callable
+from weakref import WeakKeyDictionary
 
 from edgeopt_agent.http.plain import (
     JSON,
@@ -19,6 +20,7 @@ from edgeopt_agent.http.plain import (
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.v2 import documents
 from edgeopt_agent.v2.errors import RequestError
+from edgeopt_agent.workers.models import Models
 from edgeopt_agent.workers.router import BusyError, Router
 
 _OCTETS = (b"content-type", b"application/octet-stream")
@@ -31,18 +33,22 @@ _ENCODINGS = {b"": "", b"identity": "", b"gzip": "gzip", b"deflate": "deflate"}
 _BODY_UNREAD = frozenset({408, 413})
 
 
-def make_inference(router: Router, settings: Settings) -> App:
+def make_inference(models: Models, settings: Settings) -> App:
     """Everything under `/v2`."""
 
-    room = Room(_LARGEST_ON_THEIR_WAY * settings.max_body_bytes)
+    # One for each model, or large requests to one would keep out those to another.
+    rooms: WeakKeyDictionary[Router, Room] = WeakKeyDictionary()
+
+    def room_of(router: Router) -> Room:
+        return rooms.setdefault(router, Room(_LARGEST_ON_THEIR_WAY * settings.max_body_bytes))
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         path, method = scope["path"], scope["method"]
         try:
             if method == "POST" and path.startswith(_MODELS) and path.endswith("/infer"):
-                await _infer(router, settings, room, scope, receive, send)
+                await _infer(models, settings, room_of, scope, receive, send)
             else:
-                await _documents(router, path, method, send)
+                await _documents(models, path, method, send)
         except ClientGoneError:
             return
         except RequestError as error:
@@ -55,11 +61,16 @@ def make_inference(router: Router, settings: Settings) -> App:
 
 
 async def _infer(
-    router: Router, settings: Settings, room: Room, scope: Scope, receive: Receive, send: Send
+    models: Models,
+    settings: Settings,
+    room_of: Callable[[Router], Room],
+    scope: Scope,
+    receive: Receive,
+    send: Send,
 ) -> None:
-    body = await read_body(scope, receive, settings, room)
     name, version = _model(scope["path"][len(_MODELS) : -len("/infer")])
-    answer = await router.infer(name, version, body, _header_length(scope, body), _encoding(scope))
+    body = await read_body(scope, receive, settings, room_of(models.nearest(name)))
+    answer = await models.of(name).infer(name, version, body, _header_length(scope, body), _encoding(scope))
     if answer.header_length is None:
         await respond(send, answer.status, answer.body, JSON)
     else:
@@ -95,9 +106,9 @@ def _model(path: str) -> tuple[str, str | None]:
     return (name, version) if found else (path, None)
 
 
-async def _documents(router: Router, path: str, method: str, send: Send) -> None:
+async def _documents(models: Models, path: str, method: str, send: Send) -> None:
     """Everything but inference: small, rare and without a body that matters."""
-    wanted, answer = _route(router, path.rstrip("/"))
+    wanted, answer = _route(models, path.rstrip("/"))
     if method not in wanted:
         allowed = (b"allow", ", ".join(wanted).encode())
         await respond_json(send, 405, {"error": f"'{path[:80]}' takes {' or '.join(wanted)}."}, allowed)
@@ -114,35 +125,35 @@ _GET = ("GET", "HEAD")
 _POST = ("POST",)
 
 
-def _route(router: Router, path: str) -> tuple[tuple[str, ...], Callable[[], object]]:
+def _route(models: Models, path: str) -> tuple[tuple[str, ...], Callable[[], object]]:
     """The methods that a path takes, and what answers it; None as an answer is an empty one."""
     fixed: dict[str, tuple[tuple[str, ...], Callable[[], object]]] = {
         "/v2": (_GET, documents.server),
         "/v2/health/live": (_GET, lambda: None),
-        "/v2/health/ready": (_GET, router.check_ready),
-        "/v2/models/stats": (_GET, lambda: documents.statistics(router.totals.values())),
-        "/v2/repository/index": (_POST, lambda: documents.index(router.serving)),
+        "/v2/health/ready": (_GET, models.check_ready),
+        "/v2/models/stats": (_GET, lambda: documents.statistics(models.totals())),
+        "/v2/repository/index": (_POST, lambda: documents.index(models.workers())),
     }
     if path in fixed:
         return fixed[path]
     if path.startswith("/v2/repository/models/"):
         return _POST, _no_repository
     if path.startswith(_MODELS):
-        return _model_route(router, path[len(_MODELS) :])
+        return _model_route(models, path[len(_MODELS) :])
     raise RequestError(404, f"There is nothing at '{path[:80]}' on this server.")
 
 
-def _model_route(router: Router, path: str) -> tuple[tuple[str, ...], Callable[[], object]]:
+def _model_route(models: Models, path: str) -> tuple[tuple[str, ...], Callable[[], object]]:
     rest, _, last = path.rpartition("/")
     if rest and last == "infer":
         return _POST, lambda: None
     if rest and last == "ready":
-        return _GET, lambda: router.check_ready(*_model(rest))
+        return _GET, lambda: models.check_ready(*_model(rest))
     if rest and last == "config":
-        return _GET, lambda: documents.config(router.named(*_model(rest)))
+        return _GET, lambda: documents.config(models.named(*_model(rest)))
     if rest and last == "stats":
-        return _GET, lambda: documents.statistics(router.totals_of(*_model(rest)))
-    return _GET, lambda: documents.model(router.named(*_model(path)))
+        return _GET, lambda: documents.statistics(models.totals_of(*_model(rest)))
+    return _GET, lambda: documents.model(models.named(*_model(path)))
 
 
 def _no_repository() -> None:

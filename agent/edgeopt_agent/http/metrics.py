@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from edgeopt.hw.load import LoadSampler, process_memory_bytes
+from edgeopt_agent.workers.models import Models
 from edgeopt_agent.workers.router import Router
 from edgeopt_agent.workers.totals import BUCKETS_MS, REASONS, Totals
 
@@ -38,9 +39,9 @@ _COUNTERS: tuple[tuple[str, str, Callable[[Totals], float]], ...] = (
 )
 
 
-def routes(router: Router, state: Callable[[], str]) -> list[BaseRoute]:
-    """`state` tells the state of the last deployment."""
-    agent = _Agent(router, state)
+def routes(models: Models, state: Callable[[Router], str]) -> list[BaseRoute]:
+    """`state` tells the state of the last deployment of each model."""
+    agent = _Agent(models, state)
 
     # A coroutine, because what it reads belongs to the event loop's thread.
     async def metrics(_request: Request) -> Response:
@@ -50,15 +51,15 @@ def routes(router: Router, state: Callable[[], str]) -> list[BaseRoute]:
 
 
 class _Agent:
-    def __init__(self, router: Router, state: Callable[[], str]) -> None:
-        self._router = router
+    def __init__(self, models: Models, state: Callable[[Router], str]) -> None:
+        self._models = models
         self._state = state
         self._load = LoadSampler()
 
     def collect(self) -> Iterable[Metric]:
         for name, text, value in _COUNTERS:
             family = Metric(name, text, "counter")
-            for totals in self._router.totals.values():
+            for totals in self._models.totals():
                 family.add_sample(name, _labels(totals), value(totals))
             yield family
         yield self._failures()
@@ -66,8 +67,9 @@ class _Agent:
         pending = GaugeMetricFamily(
             "nv_inference_pending_request_count", "Requests not answered yet", labels=_LABELS
         )
-        if (worker := self._router.serving) is not None:
-            pending.add_metric([worker.name, worker.release_id], self._router.waiting)
+        for router in self._models.routers:
+            if (worker := router.serving) is not None:
+                pending.add_metric([worker.name, worker.release_id], router.waiting)
         yield pending
         yield from self._memory()
         yield from self._device()
@@ -75,7 +77,7 @@ class _Agent:
 
     def _failures(self) -> Metric:
         family = Metric("nv_inference_request_failure", "Requests that were not answered, by reason", "counter")
-        for totals in self._router.totals.values():
+        for totals in self._models.totals():
             for reason in REASONS:
                 family.add_sample(family.name, {**_labels(totals), "reason": reason}, totals.failed[reason])
         return family
@@ -83,7 +85,7 @@ class _Agent:
     def _latencies(self) -> Metric:
         text = "Time from the request's arrival to its answer, in milliseconds"
         family = Metric("nv_inference_first_response_histogram_ms", text, "histogram")
-        for totals in self._router.totals.values():
+        for totals in self._models.totals():
             labels = _labels(totals)
             limits = [*(f"{limit:g}" for limit in BUCKETS_MS), "+Inf"]
             for limit, count in zip(limits, accumulate(totals.latencies), strict=True):
@@ -93,13 +95,13 @@ class _Agent:
         return family
 
     def _memory(self) -> Iterable[Metric]:
-        family = GaugeMetricFamily("edgeopt_process_memory_bytes", "Resident memory", labels=["process"])
-        worker = self._router.serving
-        pids = {"agent": os.getpid(), **({"worker": worker.pid} if worker else {})}
-        for process, pid in pids.items():
+        family = Metric("edgeopt_process_memory_bytes", "Resident memory", "gauge")
+        pids: list[tuple[dict[str, str], int]] = [({"process": "agent"}, os.getpid())]
+        pids += [({"process": "worker", "model": worker.name}, worker.pid) for worker in self._models.workers()]
+        for labels, pid in pids:
             size = process_memory_bytes(pid)
             if size is not None:
-                family.add_metric([process], size)
+                family.add_sample(family.name, labels, size)
         yield family
 
     def _device(self) -> Iterable[Metric]:
@@ -111,10 +113,12 @@ class _Agent:
         yield from _gauge("edgeopt_device_temperature_c", "Hottest sensor of the chip", sample.temperature_c)
 
     def _deployment(self) -> Iterable[Metric]:
-        labels = ["release", "state"]
+        labels = ["model", "release", "state"]
         family = GaugeMetricFamily("edgeopt_deployment_state", "The state of the last deployment", labels=labels)
-        worker = self._router.serving
-        family.add_metric([worker.release_id if worker else "", self._state()], 1.0)
+        for router in self._models.routers:
+            worker = router.serving
+            release, name = (worker.release_id, worker.name) if worker else ("", router.expected_name())
+            family.add_metric([name, release, self._state(router)], 1.0)
         yield family
 
 

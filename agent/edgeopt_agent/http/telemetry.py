@@ -1,8 +1,10 @@
 """Live telemetry over WebSocket, for as long as the viewer renews its lease."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 
+from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
@@ -12,10 +14,18 @@ PATH = "/api/v1/telemetry"
 LEASE_S = 30.0
 LEASE_ENDED = 4000
 TOO_SLOW = 4001
+HubOf = Callable[[str], Hub | None]
+"""The telemetry of a model; without a name, of the first one."""
 
 
-def routes(hub: Hub, lease_s: float = LEASE_S) -> list[BaseRoute]:
+def routes(hub_of: HubOf, lease_s: float = LEASE_S) -> list[BaseRoute]:
     async def telemetry(socket: WebSocket) -> None:
+        hub = hub_of(socket.query_params.get("model", ""))
+        if hub is None:
+            said = "There is no model of this name on this agent."
+            error = {"code": "no-model", "message": said, "hint": "See which there are: edgeopt-agent status"}
+            await socket.send_denial_response(JSONResponse({"error": error}, 404))
+            return
         await socket.accept()
         await _show(socket, hub, lease_s)
 

@@ -25,7 +25,9 @@ class Viewer:
 
 
 class Hub:
-    def __init__(self, router: Router) -> None:
+    def __init__(self, router: Router, model: str = "") -> None:
+        """`model` is the name of an added model: its figures tell it."""
+        self._model = model
         self._router = router
         self._viewers: set[Viewer] = set()
         self._present: Progress | None = None
@@ -50,7 +52,7 @@ class Hub:
         viewer = Viewer()
         self._viewers.add(viewer)
         if self._sampler is None:
-            self._sampler = Sampler(self._router)
+            self._sampler = Sampler(self._router, self._model)
             self._sampling = asyncio.create_task(self._sample(self._sampler), name="telemetry")
         first: list[Event] = [self._present] if self._present else []
         first += [
@@ -67,6 +69,11 @@ class Hub:
             self._sampling.cancel()
             self._sampler.stop()
             self._sampling = self._sampler = None
+
+    def close(self) -> None:
+        """Sends all viewers away."""
+        for viewer in self._viewers:
+            viewer.dropped.set()
 
     async def _sample(self, sampler: Sampler) -> None:
         loop = asyncio.get_running_loop()

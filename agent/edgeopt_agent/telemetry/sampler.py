@@ -16,7 +16,8 @@ _SHARES = {"latency_p50_ms": 0.5, "latency_p90_ms": 0.9, "latency_p99_ms": 0.99}
 class Sampler:
     """Listens to the router from `start` to `stop`; before and after it costs nothing."""
 
-    def __init__(self, router: Router) -> None:
+    def __init__(self, router: Router, model: str = "") -> None:
+        self._model = model
         self._router = router
         self._window = LatencyWindow(_WINDOW_TICKS)
         self._load = LoadSampler()
@@ -50,10 +51,12 @@ class Sampler:
             "clock_hz": device.clock_hz,
         }
         now = time.time()
-        told = [Metric(name, float(value), time_s=now) for name, value in values.items() if value is not None]
+        told = [
+            Metric(name, float(value), self._model, now) for name, value in values.items() if value is not None
+        ]
         last = window.last()
         if last is not None:
-            told.insert(0, Metric("latency_ms", last, time_s=now, samples=window.last_values()))
+            told.insert(0, Metric("latency_ms", last, self._model, now, samples=window.last_values()))
         return told
 
     def _saw(self, _release: str, ok: bool, latency_ms: float, _reason: str) -> None:

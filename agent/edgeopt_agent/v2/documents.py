@@ -40,11 +40,13 @@ def config(worker: Worker) -> Document:
     }
 
 
-def index(worker: Worker | None) -> list[Document]:
-    if worker is None:
-        return []
+def index(workers: Iterable[Worker]) -> list[Document]:
+    return [_indexed(worker) for worker in workers]
+
+
+def _indexed(worker: Worker) -> Document:
     state, reason = ("READY", "") if worker.alive else ("UNAVAILABLE", worker.how_it_ended())
-    return [{"name": worker.name, "version": worker.release_id, "state": state, "reason": reason}]
+    return {"name": worker.name, "version": worker.release_id, "state": state, "reason": reason}
 
 
 def statistics(totals: Iterable[Totals]) -> Document:

@@ -36,6 +36,8 @@ class Router:
         self.totals: dict[str, Totals] = {}
         self.why_nothing: Callable[[], str] = lambda: ""
         """Why nothing serves although something should and soon will."""
+        self.expected_name: Callable[[], str] = lambda: ""
+        """What the model is called that serves, or soon will; empty where none should."""
         self.old_name = ""
         """What the model was called before the release that soaks: who still asks for it has lost it."""
         self.shadow: Shadow | None = None

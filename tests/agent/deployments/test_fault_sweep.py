@@ -58,6 +58,7 @@ def test_a_disk_that_is_full_after_so_many_pages(
     serves = new_bundle if ended == "COMMITTED" else old_bundle
     agent.serves(serves)
     agent.process.kill()
+    agent.process.wait()  # the folder is locked until it is gone
     again = start_agent(folder)
     again.serves(serves)
     (small_disk / "filler").unlink()

@@ -29,6 +29,7 @@ DEPLOYED = (
     ("POST", "/api/v1/deploy"),
     ("POST", "/api/v1/rollback"),
     ("POST", "/api/v1/cancel"),
+    ("POST", "/api/v1/remove"),
     ("POST", "/v2/nowhere"),
     ("DELETE", "/api/v1/status"),
 )

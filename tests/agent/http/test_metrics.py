@@ -39,9 +39,9 @@ def test_requests_are_counted_under_the_names_that_triton_gives_them(serving, nu
     )
     assert 4000 <= compute <= total
     assert abs(total - queue - compute) < 1
-    assert found["edgeopt_deployment_state", "COMMITTED", "abc"] == 1
+    assert found["edgeopt_deployment_state", "COMMITTED", "abc", "null"] == 1
     assert found["edgeopt_process_memory_bytes", "agent"] > 1 << 20
-    assert found["edgeopt_process_memory_bytes", "worker"] > 1 << 20
+    assert found["edgeopt_process_memory_bytes", "null", "worker"] > 1 << 20
     assert found["edgeopt_device_memory_used_bytes",] > 1 << 20
     connection.close()
 
@@ -50,7 +50,9 @@ def test_without_a_release_there_are_figures_of_the_device_alone(serving):
     connection = http.client.HTTPConnection(serving().place)
     found = scrape(connection)
     assert not [name for name, *_ in found if name.startswith("nv_inference_request")]
-    assert ("edgeopt_process_memory_bytes", "worker") not in found
+    assert [key for key in found if key[0] == "edgeopt_process_memory_bytes"] == [
+        ("edgeopt_process_memory_bytes", "agent")
+    ]
     connection.close()
 
 

@@ -1,0 +1,62 @@
+"""A bundle that comes in before it is clear which model it is for."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+
+from edgeopt.bundle.archive import read_member
+from edgeopt.bundle.deployment import FILE, LARGEST_BYTES
+from edgeopt.bundle.toml import read_toml
+from edgeopt_agent.data_dir import remove
+from edgeopt_agent.deployments.receive import write_stream
+from edgeopt_agent.deployments.refused import RefusedError, StepError, disk_refusal
+from edgeopt_agent.deployments.slots import Slots
+from edgeopt_agent.releases import check_space
+
+
+class Incoming:
+    """Takes bundles into the agent's own folder, as many at once as there may be models."""
+
+    def __init__(self, slots: Slots) -> None:
+        self._slots = slots
+        self._numbers = count(1)
+        self._under_way = 0
+
+    @asynccontextmanager
+    async def receive(self, stream: AsyncIterator[bytes], length: int) -> AsyncIterator[tuple[Path, str]]:
+        """The bundle's file, deleted in the end unless a deployment took it, and its name as it claims it.
+
+        The name is empty where it cannot be told: the deployment will say what is wrong with the bundle.
+        """
+        site = self._slots.first.site
+        if self._under_way >= site.settings.max_models:
+            raise RefusedError(
+                409, "busy", "Too many bundles are being received.", "Wait for their end, and send it again."
+            )
+        self._under_way += 1
+        place = site.data.partial / f"incoming-{next(self._numbers)}.zip"
+        try:
+            await self._slots.first.machine.recovered.wait()  # until then what is partial is swept away
+            await asyncio.to_thread(check_space, site.data, length, site.settings.disk_reserve_bytes)
+            await asyncio.to_thread(remove, place)
+            try:
+                await write_stream(stream, length, place, site.settings.body_timeout_s, lambda _: None)
+            except StepError as error:
+                raise RefusedError(400, "not-received", error.message, "Send it again.") from None
+            except OSError as error:
+                said = f"The bundle cannot be written to '{site.data.root}': {error.strerror}."
+                raise disk_refusal(said, error) from None
+            yield place, await asyncio.to_thread(_name_in, place)
+        finally:
+            self._under_way -= 1
+            await asyncio.to_thread(remove, place)
+
+
+def _name_in(file: Path) -> str:
+    try:
+        name = read_toml(read_member(file, FILE, LARGEST_BYTES).decode()).get("name", "")
+    except (ValueError, RecursionError):
+        return ""
+    return name if isinstance(name, str) and name.isprintable() else ""

@@ -1,0 +1,39 @@
+"""Whether a rollback may go to a release, and what is said where none can be gone back to."""
+
+from edgeopt.bundle.deployment import Deployment
+from edgeopt.errors import EdgeoptError
+from edgeopt_agent.data_dir import DataDir
+from edgeopt_agent.deployments.refused import RefusedError
+from edgeopt_agent.releases import deployment_of
+from edgeopt_agent.trust import check_signature
+
+
+def check_return(data: DataDir, release: str) -> Deployment:
+    """What a rollback would serve; raises why it is refused: trust may have changed since it was taken."""
+    folder = data.release(release)
+    deployment = deployment_of(folder)
+    try:
+        check_signature(folder, data.trust)
+    except EdgeoptError as error:
+        raise RefusedError(
+            403,
+            "untrusted",
+            f"The release {release} served before, and is not trusted any more. {error.message}",
+            "Deploy a bundle that a trusted key signed.",
+        ) from error
+    return deployment
+
+
+def nothing_to_return_to(others: set[str], option: str) -> RefusedError:
+    if others:
+        names = ", ".join(sorted(others))
+        return RefusedError(
+            *(409, "nothing-to-return-to"),
+            f"There is no older release to go back to. Others on the device, which a rollback left: {names}.",
+            f"Go to it by its id: edgeopt-agent rollback --to {min(others)}{option}",
+        )
+    return RefusedError(
+        *(409, "nothing-to-return-to"),
+        "There is no release to go back to: no other has been in service.",
+        "Deploy the bundle that you want: edgeopt-agent deploy BUNDLE",
+    )

@@ -1,0 +1,270 @@
+"""The models of an agent: each is a slot with a folder, a journal, deployments and a worker of its own."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from edgeopt.events import Progress
+from edgeopt.hw.device import Device
+from edgeopt_agent.config import reloaded
+from edgeopt_agent.data_dir import DataDir, added_models, remove, sweep_removed, write_whole
+from edgeopt_agent.deployments.machine import Machine
+from edgeopt_agent.deployments.record import Record
+from edgeopt_agent.deployments.recovery import recover
+from edgeopt_agent.deployments.refused import RefusedError
+from edgeopt_agent.deployments.site import Site, current, name_of
+from edgeopt_agent.deployments.supervisor import Supervisor
+from edgeopt_agent.deployments.switching import FAREWELL_S
+from edgeopt_agent.journal import Journal
+from edgeopt_agent.settings import Settings
+from edgeopt_agent.telemetry.hub import Hub
+from edgeopt_agent.workers.models import Models
+from edgeopt_agent.workers.router import Router
+
+log = logging.getLogger(__name__)
+_LONGEST_FOLDER = 255
+OnSlot = Callable[["Slot"], None]
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """One model: what belongs to it alone."""
+
+    site: Site
+    machine: Machine
+    hub: Hub
+    working: asyncio.Task[None] | None = None
+
+    @property
+    def name(self) -> str:
+        """What clients call it; empty for a first model that nothing was deployed to."""
+        serving = self.site.router.serving
+        return self.site.model or (serving.name if serving is not None else self.site.router.expected_name())
+
+    @property
+    def names(self) -> set[str]:
+        """All names that it has or may get back."""
+        running = self.machine.work
+        old = name_of(self.site, running.record.old) if running is not None else ""
+        deploying = str(running.found.get("name", running.record.name)) if running is not None else ""
+        return {self.name, self.site.router.expected_name(), old, deploying} - {""}
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing serves here, should serve, or is being deployed."""
+        idle = self.machine.recovered.is_set() and not self.machine.busy
+        return idle and self.site.router.serving is None and current(self.site) is None
+
+    async def work(self) -> None:
+        await recover(self.site, self.machine)
+        await Supervisor(self.site, self.machine).run()
+
+    async def stop(self, grace_s: float) -> None:
+        """Leaves its deployment as it is, and ends its workers."""
+        if self.working is not None:
+            self.working.cancel()
+        await self.machine.stop()
+        router = self.site.router
+        workers = [worker for worker in (router.serving, router.standby) if worker is not None]
+        router.switch(None, keep_old=False)
+        await asyncio.gather(*(worker.stop(grace_s) for worker in workers))
+        if self.working is not None:
+            await asyncio.gather(self.working, return_exceptions=True)
+
+
+class Slots:
+    """All slots. The first one is the agent's own folder, and is always there."""
+
+    def __init__(self, settings: Settings, data: DataDir, device: Callable[[], Awaitable[Device]]) -> None:
+        self._device = device
+        self._on_end: OnSlot | None = None
+        """Called when the work of a slot ended; set once the slots work."""
+        self._changing = asyncio.Lock()
+        self.models = Models()
+        self.all: list[Slot] = []
+        self.first = self._open(settings, data, "", Journal(data.journal))
+        sweep_removed(data)
+        for name in added_models(data):
+            added = data.of_model(name)
+            self._open(settings, added, name, Journal(added.journal))
+
+    def start(self, on_end: OnSlot) -> None:
+        """Brings every model back into service; `on_end` is told when that ends for one."""
+        self._on_end = on_end
+        for slot in self.all:
+            self._start(slot)
+
+    def _start(self, slot: Slot) -> None:
+        if (on_end := self._on_end) is None:
+            return
+        slot.working = asyncio.create_task(slot.work(), name=f"supervisor {slot.site.model}".rstrip())
+        slot.working.add_done_callback(lambda _: on_end(slot) if slot in self.all else None)
+
+    def named(self, name: str) -> Slot:
+        """The slot of this name, the first one without a name; raises RefusedError where there is none."""
+        if not name:
+            return self.first
+        for slot in self.all:
+            if name == slot.name:
+                return slot
+        known = ", ".join(f"'{slot.name}'" for slot in self.all if slot.name) or "none"
+        raise RefusedError(
+            *(404, "no-model", f"There is no model '{name[:80]}' on this agent; it has {known}."),
+            "See which there are: edgeopt-agent status",
+        )
+
+    def with_deployment(self, name: str) -> Slot:
+        """The slot that is meant where one deploys: by its name, else the only one that does."""
+        running = [slot for slot in self.all if slot.machine.work is not None]
+        if name or not running:
+            return self.named(name)
+        if len(running) > 1:
+            names = " and ".join(f"'{slot.name}'" for slot in running)
+            raise RefusedError(
+                *(409, "several-models", f"Deployments of several models are going on: {names}."),
+                "Name one with --model.",
+            )
+        return running[0]
+
+    def to_return(self, name: str) -> Slot:
+        """The slot that a rollback means: by its name, else the first one, or the only one that is not empty."""
+        used = [slot for slot in self.all if not slot.empty]
+        return used[0] if not name and len(used) == 1 else self.named(name)
+
+    def for_bundle(self, name: str) -> Slot:
+        """Where a bundle of this name goes: to the model of its name, else in place of the first one."""
+        return next((slot for slot in self.all if name in slot.names), self.first)
+
+    def hub(self, name: str) -> Hub | None:
+        """The telemetry of a model, of the first one without a name."""
+        return next((slot.hub for slot in self.all if slot.name == name), None) if name else self.first.hub
+
+    def state(self, router: Router) -> str:
+        """The state of the last deployment of the model that this router leads to."""
+        newest = next((slot.machine.newest for slot in self.all if slot.site.router is router), None)
+        return "" if newest is None else newest.state
+
+    async def add(self, name: str) -> Slot:
+        """A slot for one more model; raises RefusedError where there is no place for it."""
+        async with self._changing:
+            taken = next((slot for slot in self.all if name in slot.names and not slot.empty), None)
+            if taken is not None:
+                raise RefusedError(
+                    *(409, "name-taken", f"A model called '{name}' is on this agent already."),
+                    "Deploy the bundle without --add to replace it.",
+                )
+            if self.first.empty:
+                return self.first
+            unused = [slot for slot in self.all if slot.empty]
+            if (again := next((slot for slot in unused if slot.site.model == name), None)) is not None:
+                return again  # its last deployment failed
+            self.check_room()
+            if len(self.all) >= self.first.site.settings.max_models:
+                await self._remove(unused[0])
+            return await self._new(name)
+
+    def check_room(self) -> None:
+        """Raises RefusedError where no model can be added, whatever its name; an empty slot gives way."""
+        most = self.first.site.settings.max_models
+        if len(self.all) >= most and not any(slot.empty for slot in self.all):
+            raise RefusedError(
+                *(409, "too-many-models", f"This agent has {len(self.all)} models; `max_models` is {most}."),
+                "Remove one (edgeopt-agent remove NAME), or raise max_models in the agent's configuration.",
+            )
+
+    async def _new(self, name: str) -> Slot:
+        data = self.first.site.data.of_model(name)
+        if len(data.root.name) > _LONGEST_FOLDER:
+            raise RefusedError(
+                *(400, "bad-name", f"The name '{name[:40]}…' is too long for a folder."),
+                "Give the bundle a shorter name.",
+            )
+        await asyncio.to_thread(remove, data.root)  # what a removal may have left
+        await asyncio.to_thread(data.make)
+        journal = await asyncio.to_thread(Journal, data.journal)
+        slot = self._open(self.first.site.settings, data, name, journal)
+        self._start(slot)
+        return slot
+
+    async def remove(self, name: str) -> None:
+        """Ends an added model and deletes all that belongs to it; raises RefusedError while it deploys."""
+        async with self._changing:
+            slot = self.named(name)
+            if slot is self.first:
+                raise RefusedError(
+                    *(409, "first-model", f"'{slot.name or 'It'}' is the first model of this agent, which stays."),
+                    "Replace it: edgeopt-agent deploy BUNDLE --rename",
+                )
+            await slot.machine.recovered.wait()
+            if slot.machine.busy:
+                raise RefusedError(
+                    *(409, "busy", f"A deployment of '{slot.name}' is going on."),
+                    f"Wait for its end, or end it: edgeopt-agent cancel{slot.site.option}",
+                )
+            await self._remove(slot)
+
+    async def _remove(self, slot: Slot) -> None:
+        slot.machine.closed = True
+        data, release = slot.site.data, current(slot.site) or ""
+        try:
+            await asyncio.to_thread(write_whole, data.removed, "")  # from here on no start brings it back
+        except BaseException:
+            slot.machine.closed = False
+            raise
+        self.all.remove(slot)
+        self.models.routers.remove(slot.site.router)
+        slot.site.journal.wake()
+        slot.hub.close()
+        await slot.stop(FAREWELL_S)
+        await slot.site.journal.close()
+        await asyncio.to_thread(remove, data.root)
+        log.info("The model '%s' was removed.", slot.site.model)
+        await self.first.site.journal.note("REMOVED", release, f"The model '{slot.site.model}' was removed.")
+
+    def reload(self, found: Settings) -> tuple[str, ...]:
+        """Takes over changed settings; the names of those that wait for a restart."""
+        _, waiting = reloaded(self.first.site.settings, found)
+        for slot in self.all:
+            slot.site.settings, _ = reloaded(slot.site.settings, found)
+        return waiting
+
+    def wake(self) -> None:
+        """Ends every wait for events."""
+        for slot in self.all:
+            slot.site.journal.wake()
+
+    async def stop(self, grace_s: float) -> None:
+        await asyncio.gather(*(slot.stop(grace_s) for slot in self.all))
+
+    async def close(self) -> None:
+        for slot in self.all:
+            await slot.site.journal.close()
+
+    def _open(self, settings: Settings, data: DataDir, name: str, journal: Journal) -> Slot:
+        settings = msgspec.structs.replace(settings, data_dir=data.root)
+        router = Router(settings)
+        site = Site(settings, data, journal, router, self._device, model=name)
+        if (release := current(site)) is not None:
+            site.trouble = f"The release {release} is being started."
+        router.why_nothing = lambda: site.trouble
+        router.expected_name = lambda: site.model or name_of(site, current(site))
+        router.watchers.append(site.observed.watch)
+        machine, hub = Machine(site), Hub(router, name)
+        machine.listeners.append(lambda record: hub.tell(_told(record)))
+        slot = Slot(site, machine, hub)
+        site.name_taken = lambda other: any(
+            other in each.names for each in self.all if each is not slot and not each.empty
+        )
+        self.all.append(slot)
+        self.models.routers.append(router)
+        return slot
+
+
+def _told(record: Record) -> Progress:
+    """A deployment's state as those who watch the telemetry see it."""
+    message = f"{record.name} {record.reason}".strip()
+    subject = f"deployment {record.id}"
+    return Progress(record.state.lower(), message, subject=subject, time_s=record.history[-1].time_s)
