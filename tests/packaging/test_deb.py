@@ -58,7 +58,7 @@ def dpkg(*arguments):
 
 @needs_dpkg
 def test_the_package_holds_what_a_service_needs_and_belongs_to_root(build, tree, tmp_path):
-    lines = dpkg("--contents", build.pack(tree, tmp_path / "dist", 0)).splitlines()
+    lines = dpkg("--contents", build.pack(tree, tmp_path / "dist", "amd64", 0)).splitlines()
     rows = {line.split()[5].removeprefix("."): line.split() for line in lines}
     for path in (
         *("/etc/edgeopt/agent.toml", "/usr/bin/edgeopt-agent", "/opt/edgeopt-agent/pyvenv.cfg"),
@@ -74,7 +74,7 @@ def test_the_package_holds_what_a_service_needs_and_belongs_to_root(build, tree,
 
 @needs_dpkg
 def test_the_control_file_names_the_python_of_the_wheels_and_their_c_library(build, tree, tmp_path):
-    package = build.pack(tree, tmp_path / "dist", 0)
+    package = build.pack(tree, tmp_path / "dist", "amd64", 0)
     fields = dict(re.findall(r"^ ?([A-Z]\S*): (.*)$", dpkg("--field", package), flags=re.MULTILINE))
     major, minor = sys.version_info[:2]
     assert (fields["Package"], fields["Version"]) == ("edgeopt-agent", __version__)
@@ -82,7 +82,8 @@ def test_the_control_file_names_the_python_of_the_wheels_and_their_c_library(bui
     assert {f"python3 (>= {major}.{minor})", f"python3 (<< {major}.{minor + 1})", "libc6 (>= 2.28)"} <= set(
         depends
     )
-    assert package.name == f"edgeopt-agent_{__version__}_{fields['Architecture']}.deb"
+    assert fields["Architecture"] == "amd64"
+    assert package.name == f"edgeopt-agent_{__version__}_amd64.deb"
     dpkg("--control", package, tmp_path / "control")
     assert (tmp_path / "control" / "conffiles").read_text() == "/etc/edgeopt/agent.toml\n"
 
@@ -175,25 +176,61 @@ def test_zsh_completes_at_the_first_tab(tree, tmp_path):
     assert "doctor" in done.stdout
 
 
+def test_a_package_for_another_architecture_takes_wheels_of_that_one(build):
+    options = build.platforms("arm64")
+    assert {"--platform=manylinux_2_28_aarch64", "--platform=manylinux2014_aarch64"} <= set(options)
+    assert [option for option in options if not option.endswith("_aarch64")] == []
+
+
+def test_an_unknown_architecture_is_refused_with_the_known_ones(build, tmp_path, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        build.main([str(tmp_path), "--architecture", "sparc"])
+    assert "arm64" in capsys.readouterr().err
+
+
 def test_without_dpkg_it_says_what_it_needs(build, monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert build.main([str(tmp_path)]) == 1
     assert "dpkg-deb" in capsys.readouterr().err
 
 
-@pytest.fixture(scope="module")
-def package(tmp_path_factory):
+def built(folder, *options):
     """The whole package, built as `make deb` builds it."""
     if shutil.which("dpkg-deb") is None:
         pytest.skip("dpkg-deb is not installed")
-    folder = tmp_path_factory.mktemp("deb")
-    command = [sys.executable, str(FOLDER / "build.py"), str(folder), "--compression", "1"]
+    command = [sys.executable, str(FOLDER / "build.py"), str(folder), "--compression", "1", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
     if done.returncode and re.search("No matching distribution|Connection|Temporary failure", done.stderr):
         pytest.skip("the wheels of the dependencies cannot be had here")
     assert done.returncode == 0, done.stderr
     (package,) = folder.glob("*.deb")
     return package
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    return built(tmp_path_factory.mktemp("deb"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_every_native_file_of_the_arm64_package_is_for_arm64(tmp_path):
+    package = built(tmp_path, "--architecture", "arm64")
+    assert package.name == f"edgeopt-agent_{__version__}_arm64.deb"
+    assert dpkg("--field", package, "Architecture") == "arm64\n"
+    dpkg("--extract", package, tmp_path / "tree")
+    files = [path for path in (tmp_path / "tree").rglob("*") if path.is_file() and not path.is_symlink()]
+    heads = {path.name: path.read_bytes()[:20] for path in files}
+    # e_machine, the 16 bits at offset 18 of an ELF file: 183 is EM_AARCH64.
+    machines = {
+        name: int.from_bytes(head[18:20], "little") for name, head in heads.items() if head[:4] == b"\x7fELF"
+    }
+    assert len(machines) > 20
+    assert {name: machine for name, machine in machines.items() if machine != 183} == {}
+    document = json.loads(package.with_suffix(".cdx.json").read_text())
+    assert document["metadata"]["component"]["purl"].endswith("?arch=arm64")
+    hashed = {each["name"] for each in document["components"] if "hashes" in each}
+    assert {"numpy", "onnxruntime", "grpcio"} <= hashed
 
 
 @pytest.fixture(scope="module")
