@@ -67,7 +67,7 @@ def describe(artifact: Path, found: Distributions, hashes: Mapping[str, str]) ->
     """The document; the same artifact with the same packages has the same serial number."""
     subject = _subject(artifact)
     components = [_component(name, each, hashes) for name, each in found.items() if _purl(each) != subject["purl"]]
-    links = [
+    links: list[Record] = [
         {"ref": _purl(found[name]), "dependsOn": sorted(_purl(found[other]) for other in others)}
         for name, others in dependencies(found).items()
     ]
