@@ -83,6 +83,7 @@ class Engine:
     arguments: dict
     stages: dict = field(default_factory=dict)
     settings: dict = field(default_factory=dict)
+    environment: dict = field(default_factory=lambda: dict(ENVIRONMENT))
 
     def build(self):
         root = None
@@ -96,6 +97,8 @@ class Engine:
                 self.run(root, value)
             elif word == "COPY":
                 self.copy(root, value)
+            elif word == "ENV":
+                self.environment.update([value.split("=", 1)])
             else:
                 self.settings[word] = value
         return root
@@ -148,11 +151,13 @@ def test_the_image_serves_on_a_read_only_file_system_without_root(package, debia
     """
     image = ["unshare", "--mount", "--net", "sh", "-c", f"ip link set lo up\n{script}", "image"]
     with (tmp_path / "agent.log").open("wb") as log:
-        agent = subprocess.Popen([*image, *command], env=ENVIRONMENT, stdout=log, stderr=subprocess.STDOUT)
+        agent = subprocess.Popen([*image, *command], env=engine.environment, stdout=log, stderr=subprocess.STDOUT)
     namespace = ["nsenter", f"--target={agent.pid}", "--mount", "--net", *enter]
 
     def inside(*words):
-        return subprocess.run([*namespace, *words], env=ENVIRONMENT, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            [*namespace, *words], env=engine.environment, capture_output=True, text=True, check=False
+        )
 
     try:
         health = json.loads(engine.settings["HEALTHCHECK"].partition(" CMD ")[2])
