@@ -86,8 +86,8 @@ deb: .venv/.dev
 # pip only resolves here, to learn the SHA-256 of each wheel that constraints.txt names.
 sbom: .venv/.dev
 	@$(PYTHON) -m build --wheel --no-isolation --outdir dist . >/dev/null
-	@$(PIP_INSTALL) --dry-run --ignore-installed --only-binary :all: --report dist/report.json "$$(ls dist/edgeopt-*.whl)[all]"
-	@$(PYTHON) packaging/sbom.py dist/edgeopt-*.whl --report dist/report.json
+	@$(PIP_INSTALL) --dry-run --ignore-installed --only-binary :all: --report dist/report.json "$$(ls -t dist/edgeopt-*.whl | head -1)[all]"
+	@$(PYTHON) packaging/sbom.py "$$(ls -t dist/edgeopt-*.whl | head -1)" --report dist/report.json
 	@rm dist/report.json
 
 .venv/.made: packaging/make-venv.sh constraints.txt
