@@ -261,7 +261,7 @@ def test_it_installs_serves_through_an_upgrade_and_leaves_nothing_after_a_purge(
     steps = try_package("--base", debian_base)
     assert "agrees with this machine" in steps["infer"]
     assert steps["upgrade while serving"].startswith("0 of ")
-    assert steps["purge"] == "nothing is left"
+    assert steps["purge"].startswith("nothing is left")
 
 
 @pytest.mark.slow
@@ -270,7 +270,7 @@ def test_the_arm64_package_does_the_same_emulated():
     steps = try_package("--architecture", "arm64")
     assert "agrees with this machine" in steps["infer"]
     assert steps["upgrade while serving"].startswith("0 of ")
-    assert steps["purge"] == "nothing is left"
+    assert steps["purge"].startswith("nothing is left")
 
 
 @pytest.mark.slow
