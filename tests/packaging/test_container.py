@@ -62,7 +62,7 @@ def test_the_health_check_tells_an_agent_that_answers(status, code):
         Thread(target=server.serve_forever, daemon=True).start()
     done = subprocess.run(
         [sys.executable, str(FOLDER / "health.py")],
-        env={"EDGEOPT_HEALTH_PORT": str(port)},
+        env={"EDGEOPT_HEALTH_PORT": str(port), "http_proxy": "http://127.0.0.1:9"},
         capture_output=True,
         timeout=60,
         check=False,
