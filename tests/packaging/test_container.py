@@ -139,13 +139,14 @@ def test_the_image_serves_on_a_read_only_file_system_without_root(package, debia
     shutil.copytree(digits_bundle, root / "srv/digits.edgeopt")
     command = [*json.loads(engine.settings["ENTRYPOINT"]), *json.loads(engine.settings["CMD"])]
     enter = ["chroot", f"--userspec={engine.settings['USER']}", str(root)]
-    # What `--read-only` and a volume do. The namespace and its mounts go with the agent.
+    # What `--read-only`, `--tmpfs /tmp` and a volume do. The namespace and its mounts go with the agent.
     script = f"""
         set -e
         mount --bind {shlex.quote(str(root))} {shlex.quote(str(root))}
         cd {shlex.quote(str(root))}
         mount -t proc proc proc
         mount -t tmpfs -o uid=10001,gid=10001,mode=0700 state var/lib/edgeopt
+        mount -t tmpfs tmp tmp
         mount -o remount,ro,bind .
         exec {shlex.join(enter)} "$@"
     """
