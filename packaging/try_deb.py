@@ -75,13 +75,24 @@ def main(arguments: list[str]) -> int:
     if reason := missing(given.architecture, given.base):
         sys.stderr.write(f"{reason}\n")
         return 3
-    with tempfile.TemporaryDirectory(prefix="try-deb-") as work:
-        try:
-            run_trial(Path(work), given.architecture, given.base)
-        except (TrialError, subprocess.CalledProcessError, subprocess.TimeoutExpired, OSError) as error:
-            print(f"FAILED: {error}\n{getattr(error, 'stdout', None) or ''}{getattr(error, 'stderr', None) or ''}")
-            return 1
+    work = Path(tempfile.mkdtemp(prefix="try-deb-")).resolve()
+    try:
+        run_trial(work, given.architecture, given.base)
+    except (TrialError, subprocess.CalledProcessError, subprocess.TimeoutExpired, OSError) as error:
+        print(f"FAILED: {error}\n{getattr(error, 'stdout', None) or ''}{getattr(error, 'stderr', None) or ''}")
+        return 1
+    finally:
+        # Not a TemporaryDirectory: that would go into what is still mounted, and remove it.
+        unmount(work)
+        shutil.rmtree(work)
     return 0
+
+
+def unmount(folder: Path) -> None:
+    """Unmounts all below a folder, also what an interrupted debootstrap left."""
+    mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+    for mount in reversed([each for each in mounts if Path(each).is_relative_to(folder)]):
+        host("umount", "--lazy", mount)
 
 
 def missing(architecture: str, base: Path | None) -> str:
@@ -130,10 +141,7 @@ def run_trial(work: Path, architecture: str, base: Path | None) -> None:
         shutil.copy(path, root / "tmp" / name)
     shutil.copytree(bundle, root / "tmp/digits.edgeopt")
     host("mount", "-t", "proc", "proc", str(root / "proc"))
-    try:
-        try_package(root, expected)
-    finally:
-        host("umount", "-l", str(root / "proc"))
+    try_package(root, expected)
 
 
 def try_package(root: Path, expected: Expected) -> None:
