@@ -10,7 +10,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 # The stamps below share one .venv, and pip cannot install into it twice at once.
 .NOTPARALLEL:
-.PHONY: help demo test test-fast test-timing test-slow test-all check gui agent screenshots man deb clean
+.PHONY: help demo test test-fast test-timing test-slow test-all check gui agent screenshots man deb sbom clean
 .DEFAULT_GOAL := help
 
 help:
@@ -25,7 +25,8 @@ help:
 	@echo 'make agent      the agent, serving on this machine only (Ctrl-C stops it)'
 	@echo 'make screenshots  pictures of every page of the app, in build/screenshots'
 	@echo 'make man        manual pages of edgeopt and edgeopt-agent, in build/man'
-	@echo 'make deb        the agent as a Debian package, in dist'
+	@echo 'make deb        the agent as a Debian package with its SBOM, in dist; ARCH=arm64 for another architecture'
+	@echo 'make sbom       the SBOM of the wheel with every extra, in dist'
 	@echo 'make clean      removes .venv, caches and build outputs'
 
 demo: .venv/.demo
@@ -80,7 +81,14 @@ man: .venv/.dev
 	@$(PYTHON) packaging/make_man.py build/man
 
 deb: .venv/.dev
-	@$(PYTHON) packaging/deb/build.py dist
+	@$(PYTHON) packaging/deb/build.py dist $(if $(ARCH),--architecture $(ARCH))
+
+# pip only resolves here, to learn the SHA-256 of each wheel that constraints.txt names.
+sbom: .venv/.dev
+	@$(PYTHON) -m build --wheel --no-isolation --outdir dist . >/dev/null
+	@$(PIP_INSTALL) --dry-run --ignore-installed --only-binary :all: --report dist/report.json "$$(ls -t dist/edgeopt-*.whl | head -1)[all]"
+	@$(PYTHON) packaging/sbom.py "$$(ls -t dist/edgeopt-*.whl | head -1)" --report dist/report.json
+	@rm dist/report.json
 
 .venv/.made: packaging/make-venv.sh constraints.txt
 	@sh packaging/make-venv.sh

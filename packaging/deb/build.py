@@ -1,6 +1,7 @@
-"""Builds the agent as a Debian package for this architecture: build.py FOLDER [--compression LEVEL].
+"""Builds the agent as a Debian package: build.py FOLDER [--architecture NAME] [--compression LEVEL].
 
-The environment below /opt/edgeopt-agent is made of wheels; its interpreter is the system's own Python.
+The environment below /opt/edgeopt-agent is made of wheels; its interpreter is the system's own Python. Nothing of
+it is run, so a package for another architecture is built like one for this machine's own.
 """
 
 import argparse
@@ -24,7 +25,9 @@ PROGRAM = "usr/bin/edgeopt-agent"
 EXTRAS = "agent,cpu"
 PYTHON = "python{}.{}".format(*sys.version_info)
 SITE = f"{PREFIX}/lib/{PYTHON}/site-packages"
-ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
+# Wheels for a newer C library than this would leave out systems that Debian 12's Python runs on.
+NEWEST_GLIBC_2 = 28
 SCRIPTS = ("postinst", "prerm", "postrm")
 COMPLETIONS = {
     completion.Shell.BASH: "usr/share/bash-completion/completions/edgeopt-agent",
@@ -38,16 +41,24 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="build.py", description="Build the agent as a Debian package.")
     parser.add_argument("folder", type=Path, help="where to write the package")
     parser.add_argument("--compression", type=int, default=6, metavar="LEVEL", help="from 0 to 9; 6 by default")
+    own = next((name for name, machine in ARCHITECTURES.items() if machine == platform.machine()), None)
+    parser.add_argument(
+        "--architecture", choices=ARCHITECTURES, default=own, help="of the device; this machine's by default"
+    )
     given = parser.parse_args(arguments)
-    if shutil.which("dpkg-deb") is None or platform.machine() not in ARCHITECTURES:
-        sys.stderr.write(f"build.py needs dpkg-deb, on one of: {', '.join(ARCHITECTURES)}.\n")
+    if shutil.which("dpkg-deb") is None or given.architecture is None:
+        sys.stderr.write(f"build.py needs dpkg-deb, and --architecture: {' or '.join(ARCHITECTURES)}.\n")
         return 1
     with tempfile.TemporaryDirectory() as work:
         tree = Path(work, "tree")
         lay_out(tree)
-        install_packages(tree / SITE, Path(work))
+        report = Path(work, "report.json")
+        install_packages(tree / SITE, Path(work), given.architecture, report)
         strip(tree / SITE)
-        print(pack(tree, given.folder, given.compression))
+        package = pack(tree, given.folder, given.architecture, given.compression)
+        print(package, flush=True)
+        sbom = [sys.executable, str(ROOT / "packaging/sbom.py"), str(package)]
+        subprocess.run([*sbom, "--site", str(tree / SITE), "--report", str(report)], check=True)
     return 0
 
 
@@ -86,15 +97,25 @@ def unit() -> str:
     return text.replace("DynamicUser=yes\n", "User=edgeopt-agent\nGroup=edgeopt-agent\nRemoveIPC=yes\n")
 
 
-def install_packages(site: Path, work: Path) -> None:
-    """Installs edgeopt and what it needs to serve, as constraints.txt has it, from wheels only."""
+def install_packages(site: Path, work: Path, architecture: str, report: Path) -> None:
+    """Installs edgeopt and what it needs to serve, as constraints.txt has it, from wheels of an architecture."""
     wheels = work / "wheels"
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(wheels), str(ROOT)]
     subprocess.run(build, check=True, stdout=subprocess.DEVNULL)
     (wheel,) = wheels.glob("*.whl")
     pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-compile")
     wanted = ("--only-binary", ":all:", "-c", str(ROOT / "constraints.txt"), f"{wheel}[{EXTRAS}]")
-    subprocess.run([*pip, "--target", str(site), *wanted], check=True)
+    subprocess.run(
+        [*pip, "--target", str(site), "--report", str(report), *platforms(architecture), *wanted], check=True
+    )
+
+
+def platforms(architecture: str) -> list[str]:
+    """The options of pip that choose wheels for an architecture, the newest C library first."""
+    machine = ARCHITECTURES[architecture]
+    tags = [f"manylinux_2_{minor}" for minor in range(NEWEST_GLIBC_2, 4, -1)]
+    tags += ["manylinux2014", "manylinux2010", "manylinux1"]
+    return [f"--platform={tag}_{machine}" for tag in tags]
 
 
 def strip(site: Path) -> None:
@@ -108,18 +129,18 @@ def strip(site: Path) -> None:
             path.unlink()
 
 
-def pack(tree: Path, folder: Path, compression: int) -> Path:
+def pack(tree: Path, folder: Path, architecture: str, compression: int) -> Path:
     """Adds the control files and writes the package."""
     for name in SCRIPTS:
         _write(tree / "DEBIAN" / name, (HERE / name).read_text())
     _write(tree / "DEBIAN/conffiles", "/etc/edgeopt/agent.toml\n")
-    _write(tree / "DEBIAN/control", control(tree))
+    _write(tree / "DEBIAN/control", control(tree, architecture))
     programs = {tree / PREFIX / "bin/edgeopt-agent", *(tree / "DEBIAN" / name for name in SCRIPTS)}
     for path in (tree, *tree.rglob("*")):
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or path in programs else 0o644)
     folder.mkdir(parents=True, exist_ok=True)
-    package = folder / f"edgeopt-agent_{__version__}_{_architecture()}.deb"
+    package = folder / f"edgeopt-agent_{__version__}_{architecture}.deb"
     options = ("--root-owner-group", "-Zxz", f"-z{compression}")
     subprocess.run(
         ["dpkg-deb", *options, "--build", str(tree), str(package)], check=True, stdout=subprocess.DEVNULL
@@ -127,13 +148,13 @@ def pack(tree: Path, folder: Path, compression: int) -> Path:
     return package
 
 
-def control(tree: Path) -> str:
+def control(tree: Path, architecture: str) -> str:
     """The control file: the packages in the tree decide what it depends on."""
     size = sum(path.lstat().st_size for path in tree.rglob("*") if "DEBIAN" not in path.parts)
     major, minor = sys.version_info[:2]
     values = {
         "VERSION": __version__,
-        "ARCHITECTURE": _architecture(),
+        "ARCHITECTURE": architecture,
         "SIZE": str(-(-size // 1024)),
         "PYTHON": PYTHON,
         "THIS": f"{major}.{minor}",
@@ -152,10 +173,6 @@ def glibc(site: Path) -> tuple[int, int]:
         versions = [tuple(map(int, older.get(tag, tag).split("_")[1:])) for tag in tags]
         needed += [(major, minor) for major, minor in sorted(versions)[:1]]
     return max(needed)
-
-
-def _architecture() -> str:
-    return ARCHITECTURES[platform.machine()]
 
 
 def _write(path: Path, text: str) -> None:

@@ -7,15 +7,10 @@ import os
 import re
 import shlex
 import shutil
-import signal
-import socket
 import subprocess
 import sys
-import urllib.request
-from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from edgeopt.version import __version__
@@ -58,7 +53,7 @@ def dpkg(*arguments):
 
 @needs_dpkg
 def test_the_package_holds_what_a_service_needs_and_belongs_to_root(build, tree, tmp_path):
-    lines = dpkg("--contents", build.pack(tree, tmp_path / "dist", 0)).splitlines()
+    lines = dpkg("--contents", build.pack(tree, tmp_path / "dist", "amd64", 0)).splitlines()
     rows = {line.split()[5].removeprefix("."): line.split() for line in lines}
     for path in (
         *("/etc/edgeopt/agent.toml", "/usr/bin/edgeopt-agent", "/opt/edgeopt-agent/pyvenv.cfg"),
@@ -74,7 +69,7 @@ def test_the_package_holds_what_a_service_needs_and_belongs_to_root(build, tree,
 
 @needs_dpkg
 def test_the_control_file_names_the_python_of_the_wheels_and_their_c_library(build, tree, tmp_path):
-    package = build.pack(tree, tmp_path / "dist", 0)
+    package = build.pack(tree, tmp_path / "dist", "amd64", 0)
     fields = dict(re.findall(r"^ ?([A-Z]\S*): (.*)$", dpkg("--field", package), flags=re.MULTILINE))
     major, minor = sys.version_info[:2]
     assert (fields["Package"], fields["Version"]) == ("edgeopt-agent", __version__)
@@ -82,7 +77,8 @@ def test_the_control_file_names_the_python_of_the_wheels_and_their_c_library(bui
     assert {f"python3 (>= {major}.{minor})", f"python3 (<< {major}.{minor + 1})", "libc6 (>= 2.28)"} <= set(
         depends
     )
-    assert package.name == f"edgeopt-agent_{__version__}_{fields['Architecture']}.deb"
+    assert fields["Architecture"] == "amd64"
+    assert package.name == f"edgeopt-agent_{__version__}_amd64.deb"
     dpkg("--control", package, tmp_path / "control")
     assert (tmp_path / "control" / "conffiles").read_text() == "/etc/edgeopt/agent.toml\n"
 
@@ -175,40 +171,52 @@ def test_zsh_completes_at_the_first_tab(tree, tmp_path):
     assert "doctor" in done.stdout
 
 
+def test_a_package_for_another_architecture_takes_wheels_of_that_one(build):
+    options = build.platforms("arm64")
+    assert {"--platform=manylinux_2_28_aarch64", "--platform=manylinux2014_aarch64"} <= set(options)
+    assert [option for option in options if not option.endswith("_aarch64")] == []
+
+
+def test_an_unknown_architecture_is_refused_with_the_known_ones(build, tmp_path, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        build.main([str(tmp_path), "--architecture", "sparc"])
+    assert "arm64" in capsys.readouterr().err
+
+
 def test_without_dpkg_it_says_what_it_needs(build, monkeypatch, tmp_path, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert build.main([str(tmp_path)]) == 1
     assert "dpkg-deb" in capsys.readouterr().err
 
 
-@pytest.fixture(scope="module")
-def package(tmp_path_factory):
-    """The whole package, built as `make deb` builds it."""
-    if shutil.which("dpkg-deb") is None:
-        pytest.skip("dpkg-deb is not installed")
-    folder = tmp_path_factory.mktemp("deb")
-    command = [sys.executable, str(FOLDER / "build.py"), str(folder), "--compression", "1"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
-    if done.returncode and re.search("No matching distribution|Connection|Temporary failure", done.stderr):
-        pytest.skip("the wheels of the dependencies cannot be had here")
-    assert done.returncode == 0, done.stderr
-    (package,) = folder.glob("*.deb")
-    return package
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_every_native_file_of_the_arm64_package_is_for_arm64(build_package, tmp_path):
+    package = build_package(tmp_path, "--architecture", "arm64")
+    assert package.name == f"edgeopt-agent_{__version__}_arm64.deb"
+    assert dpkg("--field", package, "Architecture") == "arm64\n"
+    dpkg("--extract", package, tmp_path / "tree")
+    files = [path for path in (tmp_path / "tree").rglob("*") if path.is_file() and not path.is_symlink()]
+    heads = {path.name: path.read_bytes()[:20] for path in files}
+    # e_machine, the 16 bits at offset 18 of an ELF file: 183 is EM_AARCH64.
+    machines = {
+        name: int.from_bytes(head[18:20], "little") for name, head in heads.items() if head[:4] == b"\x7fELF"
+    }
+    assert len(machines) > 20
+    assert {name: machine for name, machine in machines.items() if machine != 183} == {}
+    document = json.loads(package.with_suffix(".cdx.json").read_text())
+    assert document["metadata"]["component"]["purl"].endswith("?arch=arm64")
+    hashed = {each["name"] for each in document["components"] if "hashes" in each}
+    assert {"numpy", "onnxruntime", "grpcio"} <= hashed
 
 
-@pytest.fixture(scope="module")
-def debian(package, tmp_path_factory):
-    """Runs commands in a new Debian with Python and the package, and nothing else."""
-    if os.geteuid() != 0 or shutil.which("debootstrap") is None:
-        pytest.skip("needs root and debootstrap")
-    root = tmp_path_factory.mktemp("debian") / "root"
-    command = ["debootstrap", "--variant=minbase", "--include=python3", "bookworm", str(root)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
-    if done.returncode:
-        pytest.skip(f"debootstrap failed: {done.stdout.strip().splitlines()[-1:]}")
-    system_python = next((root / "usr/bin").glob("python3.[0-9]*")).name
-    if system_python != "python{}.{}".format(*sys.version_info):
-        pytest.skip(f"that Debian has {system_python}, the wheels are for another one")
+@pytest.fixture
+def debian(debian_base, tmp_path):
+    """A new Debian with Python."""
+    if not next(debian_base.glob("usr/bin/python{}.{}".format(*sys.version_info)), None):
+        pytest.skip("the Python of that Debian is another one than this, which the wheels are for")
+    root = tmp_path / "root"
+    subprocess.run(["cp", "-a", str(debian_base), str(root)], check=True)
     subprocess.run(["mount", "-t", "proc", "proc", str(root / "proc")], check=False, capture_output=True)
     yield root
     subprocess.run(["umount", str(root / "proc")], check=False, capture_output=True)
@@ -228,69 +236,71 @@ def inside(root, *command):
     return done.stdout
 
 
-def ask(address, body=None):
-    data = None if body is None else json.dumps(body).encode()
-    with urllib.request.urlopen(urllib.request.Request(address, data=data), timeout=30) as answer:  # noqa: S310
-        return json.loads(answer.read() or "{}")
+@pytest.mark.slow
+@pytest.mark.timeout(1500)
+def test_it_holds_neither_qt_nor_the_optimizer_and_is_small(package, tmp_path):
+    dpkg("--extract", package, tmp_path)
+    taken = sum(path.lstat().st_size for path in (tmp_path / "opt/edgeopt-agent").rglob("*"))
+    assert taken <= INSTALLED_MIB << 20
+    there = {path.name for path in (tmp_path / "opt/edgeopt-agent").glob("lib/*/site-packages/*")}
+    assert there & {"PySide6", "onnx", "onnxscript", "openvino", "pip", "edgeopt_gui"} == set()
 
 
-def files(root):
-    """Every path outside of what dpkg, apt and the kernel write for themselves."""
-    tops = [top for top in root.iterdir() if top.name not in {"proc", "sys", "dev", "tmp", "run"}]
-    found = {path.relative_to(root) for top in tops for path in (top, *top.rglob("*"))}
-    return {path for path in found if not path.is_relative_to("var/lib/dpkg") and path.parts[:2] != ("var", "log")}
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_an_interrupted_trial_removes_nothing_that_is_mounted(tmp_path, monkeypatch):
+    specification = importlib.util.spec_from_file_location("try_deb", ROOT / "packaging/try_deb.py")
+    trial = importlib.util.module_from_spec(specification)
+    monkeypatch.setitem(sys.modules, "try_deb", trial)
+    specification.loader.exec_module(trial)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/file").touch()
+    (tmp_path / "trials").mkdir()
+    folders = []
+
+    def interrupted(work, architecture, base):
+        (work / "proc").mkdir()
+        folders.append(work)
+        done = subprocess.run(
+            ["mount", "--bind", str(tmp_path / "outside"), str(work / "proc")], capture_output=True, check=False
+        )
+        if done.returncode:
+            pytest.skip("nothing can be mounted here")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(trial.tempfile, "tempdir", str(tmp_path / "trials"))
+    monkeypatch.setattr(trial, "missing", lambda *_: "")
+    monkeypatch.setattr(trial, "run_trial", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        trial.main([])
+    assert (tmp_path / "outside/file").exists()
+    assert not folders[0].exists()
+
+
+def try_package(*options):
+    command = [sys.executable, str(ROOT / "packaging/try_deb.py"), *map(str, options)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=3000, check=False)
+    if done.returncode == 3:
+        pytest.skip(done.stderr.strip())
+    assert done.returncode == 0, done.stdout + done.stderr
+    return dict(re.findall(r"^(\w[\w ]*?) {2,}[\d.]+ s  (.*)$", done.stdout, flags=re.MULTILINE))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1500)
-def test_it_installs_serves_and_leaves_nothing_after_a_purge(package, debian, digits_bundle):
-    before = files(debian)
-    shutil.copy(package, debian / "tmp" / "agent.deb")
-    shutil.copytree(digits_bundle, debian / "tmp" / "digits.edgeopt")
-    inside(debian, "dpkg", "--install", "/tmp/agent.deb")
-    taken = sum(path.lstat().st_size for path in (debian / "opt/edgeopt-agent").rglob("*"))
-    assert taken <= INSTALLED_MIB << 20
-    there = {path.name for path in (debian / "opt/edgeopt-agent").glob("lib/*/site-packages/*")}
-    assert there & {"PySide6", "onnx", "onnxscript", "openvino", "pip", "edgeopt_gui"} == set()
-    assert inside(debian, "edgeopt-agent", "--version") == f"edgeopt-agent {__version__}\n"
-    inside(debian, "edgeopt-agent", "doctor", "--data-dir", "/var/lib/edgeopt")
+def test_it_installs_serves_through_an_upgrade_and_leaves_nothing_after_a_purge(debian_base):
+    steps = try_package("--base", debian_base)
+    assert "agrees with this machine" in steps["infer"]
+    assert steps["upgrade while serving"].startswith("0 of ")
+    assert steps["purge"].startswith("nothing is left")
 
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    address = f"http://127.0.0.1:{port}"
-    options = (
-        "--data-dir",
-        "/var/lib/edgeopt",
-        "--port",
-        str(port),
-        "--soak-seconds",
-        "0",
-        "--soak-requests",
-        "0",
-    )
-    command = ["chroot", str(debian), "/usr/bin/edgeopt-agent", "run", *options]
-    agent = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    try:
-        assert f"listens at {address}" in agent.stdout.readline()
-        # --force: without /sys this Debian looks like another device than the one of the bundle.
-        inside(debian, "edgeopt-agent", "deploy", "/tmp/digits.edgeopt", "--force", "--url", address)
-        with np.load(ROOT / "edgeopt/data/demo/digits_cnn.npz") as data:
-            picture = data["image"][0]
-        tensor = {"name": "image", "datatype": "FP32", "shape": picture.shape, "data": picture.ravel().tolist()}
-        answer = ask(f"{address}/v2/models/digits_cnn/infer", {"inputs": [tensor]})
-        assert np.isfinite(answer["outputs"][0]["data"]).all()
-    finally:
-        agent.send_signal(signal.SIGTERM)
-        said, _ = agent.communicate(timeout=60)
-    assert agent.returncode == 0, said
 
-    inside(debian, "dpkg", "--remove", "edgeopt-agent")
-    left = {str(path) for path in files(debian) - before}
-    assert not [path for path in left if not path.startswith(("etc/edgeopt", "var/lib/edgeopt"))]
-    assert {"etc/edgeopt/agent.toml", "var/lib/edgeopt/state.db"} <= left
-    inside(debian, "dpkg", "--purge", "edgeopt-agent")
-    assert files(debian) - before == set()
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_the_arm64_package_does_the_same_emulated():
+    steps = try_package("--architecture", "arm64")
+    assert "agrees with this machine" in steps["infer"]
+    assert steps["upgrade while serving"].startswith("0 of ")
+    assert steps["purge"].startswith("nothing is left")
 
 
 @pytest.mark.slow
@@ -309,11 +319,12 @@ def test_the_service_follows_the_package_where_systemd_runs(package, debian):
         return [line.split()[0] for line in lines]
 
     try:
-        assert calls("dpkg", "--install", "/tmp/agent.deb") == ["daemon-reload", "enable", "is-enabled", "start"]
+        assert calls("dpkg", "--install", "/tmp/agent.deb") == ["daemon-reload", "enable", "is-enabled", "restart"]
         settings = debian / "etc/edgeopt/agent.toml"
         settings.write_text("keep = 5\n")
         again = calls("dpkg", "--install", "/tmp/agent.deb")
-        assert again == ["stop", "daemon-reload", "daemon-reload", "is-enabled", "start"]
+        # No stop: the agent serves until the new one is complete.
+        assert again == ["daemon-reload", "daemon-reload", "is-enabled", "restart"]
         assert settings.read_text() == "keep = 5\n"
         assert calls("dpkg", "--purge", "edgeopt-agent")[:2] == ["stop", "disable"]
     finally:

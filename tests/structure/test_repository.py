@@ -188,6 +188,7 @@ def test_make_alone_explains_its_targets(checkout):
         "gui",
         "man",
         "deb",
+        "sbom",
         "clean",
     ):
         assert f"make {target} " in done.stdout
