@@ -46,7 +46,7 @@ PATTERNS = (
     (r"\bof (its|their|his) own accord\b", "automatically"),
     (r"\bthe (like|likes) of\b", "such as"),
     (r"\bin place of\b", "instead of"),
-    (r"\bthere is none\b|\bwhere there is none\b", "if there is none: if X is missing"),
+    (r"\bwhere there is none\b", "if there is none: if X is missing"),
 )
 
 
