@@ -29,7 +29,7 @@ def row(option: Option) -> str:
 
 
 def table(options) -> str:
-    head = "| option | values | default | what it does | a search tries |\n|---|---|---|---|---|\n"
+    head = "| option | values | default | meaning | searched values |\n|---|---|---|---|---|\n"
     return head + "\n".join(row(option) for option in options) + "\n"
 
 
