@@ -12,33 +12,33 @@ class CoremlOptions(OrtOptions, frozen=True):
     ModelFormat: Annotated[
         Literal["", "NeuralNetwork", "MLProgram"],
         about(
-            "The new format (MLProgram, from macOS 12 on) takes more operators; the old one loads faster",
+            "MLProgram (from macOS 12 on) supports more operators; NeuralNetwork loads faster",
             search=("MLProgram", "NeuralNetwork"),
         ),
     ] = ""
     MLComputeUnits: Annotated[
         Literal["ALL", "CPUOnly", "CPUAndGPU", "CPUAndNeuralEngine"],
-        about("What CoreML may run on", search=("ALL", "CPUAndGPU", "CPUAndNeuralEngine")),
+        about("Allowed compute units", search=("ALL", "CPUAndGPU", "CPUAndNeuralEngine")),
     ] = "ALL"
     RequireStaticInputShapes: Annotated[
         bool,
         about(
-            "Takes only nodes whose shapes are known; others would be compiled anew at every size",
+            "Only nodes with known shapes; others would be compiled again for each size",
             search=(False, True),
         ),
     ] = False
-    EnableOnSubgraphs: Annotated[bool, about("Takes nodes in the bodies of Loop, Scan and If as well")] = False
+    EnableOnSubgraphs: Annotated[bool, about("Also runs nodes in the bodies of Loop, Scan and If")] = False
     SpecializationStrategy: Annotated[
         Literal["Default", "FastPrediction"],
-        about("Quicker runs for a longer load, from macOS 15 on", search=("Default", "FastPrediction")),
+        about("Faster runs, slower loading, from macOS 15 on", search=("Default", "FastPrediction")),
     ] = "Default"
-    AllowLowPrecisionAccumulationOnGPU: Annotated[bool, about("Sums in half precision on the GPU")] = False
-    ProfileComputePlan: Annotated[bool, about("Writes to the log which unit runs what")] = False
+    AllowLowPrecisionAccumulationOnGPU: Annotated[bool, about("Accumulates in half precision on the GPU")] = False
+    ProfileComputePlan: Annotated[bool, about("Logs which unit runs each operator")] = False
     ModelCacheDirectory: Annotated[
         str,
         about(
-            "Folder in which compiled models are kept; empty: nowhere. It knows a model by its path, so empty "
-            "it when the file changes"
+            "Folder for compiled models; empty: none. Models are identified by path, so empty it when a file "
+            "changes"
         ),
     ] = ""
 

@@ -12,17 +12,18 @@ from edgeopt.errors import UsageError
 
 class DirectmlOptions(OrtOptions, frozen=True):
     # The provider refuses a session with either of these set another way.
-    memory_pattern: Annotated[bool, about("DirectML does without: false")] = False
-    execution_mode: Annotated[Literal["sequential"], about("DirectML runs one operator at a time")] = "sequential"
-    device_id: Annotated[
-        Count | None, about("Which adapter, as DXGI counts them; empty goes by the preference")
-    ] = None
+    memory_pattern: Annotated[bool, about("Must be false for DirectML")] = False
+    execution_mode: Annotated[Literal["sequential"], about("Must be sequential for DirectML")] = "sequential"
+    device_id: Annotated[Count | None, about("Adapter number in DXGI's order; empty: by preference")] = None
     performance_preference: Annotated[
-        Literal["default", "high_performance", "minimum_power"], about("Which adapter where there are several")
+        Literal["default", "high_performance", "minimum_power"], about("Preferred adapter")
     ] = "default"
-    device_filter: Annotated[Literal["gpu", "npu", "any"], about("The kind of adapter")] = "gpu"
+    device_filter: Annotated[Literal["gpu", "npu", "any"], about("Adapter type")] = "gpu"
     disable_metacommands: Annotated[
-        bool, about("Without the driver's own kernels: mostly slower, on some drivers right", search=(False, True))
+        bool,
+        about(
+            "Disables the driver's own kernels: usually slower, but correct on some drivers", search=(False, True)
+        ),
     ] = False
 
 

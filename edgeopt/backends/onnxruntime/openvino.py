@@ -22,21 +22,21 @@ class OpenVinoProviderOptions(OrtOptions, frozen=True):
     ] = "CPU"
     performance_hint: Annotated[
         Literal["latency", "throughput"],
-        about("One request as quick as possible, or as many as possible", search=("latency", "throughput")),
+        about("Optimize for latency or for throughput", search=("latency", "throughput")),
     ] = "latency"
     precision: Annotated[
         Literal["", "f32", "f16", "bf16"],
-        about("What it computes in, where the device can; '' is OpenVINO's own choice", search=("f32", "bf16")),
+        about("Inference precision, if the device supports it; '': OpenVINO's default", search=("f32", "bf16")),
     ] = ""
-    num_streams: Annotated[Count, about("Requests that run at the same time; 0 is OpenVINO's own choice")] = 0
-    cache_dir: Annotated[str, about("Folder in which compiled models are kept, for quicker loading")] = ""
-    disable_dynamic_shapes: Annotated[
-        bool, about("Compiles for the shapes of each run instead of for all", search=(False, True))
-    ] = False
-    reshape_input: Annotated[str, about("Bounds of dynamic shapes on an NPU: `input[1..10,3,224,224]`")] = ""
-    layout: Annotated[str, about("The layout of inputs and outputs: `input[NCHW]`")] = ""
+    num_streams: Annotated[Count, about("Concurrent requests; 0: OpenVINO's default")] = 0
+    cache_dir: Annotated[str, about("Folder for compiled models, for faster loading")] = ""
+    disable_dynamic_shapes: Annotated[bool, about("Compiles for the shapes of each run", search=(False, True))] = (
+        False
+    )
+    reshape_input: Annotated[str, about("Bounds of open shapes on an NPU: `input[1..10,3,224,224]`")] = ""
+    layout: Annotated[str, about("Layout of inputs and outputs: `input[NCHW]`")] = ""
     load_config: Annotated[
-        str, about('Further properties of OpenVINO as JSON, by device: `{"CPU": {"NUM_STREAMS": "2"}}`')
+        str, about('Other OpenVINO properties as JSON, by device: `{"CPU": {"NUM_STREAMS": "2"}}`')
     ] = ""
 
 

@@ -18,90 +18,80 @@ _ERRORS_ONLY = 3
 
 
 class OrtOptions(msgspec.Struct, frozen=True):
-    threads: Annotated[
-        Threads, about("Threads within an operator; 0 is the runtime's own choice", search=(0, 1))
-    ] = 0
-    inter_threads: Annotated[
-        Threads, about("Threads between operators; used with `execution_mode` parallel only")
-    ] = 0
+    threads: Annotated[Threads, about("Threads within an operator; 0: the runtime's default", search=(0, 1))] = 0
+    inter_threads: Annotated[Threads, about("Threads between operators; only with `execution_mode` parallel")] = 0
     cores: Annotated[
         str,
         about(
-            "The logical cores to run on, one for each thread and two at least: `0-3,8`; the first is left to the "
-            "thread that calls, which the runtime does not pin"
+            "Logical cores to run on, one per thread and at least two: `0-3,8`; the first is for the calling "
+            "thread, which is not pinned"
         ),
     ] = ""
     graph_level: Annotated[
         Literal["none", "basic", "extended", "layout", "all"],
         about(
-            "How far the runtime rewrites the graph when it loads it; more takes longer",
+            "Graph optimization level when loading; higher levels take longer",
             search=("basic", "extended", "layout", "all"),
         ),
     ] = "all"
     execution_mode: Annotated[
         Literal["sequential", "parallel"],
-        about("One operator at a time, or several branches of the graph", search=("sequential", "parallel")),
+        about("One operator at a time, or parallel branches", search=("sequential", "parallel")),
     ] = "sequential"
     spinning: Annotated[
         bool,
         about(
-            "Threads that wait burn their core: faster on an idle machine, slower on a shared one",
+            "Waiting threads spin: faster on an idle machine, slower on a shared one",
             search=(True, False),
         ),
     ] = True
     spin_duration_us: Annotated[
-        Count | None, about("How long a thread spins before it sleeps; empty is the runtime's own choice")
+        Count | None, about("Time that a thread spins before it sleeps, in µs; empty: the runtime's default")
     ] = None
     spin_backoff_max: Annotated[
         Count | None,
-        about("The most pauses between two looks of a spinning thread; empty is the runtime's own choice"),
+        about("Maximum pauses between two checks of a spinning thread; empty: the runtime's default"),
     ] = None
     dynamic_block_base: Annotated[
         Count,
-        about("Splits work into blocks that shrink, for cores of different speed; 0 is off", search=(0, 4)),
+        about("Splits work into shrinking blocks, for cores of different speed; 0: off", search=(0, 4)),
     ] = 0
-    arena: Annotated[bool, about("Keeps memory between runs instead of giving it back", search=(True, False))] = (
-        True
-    )
-    arena_shrink: Annotated[
-        bool, about("Gives back after each run what the arena does not need any more; costs time")
-    ] = False
+    arena: Annotated[bool, about("Keeps memory between runs instead of freeing it", search=(True, False))] = True
+    arena_shrink: Annotated[bool, about("Frees unused arena memory after each run; costs time")] = False
     memory_pattern: Annotated[
-        bool, about("Takes one block for a whole run when the shapes stay the same", search=(True, False))
+        bool, about("Allocates one block per run while shapes stay the same", search=(True, False))
     ] = True
     prepacking: Annotated[
         bool,
         about(
-            "Re-orders weights when it loads them: faster runs, more memory while both stand there",
+            "Reorders weights when loading: faster runs, more memory while both copies exist",
             search=(True, False),
         ),
     ] = True
     flush_denormals: Annotated[
         bool,
         about(
-            "Numbers close to zero become zero, which some processors compute much faster; so it is from then on "
-            "with all that the thread computes which loads the model",
+            "Subnormal numbers become zero, which some CPUs compute much faster; applies to everything that the "
+            "loading thread computes from then on",
             search=(False, True),
         ),
     ] = False
-    deterministic: Annotated[bool, about("Only kernels that give the same bits at every run")] = False
+    deterministic: Annotated[bool, about("Only kernels with bitwise reproducible results")] = False
     gelu_approximation: Annotated[
-        bool, about("Gelu by its tanh formula: faster, slightly different numbers", search=(False, True))
+        bool, about("Gelu by its tanh formula: faster, slightly different results", search=(False, True))
     ] = False
     free_dimensions: Annotated[
         str,
         about(
-            "Named dimensions of the inputs fixed to a size: `batch=1, sequence=128`; the runtime then knows all "
-            "shapes when it loads the model, and takes no others"
+            "Fixes named input dimensions: `batch=1, sequence=128`; the runtime then knows all shapes when "
+            "loading and accepts no others"
         ),
     ] = ""
     io_binding: Annotated[
         bool,
-        about("Inputs are copied to one place that is bound once for each shape; on a processor it gains nothing"),
+        about("Copies inputs to a buffer that is bound once per shape; no gain on a CPU"),
     ] = False
-    entries: Annotated[
-        str, about("Further session config keys of ONNX Runtime: `key=value; key=value`; only those that it has")
-    ] = ""
+    entries: Annotated[str, about("Other session config keys of ONNX Runtime: `key=value; key=value`")] = ""
 
 
 def session_options(options: OrtOptions, backend: str = "ONNX Runtime") -> "SessionOptions":

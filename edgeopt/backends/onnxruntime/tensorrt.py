@@ -18,62 +18,60 @@ from edgeopt.backends.options import about
 class TensorrtOptions(OrtOptions, frozen=True):
     io_binding: Annotated[
         bool,
-        about("Inputs stand in the GPU's memory, at one place for each shape, and only the results are fetched"),
+        about("Binds inputs in GPU memory, one buffer per shape, and fetches only the results"),
     ] = True
-    device_id: Annotated[Count, about("Which GPU, as CUDA counts them")] = 0
+    device_id: Annotated[Count, about("GPU number in CUDA's order")] = 0
     trt_max_workspace_size: Annotated[
         Count | None,
-        about("The most bytes that a kernel may take while it works; empty is the runtime's own choice"),
+        about("Maximum workspace of a kernel, in bytes; empty: the runtime's default"),
     ] = None
-    trt_max_partition_iterations: Annotated[Count, about("How often it tries to split the graph")] = 1000
+    trt_max_partition_iterations: Annotated[Count, about("Maximum attempts to partition the graph")] = 1000
     trt_min_subgraph_size: Annotated[
-        Annotated[int, msgspec.Meta(ge=1)], about("Smaller parts of the graph go to CUDA", search=(1, 5))
+        Annotated[int, msgspec.Meta(ge=1)], about("Minimum subgraph size; smaller ones go to CUDA", search=(1, 5))
     ] = 1
     trt_fp16_enable: Annotated[bool, about("Kernels may compute in half precision", search=(True, False))] = False
     trt_bf16_enable: Annotated[bool, about("Kernels may compute in bfloat16, from Ampere on")] = False
     trt_int8_enable: Annotated[
         bool,
-        about("Kernels may compute in eight bits; a model with Q/DQ pairs needs it and brings its own ranges"),
+        about("Kernels may compute in 8 bits; needed by models with Q/DQ pairs"),
     ] = False
     trt_int8_calibration_table_name: Annotated[
         str, about("A table of ranges for a model without Q/DQ pairs, in the folder of the engines")
     ] = ""
-    trt_int8_use_native_calibration_table: Annotated[bool, about("That table was written by TensorRT itself")] = (
-        False
+    trt_int8_use_native_calibration_table: Annotated[bool, about("The table was written by TensorRT")] = False
+    trt_dla_enable: Annotated[bool, about("Uses the deep learning accelerator of a Jetson")] = False
+    trt_dla_core: Annotated[Count, about("Number of the accelerator")] = 0
+    trt_engine_cache_enable: Annotated[bool, about("Caches engines: building takes minutes, loading a second")] = (
+        True
     )
-    trt_dla_enable: Annotated[bool, about("The deep learning accelerator of a Jetson")] = False
-    trt_dla_core: Annotated[Count, about("Which of them")] = 0
-    trt_engine_cache_enable: Annotated[
-        bool, about("Engines are kept: building one takes minutes, loading one a second")
-    ] = True
     trt_engine_cache_path: Annotated[
-        str, about("Where; empty: in edgeopt's cache folder, apart for all that an engine depends on")
+        str, about("Folder; empty: in edgeopt's cache folder, by everything an engine depends on")
     ] = ""
-    trt_timing_cache_enable: Annotated[bool, about("The timings behind an engine are kept as well")] = True
-    trt_timing_cache_path: Annotated[str, about("Where; empty: beside the engines")] = ""
-    trt_force_timing_cache: Annotated[bool, about("Takes timings of another GPU of the same kind")] = False
+    trt_timing_cache_enable: Annotated[bool, about("Caches the timings behind an engine too")] = True
+    trt_timing_cache_path: Annotated[str, about("Folder; empty: beside the engines")] = ""
+    trt_force_timing_cache: Annotated[bool, about("Accepts timings of another GPU of the same type")] = False
     trt_builder_optimization_level: Annotated[
-        Annotated[int, msgspec.Meta(ge=0, le=5)], about("How long it looks for kernels", search=(3, 5))
+        Annotated[int, msgspec.Meta(ge=0, le=5)], about("Search effort for kernels", search=(3, 5))
     ] = 3
-    trt_sparsity_enable: Annotated[bool, about("May use that weights are zero")] = False
+    trt_sparsity_enable: Annotated[bool, about("May use sparsity of weights")] = False
     trt_auxiliary_streams: Annotated[
-        Annotated[int, msgspec.Meta(ge=-1)], about("Streams beside the main one; -1 is TensorRT's own choice")
+        Annotated[int, msgspec.Meta(ge=-1)], about("Auxiliary streams; -1: TensorRT's default")
     ] = -1
-    trt_context_memory_sharing_enable: Annotated[bool, about("Engines of one model share their memory")] = False
-    trt_layer_norm_fp32_fallback: Annotated[bool, about("Layer normalization stays in float32")] = False
+    trt_context_memory_sharing_enable: Annotated[bool, about("Engines of a model share memory")] = False
+    trt_layer_norm_fp32_fallback: Annotated[bool, about("Keeps layer normalization in float32")] = False
     trt_cuda_graph_enable: Annotated[
         bool,
-        about("Kernels are recorded and replayed; the whole model must run in TensorRT", search=(False, True)),
+        about("Records and replays kernels; the whole model must run in TensorRT", search=(False, True)),
     ] = False
     trt_engine_hw_compatible: Annotated[bool, about("Engines that other GPUs from Ampere on can load; slower")] = (
         False
     )
-    trt_tactic_sources: Annotated[str, about("Libraries to take kernels from: `-CUDNN,+CUBLAS`")] = ""
-    trt_op_types_to_exclude: Annotated[str, about("Operators that are not given to TensorRT: `NonZero,TopK`")] = ""
-    trt_extra_plugin_lib_paths: Annotated[str, about("Libraries of plug-ins of TensorRT, parted by `;`")] = ""
-    trt_profile_min_shapes: Annotated[str, about("The smallest shapes: `input:1x3x224x224`")] = ""
-    trt_profile_max_shapes: Annotated[str, about("The largest shapes; all three or none")] = ""
-    trt_profile_opt_shapes: Annotated[str, about("The shapes that the engine is made for")] = ""
+    trt_tactic_sources: Annotated[str, about("Kernel libraries: `-CUDNN,+CUBLAS`")] = ""
+    trt_op_types_to_exclude: Annotated[str, about("Operators excluded from TensorRT: `NonZero,TopK`")] = ""
+    trt_extra_plugin_lib_paths: Annotated[str, about("TensorRT plug-in libraries, separated by `;`")] = ""
+    trt_profile_min_shapes: Annotated[str, about("Minimum shapes: `input:1x3x224x224`")] = ""
+    trt_profile_max_shapes: Annotated[str, about("Maximum shapes; set all three or none")] = ""
+    trt_profile_opt_shapes: Annotated[str, about("Shapes to optimize the engine for")] = ""
 
 
 def tensorrt_missing() -> str | None:

@@ -12,11 +12,9 @@ from edgeopt.backends.options import Threads, about
 class XnnpackOptions(OrtOptions, frozen=True):
     # XNNPACK has threads of its own, which those of the runtime would hinder.
     spinning: Annotated[
-        bool, about("Threads of the runtime that wait burn their core, which XNNPACK's own threads need")
+        bool, about("Waiting threads of the runtime spin on cores that XNNPACK's threads need")
     ] = False
-    intra_op_num_threads: Annotated[
-        Threads, about("XNNPACK's own threads; 0 is as many as `threads`", search=(0, 1))
-    ] = 0
+    intra_op_num_threads: Annotated[Threads, about("XNNPACK's threads; 0: as `threads`", search=(0, 1))] = 0
 
 
 def settings(options: XnnpackOptions, _model: Path) -> Settings:

@@ -16,30 +16,24 @@ class AutoOptions(SharedOptions, frozen=True):
     devices: Annotated[
         str,
         msgspec.Meta(pattern=rf"^({_DEVICE}(,{_DEVICE})*)?$"),
-        about("Devices by priority, such as 'GPU,CPU'; empty: all that are here, without the NPU"),
+        about("Devices by priority, such as 'GPU,CPU'; empty: all except the NPU"),
     ] = ""
     performance_hint: Annotated[
         Literal["latency", "throughput", "cumulative_throughput"],
         about(
-            "One request as quick as possible, as many as possible on one device, or on all devices at once",
+            "Optimize for latency, for throughput on one device, or on all devices",
             search=("latency", "throughput"),
         ),
     ] = "latency"
-    startup_fallback: Annotated[
-        bool, about("The processor runs the model until the chosen device has loaded it")
-    ] = True
-    runtime_fallback: Annotated[
-        bool, about("A request that fails on the chosen device is run again on another")
-    ] = True
+    startup_fallback: Annotated[bool, about("The CPU runs the model until the chosen device has loaded it")] = True
+    runtime_fallback: Annotated[bool, about("Reruns failed requests on another device")] = True
     schedule: Annotated[
         Literal["", "device_priority", "round_robin"],
-        about("With 'cumulative_throughput': fill the first device first, or all in turn"),
+        about("With 'cumulative_throughput': first device first, or round robin"),
     ] = ""
-    bind_buffer: Annotated[bool | None, about("Buffers are bound to the device's own requests")] = None
-    model_priority: Annotated[Priority, about("Which model gets the better device, where several are loaded")] = ""
-    threads: Annotated[
-        Threads, about("Threads, where it runs on the processor; 0 is the runtime's own choice")
-    ] = 0
+    bind_buffer: Annotated[bool | None, about("Binds buffers to requests of the device")] = None
+    model_priority: Annotated[Priority, about("Priority for the better device")] = ""
+    threads: Annotated[Threads, about("Threads on the CPU; 0: the runtime's default")] = 0
 
 
 def auto_aim(options: AutoOptions) -> Aim:

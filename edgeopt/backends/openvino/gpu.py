@@ -24,38 +24,32 @@ class GpuOptions(SharedOptions, frozen=True):
     device: Annotated[
         str,
         msgspec.Meta(pattern=r"^GPU(\.\d+){0,2}$"),
-        about("'GPU' is the first one; 'GPU.1' the second; 'GPU.0.1' a tile of the first"),
+        about("'GPU': the first; 'GPU.1': the second; 'GPU.0.1': a tile of the first"),
     ] = "GPU"
-    fallback: Annotated[
-        Literal["none", "cpu"], about("'cpu': nodes that the GPU cannot run go to the processor (HETERO)")
-    ] = "none"
+    fallback: Annotated[Literal["none", "cpu"], about("'cpu': unsupported nodes run on the CPU (HETERO)")] = "none"
     performance_hint: Annotated[
-        Hint, about("One request as quick as possible, or as many as possible", search=("latency", "throughput"))
+        Hint, about("Optimize for latency or for throughput", search=("latency", "throughput"))
     ] = "latency"
     streams: Streams = 0
     precision: Annotated[
         Literal["", "f32", "f16"],
-        about("What it computes in; '' is f16 where the GPU has it", search=("f16", "f32")),
+        about("Inference precision; '': f16 if supported", search=("f16", "f32")),
     ] = ""
     dynamic_quantization_group_size: GroupSize = None
     kv_cache_precision: KvCache = ""
-    queue_priority: Annotated[Priority, about("Of its OpenCL queue, beside other programs on the GPU")] = ""
-    queue_throttle: Annotated[Priority, about("How hard the driver drives the queue: low spares power")] = ""
+    queue_priority: Annotated[Priority, about("Priority of the OpenCL queue")] = ""
+    queue_throttle: Annotated[Priority, about("Throttling of the queue: low saves power")] = ""
     host_task_priority: Annotated[
-        Priority, about("Cores for loading on a processor with two kinds: low the small ones, high the big ones")
+        Priority, about("Cores for loading on a hybrid CPU: low: efficiency, high: performance")
     ] = ""
     loop_unrolling: Annotated[
-        bool | None, about("Loops of fixed length are unrolled: quicker runs below 16 turns, slower loading")
+        bool | None, about("Unrolls fixed-length loops: faster runs below 16 iterations, slower loading")
     ] = None
-    winograd: Annotated[
-        bool, about("Convolutions may use Winograd's method, which is quicker and a little less exact")
-    ] = True
-    sdpa: Annotated[bool | None, about("Attention stays one node instead of being taken apart")] = None
-    auto_batching: Annotated[
-        bool | None, about("Requests are gathered into batches when throughput is asked for")
-    ] = None
-    model_priority: Annotated[Priority, about("Which model gets the device first, where several run")] = ""
-    compile_threads: Annotated[Threads, about("Threads for loading; 0 is the runtime's own choice")] = 0
+    winograd: Annotated[bool, about("Allows Winograd convolutions: faster, slightly less exact")] = True
+    sdpa: Annotated[bool | None, about("Keeps attention as one node")] = None
+    auto_batching: Annotated[bool | None, about("Collects requests into batches with the hint throughput")] = None
+    model_priority: Annotated[Priority, about("Priority over other models on the device")] = ""
+    compile_threads: Annotated[Threads, about("Threads for loading; 0: the runtime's default")] = 0
 
 
 def gpu_aim(options: GpuOptions) -> Aim:

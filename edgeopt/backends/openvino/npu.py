@@ -19,50 +19,38 @@ from edgeopt.backends.options import Threads, about
 
 
 class NpuOptions(SharedOptions, frozen=True):
-    fallback: Annotated[
-        Literal["none", "cpu"], about("'cpu': nodes that the NPU cannot run go to the processor (HETERO)")
-    ] = "none"
+    fallback: Annotated[Literal["none", "cpu"], about("'cpu': unsupported nodes run on the CPU (HETERO)")] = "none"
     performance_hint: Annotated[
-        Hint, about("One request as quick as possible, or four at a time", search=("latency", "throughput"))
+        Hint, about("Optimize for latency, or for four requests at a time", search=("latency", "throughput"))
     ] = "latency"
-    precision: Annotated[Literal["", "f32", "f16"], about("What is asked for; the NPU computes in f16")] = ""
+    precision: Annotated[Literal["", "f32", "f16"], about("Requested precision; the NPU computes in f16")] = ""
     turbo: Annotated[
         bool | None,
-        about("The highest clock that the power limits allow; not for loads that last", search=(False, True)),
+        about("Highest clock within power limits; not for sustained load", search=(False, True)),
     ] = None
-    tiles: Annotated[
-        Count, about("Parts of the NPU to compile for, at most NPU_MAX_TILES; 0 is the compiler's choice")
-    ] = 0
+    tiles: Annotated[Count, about("NPU tiles to compile for, at most NPU_MAX_TILES; 0: compiler's default")] = 0
     optimization_level: Annotated[
         Annotated[int, msgspec.Meta(ge=0, le=2)] | None,
-        about("Effort of the compiler; 2 looks longest for speed", search=(1, 2)),
+        about("Compiler effort; 2: most", search=(1, 2)),
     ] = None
     efficiency: Annotated[
         Literal["", "efficiency", "latency"],
         about(
-            "With the hint 'latency': a balance of speed and power, or speed alone",
+            "With the hint 'latency': balanced, or speed only",
             search=("efficiency", "latency"),
         ),
     ] = ""
     compiler: Annotated[
         Literal["", "driver", "plugin", "prefer_plugin"],
-        about("The driver's compiler, or the one that OpenVINO brings"),
+        about("Compiler of the driver or of OpenVINO"),
     ] = ""
-    qdq_optimization: Annotated[
-        bool | None, about("For models that ONNX Runtime quantized: more rewrites, between speed and accuracy")
-    ] = None
-    dynamic_quantization: Annotated[bool | None, about("The compiler may quantize activations while running")] = (
-        None
-    )
-    defer_weights_load: Annotated[bool | None, about("Weights are loaded by the first run instead of at once")] = (
-        None
-    )
-    driver_cache: Annotated[bool, about("The driver may keep compiled models by itself")] = True
-    model_priority: Annotated[Priority, about("Which model gets the device first, where several run")] = ""
-    workload: Annotated[
-        Literal["", "default", "efficient"], about("'efficient' runs in the background, behind others")
-    ] = ""
-    compile_threads: Annotated[Threads, about("Threads for loading; 0 is the runtime's own choice")] = 0
+    qdq_optimization: Annotated[bool | None, about("More rewrites of models quantized by ONNX Runtime")] = None
+    dynamic_quantization: Annotated[bool | None, about("Allows quantizing activations at run time")] = None
+    defer_weights_load: Annotated[bool | None, about("Loads weights at the first run")] = None
+    driver_cache: Annotated[bool, about("Allows the driver's own model cache")] = True
+    model_priority: Annotated[Priority, about("Priority over other models on the device")] = ""
+    workload: Annotated[Literal["", "default", "efficient"], about("'efficient': background priority")] = ""
+    compile_threads: Annotated[Threads, about("Threads for loading; 0: the runtime's default")] = 0
 
 
 def npu_aim(options: NpuOptions) -> Aim:

@@ -16,74 +16,70 @@ Hint = Literal["latency", "throughput"]
 Priority = Literal["", "low", "medium", "high"]
 ExecutionMode = Annotated[
     Literal["", "performance", "accuracy"],
-    about("'accuracy' keeps the precision of the model; 'performance' may compute in fewer bits"),
+    about("'accuracy' keeps the model's precision; 'performance' may use fewer bits"),
 ]
 KvCache = Annotated[
     Literal["", "u8", "f16", "bf16", "f32"],
-    about("Precision in which attention keeps its keys and values; models without such a cache ignore it"),
+    about("Precision of the key-value cache of attention; ignored without one"),
 ]
 GroupSize = Annotated[
     Count | None,
     about(
-        "Activations of weight-compressed products in groups of this size to eight bits; 0 is off",
+        "Group size for 8-bit activations of weight-compressed products; 0: off",
         search=(0, 32, 64, 128),
     ),
 ]
-Streams = Annotated[
-    Count, about("Requests that run at the same time; 0 is the runtime's own choice", search=(1, 2, 4))
-]
+Streams = Annotated[Count, about("Concurrent requests; 0: the runtime's default", search=(1, 2, 4))]
 
 
 class SharedOptions(msgspec.Struct, frozen=True):
     """What every device takes."""
 
-    shapes: Annotated[
-        Shapes, about("Inputs fixed to these shapes for speed; feeds of other shapes still run, only slower")
-    ] = {}
+    shapes: Annotated[Shapes, about("Fixes inputs to these shapes for speed; other shapes still run, slower")] = {}
     buckets: Annotated[
         Sizes,
         about(
-            "Sizes of open dimensions, by a name for each: a program for every size is prepared at loading, and "
-            "runs the feeds of that size"
+            "Sizes of open dimensions by name: one program per size is compiled when loading, for inputs of "
+            "that size"
         ),
     ] = {}
     bucket_axes: Annotated[
-        Sizes, about("For `buckets`: the axes of each input that a dimension is, by `DIMENSION:INPUT`")
+        Sizes, about("For `buckets`: the input axes of each dimension, by `DIMENSION:INPUT`")
     ] = {}
     bucket_cuts: Annotated[
         Sizes,
         about(
-            "For `buckets`: inputs between two sizes are filled up with zeros, and these axes of each output are "
-            "cut back, by `DIMENSION:OUTPUT`; only where that was proved to change nothing"
+            "For `buckets`: inputs between two sizes are padded with zeros, and these output axes are cut back, "
+            "by `DIMENSION:OUTPUT`; only if proved to change nothing"
         ),
     ] = {}
     bucket_fill: Annotated[
         Sizes,
         about(
-            "For `buckets`: for each size the least input that is filled up to it; below that, the program with "
-            "open shapes is quicker and runs it"
+            "For `buckets`: the smallest input padded to each size; smaller ones run faster in the program with "
+            "open shapes"
         ),
     ] = {}
     bucket_mask: Annotated[
         Sizes,
         about(
-            "For `buckets`: the input, with its axis, whose zeros leave places out: those at the end are cut off "
-            "down to the next size, and rows of zeros alone are not filled up; only where that was proved, too"
+            "For `buckets`: the mask input and its axis: masked positions at the end are cut off down to the next "
+            "size, and fully masked rows are not padded; only if proved"
         ),
     ] = {}
     cache_dir: Annotated[
         str,
         about(
-            "Folder in which compiled models are kept, for quicker loading; found again by the model's content, "
-            "so that a changed file is never mistaken for the old one"
+            "Folder for compiled models, for faster loading; entries are identified by the model's content, so a "
+            "changed file is compiled again"
         ),
     ] = ""
     cache_mode: Annotated[
         Literal["", "speed", "size"],
-        about("'size' keeps no weights, which on the processor means compiling anew each time; 'speed' is usual"),
+        about("'size' stores no weights, so the CPU compiles again each time; 'speed' is the default"),
     ] = ""
     mmap: Annotated[
-        bool, about("Weights are mapped from their file, where the format allows it, instead of being read")
+        bool, about("Maps weights from their file instead of reading them, if the format allows it")
     ] = True
     execution_mode: ExecutionMode = ""
 
@@ -91,37 +87,37 @@ class SharedOptions(msgspec.Struct, frozen=True):
 class OpenVinoOptions(SharedOptions, frozen=True):
     """The processor's."""
 
-    threads: Annotated[Threads, about("Threads for inference; 0 is the runtime's own choice")] = 0
+    threads: Annotated[Threads, about("Inference threads; 0: the runtime's default")] = 0
     performance_hint: Annotated[
-        Hint, about("One request as quick as possible, or as many as possible", search=("latency", "throughput"))
+        Hint, about("Optimize for latency or for throughput", search=("latency", "throughput"))
     ] = "latency"
     streams: Streams = 0
     pinning: Annotated[
-        bool | None, about("Threads bound to cores; empty is the runtime's own choice", search=(True, False))
+        bool | None, about("Pins threads to cores; empty: the runtime's default", search=(True, False))
     ] = None
     hyper_threading: Annotated[
         bool | None,
-        about("Both threads of a core are used; empty is the runtime's own choice", search=(True, False)),
+        about("Uses both threads of a core; empty: the runtime's default", search=(True, False)),
     ] = None
     core_type: Annotated[
         Literal["", "any", "performance", "efficiency"],
-        about("The cores to use on a processor with two kinds", search=("any", "performance")),
+        about("Core type to use on a hybrid CPU", search=("any", "performance")),
     ] = ""
     precision: Annotated[
         Literal["", "f32", "bf16", "f16"],
-        about("What the runtime computes in, where the processor can; '' is the runtime's own choice"),
+        about("Inference precision, if the CPU supports it; '': the runtime's default"),
     ] = ""
     dynamic_quantization_group_size: GroupSize = None
     kv_cache_precision: KvCache = ""
     partitioner: Annotated[
         Literal["", "static", "auto"],
-        about("How work is split among threads: once, or as they become free", search=("static", "auto")),
+        about("How work is divided among threads: once, or dynamically", search=("static", "auto")),
     ] = ""
     flush_denormals: Annotated[
         bool,
         about(
-            "Numbers next to zero count as zero, which is faster; so it is from then on with all that the thread "
-            "computes which loads the model"
+            "Subnormal numbers become zero, which is faster; applies to everything that the loading thread "
+            "computes from then on"
         ),
     ] = False
 
