@@ -256,3 +256,22 @@ def test_make_clean_removes_what_make_made_and_nothing_else(checkout):
         "edgeopt",
         "edgeopt/kept.py",
     }
+
+
+def test_links_between_documents_lead_somewhere():
+    pages = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
+    broken = []
+    for page in (*pages, *(ROOT / "docs").glob("*.md")):
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+            name, _, anchor = target.partition("#")
+            if "://" in target:
+                continue
+            other = page if not name else (page.parent / name).resolve()
+            if not other.exists() or (anchor and anchor not in anchors(other)):
+                broken.append(f"{page.name}: {target}")
+    assert broken == []
+
+
+def anchors(page):
+    titles = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
