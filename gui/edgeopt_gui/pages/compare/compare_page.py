@@ -377,4 +377,6 @@ _ANALYSES: tuple[Part, Part] = ("first", "second")
 def _promise(sides: Sides) -> str:
     if sides.reports:
         return "Compares the latencies of the two saved reports."
-    return "Compares outputs, layers, operators and sizes on the same inputs; then measures both sides in turns."
+    return (
+        "Compares outputs, layers, operators and sizes on the same inputs; then measures both sides interleaved."
+    )

@@ -58,8 +58,8 @@ class Sides:
         if "report" in kinds and kinds != ("report", "report"):
             report = self.first if kinds[0] == "report" else self.second
             return (
-                f"{report.name} is a saved bench report and can be compared only with another one, as its runs "
-                "were not measured in turns with the other side. Choose the model that it was saved of, or save "
+                f"{report.name} is a saved bench report and can only be compared with another report, "
+                "because its runs were not interleaved with the other side. Choose its model instead, or save "
                 "a report of the other side too: edgeopt bench MODEL --save FILE.json."
             )
         if self.first == self.second:
@@ -83,7 +83,7 @@ class Sides:
             "first": Command(f"Reading {paths[0].name}", ("analyze", first, "--quick")),
             "second": Command(f"Reading {paths[1].name}", ("analyze", second, "--quick")),
             "bench": Command(
-                f"Measuring {what} in turns",
+                f"Measuring {what}, interleaved",
                 ("bench", second, "--against", first, *data, *limit),
                 alone=True,
             ),

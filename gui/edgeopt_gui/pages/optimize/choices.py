@@ -44,7 +44,7 @@ BUDGETS = (
         "Small differences for more speed; check your own metric after.",
     ),
     Budget(OWN, "Your own floor", "Outputs keep at least this signal-to-noise ratio."),
-    Budget(METRIC, "A metric", "Answers are held against a metric of the task, on your data."),
+    Budget(METRIC, "A metric", "Answers are checked with a metric of the task on your data."),
 )
 
 
@@ -77,8 +77,8 @@ LIMITS = (
         "a run at most {} ms",
     ),
     Limit(
-        *("target_speedup", "Enough at", "The search ends at so many times the speed", "times the speed"),
-        "ends at {} times the speed",
+        *("target_speedup", "Enough at", "Stops the search at this speed-up", "times the speed"),
+        "stops at {} times the speed",
         ends=True,
     ),
 )

@@ -38,8 +38,8 @@ PHASES = (
     Phase(
         "racing",
         "Race",
-        "Racing in turns against your model",
-        "Measures the others in turns against your model and drops the slow ones.",
+        "Racing against your model",
+        "Measures the others interleaved with your model and drops the slow ones.",
     ),
     Phase(
         "tuning",

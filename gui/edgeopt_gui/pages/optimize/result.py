@@ -230,7 +230,7 @@ def proof_line(result: Result) -> str:
     proof, speedup = result.proof, result.proof.speedup
     said = "Measured" if result.kept else "Proved"
     what = "your model against itself " if result.unchanged else ""
-    how = f"{said} from the written bundle over {speedup.rounds} rounds in turns: {what}{_interval(speedup)}"
+    how = f"{said} from the written bundle over {speedup.rounds} interleaved rounds: {what}{_interval(speedup)}"
     samples = f"checked on {count(proof.samples, 'sample')}{' set aside until then' if proof.set_aside else ''}"
     sure = f"{speedup.confidence:.1%} confidence"
     weakest = proof.weakest.sentence.rstrip(".") if proof.weakest is not None else ""

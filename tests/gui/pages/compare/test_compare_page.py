@@ -93,7 +93,7 @@ def test_sides_chosen_by_hand_stay_and_can_be_swapped(ready, context, half_weigh
 def test_a_saved_report_and_a_model_are_refused_with_the_reason(page, context, tmp_path):
     context.open(subject_at(MODEL))
     page.put(1, tmp_path / "monday.json")
-    assert "not measured in turns" in page.ready.sentence.text()
+    assert "not interleaved" in page.ready.sentence.text()
     assert page.ready.sentence.text() == why_not(page, "compare.start")
 
 

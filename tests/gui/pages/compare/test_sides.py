@@ -28,7 +28,7 @@ def test_an_empty_side_is_named(sides, letter):
 def test_a_saved_report_and_a_model_cannot_be_compared_and_the_reason_says_what_to_do(sides):
     why = sides.why_not()
     assert "monday.json is a saved bench report" in why
-    assert "not measured in turns" in why
+    assert "not interleaved" in why
     assert "edgeopt bench MODEL --save FILE.json" in why
     assert sides.commands() == {}
 

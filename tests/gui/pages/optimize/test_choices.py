@@ -83,7 +83,7 @@ def test_choices_are_remembered(settings):
 def test_what_is_folded_away_is_told_in_few_words():
     assert Choices().folded() == ""
     assert Choices(max_memory_mib="64", target_speedup="2").folded() == (
-        "memory at most 64 MiB, ends at 2 times the speed"
+        "memory at most 64 MiB, stops at 2 times the speed"
     )
 
 
