@@ -80,7 +80,7 @@ class LiveCertificate:
             self._context.load_cert_chain(self.file, self._key)
             self._pem = self._key.read_bytes(), self.file.read_bytes()
         except (OSError, UsageError) as error:
-            log.error("The present certificate stays: %s", error)
+            log.error("Keeping the present certificate: %s", error)
             return
         log.info("The certificate was read again: %s", self.fingerprint)
 
@@ -99,7 +99,7 @@ def read(file: Path) -> Certificate:
     except (OSError, ValueError) as error:
         raise UsageError(
             f"The certificate '{file}' cannot be read: {said_by(error)}.",
-            "Check --tls-cert; the agent's own is made anew by: edgeopt-agent renew-certificate",
+            "Check --tls-cert; to renew the agent's own: edgeopt-agent renew-certificate",
         ) from None
     return Certificate(str(file), fingerprint_of(der))
 
@@ -203,7 +203,7 @@ def _context(certificate: Path, key: Path, data_dir: Path) -> ssl.SSLContext:
         renewing = on_data_dir("edgeopt-agent renew-certificate", data_dir)
         raise UsageError(
             f"The certificate '{certificate}' and the key '{key}' cannot be used: {said_by(error)}.",
-            f"Check --tls-cert and --tls-key; the agent's own are made anew by: {renewing}",
+            f"Check --tls-cert and --tls-key; to renew the agent's own: {renewing}",
         ) from None
     return context
 

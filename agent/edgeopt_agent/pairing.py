@@ -52,7 +52,10 @@ def redeem(data_dir: Path, fingerprint: str, sent: PairProof) -> PairAnswer:
     waiting = _waiting(data_dir)
     if waiting is None:
         raise RefusedError(
-            409, "no-pairing", "No pairing code waits on this agent.", "On the device: edgeopt-agent pair NAME"
+            409,
+            "no-pairing",
+            "No pairing code is pending on this agent.",
+            "On the device: edgeopt-agent pair NAME",
         )
     key = bytes.fromhex(waiting.key)
     if not hmac.compare_digest(sent.proof.encode(), proof_of("client", key, fingerprint, sent.nonce).encode()):
@@ -79,9 +82,11 @@ def _count(data_dir: Path, waiting: _Waiting) -> None:
     raise RefusedError(
         403,
         "wrong-code",
-        "The code is not the one that the device shows, or someone else answers in between. "
-        + (f"{left} more tries." if left else "The code does not hold any more."),
-        "Compare code and address with the device." if left else "Make another one there: edgeopt-agent pair NAME",
+        "The code does not match that of the device, or someone intercepts the connection. "
+        + (f"{left} more tries." if left else "The code has expired."),
+        "Compare code and address with the device."
+        if left
+        else "Create another one there: edgeopt-agent pair NAME",
     )
 
 

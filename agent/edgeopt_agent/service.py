@@ -124,13 +124,13 @@ async def _reload(slots: Slots, asked: asyncio.Event, read: Callable[[], Setting
             found = await asyncio.to_thread(read)
         except (EdgeoptError, OSError) as error:
             hint = f" {error.hint}" if isinstance(error, EdgeoptError) else ""
-            log.error("The settings stay as they are. %s%s", error, hint)
+            log.error("Settings unchanged. %s%s", error, hint)
             continue
         waiting = slots.reload(found)
         logging.getLogger().setLevel(found.log_level.upper())
         log.warning("The configuration was read again.")
         if waiting:
-            log.warning("These settings change at the next restart of the agent: %s.", ", ".join(waiting))
+            log.warning("These settings take effect at the next restart: %s.", ", ".join(waiting))
 
 
 async def _wake(stop: asyncio.Event, slots: Slots) -> None:

@@ -146,7 +146,7 @@ def test_deploying_and_watching_a_real_agent(start, edgeopt, url, conv_bundle):
     assert "Serving: conv" in out
     code, out, err = edgeopt("fleet", "rollback", "--url", url)
     assert (code, out) == (4, "")
-    assert "no release to go back to" in err
+    assert "No release to roll back to" in err
     code, out, _ = edgeopt("fleet", "watch", "--url", url, "--send", "0", "--seconds", "2.5")
     assert code == 0
     assert "throughput" in out

@@ -53,7 +53,7 @@ def test_every_command_says_when_its_token_is_wrong_or_missing(edgeopt, url, con
     for command in (*COMMANDS, ("deploy", conv_bundle)):
         code, error = refusal(edgeopt("fleet", *command, "--url", url, "--token", "wrong", "--json"))
         assert (code, error["code"]) == (3, "wrong-token"), command
-        assert "not one of this agent's" in error["message"]
+        assert "unknown to this agent" in error["message"]
 
 
 def test_too_low_a_role_is_exit_code_3(edgeopt, url, made):

@@ -81,7 +81,7 @@ def test_what_the_agent_refuses_is_an_error_with_its_reason(start_agent, bundle,
 
 
 def test_nothing_to_go_back_to(serving):
-    with pytest.raises(errors.ConstraintError, match="no release to go back to"):
+    with pytest.raises(errors.ConstraintError, match="No release to roll back to"):
         serving.agent.rollback(ignore)
 
 

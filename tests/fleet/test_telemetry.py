@@ -205,7 +205,7 @@ def test_a_watch_ends_when_its_token_is_removed(start_agent, tmp_path, monkeypat
         if isinstance(event, events.Metric) and remaining:
             tokens.remove(tmp_path / "agent", remaining.pop())
 
-    with pytest.raises(errors.InputError, match="not one of this agent's"):
+    with pytest.raises(errors.InputError, match="unknown to this agent"):
         watch(start_agent().url, emit, threading.Event(), token)
 
 

@@ -75,7 +75,7 @@ def _configuration(file: Path | None) -> Configuration:
 
 def _show_checked(result: Configuration) -> list[Block]:
     if result.file is None:
-        return [Words("There is no configuration file: all settings have their defaults.")]
+        return [Words("No configuration file: all settings have their defaults.")]
     count = sum(setting.source != "default" for setting in result.settings)
     return [Words(f"{result.file} is correct; it sets {count} settings.")]
 

@@ -17,12 +17,10 @@ _MARKS = {"ok": "ok     ", "warning": "WARNING", "problem": "PROBLEM"}
 def doctor(
     data_dir: DataDirOption = None,
     config: ConfigOption = None,
-    host: Annotated[
-        str | None, typer.Option(help="Where the agent is to listen.", show_default="127.0.0.1")
-    ] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default="127.0.0.1")] = None,
     port: Annotated[
         int | None,
-        typer.Option(help="The port; 0 for any that is free.", min=0, max=65535, show_default="8080"),
+        typer.Option(help="Port to listen on; 0: any free port.", min=0, max=65535, show_default="8080"),
     ] = None,
     json: JsonFlag = False,
 ) -> None:

@@ -18,13 +18,13 @@ from edgeopt_agent.releases import deployment_of
 from edgeopt_agent.retention import Pins
 
 ReleaseArgument = Annotated[
-    str, typer.Argument(metavar="ID", help="A release on the device, as `releases` shows it.", show_default=False)
+    str, typer.Argument(metavar="ID", help="Release id, shown by `releases`.", show_default=False)
 ]
 
 
 ModelOption = Annotated[
     str,
-    typer.Option(metavar="NAME", help="Model whose release it is; the first one by default.", show_default=False),
+    typer.Option(metavar="NAME", help="Model of the release; default: the first one.", show_default=False),
 ]
 
 
@@ -93,5 +93,5 @@ def _show_pins(result: Pins) -> list[Block]:
 
 def _show_collected(result: Collected) -> list[Block]:
     if not result.releases:
-        return [Words("Nothing is to be removed.")]
+        return [Words("Nothing to remove.")]
     return [Words("Would be removed:" if result.dry_run else "Removed:"), Listed(result.releases)]

@@ -12,16 +12,14 @@ ConfigOption = Annotated[
     Path | None,
     typer.Option(
         "--config",
-        help="The configuration file (TOML); options of the command line go before it.",
+        help="Configuration file (TOML); command-line options take precedence.",
         show_default="/etc/edgeopt/agent.toml under systemd, or ~/.config/edgeopt/agent.toml, where there is one",
     ),
 ]
 
 DataDirOption = Annotated[
     Path | None,
-    typer.Option(
-        help="Where the agent keeps its state.", show_default="~/.local/state/edgeopt, or systemd's choice"
-    ),
+    typer.Option(help="Folder for the agent's state.", show_default="~/.local/state/edgeopt, or systemd's choice"),
 ]
 
 RoleOption = Annotated[

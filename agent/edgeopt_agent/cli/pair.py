@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def pair(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="The token's name, such as who uses it.", show_default=False)
+        str, typer.Argument(metavar="NAME", help="Name of the token, such as its user.", show_default=False)
     ],
     role: RoleOption = "view",
     data_dir: DataDirOption = None,

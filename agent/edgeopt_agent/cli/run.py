@@ -37,24 +37,22 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
     host: Annotated[
         str | None,
         typer.Option(
-            help="Where to listen; other than this device's own only with a token and a trusted key.",
+            help="Address to listen on; beyond loopback only with a token and a trusted key.",
             show_default="127.0.0.1",
         ),
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(help="The port; 0 for any that is free.", min=0, max=65535, show_default="8080"),
+        typer.Option(help="Port to listen on; 0: any free port.", min=0, max=65535, show_default="8080"),
     ] = None,
     grpc_port: Annotated[
         int | None,
-        typer.Option(
-            help="Port for the inference protocol by gRPC; 0 for none.", min=0, max=65535, show_default="0"
-        ),
+        typer.Option(help="Port for gRPC inference; 0: off.", min=0, max=65535, show_default="0"),
     ] = None,
     soak_seconds: Annotated[
         float | None,
         typer.Option(
-            help="How long a new release must prove itself before it stays.",
+            help="Soak time of a new release, in seconds.",
             min=0,
             max=MOST_SOAK_S,
             show_default="600",
@@ -62,19 +60,17 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
     ] = None,
     soak_requests: Annotated[
         int | None,
-        typer.Option(help="How many requests it must prove itself on, as well.", min=0, show_default="100"),
+        typer.Option(help="Minimum requests during the soak.", min=0, show_default="100"),
     ] = None,
     tls: Annotated[
         Tls | None,
-        typer.Option(help="Speak HTTPS; auto: on any address but this device's own.", show_default="auto"),
+        typer.Option(help="Use HTTPS: auto (except on loopback), on or off.", show_default="auto"),
     ] = None,
     tls_cert: Annotated[
-        Path | None, typer.Option(help="Certificate (PEM, with its chain) in place of the agent's own.")
+        Path | None, typer.Option(help="Certificate to use instead of the agent's own (PEM, with chain).")
     ] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="The key of --tls-cert (PEM, without a password).")] = None,
-    log_level: Annotated[
-        Level | None, typer.Option(help="How much to say on stderr.", show_default="info")
-    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Private key of --tls-cert (PEM, no password).")] = None,
+    log_level: Annotated[Level | None, typer.Option(help="Log level.", show_default="info")] = None,
     json: JsonFlag = False,
 ) -> None:
     """Serve on this device until stopped: control, inference, metrics and telemetry on one port.
@@ -105,8 +101,8 @@ def run(  # noqa: PLR0913, PLR0917 - the options of a command
             settings.tls == "off" and settings.tls_cert is not None
         ):
             raise UsageError(
-                "--tls-cert and --tls-key belong together, and --tls off has no use for them.",
-                "Give both files, or neither: the agent has a certificate of its own.",
+                "--tls-cert and --tls-key must be given together, and not with --tls off.",
+                "Give both files, or neither to use the agent's own certificate.",
             )
         if settings.grpc_port and any(find_spec(module) is None for module in GRPC_MODULES):
             raise MissingExtraError("agent", "gRPC")
@@ -166,8 +162,8 @@ def _tell_live(settings: Settings, port: int, json: bool, emit: Emit) -> None:
         return
     add = on_data_dir("edgeopt-agent trust add KEY.pub", settings.data_dir)
     trust = {
-        "unsigned": f"unsigned: any bundle is taken, from this device alone ({add})",
-        "signed": "only bundles that are signed by a trusted key are taken",
+        "unsigned": f"unsigned: accepts any bundle, from this device only ({add})",
+        "signed": "accepts only bundles signed by a trusted key",
     }[trust_of(DataDir(settings.data_dir).trust)]
     typer.echo(f"edgeopt-agent listens at {url}, {trust}")
     if grpc_address:

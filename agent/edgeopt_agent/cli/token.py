@@ -12,7 +12,7 @@ from edgeopt_agent.cli.options import DataDirOption, RoleOption, data_folder
 from edgeopt_agent.tokens import NewToken, Tokens
 
 NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="The token's name, such as who or what uses it.", show_default=False)
+    str, typer.Argument(metavar="NAME", help="Name of the token, such as its user.", show_default=False)
 ]
 
 
@@ -85,8 +85,8 @@ def _show_new(result: NewToken) -> list[Block]:
 
 def _show(result: Tokens) -> list[Block]:
     if not result.tokens:
-        said = "There is no token. An agent that only its own device can reach takes requests without one."
-        return [Words(f"{said} One that others can reach refuses all.")]
+        said = "No tokens. An agent on loopback accepts requests without one."
+        return [Words(f"{said} An agent on other addresses rejects all requests.")]
     rows = tuple(Row((each.name, each.role, each.since[:16].replace("T", " "))) for each in result.tokens)
     return [Table(columns("=name", "=role", "since"), rows)]
 

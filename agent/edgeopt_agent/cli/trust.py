@@ -31,7 +31,7 @@ def _trust(context: typer.Context) -> None:
 
 def add(
     key: Annotated[
-        Path, typer.Argument(help="A public key, as `edgeopt sign --new-key` writes it.", show_default=False)
+        Path, typer.Argument(help="Public key file, written by `edgeopt sign --new-key`.", show_default=False)
     ],
     data_dir: DataDirOption = None,
     json: JsonFlag = False,
@@ -63,7 +63,7 @@ def list_keys(data_dir: DataDirOption = None, json: JsonFlag = False) -> None:
 
 def remove(
     key_id: Annotated[
-        str, typer.Argument(metavar="ID", help="The key's id, as `trust list` shows it.", show_default=False)
+        str, typer.Argument(metavar="ID", help="Key id, shown by `trust list`.", show_default=False)
     ],
     data_dir: DataDirOption = None,
     json: JsonFlag = False,
@@ -81,7 +81,7 @@ def remove(
 
 def show(result: TrustedKeys) -> list[Block]:
     if not result.keys:
-        return [Words("No key is trusted: the agent takes unsigned bundles, from its own device alone.")]
+        return [Words("No trusted keys: the agent accepts unsigned bundles, from this device only.")]
     keys = tuple(f"{key.id}  since {key.since[:16].replace('T', ' ')}" for key in result.keys)
     return [Words(f"Trusted in {result.data_dir}:"), Listed(keys)]
 

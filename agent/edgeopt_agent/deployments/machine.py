@@ -89,7 +89,7 @@ class Machine:
         await self.recovered.wait()
         return await self._begin(Work(asked, length=bundle.stat().st_size, spooled=bundle))
 
-    async def roll_back(self, reason: str = "Someone asked to go back.", to: str = "") -> Record:
+    async def roll_back(self, reason: str = "A rollback was requested.", to: str = "") -> Record:
         """Goes back to a release on the disk, by default to the one before; what is going on gives way.
 
         A deployment that already serves ends by going back itself. What is returned is in the journal.
@@ -125,15 +125,15 @@ class Machine:
     async def cancel(self) -> Record:
         """Ends the deployment that runs: what served before it serves on, or again."""
         await self.recovered.wait()
-        reason = "Someone cancelled it."
+        reason = "It was cancelled."
         if (turned := await self._turn_back(reason)) is not None:
             return turned
         if self.work is None:
             raise RefusedError(
                 409,
                 "nothing-to-cancel",
-                "No deployment is going on.",
-                f"Go back: edgeopt-agent rollback{self.site.option}",
+                "No deployment is running.",
+                f"Roll back: edgeopt-agent rollback{self.site.option}",
             )
         _stop(self.work, reason)
         return self.work.record
@@ -180,7 +180,7 @@ class Machine:
             await asyncio.gather(self._tidying, return_exceptions=True)
         if work is None or work.record.final or not ROWS[work.record.state].resumes:
             return
-        reason = "The agent was stopped and goes on with it when it starts again."
+        reason = "The agent was stopped; it continues at the next start."
         soaked = work.soaked if work.record.state is State.SOAKING else work.record.soaked
         paused = msgspec.structs.replace(work.record, paused=True, soaked=soaked, reason=reason)
         try:
@@ -201,7 +201,7 @@ class Machine:
                 409,
                 "busy",
                 f"Deployment {self.work.record.id} is still {self.work.record.state.lower().replace('_', ' ')}.",
-                f"Wait for its end, or end it: edgeopt-agent cancel{self.site.option}",
+                f"Wait until it ends, or cancel it: edgeopt-agent cancel{self.site.option}",
             )
 
     async def _begin(self, work: Work) -> Work:
@@ -242,7 +242,7 @@ class Machine:
         try:
             await self._finish(work)
         except Exception:
-            log.exception("What deployment %d left could not be tidied up", work.record.id)
+            log.exception("Deployment %d could not be cleaned up", work.record.id)
         finally:
             release_serving(self.site, work)
             self.site.look.set()
@@ -322,7 +322,7 @@ class Machine:
         if state is State.ROLLED_BACK:
             changes["reason"] = f"{record.reason} {outcome.reason}"
         elif state is State.DEGRADED:
-            changes["reason"] = f"{record.reason} Going back failed: {outcome.reason}"
+            changes["reason"] = f"{record.reason} The rollback failed: {outcome.reason}"
         if state in {State.SWITCHING, State.ROLLING_BACK, State.DEGRADED}:
             changes["resumes"] = 0
         if state is not record.state:

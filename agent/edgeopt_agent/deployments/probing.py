@@ -33,7 +33,7 @@ async def probe(site: Site, work: Work) -> Outcome:
     await hold_serving(site, work)
     if gap_since is not None:
         detail["gap_s"] = round(time.monotonic() - gap_since, 3)
-        reason += f"; memory holds one worker only, so nothing served for {detail['gap_s']} s"
+        reason += f"; memory fits one worker only, so nothing served for {detail['gap_s']} s"
     return Outcome(reason=reason, changes={"detail": detail, **_way_back(site, record.release)})
 
 
@@ -94,7 +94,7 @@ async def _make_room(site: Site, work: Work, folder: Path) -> float | None:
         return None
     await hold_serving(site, work)
     since = time.monotonic()
-    site.trouble = "Memory holds one worker only, so the old one had to stop before the new one is started."
+    site.trouble = "Memory fits one worker only, so the old one stops before the new one starts."
     old = site.router.switch(None, keep_old=False)
     if old is not None:
         await old.stop(site.settings.request_timeout_s)

@@ -100,7 +100,7 @@ def _verify(site: Site, work: Work, folder: Path, device_parts: dict[str, str]) 
     release = work.found["release"] = release_id(folder)
     deployment = deployment_of(folder)
     if not (deployment.name and deployment.name.isprintable() and deployment.summary.isprintable()):
-        raise BundleError("The bundle's name and summary are to be shown, and hold what cannot be.")
+        raise BundleError("The bundle's name or summary contains characters that cannot be shown.")
     work.found |= {"name": deployment.name, "summary": deployment.summary}
     signed_by = check_signature(folder, site.data.trust)
     detail: Detail = {}
@@ -110,12 +110,12 @@ def _verify(site: Site, work: Work, folder: Path, device_parts: dict[str, str]) 
         detail = {"signed_by": signed_by, "sequence": sequence}
     if not signed_by and not is_loopback(site.settings.host):
         raise StepError(
-            "No key is trusted any more, and others can reach this agent, so it takes no bundle. Trust a key: "
+            "No key is trusted, and other machines can reach this agent, so it accepts no bundle. Trust a key: "
             + on_data_dir("edgeopt-agent trust add KEY.pub", site.data.base),
             fault=False,
         )
     if deployment.run.model not in listed.files:
-        raise BundleError(f"The bundle is to run '{deployment.run.model}', which its manifest does not list.")
+        raise BundleError(f"The bundle runs '{deployment.run.model}', which its manifest does not list.")
     other = [
         part for part in DECIDING_PARTS if deployment.device.get(part, device_parts[part]) != device_parts[part]
     ]
@@ -150,7 +150,7 @@ async def _refuse_quarantined(site: Site, work: Work, release: str) -> None:
     if failed is not None and not work.record.force:
         raise StepError(
             f"The bundle {work.bundle} failed before (deployment {failed.id}: {failed.reason}) and is refused. "
-            "Send a mended bundle, or this one again with --force.",
+            "Send a corrected bundle, or this one with --force.",
             fault=False,
         )
 

@@ -34,7 +34,7 @@ async def recover(site: Site, machine: Machine) -> None:
         await _mend_links(site)
     used = () if going_on is None else (going_on.release, going_on.old, going_on.old_previous)
     for name in await asyncio.to_thread(sweep, site.data, await garbage(site, used)):
-        log.info("Removed the release %s, which served once and is not needed any more.", name)
+        log.info("Removed the release %s, which is no longer needed.", name)
     if going_on is not None:
         await machine.resume(going_on)
     machine.recovered.set()
@@ -45,7 +45,7 @@ async def _after_restart(site: Site, record: Record, newest: bool) -> Record:
     row = ROWS[record.state]
     doing = record.state.lower().replace("_", " ")
     if not newest:  # its end could not be written down, and another deployment followed
-        changed = msgspec.structs.replace(record, state=State.FAILED, reason="Its end was never written down.")
+        changed = msgspec.structs.replace(record, state=State.FAILED, reason="Its end was not recorded.")
     elif why := _why_back(site, record):
         going = msgspec.structs.replace(record, paused=False, resumes=0)
         changed = msgspec.structs.replace(going, state=State.ROLLING_BACK, reason=why)
@@ -77,7 +77,7 @@ def _why_back(site: Site, record: Record) -> str:
         return ""
     # Links that lead away from a soaking release: the journal could not be written any more.
     left = record.state is State.SOAKING and record.old is not None and pointed(site.data.current) == record.old
-    return record.going_back or ("The agent had gone back from it when it stopped." if left else "")
+    return record.going_back or ("It had been rolled back when the agent stopped." if left else "")
 
 
 def _is_early_rollback(record: Record) -> bool:
@@ -120,5 +120,5 @@ async def _mend_links(site: Site) -> None:
     if previous == serving:
         previous = None
     if (serving, previous) != (pointed(data.current), pointed(data.previous)):
-        log.warning("The links are made again: current leads to %s, previous to %s.", serving, previous)
+        log.warning("Restored the links: current is %s, previous is %s.", serving, previous)
         await point_links(data, serving, previous)

@@ -29,11 +29,11 @@ def nothing_to_return_to(others: set[str], option: str) -> RefusedError:
         names = ", ".join(sorted(others))
         return RefusedError(
             *(409, "nothing-to-return-to"),
-            f"There is no older release to go back to. Others on the device, which a rollback left: {names}.",
-            f"Go to it by its id: edgeopt-agent rollback --to {min(others)}{option}",
+            f"No older release to roll back to. Others on the device: {names}.",
+            f"Select it by its id: edgeopt-agent rollback --to {min(others)}{option}",
         )
     return RefusedError(
         *(409, "nothing-to-return-to"),
-        "There is no release to go back to: no other has been in service.",
+        "No release to roll back to: no other has served.",
         "Deploy the bundle that you want: edgeopt-agent deploy BUNDLE",
     )

@@ -202,7 +202,7 @@ class Slots:
             if slot.machine.busy:
                 raise RefusedError(
                     *(409, "busy", f"A deployment of '{slot.name}' is going on."),
-                    f"Wait for its end, or end it: edgeopt-agent cancel{slot.site.option}",
+                    f"Wait until it ends, or cancel it: edgeopt-agent cancel{slot.site.option}",
                 )
             await self._remove(slot)
 

@@ -47,8 +47,8 @@ def _to(done: State, failure: State, known: State | None = None) -> dict[Event, 
 
 S = State
 NOTHING = "nothing was changed yet"
-DISCARD = "the candidate is discarded; the old release never stopped serving"
-BACK = "the old release serves again; the candidate is discarded"
+DISCARD = "the new release is discarded; the old one never stopped serving"
+BACK = "the old release serves again; the new one is discarded"
 
 # A bundle that is sent takes all the steps down to COMMITTED; what is on the disk already (a rollback) enters at
 # PROBING and, having been proved once, needs no soak.

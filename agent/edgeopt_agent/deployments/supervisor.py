@@ -94,7 +94,7 @@ class Supervisor:
         why = f"{release} failed {site.settings.crashes_allowed} times in a row. {site.trouble}"
         if self._machine.work is not None:  # that deployment may bring something better
             return site.settings.restart_delay_most_s
-        other = "There is no other release to go back to."
+        other = "No other release to roll back to."
         if previous is not None and previous not in self._given_up:
             try:
                 await self._machine.roll_back(why)

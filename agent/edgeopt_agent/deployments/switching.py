@@ -55,9 +55,7 @@ async def roll_back(site: Site, work: Work) -> Outcome:
     record, router = work.record, site.router
     old = existing(site.data, record.old)
     if record.old is not None and old is None:
-        raise StepError(
-            f"The release {record.old}, which served before, is not on the disk any more.", fault=False
-        )
+        raise StepError(f"The release {record.old}, which served before, is no longer on the disk.", fault=False)
     standby = router.standby
     if old is None:
         router.switch(None, keep_old=False)
@@ -73,7 +71,7 @@ async def roll_back(site: Site, work: Work) -> Outcome:
             await stop_quietly(left)
     work.candidate = None
     await discard(site, record.release)
-    return Outcome(reason=f"{old} serves again." if old else "Nothing served before, so nothing serves now.")
+    return Outcome(reason=f"{old} serves again." if old else "No release served before, so none serves now.")
 
 
 async def stop_quietly(worker: Worker | None) -> None:

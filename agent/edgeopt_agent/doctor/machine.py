@@ -101,7 +101,7 @@ def check_descriptors(_patient: Patient) -> Findings:
 def check_memory(patient: Patient) -> Findings:
     free = free_memory_bytes()
     if free is None:
-        yield warning("memory", "The system does not tell how much is free.", "Mount /proc.")
+        yield warning("memory", "The amount of free memory is unknown.", "Mount /proc.")
     elif free < patient.memory_reserve_bytes:
         advice = "End other programs: a new release would have to stop the old one first."
         yield warning("memory", f"{units.size(free)} are free.", advice)
@@ -119,9 +119,11 @@ def check_worker_limits(_patient: Patient) -> Findings:
             )
             limits = msgspec.json.decode(done.stdout, type=tuple[WorkerLimit, ...])
         except (OSError, subprocess.SubprocessError, msgspec.MsgspecError) as error:
-            yield problem("worker limits", f"They could not be tried: {error}.", "Reinstall edgeopt.")
+            yield problem("worker limits", f"They could not be tested: {error}.", "Reinstall edgeopt.")
             return
-    advice = "A bundle could do what the agent's user may: use a newer kernel, or take signed bundles only."
+    advice = (
+        "A malicious bundle has the rights of the agent's user: use a newer kernel, or accept signed bundles only."
+    )
     for limit in limits:
         check = f"worker {limit.name}"
         yield ok(check, f"{limit.how}.") if limit.applied else warning(check, f"Not limited: {limit.how}.", advice)

@@ -27,13 +27,15 @@ from edgeopt_agent.tokens import read_token, token_files
 from edgeopt_agent.trust import check_host, trusted_files
 
 _AMPLE_BYTES = 1 << 30
-_SET_ASIDE = "Start the agent: it sets the damaged file aside and goes on from the links and the releases."
+_SET_ASIDE = (
+    "Start the agent: it keeps the damaged file as a copy and rebuilds the journal from links and releases."
+)
 
 
 def check_folder(patient: Patient) -> Findings:
     root = patient.data.root
     if not root.exists():
-        yield ok("data folder", f"{root} is not there yet; the agent makes it.")
+        yield ok("data folder", f"{root} does not exist yet; the agent creates it.")
         return
     found = root.stat()
     if found.st_uid != os.geteuid() and os.geteuid():
@@ -43,7 +45,7 @@ def check_folder(patient: Patient) -> Findings:
     elif not os.access(root, os.W_OK | os.X_OK):
         yield problem("data folder", f"{root} cannot be written.", "Make it writable for this user.")
     else:
-        yield ok("data folder", f"{root} is private and can be written.")
+        yield ok("data folder", f"{root} is private and writable.")
 
 
 def check_space(patient: Patient) -> Findings:
@@ -52,7 +54,9 @@ def check_space(patient: Patient) -> Findings:
     free = shutil.disk_usage(place).free
     said = f"{units.size(free)} are free at {place}."
     if free < patient.disk_reserve_bytes:
-        yield problem("disk", said, "Free some space: no bundle is taken. `edgeopt-agent gc` may help.")
+        yield problem(
+            "disk", said, "Free some space; until then no bundle is accepted. `edgeopt-agent gc` may help."
+        )
     elif free < _AMPLE_BYTES:
         yield warning("disk", said, "Large bundles need twice their size.")
     else:
@@ -62,7 +66,7 @@ def check_space(patient: Patient) -> Findings:
 def check_journal(patient: Patient) -> Findings:
     path = patient.data.journal
     if not path.exists():
-        yield ok("journal", "There is none yet.")
+        yield ok("journal", "None yet.")
         yield from _check_clock(None)
         return
     try:
@@ -145,14 +149,14 @@ def check_hook(patient: Patient) -> Findings:
     if wrong:
         yield problem("hook", wrong, f"{advice} Until then no deployment commits.")
     else:
-        yield ok("hook", f"{hook} has the last word." if hook.exists() else "There is none.")
+        yield ok("hook", f"{hook} decides before each commit." if hook.exists() else "There is none.")
 
 
 def check_links(patient: Patient) -> Findings:
     data = patient.data
     broken = [link.name for link in (data.current, data.previous) if link.is_symlink() and pointed(link) is None]
     if broken:
-        advice = "Start the agent, which mends them from the journal, or deploy again."
+        advice = "Start the agent, which repairs them from the journal, or deploy again."
         yield problem("links", f"{' and '.join(broken)} lead to releases that are not there.", advice)
         return
     current, previous = pointed(data.current) or "nothing", pointed(data.previous) or "nothing"
@@ -174,7 +178,7 @@ def check_trust(patient: Patient) -> Findings:
         return
     damaged = [file for file in keys if not _is_key(file)] + [file for file in tokens if read_token(file) is None]
     for file in damaged:
-        yield problem("trust", f"{file} is damaged: nothing is accepted by it.", "Remove it, and add it again.")
+        yield problem("trust", f"{file} is damaged and accepts nothing.", "Remove it, and add it again.")
     if not damaged:
         yield ok("trust", f"{len(keys)} trusted keys, {len(tokens)} access tokens; enough for {patient.host}.")
 

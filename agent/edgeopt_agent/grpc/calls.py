@@ -75,7 +75,7 @@ class Calls:
         peer = context.peer()
         if self._ipv4_only and peer.startswith("ipv6:"):
             # The library takes this host for all addresses, where HTTP listens on those of IPv4 alone.
-            raise RequestError(403, "The agent listens on IPv4 alone; --host :: is for IPv6.")
+            raise RequestError(403, "The agent listens on IPv4 only; use --host :: for IPv6.")
         sent = [value.encode() for name, value in context.invocation_metadata() or () if name == "authorization"]
         refused = self._access.refusal_of(sent, _client(peer), role)
         if refused is not None:
@@ -89,7 +89,7 @@ class Calls:
         except TimeoutError:
             raise RequestError(408, "The request did not arrive in time.") from None
         if not isinstance(message, bytes):
-            raise RequestError(400, "The call has no request.")
+            raise RequestError(400, "The call contains no request.")
         return message
 
 

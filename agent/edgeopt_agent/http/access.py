@@ -45,7 +45,7 @@ class Access:
         if not known.required and not self._reachable:
             return None
         if not sent:
-            said = "This agent asks for an access token."
+            said = "This agent requires an access token."
             hint = f"Pass --token, set EDGEOPT_TOKEN or send 'Authorization: Bearer TOKEN'; or {_MAKE_ONE}"
             return Refusal(401, "no-token", said, hint, (_CHALLENGE,))
         address = _network(client)
@@ -58,13 +58,13 @@ class Access:
         if found is None:
             self._attempts.failed(address)
             logger.warning("Refused a wrong access token from %s.", address)
-            said = "The access token is not one of this agent's."
+            said = "The access token is unknown to this agent."
             return Refusal(401, "wrong-token", said, f"Check it, or {_MAKE_ONE}", (_CHALLENGE,))
         name, token = found
         self._attempts.succeeded(address, name)
         if ROLES.index(token.role) >= ROLES.index(needed):
             return None
-        said = f"The access token '{name}' has the role '{token.role}', and this needs the role '{needed}'."
+        said = f"The access token '{name}' has the role '{token.role}'; this needs the role '{needed}'."
         return Refusal(
             403,
             "wrong-role",

@@ -49,11 +49,11 @@ def refusal(scope: Scope, own_host: str) -> Refusal | None:
         return Refusal(
             403,
             "browser",
-            f"The agent listens on its own device alone and was asked for as '{asked[:80]}', as a web page could.",
+            f"The agent listens on loopback only and was addressed as '{asked[:80]}', as a web page could.",
             "Ask for localhost; a proxy in front of it must do so too.",
         )
     if from_page:
-        said = "The agent takes no requests from web pages."
+        said = "The agent rejects requests from web pages."
         return Refusal(403, "browser", said, "Use edgeopt-agent, edgeopt fleet or curl.")
     return None
 

@@ -66,7 +66,7 @@ def make_app(
             return
         said = _misspelt(scope) if scope.get("query_string") else ""
         if said:
-            hint = "" if scope["path"].startswith("/v2") else "See docs/agent.md for what each route takes."
+            hint = "" if scope["path"].startswith("/v2") else "docs/agent.md lists the parameters of each route."
             await _refuse(scope, send, Refusal(400, "bad-query", said, hint))
         elif scope["type"] == "http" and scope["path"].startswith("/v2"):
             await inference(scope, receive, send)
@@ -122,9 +122,9 @@ async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - it was registered for these
     what = "There is nothing" if error.status_code == 404 else f"{request.method} does not work"
     sentence = f"{what} at '{request.url.path[:80]}' on this agent."
-    hint = "See docs/agent.md for what it answers."
+    hint = "docs/agent.md lists the routes."
     if request.url.path.endswith("/"):
-        hint = "Ask without the slash at its end."
+        hint = "Remove the trailing slash."
     code = "not-found" if error.status_code == 404 else "not-allowed"
     document = {"error": {"code": code, "message": sentence, "hint": hint}}
     return JSONResponse(document, error.status_code, headers=dict(error.headers or {}))

@@ -150,7 +150,7 @@ class _Control:
     async def remove(self, request: Request) -> tuple[int, Document]:
         name = _model(request)
         if not name:
-            raise RefusedError(400, "bad-query", "Which model to remove is missing.", "Pass model=NAME.")
+            raise RefusedError(400, "bad-query", "The name of the model to remove is missing.", "Pass model=NAME.")
         await self._slots.remove(name)
         return 200, {"removed": name}
 
@@ -165,7 +165,7 @@ class _Control:
         text = request.headers.get("content-length", "")
         if not text.isdecimal():
             raise RefusedError(
-                411, "no-length", "A bundle is sent with its Content-Length.", "edgeopt-agent deploy does so."
+                411, "no-length", "A bundle must be sent with Content-Length.", "edgeopt-agent deploy does so."
             )
         length, most = int(text), self._slots.first.site.settings.max_bundle_bytes
         if length > most:

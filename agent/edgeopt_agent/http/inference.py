@@ -96,7 +96,7 @@ def _encoding(scope: Scope) -> str:
     given = header(scope, b"content-encoding") or b""
     encoding = _ENCODINGS.get(given.strip().lower())
     if encoding is None:
-        raise RequestError(415, "The body may be compressed with gzip or deflate, and with nothing else.")
+        raise RequestError(415, "The body may be compressed with gzip or deflate only.")
     return encoding
 
 

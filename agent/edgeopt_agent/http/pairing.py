@@ -30,7 +30,7 @@ class PairingRoute:
         fingerprint = self._fingerprint()
         if not fingerprint and not is_loopback(self._site.settings.host):
             raise RefusedError(
-                *(409, "no-tls", "Without TLS others could read the token, so nobody pairs with this agent."),
+                *(409, "no-tls", "Pairing needs TLS, because others could read the token."),
                 "Run the agent without --tls off, or add a token on the device: edgeopt-agent token add NAME",
             )
         body = b""
@@ -42,7 +42,9 @@ class PairingRoute:
         try:
             sent = msgspec.json.decode(body[:_MOST_BYTES], type=PairProof)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            raise RefusedError(400, "bad-proof", "That is no pairing.", "Use edgeopt fleet pair.") from None
+            raise RefusedError(
+                400, "bad-proof", "The pairing request is invalid.", "Use edgeopt fleet pair."
+            ) from None
         async with self._one_at_a_time:
             answer = await asyncio.to_thread(pairing.redeem, self._site.data.root, fingerprint, sent)
         return 200, msgspec.to_builtins(answer)

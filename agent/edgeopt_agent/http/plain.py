@@ -34,7 +34,7 @@ class Room:
 
     def take(self, size: int) -> None:
         if size > self._left_bytes:
-            raise CrowdedError(503, "Too many requests are on their way; try again in a moment.")
+            raise CrowdedError(503, "Too many requests are in flight; try again in a moment.")
         self._left_bytes -= size
 
     def give_back(self, size: int) -> None:

@@ -111,7 +111,7 @@ async def _drain(state: ServerState, drain_s: float) -> None:
     while (state.tasks or state.connections) and time.monotonic() < deadline:
         await asyncio.sleep(_LOOK_AGAIN_S)
     if state.tasks:
-        logger.warning("%d requests were cut off by the end of the agent", len(state.tasks))
+        logger.warning("%d requests were aborted when the agent stopped", len(state.tasks))
     for task in list(state.tasks):
         task.cancel()
     for connection in list(state.connections):

@@ -56,7 +56,7 @@ class Hub:
             self._sampling = asyncio.create_task(self._sample(self._sampler), name="telemetry")
         first: list[Event] = [self._present] if self._present else []
         first += [
-            Log("info", f"This device tells no {name}: {why}.", kind="no-metric", subject=name, reason=why)
+            Log("info", f"This device does not report {name}: {why}.", kind="no-metric", subject=name, reason=why)
             for name, why in self._sampler.missing().items()
         ]
         if first:

@@ -116,7 +116,7 @@ def test_with_a_trusted_key_it_says_so_and_may_listen_elsewhere(start, tmp_path)
     trusted_keys.add(tmp_path / "data", tmp_path / "key.pub")
     process = start("--data-dir", tmp_path / "data")
     line = process.stdout.readline()
-    assert "only bundles that are signed by a trusted key" in line
+    assert "only bundles signed by a trusted key" in line
     assert Agent(line.split()[3].rstrip(",")).status().trust == "signed"
 
 
@@ -202,7 +202,7 @@ def test_sighup_reads_the_configuration_again_and_a_broken_one_changes_nothing(s
     agent = live(process)
     file.write_text("soak_s = x\n")
     process.send_signal(signal.SIGHUP)
-    assert "is not TOML" in said_next(process, "settings stay as they are")
+    assert "is not TOML" in said_next(process, "Settings unchanged")
     file.write_text("soak_s = 0\nsoak_requests = 0\nqueue_length = 5\n")
     process.send_signal(signal.SIGHUP)
     assert "read again" in said_next(process, "configuration")

@@ -43,7 +43,7 @@ def test_a_probe_that_hangs_can_be_cancelled_and_is_no_fault(agent, old_bundle, 
     agent.until(lambda: agent.status()["deployment"]["state"] == "PROBING", "the probe")
     assert agent.ask("POST", "/api/v1/cancel")[0] == 202
     done = agent.ended(number)
-    assert (done["state"], done["reason"]) == ("FAILED", "Someone cancelled it.")
+    assert (done["state"], done["reason"]) == ("FAILED", "It was cancelled.")
     agent.serves(old_bundle)
     assert agent.ask("POST", "/api/v1/cancel")[0] == 409
     assert [r["state"] for r in agent.ask("GET", "/api/v1/releases")[2]["releases"]] == ["serving", "refused"]

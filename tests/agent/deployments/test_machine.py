@@ -315,7 +315,7 @@ def test_when_the_way_back_fails_it_is_degraded_and_still_reachable(agent, old_b
     agent.ask("POST", "/api/v1/rollback")
     done = agent.ended(number)
     assert done["state"] == "DEGRADED"
-    assert "is not on the disk any more" in done["reason"]
+    assert "is no longer on the disk" in done["reason"]
     assert agent.status()["deployment"]["state"] == "DEGRADED"
     assert agent.deploy(old_bundle, force=1)["state"] == "COMMITTED"
     agent.serves(old_bundle)
@@ -332,10 +332,10 @@ def test_the_new_release_serves_on_when_the_old_one_cannot_come_back(agent, old_
     agent.ask("POST", "/api/v1/rollback")
     done = agent.ended(number)
     assert done["state"] == "DEGRADED"
-    assert "Going back failed" in done["reason"]
+    assert "The rollback failed" in done["reason"]
     assert agent.status()["serving"]["pid"] == pid
     agent.serves(new_bundle)
-    assert "Going back failed" in agent.status()["reason"]
+    assert "The rollback failed" in agent.status()["reason"]
     agent.stop()
 
 

@@ -82,7 +82,7 @@ def test_a_soak_that_was_to_go_back_does_so_at_the_next_start(two, start_agent, 
     again = start_agent()
     done = again.ended(number)
     assert done["state"] == "ROLLED_BACK"
-    assert done["reason"].startswith("Someone asked to go back.")
+    assert done["reason"].startswith("A rollback was requested.")
     again.serves(new_bundle)
 
 

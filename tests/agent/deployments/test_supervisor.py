@@ -49,7 +49,7 @@ def test_a_release_that_keeps_dying_gives_way_to_the_previous_one(agent, old_bun
 def test_with_nothing_to_go_back_to_it_is_degraded_and_goes_on_trying(agent, old_bundle):
     for _ in range(3):
         kill_worker(agent)
-    agent.until(lambda: "no other release to go back to" in agent.status()["reason"], "the end of its patience")
+    agent.until(lambda: "No other release to roll back to" in agent.status()["reason"], "the end of its patience")
     agent.serves(old_bundle)
     assert agent.status()["reason"] == ""
 

@@ -87,7 +87,7 @@ def test_each_route_asks_for_its_role(guarded, made, method, path, needed):
     assert (status, headers["www-authenticate"]) == (401, "Bearer")
     error = answer["error"]
     said = error if path.startswith("/v2") else f"{error['message']} {error['hint']}"
-    assert "asks for an access token" in said
+    assert "requires an access token" in said
     assert "edgeopt-agent token add" in said
     for role, token in made.items():
         refused = status_of(guarded, method, path, bearer(token)) in {401, 403}
@@ -97,7 +97,7 @@ def test_each_route_asks_for_its_role(guarded, made, method, path, needed):
 def test_too_low_a_role_is_told_in_a_sentence(guarded, made):
     status, _, answer = guarded.ask("POST", "/api/v1/rollback", headers=bearer(made["infer"]))
     assert (status, answer["error"]["code"]) == (403, "wrong-role")
-    assert "'for-infer' has the role 'infer', and this needs the role 'deploy'" in answer["error"]["message"]
+    assert "'for-infer' has the role 'infer'; this needs the role 'deploy'" in answer["error"]["message"]
     assert "--role deploy" in answer["error"]["hint"]
 
 

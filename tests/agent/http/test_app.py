@@ -52,7 +52,7 @@ PATHS = ("/v2", "/v2/models/null/infer", "/metrics", "/api/v1/status")
     [
         ("Host: localhost\r\nOrigin: http://evil.example", 403, "from web pages"),
         ("Host: localhost\r\nSec-Fetch-Site: cross-site", 403, "from web pages"),
-        ("Host: evil.example:8080", 403, "asked for as 'evil.example:8080'"),
+        ("Host: evil.example:8080", 403, "addressed as 'evil.example:8080'"),
         ("Host: localhost\r\nHost: evil.example", 400, "has 2 Host headers"),
         ("X-Nothing: 1", 400, "has no Host header"),
         ("Host: localhost\r\nTransfer-Encoding: gzip, chunked", 501, "'gzip, chunked' is not supported"),
@@ -74,4 +74,4 @@ def test_the_names_of_the_device_itself_are_answered(server, host):
 def test_nothing_is_redirected_to_where_a_host_header_says(server):
     status, answer, document = talk(server, b"GET /metrics/ HTTP/1.1\r\nHost: localhost:1\r\n\r\n")
     assert (status, answer.getheader("location")) == (404, None)
-    assert "without the slash" in document["error"]["hint"]
+    assert "trailing slash" in document["error"]["hint"]

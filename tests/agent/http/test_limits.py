@@ -248,7 +248,7 @@ def test_bodies_on_their_way_are_bounded_together(served):
             fifth.sendall(part)
             status, body, fields = answer_of(fifth)
         assert (status, fields[b"retry-after"], fields[b"connection"]) == (503, b"1", b"close")
-        assert "on their way" in json.loads(body)["error"]
+        assert "in flight" in json.loads(body)["error"]
     finally:
         for connection in held:
             connection.close()

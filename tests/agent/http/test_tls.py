@@ -52,7 +52,7 @@ def test_deployments_telemetry_traffic_and_measurements_go_over_tls(secured, old
     assert served.run({"x": np.zeros((1, 4), np.float32)})["y"].shape == (1, 2)
     served.close()
     monkeypatch.setenv("EDGEOPT_TOKEN", "wrong")
-    with pytest.raises(InputError, match="not one of this agent's"):
+    with pytest.raises(InputError, match="unknown to this agent"):
         Served(agent.url)
 
 

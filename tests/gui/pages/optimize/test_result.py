@@ -33,7 +33,13 @@ def test_the_verdict_is_one_sentence_with_both_latencies(faster):
 
 def test_the_proof_says_interval_confidence_rounds_and_samples(faster):
     line = proof_line(read_result(faster))
-    for part in ("1.90x to 6.65x", "99.6% confidence", "11 interleaved rounds", "8 samples set aside", "target quick"):
+    for part in (
+        "1.90x to 6.65x",
+        "99.6% confidence",
+        "11 interleaved rounds",
+        "8 samples set aside",
+        "target quick",
+    ):
         assert part in line
 
 
