@@ -16,7 +16,13 @@ from edgeopt_agent.settings import MOST_SOAK_S, Settings, default_data_dir
 
 NAME = "agent.toml"
 _SYSTEM_FILE = Path("/etc/edgeopt") / NAME
-_MOST: Mapping[str, float] = {"port": 65_535, "grpc_port": 65_535, "soak_s": MOST_SOAK_S}
+_MOST: Mapping[str, float] = {
+    "port": 65_535,
+    "grpc_port": 65_535,
+    "soak_s": MOST_SOAK_S,
+    "batch_max_size": 1024,
+    "batch_max_delay_us": 1_000_000,
+}
 _LARGEST = 1e15
 _PATHS = ("data_dir", "tls_cert", "tls_key")
 

@@ -81,6 +81,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     worker_memory_bytes: int = 0
     """What a worker may take; 0: 4 times what the bundle says, at least 1 GiB and at most 80 % of the machine."""
     queue_length: int = 64
+    batch_max_size: int = 0
+    """How many rows of waiting requests a worker runs together at most; 0: each request alone."""
+    batch_max_delay_us: int = 0
+    """How long the first request of a batch waits for others; 0: only those that wait already join it."""
     request_timeout_s: float = 30.0
     body_timeout_s: float = 30.0
     drain_s: float = 5.0

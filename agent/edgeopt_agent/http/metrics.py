@@ -20,7 +20,7 @@ _LABELS = ("model", "version")
 _COUNTERS: tuple[tuple[str, str, Callable[[Totals], float]], ...] = (
     ("nv_inference_request_success", "Requests that were answered", lambda t: t.successes),
     ("nv_inference_count", "Inferences, each item of a batch counted", lambda t: t.rows),
-    ("nv_inference_exec_count", "Runs of the model", lambda t: t.successes),
+    ("nv_inference_exec_count", "Runs of the model", lambda t: t.executions),
     (
         "nv_inference_request_duration_us",
         "Time from the request's arrival to its answer, in microseconds",

@@ -73,7 +73,7 @@ def _statistics(totals: Totals) -> Document:
         "version": totals.release_id,
         "last_inference": int(totals.last_s * 1e3),
         "inference_count": totals.rows,
-        "execution_count": ok,
+        "execution_count": totals.executions,
         "inference_stats": {
             "success": _duration(ok, totals.success_s),
             "fail": _duration(totals.failures, totals.failure_s),
