@@ -85,6 +85,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How many rows of waiting requests a worker runs together at most; 0: each request alone."""
     batch_max_delay_us: int = 0
     """How long the first request of a batch waits for others; 0: only those that wait already join it."""
+    max_sequences: int = 64
+    """How many sequences of a model that carries state may be open at once."""
+    sequence_idle_s: float = 60.0
+    """A sequence without a request for this long is forgotten."""
     request_timeout_s: float = 30.0
     body_timeout_s: float = 30.0
     drain_s: float = 5.0

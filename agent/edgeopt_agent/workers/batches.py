@@ -24,7 +24,7 @@ LEAST_GAIN = 1.05
 _WARM_ROUNDS, _FEWEST_ROUNDS, _MOST_ROUNDS = 2, 5, 30
 _ENOUGH_S = 0.5
 
-_Key = tuple[tuple[str, str, tuple[int, ...]], ...]
+_Key = tuple[bool, tuple[tuple[str, str, tuple[int, ...]], ...]]
 
 
 def judge_batching(session: Session, wanted: Load) -> Batching:
@@ -149,7 +149,7 @@ class Batches:
 
     def _shares(self, pending: _Pending) -> bool:
         """Whether a request leaves room for another one; others wait neither for it nor behind it."""
-        if pending.wanted is None:
+        if pending.wanted is None or pending.wanted.sequence is not None:
             return False
         rows = _rows(pending.wanted.feeds)
         return 0 < rows * 2 <= self._batching.max_size
@@ -161,7 +161,8 @@ class Batches:
             if each.wanted is None:
                 continue
             feeds = each.wanted.feeds
-            key = tuple((name, feeds[name].dtype.str, feeds[name].shape) for name in sorted(feeds))
+            shapes = tuple((name, feeds[name].dtype.str, feeds[name].shape) for name in sorted(feeds))
+            key = each.wanted.sequence is not None, shapes
             group = open_groups.get(key)
             if (
                 group is None

@@ -48,6 +48,8 @@ class Load(msgspec.Struct, frozen=True, tag=True):
     batch_max_size: int = 0
     """Rows that are run together at most; below 2: each request alone."""
     batch_max_delay_us: int = 0
+    max_sequences: int = 0
+    sequence_idle_s: float = 0.0
 
 
 class Infer(msgspec.Struct, frozen=True, tag=True):
@@ -80,6 +82,8 @@ class Loaded(msgspec.Struct, frozen=True, tag=True):
     """What bounds its process, and what could not be applied."""
     batching: Batching | None = None
     """None where no batches were asked for."""
+    states: dict[str, str] = {}
+    """The output that carries each state from run to run, by its input."""
 
 
 class Answered(msgspec.Struct, frozen=True, tag=True):

@@ -135,7 +135,7 @@ class Worker:
         limits = self._settings
         load = Load(
             *(str(folder), self.release_id, limits.max_body_bytes, limits.max_tensor_elements, self._memory_bytes),
-            *(limits.batch_max_size, limits.batch_max_delay_us),
+            *(limits.batch_max_size, limits.batch_max_delay_us, limits.max_sequences, limits.sequence_idle_s),
         )
         received = await self._asked(self._channel.ask(load), limits.probe_timeout_s, "while loading")
         if isinstance(received.message, Failed):
@@ -145,6 +145,8 @@ class Worker:
         self.backend = received.message.backend
         self.inputs = received.message.inputs
         self.outputs = received.message.outputs
+        self.states = received.message.states
+        self.sequence_idle_s = limits.sequence_idle_s
         self.limits = self._all_limits(received.message.limits)
         self.batching = received.message.batching
         if self.batching is not None and self.batching.used:

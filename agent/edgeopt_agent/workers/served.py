@@ -44,6 +44,7 @@ from edgeopt_agent.workers.frames import (
     ToWorker,
     TryGolden,
 )
+from edgeopt_agent.workers.sequences import Sequences, carried_state
 
 MOST_NAME_CHARACTERS = 128
 _WARM_RUNS = 3
@@ -73,8 +74,10 @@ def load_served(wanted: Load) -> "tuple[Served | None, FromWorker]":
         from edgeopt_agent.workers.batches import judge_batching
 
         batching = judge_batching(session, wanted)
-    loaded = Loaded(deployment.name, session.backend, *ports, batching=batching)
-    return Served(session, wanted, deployment.name, *ports), loaded
+    states = carried_state(session)
+    loaded = Loaded(deployment.name, session.backend, *ports, batching=batching, states=dict(states))
+    sequences = Sequences(session, states, wanted.max_sequences, wanted.sequence_idle_s)
+    return Served(session, wanted, deployment.name, *ports, sequences), loaded
 
 
 def _failure(error: BaseException, loaded: Load) -> Failed:
@@ -130,6 +133,7 @@ class Served:
     name: str
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
+    sequences: Sequences
 
     def answer(self, frame: Frame) -> Reply:
         """What to send back; a request that cannot be answered is told so, and the process lives on."""
@@ -178,7 +182,10 @@ class Served:
         """Runs the model for one request; raises RequestError or EdgeoptError."""
         start = time.perf_counter()
         try:
-            results = self.session.run(wanted.feeds)
+            if wanted.sequence is None:
+                results = self.session.run(wanted.feeds)
+            else:
+                results = self.sequences.run(wanted.sequence, wanted.feeds)
         except (EdgeoptError, UnicodeError):
             if all(
                 is_text(text) for array in wanted.feeds.values() if array.dtype == object for text in array.flat
@@ -219,15 +226,15 @@ class Served:
         return answered, answer, tensors
 
     def read(self, message: Infer, text: memoryview, data: memoryview) -> Inference:
-        most = self.loaded.max_tensor_elements
+        most, states = self.loaded.max_tensor_elements, self.sequences.states
         if message.encoding == PROTOBUF:
             from edgeopt_agent.v2 import protobuf  # not loaded by a release that is only asked over HTTP
 
-            return protobuf.read_request(data, self.inputs, self.outputs, most)
+            return protobuf.read_request(data, self.inputs, self.outputs, most, states)
         if message.encoding:
             body = inflate(data, message.encoding, self.loaded.max_body_bytes)
             text, data = _split(body, message.header_length)
-        return read_request(text, data, self.inputs, self.outputs, most)
+        return read_request(text, data, self.inputs, self.outputs, most, states)
 
     def _compare(self, message: Compare, text: memoryview, data: memoryview) -> Compared:
         """Holds another release's answer against this one's to the same request."""
@@ -240,7 +247,10 @@ class Served:
         else:
             tensors = memoryview(b"") if start is None else answer[start:]
             theirs = read_answer(answer[:start], tensors, self.outputs)
-        feeds = self.read(message.request, text, data[:length]).feeds
+        wanted = self.read(message.request, text, data[:length])
+        if wanted.sequence is not None:
+            raise RequestError(400, "A request of a sequence is not compared: the other release has its state.")
+        feeds = wanted.feeds
         ours = {name: values for name, values in self.session.run(feeds).items() if name in theirs}
         outputs = compare_outputs([ours], [theirs]).outputs
         powers = [

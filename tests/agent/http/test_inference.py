@@ -306,5 +306,8 @@ def test_requests_of_several_clients_share_runs(serving, null_bundle):
     assert found == [found[0]] * 4
     with triton.InferenceServerClient(server.place) as client:
         (stats,) = client.get_inference_statistics("null")["model_stats"]
+        config = client.get_model_config("null")
     assert stats["inference_count"] == 4
     assert stats["execution_count"] < 4
+    assert (config["max_batch_size"], config["input"][0]["dims"]) == (4, [4])
+    assert config["dynamic_batching"] == {"max_queue_delay_microseconds": 1_000_000}
