@@ -9,7 +9,7 @@ from edgeopt_agent.workers.frames import Port
 from edgeopt_agent.workers.process import Worker
 from edgeopt_agent.workers.totals import Totals
 
-EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
+EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "sequence", "statistics")
 # In the order of model_config.proto, which numbers them.
 DATA_TYPES = (
     "INVALID", "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64",

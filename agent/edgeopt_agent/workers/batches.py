@@ -1,87 +1,19 @@
 """Requests that wait at the same time, run together as one batch; loaded by workers with `batch_max_size` only."""
 
 import dataclasses
-import statistics
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
-from numpy.typing import NDArray
-
-from edgeopt.backends.base import Feeds
-from edgeopt.bundle.runtime.batching import check_batching, run_together
-from edgeopt.bundle.runtime.session import Session
-from edgeopt.errors import EdgeoptError, UsageError
+from edgeopt.bundle.runtime.batching import run_together
 from edgeopt_agent.v2.request import Inference
+from edgeopt_agent.workers.batch_trial import rows_of
 from edgeopt_agent.workers.child_io import Frame, Frames
-from edgeopt_agent.workers.frames import Batching, Infer, Load
+from edgeopt_agent.workers.frames import Batching, Infer
 from edgeopt_agent.workers.served import Reply, Served
 
-LEAST_GAIN = 1.05
-"""A batch of two must be this many times as fast as two single runs, or noise would decide."""
-_WARM_ROUNDS, _FEWEST_ROUNDS, _MOST_ROUNDS = 2, 5, 30
-_ENOUGH_S = 0.5
-
 _Key = tuple[bool, tuple[tuple[str, str, tuple[int, ...]], ...]]
-
-
-def judge_batching(session: Session, wanted: Load) -> Batching:
-    """Whether batches are right and pay on this device, with the reason."""
-
-    def judged(used: bool, reason: str) -> Batching:
-        return Batching(wanted.batch_max_size, wanted.batch_max_delay_us, used, reason)
-
-    samples = session.golden()
-    try:
-        check_batching(session.run, session.inputs, session.outputs, samples)
-        if not samples:
-            return judged(False, "The bundle has no golden samples to try a batch with.")
-        one = samples[0]
-        rows = _rows(one)
-        if rows * 2 > wanted.batch_max_size:
-            return judged(False, f"Its golden samples have {rows} rows, so no two fit batch_max_size.")
-        session.run(_repeated(one, wanted.batch_max_size // rows))
-        gain = _gain(session, one)
-    except UsageError as error:
-        return judged(False, error.message)
-    except (EdgeoptError, MemoryError) as error:
-        return judged(False, f"A batch of {wanted.batch_max_size} failed: {error}")
-    said = f"A batch of two is {gain:.2f} times as fast as two single runs"
-    if gain < LEAST_GAIN:
-        return judged(False, f"{said}; at least {LEAST_GAIN} times is required.")
-    return judged(True, f"{said}.")
-
-
-def _gain(session: Session, one: Feeds) -> float:
-    two = _repeated(one, 2)
-    apart: list[float] = []
-    together: list[float] = []
-    begin = time.perf_counter()
-    for number in range(_WARM_ROUNDS + _MOST_ROUNDS):
-        start = time.perf_counter()
-        session.run(one)
-        session.run(one)
-        middle = time.perf_counter()
-        session.run(two)
-        end = time.perf_counter()
-        if number >= _WARM_ROUNDS:
-            apart.append(middle - start)
-            together.append(end - middle)
-        if len(apart) >= _FEWEST_ROUNDS and end - begin > _ENOUGH_S:
-            break
-    return statistics.median(apart) / statistics.median(together)
-
-
-def _repeated(feeds: Feeds, times: int) -> dict[str, NDArray[np.generic]]:
-    return {name: np.concatenate([array] * times) for name, array in feeds.items()}
-
-
-def _rows(feeds: Feeds) -> int:
-    """The rows of a request; 0 where its inputs have different numbers of them."""
-    rows = {len(array) if array.ndim else 0 for array in feeds.values()}
-    return rows.pop() if len(rows) == 1 else 0
 
 
 @dataclass(slots=True)
@@ -111,11 +43,13 @@ class Batches:
             yield self._served.answer(first)
             return
         pending, other = self._collect(first.message, first)
-        for group in self._groups(pending):
+        sent = 0
+        # The empty one for what was refused when it was read.
+        for group in (*self._groups(pending), []):
             self._run(group)
-        for each in pending:
-            assert each.reply is not None  # noqa: S101 - each was in a group, or refused when it was read
-            yield each.reply
+            while sent < len(pending) and (reply := pending[sent].reply) is not None:
+                yield reply
+                sent += 1
         if other is not None:
             yield self._served.answer(other)
 
@@ -151,7 +85,7 @@ class Batches:
         """Whether a request leaves room for another one; others wait neither for it nor behind it."""
         if pending.wanted is None or pending.wanted.sequence is not None:
             return False
-        rows = _rows(pending.wanted.feeds)
+        rows = rows_of(pending.wanted.feeds)
         return 0 < rows * 2 <= self._batching.max_size
 
     def _groups(self, pending: Iterable[_Pending]) -> list[list[_Pending]]:
@@ -167,7 +101,7 @@ class Batches:
             if (
                 group is None
                 or not self._shares(each)
-                or (len(group) + 1) * _rows(feeds) > self._batching.max_size
+                or (len(group) + 1) * rows_of(feeds) > self._batching.max_size
             ):
                 group = open_groups[key] = []
                 groups.append(group)

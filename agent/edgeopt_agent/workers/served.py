@@ -71,7 +71,7 @@ def load_served(wanted: Load) -> "tuple[Served | None, FromWorker]":
         return None, Failed(wrong)
     batching = None
     if wanted.batch_max_size > 1:
-        from edgeopt_agent.workers.batches import judge_batching
+        from edgeopt_agent.workers.batch_trial import judge_batching
 
         batching = judge_batching(session, wanted)
     states = carried_state(session)
