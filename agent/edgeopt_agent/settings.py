@@ -91,6 +91,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """A sequence without a request for this long is forgotten."""
     request_timeout_s: float = 30.0
     body_timeout_s: float = 30.0
+    otlp_endpoint: str = ""
+    """The collector of OpenTelemetry that gets the figures of `/metrics`, such as http://127.0.0.1:4318."""
+    otlp_interval_s: float = 15.0
     drain_s: float = 5.0
     """How long a clean stop may take, the requests in flight included."""
 

@@ -41,16 +41,18 @@ _COUNTERS: tuple[tuple[str, str, Callable[[Totals], float]], ...] = (
 
 def routes(models: Models, state: Callable[[Router], str]) -> list[BaseRoute]:
     """`state` tells the state of the last deployment of each model."""
-    agent = _Agent(models, state)
+    figures = Figures(models, state)
 
     # A coroutine, because what it reads belongs to the event loop's thread.
     async def metrics(_request: Request) -> Response:
-        return Response(_exposition(agent.collect()), headers={"content-type": _CONTENT_TYPE})
+        return Response(_exposition(figures.collect()), headers={"content-type": _CONTENT_TYPE})
 
     return [Route("/metrics", metrics)]
 
 
-class _Agent:
+class Figures:
+    """What is told at one time; each reader has its own, because the load is that since its last reading."""
+
     def __init__(self, models: Models, state: Callable[[Router], str]) -> None:
         self._models = models
         self._state = state
