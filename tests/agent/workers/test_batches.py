@@ -2,11 +2,19 @@
 
 import asyncio
 import json
+import socket
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 
 from edgeopt.bundle.runtime.session import load
+from edgeopt_agent.workers.batches import Batches
+from edgeopt_agent.workers.child_io import Frames
+from edgeopt_agent.workers.frames import Batching, Infer, Load, Port, head
+from edgeopt_agent.workers.sequences import Sequences
+from edgeopt_agent.workers.served import Served
 from tests.agent.conftest import Y
 from tests.agent.workers.test_process import changed, with_worker
 
@@ -109,3 +117,24 @@ def test_a_model_without_use_for_batches_runs_each_request_alone(null_bundle, se
 def test_batches_are_off_by_default(null_bundle, settings):
     _, batching = answers(null_bundle(**SLOW), settings, [asked(rows(0))])
     assert batching is None
+
+
+def test_a_request_at_which_the_model_fails_does_not_fail_those_of_its_batch(tmp_path):
+    model = """<ir_version: 8, opset_import: ["" : 17]>
+        g (int64[batch, 1] x) => (float[batch, 1] y) <float[3, 1] table = {1, 2, 3}>
+        { row = Constant<value_ints = [-1]> ()  ids = Reshape(x, row)  y = Gather(table, ids) }"""
+    onnx.save(onnx.parser.parse_model(model), tmp_path / "table.onnx")
+    mine, theirs = socket.socketpair()
+    with load(tmp_path / "table.onnx") as session, mine, theirs:
+        ports = (Port("x", "int64", ("batch", 1)),), (Port("y", "float32", ("batch", 1)),)
+        served = Served(session, Load("", "a", 1 << 20, 1 << 20), "table", *ports, Sequences(session, {}, 0, 0.0))
+        for value in (0, 7, 2):  # there is no row 7
+            x = {"name": "x", "datatype": "INT64", "shape": [1, 1], "data": [value]}
+            text = json.dumps({"inputs": [x]}).encode()
+            mine.sendall(head(Infer(), len(text)) + text)
+        frames = Frames(theirs)
+        batches = Batches(served, frames, Batching(4, 0, used=True, reason=""))
+        found = list(batches.answer(frames.receive()))
+    assert [answered.status for answered, _, _ in found] == [200, 500, 200]
+    assert [answered.batched for answered, _, _ in found] == [1, 1, 1]
+    assert [json.loads(found[k][1])["outputs"][0]["data"] for k in (0, 2)] == [[1.0], [3.0]]
