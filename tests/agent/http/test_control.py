@@ -297,7 +297,7 @@ def test_the_status_tells_whether_requests_share_runs(start_agent, make_null_bun
     batching = agent.status()["batching"]
     assert (batching["max_size"], batching["used"]) == (4, True)
     assert f"Batches of up to 4 rows: {batching['reason']}" in shown_status(agent)
-    agent.deploy(make_null_bundle(row_ms=2.0))
+    agent.deploy(make_null_bundle(row_ms=20.0))
     reason = agent.status()["batching"]["reason"]
     assert f"No batches: {reason}" in shown_status(agent)
 

@@ -101,7 +101,7 @@ FIXED = {"name": "x", "dtype": "float32", "shape": [1, 4]}
     [
         ({"inputs": (FIXED,)}, SLOW, "no open first axis, its shape is [1, 4]"),
         ({"outputs": ({**Y, "shape": [1, 2]},)}, SLOW, "the output 'y' has no open first axis"),
-        ({}, {"row_ms": 5.0}, "at least 1.05 times is required"),
+        ({}, {"row_ms": 20.0}, "at least 1.05 times is required"),
     ],
 )
 def test_a_model_without_use_for_batches_runs_each_request_alone(null_bundle, settings, given, faults, reason):
