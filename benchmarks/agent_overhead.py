@@ -116,6 +116,9 @@ def _batching(bundle: Path, folder: Path, seconds: float) -> None:
     session = edgeopt.load(bundle)
     feeds, whole = _feeds(session), _feeds(session, BATCH)
     name = session.deployment.name if session.deployment else ""
+    if any(array.shape[:1] != (BATCH,) for array in whole.values()):
+        print("no batches: an input of the model has no open first axis")
+        return
     times = []
     end = time.perf_counter() + seconds
     while (begin := time.perf_counter()) < end:
