@@ -16,13 +16,21 @@ from edgeopt_agent.settings import MOST_SOAK_S, Settings, default_data_dir
 
 NAME = "agent.toml"
 _SYSTEM_FILE = Path("/etc/edgeopt") / NAME
-_MOST: Mapping[str, float] = {"port": 65_535, "grpc_port": 65_535, "soak_s": MOST_SOAK_S}
+_MOST: Mapping[str, float] = {
+    "port": 65_535,
+    "grpc_port": 65_535,
+    "soak_s": MOST_SOAK_S,
+    "batch_max_size": 1024,
+    "batch_max_delay_us": 1_000_000,
+}
 _LARGEST = 1e15
+_ENDPOINT = re.compile(r"|https?://[^\s/?#]+(/[^\s?#]*)?")
 _PATHS = ("data_dir", "tls_cert", "tls_key")
 
 NEEDS_RESTART = frozenset({
     "data_dir", "host", "port", "grpc_port", "tls", "tls_cert", "tls_key", "max_body_bytes", "max_tensor_elements",
     "queue_length", "request_timeout_s", "body_timeout_s", "drain_s", "ready_timeout_s", "crashes_allowed",
+    "otlp_endpoint", "otlp_interval_s",
 })  # fmt: skip
 """What is fixed once the agent serves; everything else follows a SIGHUP."""
 
@@ -102,6 +110,10 @@ def _wrong(name: str, value: object) -> tuple[str, str]:
         return (
             ("", "") if isinstance(value, str) else (f"'{name}' must be a text.", 'For instance "/srv/edgeopt".')
         )
+    if name == "otlp_endpoint" and isinstance(value, str) and not _ENDPOINT.fullmatch(value):
+        return f"'{name}' is not the address of a collector.", 'For instance "http://127.0.0.1:4318".'
+    if name == "otlp_interval_s" and value == 0:
+        return f"'{name}' must be more than 0.", "Correct the value."
     if isinstance(value, int | float) and not isinstance(value, bool):
         most = _MOST.get(name, _LARGEST)
         if not (math.isfinite(value) and 0 <= value <= most):

@@ -16,6 +16,7 @@ from edgeopt_agent.deployments.slots import Slot, Slots
 from edgeopt_agent.http.access import Access
 from edgeopt_agent.http.app import make_app
 from edgeopt_agent.http.control import routes
+from edgeopt_agent.http.metrics import Figures
 from edgeopt_agent.http.server import serve
 from edgeopt_agent.settings import Settings
 from edgeopt_agent.threads import in_thread
@@ -85,6 +86,7 @@ async def _serve(
 
     waking = asyncio.create_task(_wake(stop, slots))
     watchdog = asyncio.create_task(systemd.keep_watchdog())
+    exporting = _export(slots, settings)
     try:
         drain_s = settings.drain_s * SERVER_SHARE
         tls = None if certificate is None else certificate.context
@@ -93,10 +95,24 @@ async def _serve(
     finally:
         waking.cancel()
         watchdog.cancel()
+        if exporting is not None:
+            exporting.cancel()
         await slots.stop(settings.drain_s * (1 - SERVER_SHARE) / 2)
     for working in ended:
         if not working.cancelled() and (error := working.exception()) is not None:
             raise error
+
+
+def _export(slots: Slots, settings: Settings) -> asyncio.Task[None] | None:
+    """Sends figures to a collector where one is named; the module is not loaded otherwise."""
+    if not settings.otlp_endpoint:
+        return None
+    from edgeopt_agent.telemetry import otlp
+
+    figures = Figures(slots.models, slots.state)
+    return asyncio.create_task(
+        otlp.export(settings.otlp_endpoint, settings.otlp_interval_s, figures.collect), name="otlp"
+    )
 
 
 @asynccontextmanager

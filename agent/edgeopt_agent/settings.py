@@ -81,8 +81,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     worker_memory_bytes: int = 0
     """What a worker may take; 0: 4 times what the bundle says, at least 1 GiB and at most 80 % of the machine."""
     queue_length: int = 64
+    batch_max_size: int = 0
+    """How many rows of waiting requests a worker runs together at most; 0: each request alone."""
+    batch_max_delay_us: int = 0
+    """How long the first request of a batch waits for others; 0: only those that wait already join it."""
+    max_sequences: int = 64
+    """How many sequences of a model that carries state may be open at once."""
+    sequence_idle_s: float = 60.0
+    """A sequence without a request for this long is forgotten."""
     request_timeout_s: float = 30.0
     body_timeout_s: float = 30.0
+    otlp_endpoint: str = ""
+    """The collector of OpenTelemetry that gets the figures of `/metrics`, such as http://127.0.0.1:4318."""
+    otlp_interval_s: float = 15.0
     drain_s: float = 5.0
     """How long a clean stop may take, the requests in flight included."""
 

@@ -7,6 +7,7 @@ A `NAME.null.json` says what the model takes and gives, and may plant faults:
      "behaviour": "mix",         "zeros", or "mix": numbers that depend on all inputs, row by row in a batch
      "noise": 0.0,               added to "mix", so that two models can differ by a known amount
      "latency_ms": 0.0,          how long a run takes; the option of the same name goes before it
+     "row_ms": 0.0,              how much longer each further row of the first input makes a run
      "load_ms": 0.0,             how long loading takes
      "late_s": 0.0, "late_ms": 0.0,    a run takes this much longer once so much time has passed since loading
      "nodes": 1, "unsupported": ["Foo: bar"],    what `supports` answers
@@ -56,6 +57,7 @@ class NullModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     behaviour: Literal["zeros", "mix"] = "zeros"
     noise: float = 0.0
     latency_ms: Positive = 0.0
+    row_ms: Positive = 0.0
     load_ms: Positive = 0.0
     late_s: Positive = 0.0
     late_ms: Positive = 0.0
@@ -99,7 +101,8 @@ class NullSession:
         sizes = _sizes(self.inputs, arrays)
         results = {info.name: _output(self._model, info, sizes, arrays) for info in self.outputs}
         late_ms = self._model.late_ms if start - self._loaded_s >= self._model.late_s else 0.0
-        _wait_until(start + (self._latency_ms + late_ms) / 1e3)
+        row_ms = self._model.row_ms * (len(arrays[self.inputs[0].name]) - 1) if self._model.row_ms else 0.0
+        _wait_until(start + (self._latency_ms + late_ms + row_ms) / 1e3)
         return results
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from edgeopt.fleet.address import DEFAULT_URL, in_commands
 
 if TYPE_CHECKING:
     from edgeopt.fleet.monitor import Watched
-    from edgeopt.fleet.records import Deployment, ModelStatus, Releases, Removed, Status
+    from edgeopt.fleet.records import Deployment, ModelStatus, Releases, Removed, ServerBatching, Status
 
 _TRUST = {
     "unsigned": "It trusts no key: any bundle is taken, from this device alone.",
@@ -32,6 +32,8 @@ def show_status(result: "Status", url: str = DEFAULT_URL) -> tuple[Block, ...]:
         said.append(f"Serving: {result.serving.name} (release {result.serving.release}){for_long}")
     else:
         said.append("Serving: nothing. Deploy with: edgeopt-agent deploy BUNDLE")
+    if result.batching is not None:
+        said.append(_batching(result.batching))
     if result.reason:
         said.append(f"Trouble: {result.reason}")
     if result.previous is not None:
@@ -49,9 +51,16 @@ def _model_line(model: "ModelStatus") -> str:
     serving, deployment = model.serving, model.deployment
     what = f"serving (release {serving.release})" if serving is not None else model.state
     told = f"; last deployment: {_told(deployment)}" if deployment is not None else ""
-    return f"Model {model.name or 'without a name'}: {what}{told}" + (
+    batching = f". {_batching(model.batching).rstrip('.')}" if model.batching is not None else ""
+    return f"Model {model.name or 'without a name'}: {what}{told}{batching}" + (
         f". Trouble: {model.reason}" if model.reason else ""
     )
+
+
+def _batching(found: "ServerBatching") -> str:
+    if not found.used:
+        return f"No batches: {found.reason}"
+    return f"Batches of up to {found.max_size} rows: {found.reason}"
 
 
 def show_removed(result: "Removed") -> list[Block]:

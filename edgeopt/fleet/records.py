@@ -55,6 +55,15 @@ class Deployment(msgspec.Struct, frozen=True):
     history: tuple[Moment, ...] = ()
 
 
+class ServerBatching(msgspec.Struct, frozen=True):
+    """Whether an agent runs the requests to a model together, and why or why not."""
+
+    max_size: int
+    max_delay_us: int
+    used: bool
+    reason: str
+
+
 class ModelStatus(msgspec.Struct, frozen=True):
     """One of the models of an agent."""
 
@@ -63,6 +72,8 @@ class ModelStatus(msgspec.Struct, frozen=True):
     serving: Serving | None = None
     previous: Previous | None = None
     deployment: Deployment | None = None
+    batching: ServerBatching | None = None
+    """None where no batches were asked for."""
     reason: str = ""
 
 
@@ -71,6 +82,8 @@ class Status(msgspec.Struct, frozen=True):
     serving: Serving | None = None
     previous: Previous | None = None
     deployment: Deployment | None = None
+    batching: ServerBatching | None = None
+    """None where no batches were asked for."""
     reason: str = ""
     """What is wrong, where something is."""
     trust: str = "unsigned"

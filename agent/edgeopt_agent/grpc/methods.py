@@ -57,6 +57,9 @@ def _small_answers(models: Models) -> Mapping[str, Callable[[Any], Document | Aw
         "ModelReady": lambda request: is_ready(request.name, request.version or None),
         "ServerMetadata": lambda _: documents.server(),
         "ModelMetadata": lambda request: documents.model(models.named(request.name, request.version or None)),
+        "ModelConfig": lambda request: documents.config_message(
+            models.named(request.name, request.version or None)
+        ),
         "ModelStatistics": statistics,
         "RepositoryIndex": index,
     }

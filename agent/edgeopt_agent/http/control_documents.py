@@ -32,6 +32,7 @@ def _model_status(site: Site, machine: Machine) -> Document:
         "deployment": None if newest is None else deployment(machine, newest),
         "reason": site.trouble or site.journal.unwritable or site.journal.set_aside,
         "worker_limits": serving.limits if alive and serving is not None else None,
+        "batching": serving.batching if alive and serving is not None else None,
     }
 
 

@@ -20,7 +20,7 @@ _LABELS = ("model", "version")
 _COUNTERS: tuple[tuple[str, str, Callable[[Totals], float]], ...] = (
     ("nv_inference_request_success", "Requests that were answered", lambda t: t.successes),
     ("nv_inference_count", "Inferences, each item of a batch counted", lambda t: t.rows),
-    ("nv_inference_exec_count", "Runs of the model", lambda t: t.successes),
+    ("nv_inference_exec_count", "Runs of the model", lambda t: t.executions),
     (
         "nv_inference_request_duration_us",
         "Time from the request's arrival to its answer, in microseconds",
@@ -41,16 +41,18 @@ _COUNTERS: tuple[tuple[str, str, Callable[[Totals], float]], ...] = (
 
 def routes(models: Models, state: Callable[[Router], str]) -> list[BaseRoute]:
     """`state` tells the state of the last deployment of each model."""
-    agent = _Agent(models, state)
+    figures = Figures(models, state)
 
     # A coroutine, because what it reads belongs to the event loop's thread.
     async def metrics(_request: Request) -> Response:
-        return Response(_exposition(agent.collect()), headers={"content-type": _CONTENT_TYPE})
+        return Response(_exposition(figures.collect()), headers={"content-type": _CONTENT_TYPE})
 
     return [Route("/metrics", metrics)]
 
 
-class _Agent:
+class Figures:
+    """What is told at one time; each reader has its own, because the load is that since its last reading."""
+
     def __init__(self, models: Models, state: Callable[[Router], str]) -> None:
         self._models = models
         self._state = state

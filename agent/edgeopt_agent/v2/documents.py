@@ -9,7 +9,12 @@ from edgeopt_agent.workers.frames import Port
 from edgeopt_agent.workers.process import Worker
 from edgeopt_agent.workers.totals import Totals
 
-EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
+EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "sequence", "statistics")
+# In the order of model_config.proto, which numbers them.
+DATA_TYPES = (
+    "INVALID", "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64",
+    "FP16", "FP32", "FP64", "STRING", "BF16",
+)  # fmt: skip
 Document = dict[str, Any]
 
 
@@ -28,16 +33,37 @@ def model(worker: Worker) -> Document:
 
 
 def config(worker: Worker) -> Document:
-    """As Triton writes it; no batching by the server, so that the shapes are the model's own."""
-    return {
+    """As Triton writes it: with batches, the dimensions are those of one row."""
+    batching = worker.batching if worker.batching is not None and worker.batching.used else None
+    first = 0 if batching is None else 1
+    states = worker.states
+    document: Document = {
         "name": worker.name,
         "platform": worker.backend,
         "backend": worker.backend,
         "version_policy": {"latest": {"num_versions": 1}},
-        "max_batch_size": 0,
-        "input": [_configured(port) for port in worker.inputs],
-        "output": [_configured(port) for port in worker.outputs],
+        "max_batch_size": 0 if batching is None else batching.max_size,
+        "input": [_configured(port, first) for port in worker.inputs if port.name not in states],
+        "output": [_configured(port, first) for port in worker.outputs if port.name not in states.values()],
     }
+    if states:
+        # Triton's choice of one: batches of such a model are made of requests without a sequence only.
+        document["sequence_batching"] = {
+            "max_sequence_idle_microseconds": int(worker.sequence_idle_s * 1e6),
+            "state": [_state(port, states[port.name], first) for port in worker.inputs if port.name in states],
+        }
+    elif batching is not None:
+        document["dynamic_batching"] = {"max_queue_delay_microseconds": batching.max_delay_us}
+    return document
+
+
+def config_message(worker: Worker) -> Document:
+    """The same with the numbers that gRPC has for types."""
+    document = config(worker)
+    tensors = [*document["input"], *document["output"], *document.get("sequence_batching", {}).get("state", ())]
+    for tensor in tensors:
+        tensor["data_type"] = DATA_TYPES.index(tensor["data_type"].removeprefix("TYPE_"))
+    return {"config": document}
 
 
 def index(workers: Iterable[Worker]) -> list[Document]:
@@ -57,9 +83,15 @@ def _tensor(port: Port) -> Document:
     return {"name": port.name, "datatype": DATATYPES[port.dtype], "shape": _shape(port)}
 
 
-def _configured(port: Port) -> Document:
+def _configured(port: Port, first: int) -> Document:
     datatype = "STRING" if port.dtype == "str" else DATATYPES[port.dtype]
-    return {"name": port.name, "data_type": f"TYPE_{datatype}", "dims": _shape(port)}
+    return {"name": port.name, "data_type": f"TYPE_{datatype}", "dims": _shape(port)[first:]}
+
+
+def _state(port: Port, output: str, first: int) -> Document:
+    configured = _configured(port, first)
+    name = configured.pop("name")
+    return {"input_name": name, "output_name": output, **configured}
 
 
 def _shape(port: Port) -> list[int]:
@@ -73,7 +105,7 @@ def _statistics(totals: Totals) -> Document:
         "version": totals.release_id,
         "last_inference": int(totals.last_s * 1e3),
         "inference_count": totals.rows,
-        "execution_count": ok,
+        "execution_count": totals.executions,
         "inference_stats": {
             "success": _duration(ok, totals.success_s),
             "fail": _duration(totals.failures, totals.failure_s),

@@ -47,6 +47,20 @@ _SCHEMA: Mapping[str, str] = {
     "uint64 inference_count = 4; uint64 execution_count = 5; InferStatistics inference_stats = 6",
     "ModelStatisticsRequest": "string name = 1; string version = 2",
     "ModelStatisticsResponse": "repeated ModelStatistics model_stats = 1",
+    "LatestVersions": "uint32 num_versions = 1",
+    "ModelVersionPolicy": "LatestVersions latest = 1",
+    # Types of data are an enumeration, which goes over the wire as a number.
+    "ModelInput": "string name = 1; int32 data_type = 2; repeated int64 dims = 4",
+    "ModelOutput": "string name = 1; int32 data_type = 2; repeated int64 dims = 3",
+    "ModelDynamicBatching": "uint64 max_queue_delay_microseconds = 2",
+    "SequenceState": "string input_name = 1; string output_name = 2; int32 data_type = 3; repeated int64 dims = 4",
+    "ModelSequenceBatching": "uint64 max_sequence_idle_microseconds = 1; repeated SequenceState state = 5",
+    "ModelConfig": "string name = 1; string platform = 2; ModelVersionPolicy version_policy = 3;"
+    "int32 max_batch_size = 4; repeated ModelInput input = 5; repeated ModelOutput output = 6;"
+    "ModelDynamicBatching dynamic_batching = 11; ModelSequenceBatching sequence_batching = 13;"
+    "string backend = 17",
+    "ModelConfigRequest": "string name = 1; string version = 2",
+    "ModelConfigResponse": "ModelConfig config = 1",
     "ModelIndex": "string name = 1; string version = 2; string state = 3; string reason = 4",
     "RepositoryIndexRequest": "string repository_name = 1; bool ready = 2",
     "RepositoryIndexResponse": "repeated ModelIndex models = 1",

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -42,7 +43,11 @@ _CONTENTS: Mapping[str, tuple[str, str]] = {
 
 
 def read_request(
-    data: memoryview, inputs: Sequence[Port], outputs: Sequence[Port], max_elements: int
+    data: memoryview,
+    inputs: Sequence[Port],
+    outputs: Sequence[Port],
+    max_elements: int,
+    states: Mapping[str, str] = MappingProxyType({}),
 ) -> Inference:
     """A ModelInferRequest; raises RequestError with a sentence."""
     rest, raw = split(data, _RAW_INPUTS)
@@ -87,7 +92,7 @@ def read_request(
             )
         return from_bytes(raw[index], port, given.shape, elements)
 
-    return checked_inference(request, inputs, outputs, max_elements, values)
+    return checked_inference(request, inputs, outputs, max_elements, values, states)
 
 
 def _parameters(entries: Iterable[Any], kind: type[msgspec.Struct]) -> Any:  # noqa: ANN401 - one of the kind

@@ -1,7 +1,8 @@
 """An inference request, from bytes to the arrays that a session takes; only workers do this."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from edgeopt_agent.workers.frames import Port
 
 MOST_JSON_BYTES = 16 << 20
 MOST_DIMENSIONS = 32
+MOST_SEQUENCE_ID_CHARACTERS = 128
 
 
 class InputParameters(msgspec.Struct, frozen=True):
@@ -43,6 +45,9 @@ class RequestedOutput(msgspec.Struct, frozen=True):
 class RequestParameters(msgspec.Struct, frozen=True):
     binary_data_output: bool | None = None
     sequence_id: int | str | None = None
+    """0 or empty: the request belongs to no sequence."""
+    sequence_start: bool | None = None
+    sequence_end: bool | None = None
 
 
 class InferRequest(msgspec.Struct, frozen=True):
@@ -53,21 +58,39 @@ class InferRequest(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
+class SequenceStep:
+    """One request of a sequence, in Triton's terms."""
+
+    id: int | str
+    start: bool
+    end: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Inference:
     feeds: dict[str, NDArray[Any]]
     wanted: Sequence[tuple[Port, bool]]
     """The outputs to answer with, and whether each goes as bytes."""
     id: str
     rows: int
+    sequence: SequenceStep | None = None
 
 
 _decoder = msgspec.json.Decoder(InferRequest)
 
 
 def read_request(
-    text: Bytes, data: memoryview, inputs: Sequence[Port], outputs: Sequence[Port], max_elements: int
+    text: Bytes,
+    data: memoryview,
+    inputs: Sequence[Port],
+    outputs: Sequence[Port],
+    max_elements: int,
+    states: Mapping[str, str] = MappingProxyType({}),
 ) -> Inference:
-    """The request in a JSON text and the tensors behind it; raises RequestError with a sentence."""
+    """The request in a JSON text and the tensors behind it; raises RequestError with a sentence.
+
+    `states` names the output that carries each state, by its input.
+    """
     place = 0
 
     def values(given: InputTensor, port: Port, elements: int) -> NDArray[Any]:
@@ -88,7 +111,7 @@ def read_request(
         start, place = place, place + size
         return from_bytes(data[start:place], port, given.shape, elements)
 
-    found = checked_inference(_parse(text), inputs, outputs, max_elements, values)
+    found = checked_inference(_parse(text), inputs, outputs, max_elements, values, states)
     if place != len(data):
         raise RequestError(400, f"{len(data) - place} bytes at the end of the body belong to no input.")
     return found
@@ -100,19 +123,41 @@ def checked_inference(
     outputs: Sequence[Port],
     max_elements: int,
     values: Callable[[InputTensor, Port, int], NDArray[Any]],
+    states: Mapping[str, str],
 ) -> Inference:
     """The request with the tensors that `values` reads for each input, given its port and number of elements."""
-    if request.parameters is not None and request.parameters.sequence_id:
-        raise RequestError(400, "The request belongs to a sequence; this server keeps no state between requests.")
+    sequence = _sequence_step(request.parameters, states)
+    if sequence is None:
+        states = {}
     ports = {port.name: port for port in inputs}
     feeds: dict[str, NDArray[Any]] = {}
     for given in request.inputs:
         port = _port(given, ports, feeds)
         feeds[port.name] = values(given, port, _elements(given, port, max_elements))
-    missing = [name for name in ports if name not in feeds]
+    if sequence is not None and not sequence.start and (given_state := [n for n in states if n in feeds]):
+        raise RequestError(
+            400, f"The input '{given_state[0]}' is state, which only the first request of a sequence gives."
+        )
+    missing = [name for name in ports if name not in feeds and name not in states]
     if missing:
         raise RequestError(400, f"The input '{missing[0]}' is missing; the model takes: {', '.join(ports)}.")
-    return Inference(feeds, _wanted(request, outputs), request.id or "", _rows(inputs, feeds))
+    wanted = _wanted(request, [port for port in outputs if port.name not in states.values()])
+    return Inference(feeds, wanted, request.id or "", _rows(inputs, feeds), sequence)
+
+
+def _sequence_step(parameters: RequestParameters | None, states: Mapping[str, str]) -> SequenceStep | None:
+    if parameters is None:
+        return None
+    start, end = bool(parameters.sequence_start), bool(parameters.sequence_end)
+    if not parameters.sequence_id:
+        if start or end:
+            raise RequestError(400, "sequence_start and sequence_end need a sequence_id other than 0.")
+        return None
+    if not states:
+        raise RequestError(400, "The request belongs to a sequence; this model keeps no state between requests.")
+    if isinstance(parameters.sequence_id, str) and len(parameters.sequence_id) > MOST_SEQUENCE_ID_CHARACTERS:
+        raise RequestError(400, f"A sequence_id has at most {MOST_SEQUENCE_ID_CHARACTERS} characters.")
+    return SequenceStep(parameters.sequence_id, start, end)
 
 
 def _parse(text: Bytes) -> InferRequest:
@@ -207,6 +252,6 @@ def _wanted(request: InferRequest, outputs: Sequence[Port]) -> Sequence[tuple[Po
 def _rows(inputs: Sequence[Port], feeds: dict[str, NDArray[Any]]) -> int:
     """The size of the batch: of the first axis, where the model leaves it open."""
     for port in inputs:
-        if port.shape and not isinstance(port.shape[0], int):
+        if port.name in feeds and port.shape and not isinstance(port.shape[0], int):
             return int(feeds[port.name].shape[0])
     return 1

@@ -5,6 +5,7 @@ import socket
 import sys
 import traceback
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,9 +13,12 @@ from edgeopt.hw import lifeline
 from edgeopt.measure.processes.lean import leave_out_the_converter
 from edgeopt_agent.workers.child_io import Frames
 from edgeopt_agent.workers.confinement import Confinement, WorkerLimit, confine
-from edgeopt_agent.workers.frames import Load, Loaded
+from edgeopt_agent.workers.frames import Batching, Load, Loaded
 from edgeopt_agent.workers.heartbeat import answer_heartbeats
 from edgeopt_agent.workers.served import Served, load_served
+
+if TYPE_CHECKING:
+    from edgeopt_agent.workers.batches import Batches
 
 
 def main() -> None:
@@ -41,13 +45,28 @@ def main() -> None:
 
 def _serve(frames: Frames, limits: tuple[WorkerLimit, ...]) -> None:
     served: Served | None = None
+    batches: Batches | None = None
     while (frame := frames.receive()) is not None:
         if isinstance(frame.message, Load):
             served, answer = load_served(frame.message)
-            frames.send(msgspec.structs.replace(answer, limits=limits) if isinstance(answer, Loaded) else answer)
+            if isinstance(answer, Loaded):
+                answer = msgspec.structs.replace(answer, limits=limits)
+                batches = _batches(served, frames, answer.batching)
+            frames.send(answer)
+        elif batches is not None:
+            for reply in batches.answer(frame):
+                frames.send(*reply)
         else:
             assert served is not None  # noqa: S101 - the agent loads first
             frames.send(*served.answer(frame))
+
+
+def _batches(served: Served | None, frames: Frames, batching: Batching | None) -> "Batches | None":
+    if served is None or batching is None or not batching.used:
+        return None
+    from edgeopt_agent.workers.batches import Batches
+
+    return Batches(served, frames, batching)
 
 
 def _prefer_to_be_killed() -> None:

@@ -1,5 +1,6 @@
 """Frames on the worker's side of the socket, with blocking calls."""
 
+import select
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,6 +44,10 @@ class Frames:
         if not (self._fill(header) and self._fill(text) and self._fill(data)):
             return None
         return Frame(to_worker.decode(header), text, data)
+
+    def ready(self, within_s: float) -> bool:
+        """Whether a frame, or the end of the socket, comes within this time."""
+        return bool(select.select([self._connection], [], [], within_s)[0])
 
     def send(self, message: FromWorker, text: bytes = b"", tensors: Sequence[NDArray[np.uint8]] = ()) -> None:
         start = head(message, len(text), sum(tensor.nbytes for tensor in tensors))

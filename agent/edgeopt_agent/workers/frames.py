@@ -29,6 +29,15 @@ class Port(msgspec.Struct, frozen=True):
     rank_known: bool = True
 
 
+class Batching(msgspec.Struct, frozen=True):
+    """Whether a worker runs requests together, and why or why not."""
+
+    max_size: int
+    max_delay_us: int
+    used: bool
+    reason: str
+
+
 class Load(msgspec.Struct, frozen=True, tag=True):
     folder: str
     release_id: str
@@ -36,6 +45,11 @@ class Load(msgspec.Struct, frozen=True, tag=True):
     max_tensor_elements: int
     memory_bytes: int = 0
     """What the process may take; 0: nothing bounds it."""
+    batch_max_size: int = 0
+    """Rows that are run together at most; below 2: each request alone."""
+    batch_max_delay_us: int = 0
+    max_sequences: int = 0
+    sequence_idle_s: float = 0.0
 
 
 class Infer(msgspec.Struct, frozen=True, tag=True):
@@ -66,6 +80,10 @@ class Loaded(msgspec.Struct, frozen=True, tag=True):
     outputs: tuple[Port, ...]
     limits: tuple[WorkerLimit, ...] = ()
     """What bounds its process, and what could not be applied."""
+    batching: Batching | None = None
+    """None where no batches were asked for."""
+    states: dict[str, str] = {}
+    """The output that carries each state from run to run, by its input."""
 
 
 class Answered(msgspec.Struct, frozen=True, tag=True):
@@ -79,6 +97,10 @@ class Answered(msgspec.Struct, frozen=True, tag=True):
     fault: bool = False
     """Whether the model failed, and not the request."""
     not_finite: NotFinite = ""
+    batched: int = 1
+    """Requests that shared the run and its time."""
+    executions: int = 1
+    """0 where another request of the batch counts the run."""
 
 
 class Golden(msgspec.Struct, frozen=True, tag=True):

@@ -83,6 +83,10 @@ class Answer:
     fault: bool = False
     """Whether the model failed, and not the request."""
     not_finite: NotFinite = ""
+    batched: int = 1
+    """Requests that shared the run and its time."""
+    executions: int = 1
+    """0 where another request of the batch counts the run."""
 
     def reason(self) -> str:
         """The sentence of an answer that is an error."""
@@ -130,7 +134,8 @@ class Worker:
     async def _load(self, folder: Path) -> None:
         limits = self._settings
         load = Load(
-            str(folder), self.release_id, limits.max_body_bytes, limits.max_tensor_elements, self._memory_bytes
+            *(str(folder), self.release_id, limits.max_body_bytes, limits.max_tensor_elements, self._memory_bytes),
+            *(limits.batch_max_size, limits.batch_max_delay_us, limits.max_sequences, limits.sequence_idle_s),
         )
         received = await self._asked(self._channel.ask(load), limits.probe_timeout_s, "while loading")
         if isinstance(received.message, Failed):
@@ -140,7 +145,15 @@ class Worker:
         self.backend = received.message.backend
         self.inputs = received.message.inputs
         self.outputs = received.message.outputs
+        self.states = received.message.states
+        self.sequence_idle_s = limits.sequence_idle_s
         self.limits = self._all_limits(received.message.limits)
+        self.batching = received.message.batching
+        if self.batching is not None and self.batching.used:
+            # One batch that runs and one that is there already when it is done.
+            self.slots = asyncio.Semaphore(_AT_ONCE * self.batching.max_size)
+        elif self.batching is not None:
+            log.warning("'%s' runs each request alone: %s", self.name, self.batching.reason)
         self.loaded_s = time.monotonic()
         self._guarding = asyncio.create_task(self._guard(), name=f"heartbeat of {self.release_id}")
 
@@ -188,7 +201,10 @@ class Worker:
         told = received.message
         assert isinstance(told, Answered)  # noqa: S101 - what the question is answered with
         length = received.text_bytes if told.binary else None
-        return Answer(told.status, received.body, length, told.compute_ms, told.rows, told.fault, told.not_finite)
+        return Answer(
+            *(told.status, received.body, length, told.compute_ms, told.rows, told.fault, told.not_finite),
+            *(told.batched, told.executions),
+        )
 
     async def compare(self, request: Request, other: Answer) -> Compared:
         """How another release's answer to a request differs from this one's; raises WorkerError without either."""

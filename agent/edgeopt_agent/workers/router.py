@@ -215,9 +215,11 @@ class Router:
             if not ok:
                 totals.fail("OTHER", took_s, time.time())
                 return  # what was wrong with the request says nothing about the release
-            totals.succeed(took_s, answer.compute_ms / 1e3, answer.rows, time.time())
+            totals.succeed(took_s, answer.compute_ms / 1e3, answer.rows, answer.executions, time.time())
+        # Of a batch its share, which is what a soak compares with the latency of the release before.
+        own_ms = answer.compute_ms / answer.batched if answer else took_s * 1e3
         for watcher in self.watchers:
-            watcher(worker.release_id, ok, answer.compute_ms if answer else took_s * 1e3, reason)
+            watcher(worker.release_id, ok, own_ms, reason)
 
     def _totals(self, worker: Worker) -> Totals:
         totals = self.totals.get(worker.release_id)

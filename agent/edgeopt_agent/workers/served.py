@@ -5,10 +5,10 @@ import statistics
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,7 @@ from edgeopt_agent.workers.frames import (
     ToWorker,
     TryGolden,
 )
+from edgeopt_agent.workers.sequences import Sequences, carried_state
 
 MOST_NAME_CHARACTERS = 128
 _WARM_RUNS = 3
@@ -52,6 +53,7 @@ _ENOUGH_S = 0.2
 _NO_MEMORY = re.compile("bad_alloc|bad allocation|[Ff]ailed to allocate memory|MemoryError|Cannot allocate memory")
 
 Reply = tuple[FromWorker, bytes, list[NDArray[np.uint8]]]
+Made = TypeVar("Made")
 
 
 def load_served(wanted: Load) -> "tuple[Served | None, FromWorker]":
@@ -67,7 +69,15 @@ def load_served(wanted: Load) -> "tuple[Served | None, FromWorker]":
     wrong = _unfit(deployment, ports[0])
     if wrong:
         return None, Failed(wrong)
-    return Served(session, wanted, deployment.name, *ports), Loaded(deployment.name, session.backend, *ports)
+    batching = None
+    if wanted.batch_max_size > 1:
+        from edgeopt_agent.workers.batch_trial import judge_batching
+
+        batching = judge_batching(session, wanted)
+    states = carried_state(session)
+    loaded = Loaded(deployment.name, session.backend, *ports, batching=batching, states=dict(states))
+    sequences = Sequences(session, states, wanted.max_sequences, wanted.sequence_idle_s)
+    return Served(session, wanted, deployment.name, *ports, sequences), loaded
 
 
 def _failure(error: BaseException, loaded: Load) -> Failed:
@@ -123,17 +133,28 @@ class Served:
     name: str
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
+    sequences: Sequences
 
     def answer(self, frame: Frame) -> Reply:
         """What to send back; a request that cannot be answered is told so, and the process lives on."""
         message = frame.message
-        try:
+
+        def work() -> Reply:
             if isinstance(message, Infer):
-                return self._infer(message, frame.text, frame.data)
+                return self.run(message, self.read(message, frame.text, frame.data))
             if isinstance(message, Compare):
                 return self._compare(message, frame.text, frame.data), b"", []
             assert isinstance(message, TryGolden)  # noqa: S101 - it is loaded once
             return self._golden(message), b"", []
+
+        return self.guarded(message, work)
+
+    def guarded(self, message: ToWorker, work: Callable[[], Made]) -> Made | Reply:
+        """What the work gives, or the reply that says why it failed."""
+        try:
+            return work()
+        except RequestError as error:
+            return self._refused(message, error)
         except EdgeoptError as error:
             failed = _failure(error, self.loaded)
             return self._failed(message, failed, of_request=isinstance(error, DataError))
@@ -151,24 +172,41 @@ class Served:
         status = 400 if of_request else 500
         return Answered(status, 0.0, fault=not of_request), write_error(failed.message), []
 
-    def _infer(self, message: Infer, text: memoryview, data: memoryview) -> Reply:
+    @staticmethod
+    def _refused(message: ToWorker, error: RequestError) -> Reply:
+        if not isinstance(message, Infer):
+            return Failed(error.sentence), b"", []
+        return Answered(error.status, 0.0), write_error(error.sentence), []
+
+    def run(self, message: Infer, wanted: Inference) -> Reply:
+        """Runs the model for one request; raises RequestError or EdgeoptError."""
+        start = time.perf_counter()
+        try:
+            if wanted.sequence is None:
+                results = self.session.run(wanted.feeds)
+            else:
+                results = self.sequences.run(wanted.sequence, wanted.feeds)
+        except (EdgeoptError, UnicodeError):
+            if all(
+                is_text(text) for array in wanted.feeds.values() if array.dtype == object for text in array.flat
+            ):
+                raise
+            # ONNX Runtime takes strings from Python's, and so no other bytes.
+            raise RequestError(400, "The runtime of this model takes no strings that are not UTF-8.") from None
+        return self.write(message, wanted, results, (time.perf_counter() - start) * 1e3)
+
+    def write(
+        self,
+        message: Infer,
+        wanted: Inference,
+        results: dict[str, NDArray[Any]],
+        compute_ms: float,
+        batched: int = 1,
+        executions: int = 1,
+    ) -> Reply:
+        """The answer to one request; `batched` requests shared the run."""
         odd: NotFinite = ""
         try:
-            wanted = self._read(message, text, data)
-            start = time.perf_counter()
-            try:
-                results = self.session.run(wanted.feeds)
-            except (EdgeoptError, UnicodeError):
-                if all(
-                    is_text(text)
-                    for array in wanted.feeds.values()
-                    if array.dtype == object
-                    for text in array.flat
-                ):
-                    raise
-                # ONNX Runtime takes strings from Python's, and so no other bytes.
-                raise RequestError(400, "The runtime of this model takes no strings that are not UTF-8.") from None
-            compute_ms = (time.perf_counter() - start) * 1e3
             model = (self.name, self.loaded.release_id)
             odd = _not_finite(wanted.feeds, results)
             if message.encoding == PROTOBUF:
@@ -179,18 +217,24 @@ class Served:
                 answer, tensors = write_answer(model, wanted.wanted, results, wanted.id)
         except RequestError as error:  # JSON has no NaN
             return Answered(error.status, 0.0, not_finite=odd), write_error(error.sentence), []
-        return Answered(200, compute_ms, wanted.rows, bool(tensors), not_finite=odd), answer, tensors
+        answered = Answered(
+            *(200, compute_ms, wanted.rows, bool(tensors)),
+            not_finite=odd,
+            batched=batched,
+            executions=executions,
+        )
+        return answered, answer, tensors
 
-    def _read(self, message: Infer, text: memoryview, data: memoryview) -> Inference:
-        most = self.loaded.max_tensor_elements
+    def read(self, message: Infer, text: memoryview, data: memoryview) -> Inference:
+        most, states = self.loaded.max_tensor_elements, self.sequences.states
         if message.encoding == PROTOBUF:
             from edgeopt_agent.v2 import protobuf  # not loaded by a release that is only asked over HTTP
 
-            return protobuf.read_request(data, self.inputs, self.outputs, most)
+            return protobuf.read_request(data, self.inputs, self.outputs, most, states)
         if message.encoding:
             body = inflate(data, message.encoding, self.loaded.max_body_bytes)
             text, data = _split(body, message.header_length)
-        return read_request(text, data, self.inputs, self.outputs, most)
+        return read_request(text, data, self.inputs, self.outputs, most, states)
 
     def _compare(self, message: Compare, text: memoryview, data: memoryview) -> Compared:
         """Holds another release's answer against this one's to the same request."""
@@ -203,7 +247,10 @@ class Served:
         else:
             tensors = memoryview(b"") if start is None else answer[start:]
             theirs = read_answer(answer[:start], tensors, self.outputs)
-        feeds = self._read(message.request, text, data[:length]).feeds
+        wanted = self.read(message.request, text, data[:length])
+        if wanted.sequence is not None:
+            raise RequestError(400, "A request of a sequence is not compared: the other release has its state.")
+        feeds = wanted.feeds
         ours = {name: values for name, values in self.session.run(feeds).items() if name in theirs}
         outputs = compare_outputs([ours], [theirs]).outputs
         powers = [

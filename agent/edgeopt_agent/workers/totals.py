@@ -41,6 +41,8 @@ class Totals:
     """The same with infinity and without NaN."""
     rows: int = 0
     """Requests, each times the batch that it held."""
+    executions: int = 0
+    """Runs of the model: fewer than requests where some were run together."""
     success_s: float = 0.0
     """Of the successful requests: from the moment the agent had them to the answer."""
     failure_s: float = 0.0
@@ -59,11 +61,12 @@ class Totals:
         self.failed[reason] += 1
         self.failure_s += total_s
 
-    def succeed(self, total_s: float, compute_s: float, rows: int, now_s: float) -> None:
+    def succeed(self, total_s: float, compute_s: float, rows: int, executions: int, now_s: float) -> None:
         self.last_s = now_s
         self.latencies[bisect_left(BUCKETS_MS, total_s * 1e3)] += 1
         self.successes += 1
         self.rows += rows
+        self.executions += executions
         self.success_s += total_s
         self.compute_s += compute_s
         self.queue_s += max(0.0, total_s - compute_s)

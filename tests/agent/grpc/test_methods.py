@@ -159,9 +159,25 @@ def test_what_is_no_message_is_a_bad_request(agent, method):
     assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
 
 
+def test_the_configuration_is_that_over_http(agent, client, old_bundle):
+    config = client.get_model_config("null", as_json=True)["config"]
+    shown = {"name": "x", "data_type": "TYPE_FP32", "dims": ["-1", "4"]}
+    assert config["input"] == [shown]
+    assert config["output"] == [{"name": "y", "data_type": "TYPE_FP32", "dims": ["-1", "2"]}]
+    assert (config["platform"], config["version_policy"]) == ("null", {"latest": {"num_versions": 1}})
+    over_http = agent.ask("GET", f"/v2/models/null/versions/{release_id(old_bundle)}/config")[2]
+    assert over_http["max_batch_size"] == 0
+    assert over_http["input"] == [{**shown, "dims": [-1, 4]}]
+    assert not over_http.keys() & {"dynamic_batching", "sequence_batching"}
+    with pytest.raises(InferenceServerException, match="no model 'other'"):
+        client.get_model_config("other")
+
+
 def test_unknown_methods_are_named(client):
-    with pytest.raises(InferenceServerException, match=r"no method '/inference\..*/ModelConfig'") as caught:
-        client.get_model_config("null")
+    with pytest.raises(
+        InferenceServerException, match=r"no method '/inference\..*/RepositoryModelLoad'"
+    ) as caught:
+        client.load_model("null")
     assert caught.value.status() == "StatusCode.UNIMPLEMENTED"
 
 

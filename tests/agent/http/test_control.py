@@ -289,3 +289,18 @@ def test_a_candidate_that_takes_too_much_memory_fails_with_the_figure(start_agen
     assert failed["state"] == "FAILED"
     assert "took more than 1100 MiB of memory" in failed["reason"]
     agent.serves(old_bundle)
+
+
+def test_the_status_tells_whether_requests_share_runs(start_agent, make_null_bundle):
+    agent = start_agent(batch_max_size=4)
+    agent.deploy(make_null_bundle(latency_ms=2.0))
+    batching = agent.status()["batching"]
+    assert (batching["max_size"], batching["used"]) == (4, True)
+    assert f"Batches of up to 4 rows: {batching['reason']}" in shown_status(agent)
+    agent.deploy(make_null_bundle(row_ms=20.0))
+    reason = agent.status()["batching"]["reason"]
+    assert f"No batches: {reason}" in shown_status(agent)
+
+
+def shown_status(agent):
+    return " ".join(block.text for block in show_status(Agent(agent.address).status()))

@@ -290,3 +290,24 @@ def test_a_worker_that_computes_for_long_is_ready_and_left_alone(serving, null_b
         assert client.is_server_ready()
         assert not asked.done()
         assert asked.result()[0] == 200
+
+
+def test_requests_of_several_clients_share_runs(serving, null_bundle):
+    server = serving(batch_max_size=4, batch_max_delay_us=1_000_000)
+    server.deploy(null_bundle(latency_ms=5.0))
+    array = np.ones((1, 4), np.float32)
+
+    def ask(_number):
+        with triton.InferenceServerClient(server.place) as client:
+            return client.infer("null", [tensor(array)]).as_numpy("y").tolist()
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(ask, range(4)))
+    assert found == [found[0]] * 4
+    with triton.InferenceServerClient(server.place) as client:
+        (stats,) = client.get_inference_statistics("null")["model_stats"]
+        config = client.get_model_config("null")
+    assert stats["inference_count"] == 4
+    assert stats["execution_count"] < 4
+    assert (config["max_batch_size"], config["input"][0]["dims"]) == (4, [4])
+    assert config["dynamic_batching"] == {"max_queue_delay_microseconds": 1_000_000}

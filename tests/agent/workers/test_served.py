@@ -6,6 +6,7 @@ from onnx import TensorProto, helper
 from edgeopt.bundle.runtime.session import load
 from edgeopt_agent.workers.child_io import Frame
 from edgeopt_agent.workers.frames import Infer, Load, Port
+from edgeopt_agent.workers.sequences import Sequences
 from edgeopt_agent.workers.served import Served
 
 
@@ -16,7 +17,8 @@ def test_strings_that_a_runtime_cannot_hold_are_the_fault_of_the_request(tmp_pat
     onnx.save(model, tmp_path / "strings.onnx")
     with load(tmp_path / "strings.onnx") as session:
         ports = (Port("x", "str", (None,)),), (Port("y", "str", (None,)),)
-        served = Served(session, Load(str(tmp_path), "a", 1 << 20, 1 << 20), "strings", *ports)
+        loaded = Load(str(tmp_path), "a", 1 << 20, 1 << 20)
+        served = Served(session, loaded, "strings", *ports, Sequences(session, {}, 0, 0.0))
 
         def ask(data):
             size = {"binary_data_size": len(data)}
