@@ -44,9 +44,7 @@ class DeployRequest(msgspec.Struct, frozen=True):
         float | None,
         option("How long it must prove itself; the agent's own choice by default.", least=0, most=WEEK_S),
     ] = None
-    soak_requests: Annotated[
-        int | None, option("Minimum requests during the soak.", least=0, most=10**9)
-    ] = None
+    soak_requests: Annotated[int | None, option("Minimum requests during the soak.", least=0, most=10**9)] = None
     no_wait: NoWait = False
     token: Token = ""
     fingerprint: Fingerprint = ""
