@@ -4,9 +4,7 @@ The environment below /opt/edgeopt-agent is made of wheels; its interpreter is t
 """
 
 import argparse
-import gzip
 import os
-import platform
 import re
 import shutil
 import subprocess
@@ -14,23 +12,19 @@ import sys
 import tempfile
 from pathlib import Path
 
-from edgeopt.cli import completion
 from edgeopt.version import __version__
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+sys.path.append(str(HERE.parent))
+import debian  # noqa: E402 - beside this folder, which no package is
+
 PREFIX = "opt/edgeopt-agent"
 PROGRAM = "usr/bin/edgeopt-agent"
 EXTRAS = "agent,cpu"
 PYTHON = "python{}.{}".format(*sys.version_info)
 SITE = f"{PREFIX}/lib/{PYTHON}/site-packages"
-ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 SCRIPTS = ("postinst", "prerm", "postrm")
-COMPLETIONS = {
-    completion.Shell.BASH: "usr/share/bash-completion/completions/edgeopt-agent",
-    completion.Shell.ZSH: "usr/share/zsh/vendor-completions/_edgeopt-agent",
-    completion.Shell.FISH: "usr/share/fish/vendor_completions.d/edgeopt-agent.fish",
-}
 
 
 def main(arguments: list[str]) -> int:
@@ -39,8 +33,8 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("folder", type=Path, help="where to write the package")
     parser.add_argument("--compression", type=int, default=6, metavar="LEVEL", help="from 0 to 9; 6 by default")
     given = parser.parse_args(arguments)
-    if shutil.which("dpkg-deb") is None or platform.machine() not in ARCHITECTURES:
-        sys.stderr.write(f"build.py needs dpkg-deb, on one of: {', '.join(ARCHITECTURES)}.\n")
+    if said := debian.missing_tools():
+        sys.stderr.write(said)
         return 1
     with tempfile.TemporaryDirectory() as work:
         tree = Path(work, "tree")
@@ -56,25 +50,15 @@ def lay_out(tree: Path) -> None:
     python = f"/{PREFIX}/bin/{PYTHON}"
     # -I: neither the variables nor the folder of the user who calls it decide what is imported.
     started = f"#!{python} -I\nfrom edgeopt_agent.main import main\n\nmain()\n"
-    _write(tree / PREFIX / "bin/edgeopt-agent", started)
-    _link(tree / PREFIX / "bin" / PYTHON, f"/usr/bin/{PYTHON}")
-    _write(tree / PREFIX / "pyvenv.cfg", "home = /usr/bin\ninclude-system-site-packages = false\n")
-    _link(tree / PROGRAM, f"/{PREFIX}/bin/edgeopt-agent")
-    _write(tree / "usr/lib/systemd/system/edgeopt-agent.service", unit())
-    _write(tree / "usr/lib/sysusers.d/edgeopt-agent.conf", (HERE / "sysusers.conf").read_text())
-    _write(tree / "etc/edgeopt/agent.toml", (HERE / "agent.toml").read_text())
-    for shell, path in COMPLETIONS.items():
-        # zsh runs the file itself at the first Tab, and only then knows the function that it defines.
-        first = '_edgeopt_agent_completion "$@"\n' if shell is completion.Shell.ZSH else ""
-        _write(tree / path, f"{completion.script('edgeopt-agent', shell)}\n{first}")
-    documents = tree / "usr/share/doc/edgeopt-agent"
-    _write(documents / "copyright", (HERE / "copyright").read_text())
-    _compress(ROOT / "CHANGELOG.md", documents / "changelog.gz")
-    with tempfile.TemporaryDirectory() as pages:
-        script = ROOT / "packaging/make_man.py"
-        command = [sys.executable, str(script), pages, "edgeopt-agent"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        _compress(Path(pages, "edgeopt-agent.1"), tree / "usr/share/man/man1/edgeopt-agent.1.gz")
+    debian.write(tree / PREFIX / "bin/edgeopt-agent", started)
+    debian.link(tree / PREFIX / "bin" / PYTHON, f"/usr/bin/{PYTHON}")
+    debian.write(tree / PREFIX / "pyvenv.cfg", "home = /usr/bin\ninclude-system-site-packages = false\n")
+    debian.link(tree / PROGRAM, f"/{PREFIX}/bin/edgeopt-agent")
+    debian.write(tree / "usr/lib/systemd/system/edgeopt-agent.service", unit())
+    debian.write(tree / "usr/lib/sysusers.d/edgeopt-agent.conf", (HERE / "sysusers.conf").read_text())
+    debian.write(tree / "etc/edgeopt/agent.toml", (HERE / "agent.toml").read_text())
+    debian.write(tree / "usr/share/doc/edgeopt-agent/copyright", (HERE / "copyright").read_text())
+    debian.add_help(tree, "edgeopt-agent", "edgeopt-agent")
 
 
 def unit() -> str:
@@ -111,30 +95,21 @@ def strip(site: Path) -> None:
 def pack(tree: Path, folder: Path, compression: int) -> Path:
     """Adds the control files and writes the package."""
     for name in SCRIPTS:
-        _write(tree / "DEBIAN" / name, (HERE / name).read_text())
-    _write(tree / "DEBIAN/conffiles", "/etc/edgeopt/agent.toml\n")
-    _write(tree / "DEBIAN/control", control(tree))
+        debian.write(tree / "DEBIAN" / name, (HERE / name).read_text())
+    debian.write(tree / "DEBIAN/conffiles", "/etc/edgeopt/agent.toml\n")
+    debian.write(tree / "DEBIAN/control", control(tree))
     programs = {tree / PREFIX / "bin/edgeopt-agent", *(tree / "DEBIAN" / name for name in SCRIPTS)}
-    for path in (tree, *tree.rglob("*")):
-        if not path.is_symlink():
-            path.chmod(0o755 if path.is_dir() or path in programs else 0o644)
-    folder.mkdir(parents=True, exist_ok=True)
-    package = folder / f"edgeopt-agent_{__version__}_{_architecture()}.deb"
-    options = ("--root-owner-group", "-Zxz", f"-z{compression}")
-    subprocess.run(
-        ["dpkg-deb", *options, "--build", str(tree), str(package)], check=True, stdout=subprocess.DEVNULL
-    )
-    return package
+    package = folder / f"edgeopt-agent_{__version__}_{debian.architecture()}.deb"
+    return debian.pack(tree, package, programs, compression)
 
 
 def control(tree: Path) -> str:
     """The control file: the packages in the tree decide what it depends on."""
-    size = sum(path.lstat().st_size for path in tree.rglob("*") if "DEBIAN" not in path.parts)
     major, minor = sys.version_info[:2]
     values = {
         "VERSION": __version__,
-        "ARCHITECTURE": _architecture(),
-        "SIZE": str(-(-size // 1024)),
+        "ARCHITECTURE": debian.architecture(),
+        "SIZE": str(debian.installed_kib(tree)),
         "PYTHON": PYTHON,
         "THIS": f"{major}.{minor}",
         "NEXT": f"{major}.{minor + 1}",
@@ -152,25 +127,6 @@ def glibc(site: Path) -> tuple[int, int]:
         versions = [tuple(map(int, older.get(tag, tag).split("_")[1:])) for tag in tags]
         needed += [(major, minor) for major, minor in sorted(versions)[:1]]
     return max(needed)
-
-
-def _architecture() -> str:
-    return ARCHITECTURES[platform.machine()]
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-
-
-def _link(path: Path, target: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.symlink_to(target)
-
-
-def _compress(source: Path, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(source.read_bytes(), mtime=0))
 
 
 if __name__ == "__main__":
