@@ -1,6 +1,8 @@
 """What the desktop package holds, and what of it PyInstaller finds and no part of edgeopt uses."""
 
 import re
+from collections.abc import Iterable
+from importlib import metadata
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -24,22 +26,6 @@ EXCLUDED = (
     *("pyqtgraph.opengl", "pyqtgraph.examples", "pyqtgraph.console", "pyqtgraph.flowchart", "pyqtgraph.canvas"),
 )
 
-# Their versions are shown, compared and written into bundles.
-DISTRIBUTIONS = (
-    *("numpy", "onnx", "onnx-ir", "onnxscript", "onnxruntime", "msgspec", "psutil", "py-cpuinfo", "rich"),
-    *(
-        "typer",
-        "PySide6_Essentials",
-        "shiboken6",
-        "pyqtgraph",
-        "websockets",
-        "pillow",
-        "cryptography",
-        "ml_dtypes",
-    ),
-    *("protobuf", "flatbuffers", "sympy", "mpmath"),
-)
-
 QT_LIBRARIES = frozenset({
     *("Core", "Gui", "Widgets", "Svg", "DBus", "XcbQpa", "WaylandClient", "WaylandEglClientHwIntegration"),
     *("OpenGL", "WlShellIntegration"),
@@ -57,8 +43,10 @@ QT_PLUGINS = frozenset({
 })  # fmt: skip
 
 # Of the libraries of the system, only what Python itself is linked to: its versions differ between systems.
-_PYTHON_LIBRARIES = ("libpython3", "libssl", "libcrypto", "libffi", "libbz2", "liblzma", "libz", "libsqlite3")
-_PYTHON_LIBRARIES += ("libuuid", "libexpat")
+_PYTHON_LIBRARIES = (
+    *("libpython3", "libssl.", "libcrypto.", "libffi.", "libbz2.", "liblzma.", "libz.", "libsqlite3."),
+    *("libuuid.", "libexpat."),
+)
 _OF_THE_SYSTEM = re.compile(r"(/usr)?/lib(64|/[^/]*-linux-gnu)?/[^/]+")
 _LEFT_OUT = re.compile(
     r"(^|/)(tests?|testing/data|translations|include|qml|metatypes|typesystems|glue)/"
@@ -82,6 +70,14 @@ def kept(name: str, source: str) -> bool:
     if found := re.search(r"PySide6/Qt/plugins/(.+)$", name):
         return found[1] in QT_PLUGINS
     return not _LEFT_OUT.search(name)
+
+
+def distributions(modules: Iterable[str]) -> list[str]:
+    """The packages that these modules belong to: their versions are shown and compared, their licences required."""
+    homes = metadata.packages_distributions()
+    tops = {module.partition(".")[0] for module in modules}
+    found = {name for top in tops for name in homes.get(top, ())}
+    return sorted(found - {"edgeopt", "pyinstaller", "pyinstaller-hooks-contrib"})
 
 
 def data() -> list[tuple[str, str]]:
