@@ -10,7 +10,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 # The stamps below share one .venv, and pip cannot install into it twice at once.
 .NOTPARALLEL:
-.PHONY: help demo test test-fast test-timing test-slow test-all check gui agent screenshots man deb clean
+.PHONY: help demo test test-fast test-timing test-slow test-all check gui agent screenshots man deb desktop clean
 .DEFAULT_GOAL := help
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo 'make screenshots  pictures of every page of the app, in build/screenshots'
 	@echo 'make man        manual pages of edgeopt and edgeopt-agent, in build/man'
 	@echo 'make deb        the agent as a Debian package, in dist'
+	@echo 'make desktop    the app as one folder with its own Python, and as a Debian package, in dist'
 	@echo 'make clean      removes .venv, caches and build outputs'
 
 demo: .venv/.demo
@@ -82,6 +83,9 @@ man: .venv/.dev
 deb: .venv/.dev
 	@$(PYTHON) packaging/deb/build.py dist
 
+desktop: .venv/.desktop
+	@$(PYTHON) packaging/desktop/build.py dist
+
 .venv/.made: packaging/make-venv.sh constraints.txt
 	@sh packaging/make-venv.sh
 	@$(PIP_INSTALL) --upgrade pip
@@ -95,6 +99,10 @@ deb: .venv/.dev
 .venv/.dev: .venv/.gui
 	@echo 'Installing the agent and the tools for tests and checks into .venv ...'
 	@$(INSTALL) --editable '.[agent,fleet,images]' --group dev
+	@touch $@
+
+.venv/.desktop: .venv/.dev
+	@$(INSTALL) --group desktop
 	@touch $@
 
 .venv/.gui: .venv/.demo

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -87,8 +88,11 @@ def lay_out(tree: Path) -> None:
     """Writes everything but the app."""
     for name in LINKS:
         debian.link(tree / "usr/bin" / name, f"/opt/{NAME}/{PROGRAM}")
+    built_s = int(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
+    values = {"@VERSION@": __version__, "@DATE@": time.strftime("%Y-%m-%d", time.gmtime(built_s))}
     for name, path in SHARED.items():
-        debian.write(tree / path, (HERE / name).read_text(encoding="utf-8").replace("@VERSION@", __version__))
+        text = (HERE / name).read_text(encoding="utf-8")
+        debian.write(tree / path, re.sub("@(VERSION|DATE)@", lambda found: values[found[0]], text))
     debian.add_help(tree, "edgeopt", NAME)
 
 

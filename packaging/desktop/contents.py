@@ -73,7 +73,7 @@ def kept(name: str, source: str) -> bool:
 
 
 def distributions(modules: Iterable[str]) -> list[str]:
-    """The packages that these modules belong to: their versions are shown and compared, their licences required."""
+    """The packages that these modules belong to: versions are shown and compared, licences are required."""
     homes = metadata.packages_distributions()
     tops = {module.partition(".")[0] for module in modules}
     found = {name for top in tops for name in homes.get(top, ())}
