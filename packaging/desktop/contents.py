@@ -13,6 +13,7 @@ AS_FILES = ("edgeopt", "edgeopt_gui", "onnxscript", "onnx_ir")
 
 # Imported by name, or by a child process only.
 PACKAGES = ("edgeopt", "edgeopt_gui", "onnxscript.rewriter", "onnxscript.optimizer", "websockets.sync")
+MODULES = ("PySide6.QtOpenGL", "PySide6.QtOpenGLWidgets")  # pyqtgraph imports them by a name that it computes
 NOT_IN_IT = ("edgeopt_gui.screenshots",)
 
 # What the extra `optimize` brings and needs OpenVINO for; the development tools; what libraries can do without.
@@ -22,14 +23,14 @@ EXCLUDED = (
     *("pytest", "_pytest", "py", "hypothesis", "mypy", "setuptools", "pip", "pkg_resources", "IPython"),
     *("distutils", "tkinter", "curses", "readline", "pydoc_data", "lib2to3", "idlelib", "sympy.testing"),
     "numpy.f2py",
-    *("PySide6.QtNetwork", "PySide6.QtOpenGL", "PySide6.QtOpenGLWidgets", "PySide6.QtTest", "PySide6.QtQml"),
+    *("PySide6.QtNetwork", "PySide6.QtTest", "PySide6.QtQml"),
     *("PySide6.QtQuick", "PySide6.QtPrintSupport", "PySide6.QtSql", "PySide6.QtDesigner", "PySide6.QtUiTools"),
     *("pyqtgraph.opengl", "pyqtgraph.examples", "pyqtgraph.console", "pyqtgraph.flowchart", "pyqtgraph.canvas"),
 )
 
 QT_LIBRARIES = frozenset({
     *("Core", "Gui", "Widgets", "Svg", "DBus", "XcbQpa", "WaylandClient", "WaylandEglClientHwIntegration"),
-    *("OpenGL", "WlShellIntegration"),
+    *("OpenGL", "OpenGLWidgets", "WlShellIntegration"),
 })  # fmt: skip
 QT_PLUGINS = frozenset({
     *("platforms/libqxcb.so", "platforms/libqwayland.so", "platforms/libqwayland-generic.so"),

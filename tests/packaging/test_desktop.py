@@ -3,6 +3,7 @@
 import configparser
 import importlib.util
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -81,6 +82,47 @@ def test_the_parts_of_qt_that_the_app_imports_are_not_left_out(build):
     assert {part.removeprefix("PySide6.Qt") for part in used} <= build.contents.QT_LIBRARIES
 
 
+# Imports everything that the app can, with the modules that the package lacks hidden.
+IMPORT = """
+import importlib, json, sys
+absent, wanted = json.loads(sys.argv[1])
+class Absent:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name in absent:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Absent)
+failed = []
+for name in wanted:
+    try:
+        importlib.import_module(name)
+    except Exception as error:
+        failed.append(f"{name}: {error}")
+print(json.dumps([failed, [name for name in sys.modules if name.startswith("PySide6.Qt")]]))
+"""
+
+
+def test_what_is_left_out_is_needed_by_no_import(build):
+    absent = [*build.contents.EXCLUDED, *build.contents.NOT_IN_IT]
+    found = [(name, path) for name, path in modules() if name.startswith(("edgeopt.", "edgeopt_gui."))]
+    own = [name for name, _ in found if not name.endswith("__main__") and not name.startswith(tuple(absent))]
+    theirs = {
+        each.name.rpartition(".")[0] or each.name
+        for name, path in found
+        for each in imports(name, path.read_text(), path.name == "__init__.py")
+        if each.name.startswith(
+            ("onnx", "onnx_ir", "onnxscript", "PIL", "cryptography", "websockets", "pyqtgraph")
+        )
+    }
+    command = [sys.executable, "-c", IMPORT, json.dumps([absent, [*own, *sorted(theirs)]])]
+    environment = {"QT_QPA_PLATFORM": "offscreen", "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'gui'}"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    failed, qt = json.loads(done.stdout.splitlines()[-1])
+    assert failed == []
+    assert {name.removeprefix("PySide6.Qt") for name in qt} <= build.contents.QT_LIBRARIES
+
+
 def test_files_that_no_import_finds_go_in(build):
     found = {f"{folder}/{Path(path).name}" for path, folder in build.contents.data()}
     assert {
@@ -137,7 +179,7 @@ def test_the_menu_entry_opens_models_and_bundles_and_belongs_to_the_window(build
     assert set(globs.values()) == {"*.onnx", "*.edgeopt"}
 
 
-def test_the_icon_can_be_drawn(tree, qapp):
+def test_the_icon_can_be_drawn(tree):
     assert QSvgRenderer(str(tree / "usr/share/icons/hicolor/scalable/apps/edgeopt.svg")).isValid()
 
 
@@ -181,6 +223,11 @@ def journey(window):
     while optimize.state == "busy":
         yield
     window.grab().save(picture)
+    for key in ("device", "graph", "compare", "live"):
+        window.show_page(key)
+        yield
+    while "edgeopt_gui.pages.live.view" not in sys.modules:
+        yield
     print(json.dumps([optimize.state, str(window.context.bundle)]), flush=True)
 def made(window, context, *more):
     context.settings.keep("optimize.time-limit-s", 5)
@@ -256,4 +303,5 @@ def test_it_opens_a_model_and_searches_to_the_end(app, tmp_path):
     begun, (state, bundle) = map(json.loads, done.stdout.splitlines())
     assert (begun, state) == ("busy", "content")
     assert bundle.startswith(str(tmp_path))
+    assert "Traceback" not in done.stderr
     assert picture.stat().st_size > 10_000  # a window, not nothing
