@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -83,11 +84,15 @@ def distributions(modules: Iterable[str]) -> list[str]:
 
 
 def data() -> list[tuple[str, str]]:
-    """Files of edgeopt itself that no import finds, with the folder where each goes."""
+    """Files that no import finds, with the folder where each goes."""
     found = [(path, path.parent.relative_to(root)) for root, path in _own() if path.suffix != ".py"]
     files = ROOT / "edgeopt" / "commands" / "export" / "files"
     found += [(path, path.parent.relative_to(ROOT)) for path in files.glob("*.py")]
     found += [(path, Path("edgeopt/_profiles")) for path in (ROOT / "profiles").glob("*.toml")]
+    # Its wheel has them beside the code, not with its metadata.
+    runtime = find_spec("onnxruntime")
+    for folder in (runtime.submodule_search_locations or ()) if runtime else ():
+        found += [(Path(folder, name), Path("onnxruntime")) for name in ("LICENSE", "ThirdPartyNotices.txt")]
     return [(str(path), str(folder)) for path, folder in sorted(set(found))]
 
 
