@@ -10,7 +10,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 # The stamps below share one .venv, and pip cannot install into it twice at once.
 .NOTPARALLEL:
-.PHONY: help demo test test-fast test-timing test-slow test-all check gui agent screenshots man deb sbom clean
+.PHONY: help demo test test-fast test-timing test-slow test-all check gui agent screenshots man deb desktop sbom clean
 .DEFAULT_GOAL := help
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo 'make man        manual pages of edgeopt and edgeopt-agent, in build/man'
 	@echo 'make deb        the agent as a Debian package with its SBOM, in dist; ARCH=arm64 for another architecture'
 	@echo 'make sbom       the SBOM of the wheel with every extra, in dist'
+	@echo 'make desktop    the app as one folder with its own Python, and as a Debian package, in dist'
 	@echo 'make clean      removes .venv, caches and build outputs'
 
 demo: .venv/.demo
@@ -90,6 +91,9 @@ sbom: .venv/.dev
 	@$(PYTHON) packaging/sbom.py "$$(ls -t dist/edgeopt-*.whl | head -1)" --report dist/report.json
 	@rm dist/report.json
 
+desktop: .venv/.desktop
+	@$(PYTHON) packaging/desktop/build.py dist
+
 .venv/.made: packaging/make-venv.sh constraints.txt
 	@sh packaging/make-venv.sh
 	@$(PIP_INSTALL) --upgrade pip
@@ -103,6 +107,10 @@ sbom: .venv/.dev
 .venv/.dev: .venv/.gui
 	@echo 'Installing the agent and the tools for tests and checks into .venv ...'
 	@$(INSTALL) --editable '.[agent,fleet,images]' --group dev
+	@touch $@
+
+.venv/.desktop: .venv/.dev
+	@$(INSTALL) --group desktop
 	@touch $@
 
 .venv/.gui: .venv/.demo

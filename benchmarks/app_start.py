@@ -3,7 +3,7 @@
 Each run is a process of its own, in turns with an empty Qt window. Other work on the machine only adds: the best
 wall time counts, and the CPU seconds beside it (of the app and of the children that have ended by then).
 
-python benchmarks/app_start.py [MODEL] [--rounds 5]
+python benchmarks/app_start.py [MODEL] [--rounds 5] [--packaged dist/edgeopt-desktop]
 """
 
 import argparse
@@ -122,11 +122,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", nargs="?", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--packaged", type=Path, help="folder of `make desktop`: its first frame too, in turns")
     given = parser.parse_args()
     taken: dict[str, list[tuple[float, float]]] = {}
     for number in range(given.rounds + 1):
         # Once before, so that the first round finds the same caches as the others.
-        for name, wall_s, cpu_s in _round(given.model):
+        for name, wall_s, cpu_s in _round(given.model, given.packaged):
             if number:
                 taken.setdefault(name, []).append((wall_s, cpu_s))
     print(f"{'':44s} {'wall':>8s} {'CPU':>8s}   (least of {given.rounds})")
@@ -135,19 +136,22 @@ def main() -> None:
         print(f"{name:44s} {wall_s * 1e3:5.0f} ms {cpu_s * 1e3:5.0f} ms")
 
 
-def _round(model: Path | None) -> list[tuple[str, float, float]]:
+def _round(model: Path | None, packaged: Path | None) -> list[tuple[str, float, float]]:
     found = [(f"an empty Qt window: {name}", wall_s, cpu_s) for name, wall_s, cpu_s in _run(BARE)]
     found += [(f"edgeopt-gui: {name}", wall_s, cpu_s) for name, wall_s, cpu_s in _run(STARTED)]
+    if packaged is not None:
+        program = str(packaged / "edgeopt-run")
+        found += [(f"packaged: {name}", wall_s, cpu_s) for name, wall_s, cpu_s in _run(STARTED, python=program)]
     if model is not None:
         found += [(f"{model.name}: {name}", wall_s, cpu_s) for name, wall_s, cpu_s in _run(OPENED, str(model))]
     return found + _run(SWITCHED)[1:]
 
 
-def _run(program: str, *arguments: str) -> list[tuple[str, float, float]]:
+def _run(program: str, *arguments: str, python: str = sys.executable) -> list[tuple[str, float, float]]:
     # No PYTHONDONTWRITEBYTECODE: with it, each process compiles what it imports, which users' do not.
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     environment.setdefault("QT_QPA_PLATFORM", "offscreen")
-    command = [sys.executable, "-c", program, *arguments]
+    command = [python, "-c", program, *arguments]
     with tempfile.TemporaryDirectory() as settings:  # a new one: the app begins with the page of the last time
         environment["XDG_CONFIG_HOME"] = settings
         begin = time.time()

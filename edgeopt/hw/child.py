@@ -1,11 +1,11 @@
 """Calls one function in a process of its own: what crashes or hangs there costs this process nothing."""
 
 import os
-import sys
 from pathlib import Path
 
 from edgeopt.errors import signal_name
 from edgeopt.hw.device import Unavailable
+from edgeopt.hw.python import python_command
 
 # -P and an appended path: neither the current folder nor this package's folder may hide another module.
 _PROGRAM = "import sys; sys.path.append(sys.argv[1]); from edgeopt.hw import child; child.main(*sys.argv[2:])"
@@ -31,7 +31,7 @@ def call_in_child(library: str, function: str, timeout_s: float) -> object:
                 folder = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
                 environment["TMPDIR"] = stack.enter_context(folder)
             done = subprocess.run(
-                (sys.executable, "-P", "-c", _PROGRAM, root, library, function),
+                python_command("-P", "-c", _PROGRAM, root, library, function),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=timeout_s,

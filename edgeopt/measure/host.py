@@ -6,7 +6,6 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Protocol
 
 from edgeopt import units
 from edgeopt.errors import Ending, TrialError, signal_name
+from edgeopt.hw.python import python_command
 from edgeopt.measure.processes.environment import child_environment
 from edgeopt.measure.processes.guard import Guard, kills_for_memory, usual_limit_bytes
 from edgeopt.measure.processes.last_words import append_only, last_words
@@ -121,7 +121,7 @@ class LocalChild:
             undone.callback(os.close, self._lifeline)
             try:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-u", "-m", module, str(theirs), *padding.arguments()],
+                    python_command("-P", "-u", "-m", module, str(theirs), *padding.arguments()),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=self._log,

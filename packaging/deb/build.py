@@ -5,7 +5,6 @@ it is run, so a package for another architecture is built like one for this mach
 """
 
 import argparse
-import gzip
 import os
 import platform
 import re
@@ -15,11 +14,13 @@ import sys
 import tempfile
 from pathlib import Path
 
-from edgeopt.cli import completion
 from edgeopt.version import __version__
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
+sys.path.append(str(HERE.parent))
+import debian  # noqa: E402 - beside this folder, which no package is
+
 PREFIX = "opt/edgeopt-agent"
 PROGRAM = "usr/bin/edgeopt-agent"
 EXTRAS = "agent,cpu"
@@ -29,11 +30,6 @@ ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
 # Wheels for a newer C library than this would leave out systems that Debian 12's Python runs on.
 NEWEST_GLIBC_2 = 28
 SCRIPTS = ("postinst", "prerm", "postrm")
-COMPLETIONS = {
-    completion.Shell.BASH: "usr/share/bash-completion/completions/edgeopt-agent",
-    completion.Shell.ZSH: "usr/share/zsh/vendor-completions/_edgeopt-agent",
-    completion.Shell.FISH: "usr/share/fish/vendor_completions.d/edgeopt-agent.fish",
-}
 
 
 def main(arguments: list[str]) -> int:
@@ -46,8 +42,11 @@ def main(arguments: list[str]) -> int:
         "--architecture", choices=ARCHITECTURES, default=own, help="of the device; this machine's by default"
     )
     given = parser.parse_args(arguments)
-    if shutil.which("dpkg-deb") is None or given.architecture is None:
-        sys.stderr.write(f"build.py needs dpkg-deb, and --architecture: {' or '.join(ARCHITECTURES)}.\n")
+    if said := debian.missing_tools():
+        sys.stderr.write(said)
+        return 1
+    if given.architecture is None:
+        sys.stderr.write(f"build.py needs --architecture: {' or '.join(ARCHITECTURES)}.\n")
         return 1
     with tempfile.TemporaryDirectory() as work:
         tree = Path(work, "tree")
@@ -67,25 +66,15 @@ def lay_out(tree: Path) -> None:
     python = f"/{PREFIX}/bin/{PYTHON}"
     # -I: neither the variables nor the folder of the user who calls it decide what is imported.
     started = f"#!{python} -I\nfrom edgeopt_agent.main import main\n\nmain()\n"
-    _write(tree / PREFIX / "bin/edgeopt-agent", started)
-    _link(tree / PREFIX / "bin" / PYTHON, f"/usr/bin/{PYTHON}")
-    _write(tree / PREFIX / "pyvenv.cfg", "home = /usr/bin\ninclude-system-site-packages = false\n")
-    _link(tree / PROGRAM, f"/{PREFIX}/bin/edgeopt-agent")
-    _write(tree / "usr/lib/systemd/system/edgeopt-agent.service", unit())
-    _write(tree / "usr/lib/sysusers.d/edgeopt-agent.conf", (HERE / "sysusers.conf").read_text())
-    _write(tree / "etc/edgeopt/agent.toml", (HERE / "agent.toml").read_text())
-    for shell, path in COMPLETIONS.items():
-        # zsh runs the file itself at the first Tab, and only then knows the function that it defines.
-        first = '_edgeopt_agent_completion "$@"\n' if shell is completion.Shell.ZSH else ""
-        _write(tree / path, f"{completion.script('edgeopt-agent', shell)}\n{first}")
-    documents = tree / "usr/share/doc/edgeopt-agent"
-    _write(documents / "copyright", (HERE / "copyright").read_text())
-    _compress(ROOT / "CHANGELOG.md", documents / "changelog.gz")
-    with tempfile.TemporaryDirectory() as pages:
-        script = ROOT / "packaging/make_man.py"
-        command = [sys.executable, str(script), pages, "edgeopt-agent"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        _compress(Path(pages, "edgeopt-agent.1"), tree / "usr/share/man/man1/edgeopt-agent.1.gz")
+    debian.write(tree / PREFIX / "bin/edgeopt-agent", started)
+    debian.link(tree / PREFIX / "bin" / PYTHON, f"/usr/bin/{PYTHON}")
+    debian.write(tree / PREFIX / "pyvenv.cfg", "home = /usr/bin\ninclude-system-site-packages = false\n")
+    debian.link(tree / PROGRAM, f"/{PREFIX}/bin/edgeopt-agent")
+    debian.write(tree / "usr/lib/systemd/system/edgeopt-agent.service", unit())
+    debian.write(tree / "usr/lib/sysusers.d/edgeopt-agent.conf", (HERE / "sysusers.conf").read_text())
+    debian.write(tree / "etc/edgeopt/agent.toml", (HERE / "agent.toml").read_text())
+    debian.write(tree / "usr/share/doc/edgeopt-agent/copyright", (HERE / "copyright").read_text())
+    debian.add_help(tree, "edgeopt-agent", "edgeopt-agent")
 
 
 def unit() -> str:
@@ -132,30 +121,21 @@ def strip(site: Path) -> None:
 def pack(tree: Path, folder: Path, architecture: str, compression: int) -> Path:
     """Adds the control files and writes the package."""
     for name in SCRIPTS:
-        _write(tree / "DEBIAN" / name, (HERE / name).read_text())
-    _write(tree / "DEBIAN/conffiles", "/etc/edgeopt/agent.toml\n")
-    _write(tree / "DEBIAN/control", control(tree, architecture))
+        debian.write(tree / "DEBIAN" / name, (HERE / name).read_text())
+    debian.write(tree / "DEBIAN/conffiles", "/etc/edgeopt/agent.toml\n")
+    debian.write(tree / "DEBIAN/control", control(tree, architecture))
     programs = {tree / PREFIX / "bin/edgeopt-agent", *(tree / "DEBIAN" / name for name in SCRIPTS)}
-    for path in (tree, *tree.rglob("*")):
-        if not path.is_symlink():
-            path.chmod(0o755 if path.is_dir() or path in programs else 0o644)
-    folder.mkdir(parents=True, exist_ok=True)
     package = folder / f"edgeopt-agent_{__version__}_{architecture}.deb"
-    options = ("--root-owner-group", "-Zxz", f"-z{compression}")
-    subprocess.run(
-        ["dpkg-deb", *options, "--build", str(tree), str(package)], check=True, stdout=subprocess.DEVNULL
-    )
-    return package
+    return debian.pack(tree, package, programs, compression)
 
 
 def control(tree: Path, architecture: str) -> str:
     """The control file: the packages in the tree decide what it depends on."""
-    size = sum(path.lstat().st_size for path in tree.rglob("*") if "DEBIAN" not in path.parts)
     major, minor = sys.version_info[:2]
     values = {
         "VERSION": __version__,
         "ARCHITECTURE": architecture,
-        "SIZE": str(-(-size // 1024)),
+        "SIZE": str(debian.installed_kib(tree)),
         "PYTHON": PYTHON,
         "THIS": f"{major}.{minor}",
         "NEXT": f"{major}.{minor + 1}",
@@ -173,21 +153,6 @@ def glibc(site: Path) -> tuple[int, int]:
         versions = [tuple(map(int, older.get(tag, tag).split("_")[1:])) for tag in tags]
         needed += [(major, minor) for major, minor in sorted(versions)[:1]]
     return max(needed)
-
-
-def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-
-
-def _link(path: Path, target: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.symlink_to(target)
-
-
-def _compress(source: Path, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(source.read_bytes(), mtime=0))
 
 
 if __name__ == "__main__":

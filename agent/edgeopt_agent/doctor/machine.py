@@ -6,7 +6,6 @@ import http.client
 import socket
 import ssl
 import subprocess
-import sys
 import tempfile
 
 import msgspec
@@ -14,6 +13,7 @@ import msgspec
 from edgeopt import units
 from edgeopt.hw.host import LocalHost
 from edgeopt.hw.probes.runtimes import installed_versions
+from edgeopt.hw.python import python_command
 from edgeopt.measure.processes.environment import child_environment
 from edgeopt_agent.deployments.probing import free_memory_bytes
 from edgeopt_agent.doctor.findings import Finding, Findings, Patient, ok, problem, warning
@@ -111,7 +111,7 @@ def check_memory(patient: Patient) -> Findings:
 
 def check_worker_limits(_patient: Patient) -> Findings:
     with tempfile.TemporaryDirectory(prefix="edgeopt-doctor-") as folder:
-        command = (sys.executable, "-P", "-c", _CONFINE, folder)
+        command = python_command("-P", "-c", _CONFINE, folder)
         environment = child_environment(None, calculates=False)
         try:
             done = subprocess.run(

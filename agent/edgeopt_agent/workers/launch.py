@@ -4,13 +4,13 @@ import asyncio
 import os
 import signal
 import socket
-import sys
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from edgeopt.hw.python import python_command
 from edgeopt.measure.processes.environment import child_environment
 from edgeopt_agent.workers.channel import Channel
 from edgeopt_agent.workers.confinement import Confinement
@@ -53,7 +53,7 @@ async def launch(log_file: Path, confinement: Confinement) -> Launched:
             passed = (theirs.fileno(), lifeline_end, their_heartbeat.fileno())
             asked = msgspec.json.encode(confinement).decode()
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", MODULE, *map(str, passed), asked),
+                *python_command("-P", "-m", MODULE, *map(str, passed), asked),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log_start,
                 stderr=log_start,

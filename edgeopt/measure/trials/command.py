@@ -23,7 +23,6 @@ import os
 import select
 import shlex
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -34,6 +33,7 @@ from statistics import median
 from edgeopt.backends.base import Array, TensorInfo
 from edgeopt.data.samples import from_feeds, write_archive
 from edgeopt.errors import TrialError, UsageError, signal_name
+from edgeopt.hw.python import python_command
 from edgeopt.measure.processes.environment import outer_environment
 from edgeopt.measure.processes.last_words import last_words
 
@@ -176,7 +176,7 @@ def _lap_s(what: Callable[..., object], *given: object) -> float:
 def _echo() -> Iterator[Callable[[], object]]:
     """Goes to a process that answers at once, and back."""
     with subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", _ECHO], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
+        python_command("-I", "-S", "-c", _ECHO), stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
     ) as echo:
         assert echo.stdin is not None  # noqa: S101 - opened as pipes
         assert echo.stdout is not None  # noqa: S101

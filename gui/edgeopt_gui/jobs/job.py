@@ -3,12 +3,12 @@
 import contextlib
 import os
 import signal
-import sys
 import time
 
 from PySide6.QtCore import QObject, QProcess, QTimer, Signal
 
 from edgeopt import events
+from edgeopt.hw.python import python_command
 from edgeopt_gui.jobs.command import Command
 from edgeopt_gui.jobs.ending import Ending, ending_of
 from edgeopt_gui.jobs.lines import EventLines
@@ -46,9 +46,10 @@ class Job(QObject):
         self._printed = b""
         self._group = 0
         self._process = QProcess(self)
-        self._process.setProgram(sys.executable)
         # -P: a file of the user's named like a module must not be imported in its place.
-        self._process.setArguments(["-P", "-m", CHILD_MODULE, *command.arguments, "--json"])
+        program, *arguments = python_command("-P", "-m", CHILD_MODULE, *command.arguments, "--json")
+        self._process.setProgram(program)
+        self._process.setArguments(arguments)
         if os.name == "posix":
             # A group of its own, so that whatever it started can be ended with it.
             own = QProcess.UnixProcessParameters()

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from edgeopt.bundle.runtime.isolated import messages
 from edgeopt.bundle.runtime.isolated.messages import Answer, Request
 from edgeopt.bundle.runtime.isolated.segments import Segment
+from edgeopt.hw.python import python_command
 
 _MODULE = "edgeopt.bundle.runtime.isolated.worker"
 # It imports what this process would. -P: nothing of the working directory that this process would not see.
@@ -33,7 +34,7 @@ class WorkerProcess:
                 # A new program, never a fork: threads and locks of this process are none of its business. Its
                 # stdin is a lifeline: the kernel ends it when this process ends, however that happens.
                 self._process = subprocess.Popen(
-                    (sys.executable, "-P", "-c", _PROGRAM, str(theirs.fileno()), json.dumps(sys.path)),
+                    python_command("-P", "-c", _PROGRAM, str(theirs.fileno()), json.dumps(sys.path)),
                     stdin=subprocess.PIPE,
                     pass_fds=(theirs.fileno(),),
                     start_new_session=True,
