@@ -1,7 +1,7 @@
 """Finds stilted wording in what people read: documents, help, messages and screens.
 
-    python packaging/words.py              lists every match; exit code 1 if there is one
-    python packaging/words.py docs/ops.md  the same for these files
+python packaging/words.py              lists every match; exit code 1 if there is one
+python packaging/words.py docs/ops.md  the same for these files
 """
 
 import ast

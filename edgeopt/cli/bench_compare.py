@@ -21,21 +21,21 @@ def compare(request: CompareRequest, markdown: MarkdownFlag = False, json: JsonF
     """Compare two saved runs.
 
     \b
-    Each is what --save wrote, or the lines that --json printed. Sides are matched by name; --name
-    OLD=NEW matches two whose names differ. The runs were not measured in turns, so their intervals
-    take in what differs from run to run: measure with --against where you can.
+    Reads files written by --save, or the lines printed by --json. Sides are matched by name; --name
+    OLD=NEW matches sides whose names differ. The runs were not interleaved, so the intervals include
+    the variation between runs: measure with --against where you can.
 
-    Limits can fail a build. They are held to the first side: to how its ratio to each side that is in
-    both runs changed, else to its own time. --max-slowdown fails where all of the interval lies beyond
-    it, --min-speedup unless all of it lies above. What gets no verdict cannot be judged, and fails.
-    A --max-slowdown inside the interval passes; --undecided fail makes it fail too.
+    Limits apply to the first side: to the change of its ratio to each side in both runs, or to its
+    own time if it was measured alone. --max-slowdown fails if the whole interval is beyond the
+    limit, --min-speedup unless the whole interval is above it. A comparison without a verdict fails.
+    A --max-slowdown inside the interval passes, unless --undecided fail is given.
 
     \b
     Examples:
       edgeopt bench model.onnx --save monday.json
       edgeopt bench compare monday.json tuesday.json
       edgeopt bench compare main.json mine.json --max-slowdown 5% --markdown
-      edgeopt bench compare main.json mine.json --name old.onnx=new.onnx --max-slowdown 5% --undecided fail
+      edgeopt bench compare main.json mine.json --name old.onnx=new.onnx --max-slowdown 5%
     """
     made: list[RunsCompared] = []
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 JsonFlag = Annotated[
     bool,
-    typer.Option("--json", help="Print one JSON record a line, for programs, instead of text for people."),
+    typer.Option("--json", help="Print JSON, one record per line."),
 ]
 
 NOTHING = "nothing was changed"

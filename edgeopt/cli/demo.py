@@ -15,11 +15,12 @@ if TYPE_CHECKING:
 
 @asks(Request)
 def demo(request: Request, json: JsonFlag = False) -> None:
-    """Show the whole road on the built-in sample: probe, choose, rewrite, race, bundle, load, report.
+    """Run a complete search on a built-in sample, in about a minute.
 
     \b
-    The sample is a small network that reads handwritten digits, with 256 pictures. It takes
-    about a minute.
+    The sample is a small network that reads handwritten digits, with 256 pictures. The demo probes
+    the device, chooses a target, rewrites the model, races candidates, and writes and loads a
+    bundle.
 
     \b
     Examples:

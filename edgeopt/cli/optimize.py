@@ -24,37 +24,26 @@ def optimize(
         typer.Option(
             "--device",
             metavar="RECORD",
-            help="Plan for a device that is not here: a file that `edgeopt probe --deep --json` wrote there, or a "
-            "recorded machine. Nothing is measured; the bundle says so.",
+            help="Device to plan for, without measuring: a record of `edgeopt probe`, or a recording.",
         ),
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Find the fastest deployment of a model on this device, prove it, and write it as a bundle.
+    """Find the fastest way to run a model on this device, prove it, and write a bundle.
 
     \b
-    Every candidate is measured against plain ONNX Runtime in turns, and checked on samples
-    that calibration never saw. When nothing is proved faster, the bundle holds your model as it
-    is, and the table says why. Ctrl-C ends the search and hands out the best so far, where that
-    can be proved in some seconds; a second one leaves at once.
+    Candidates run interleaved with plain ONNX Runtime and are checked on samples that did not
+    calibrate. If no candidate is proved faster, the bundle holds your model unchanged, and the table
+    says why. Ctrl-C ends the search with the best candidate so far, if a short proof confirms it; a
+    second Ctrl-C ends at once.
 
     \b
     Examples:
       edgeopt optimize model.onnx --data data.npz -o model.edgeopt
-      edgeopt optimize model.onnx --data data.npz -o model.edgeopt --floor 20dB
       edgeopt optimize m.onnx --data d.npz -o m.edgeopt --metric top1-labels --max-drop 0.5%
-      edgeopt optimize model.onnx --data data.npz -o new.edgeopt --baseline model.edgeopt
-      edgeopt optimize model.onnx --data data.npz -o model.edgeopt --objective memory
       edgeopt optimize m.onnx --data d.npz -o m.edgeopt --objective throughput --max-latency-ms 20
-      edgeopt optimize m.onnx --data d.npz -o m.edgeopt --max-memory-mib 64 --target-speedup 2
-      edgeopt optimize model.onnx --data data.npz -o model.edgeopt --profile realtime
-      edgeopt optimize m.onnx --data d.npz -o m.edgeopt --shape seq=16:32:128 --shape batch=1,4
-      edgeopt optimize model.onnx --data data.npz -o other.edgeopt --pick 3    the third of its table
-      edgeopt optimize m.onnx --data d.npz -o m.edgeopt --pre resize.onnx --post classes.toml
-      edgeopt optimize model.onnx --data data.npz -o model.edgeopt --single-file
-      edgeopt optimize model.onnx -o model.edgeopt              exact rewrites only, without data
-      edgeopt optimize m.onnx --data d.npz -o m.edgeopt --device pi5.json     predicted, not measured
-      edgeopt optimize model.onnx --data d.npz -o m.edgeopt --json | tail -1 | jq .data.proof
+      edgeopt optimize model.onnx --data data.npz -o new.edgeopt --baseline model.edgeopt
+      edgeopt optimize model.onnx --data data.npz -o other.edgeopt --pick 3
     """
     if device is not None:
         from edgeopt.cli.optimize_ahead import optimize_ahead

@@ -16,12 +16,12 @@ _FOR_ONE_RUNTIME = "By edgeopt optimize alone, where the target profile's [lower
 
 @asks(Request)
 def passes(request: Request, json: JsonFlag = False) -> None:
-    """All graph rewrites, a line each, in the order in which they run; or how one of them works.
+    """List graph rewrites in the order they run, or explain one.
 
     \b
-    Results stay the same to the last bit, or within the ratio that is told. What runs on request
-    alone is named with `edgeopt simplify --also PASS`. What only one runtime knows or runs
-    faster is done by `edgeopt optimize`, where [lowerings] of the target profile has it.
+    Each pass keeps the results, exactly or within the ratio shown. Passes on request run with
+    `edgeopt simplify --also PASS`. Lowerings for one runtime run in `edgeopt optimize`, if the
+    [lowerings] table of the target profile names them.
 
     \b
     Examples:

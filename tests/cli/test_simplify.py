@@ -304,3 +304,10 @@ def test_empty_inputs_are_proved_by_strict(command, tmp_path):
     assert {"no rows", "empty"} <= set(last(output)["data"]["regimes"])
     assert not last(output)["data"].get("differs_at_edges")
     assert not any(one.get("rolled_back") for one in last(output)["data"]["ledger"])
+
+
+@pytest.mark.parametrize("flag", ["-o", "--out", "--output"])
+def test_out_names_the_result(command, source, tmp_path, flag):
+    code, _, err = command(source, flag, tmp_path / "small.onnx", "--no-verify")
+    assert code == 0, err
+    assert (tmp_path / "small.onnx").is_file()

@@ -18,19 +18,19 @@ _ENDINGS: dict[str, Format] = {
 class Request(msgspec.Struct, frozen=True):
     """As it was written."""
 
-    bundle: Annotated[Path, argument("A bundle: a folder or a single file.")]
-    out: Annotated[Path, option("The file to write: .html, .md or .json.", "-o", "--out")]
+    bundle: Annotated[Path, argument("Bundle to report on: a folder or a single file.")]
+    out: Annotated[Path, option("File to write: .html, .md or .json.", "-o", "--out")]
     to: Annotated[
         str,
-        option("What to write, where the ending of the file does not say it.", metavar="html|markdown|json"),
+        option("Format of the report (default: by the ending of the file).", metavar="html|markdown|json"),
     ] = ""
     model: Annotated[
-        Path | None, option("The source model: its cost is held against the result's.", metavar="SOURCE")
+        Path | None, option("Source model, to compare its cost with that of the result.", metavar="SOURCE")
     ] = None
     nodes: Annotated[
         bool | None,
         option(
-            "Measure the time of each node, here and now [on a device like the one that it was proved on].",
+            "Measure the time of each node now (default: on a device like the one that proved the bundle).",
             "--nodes/--no-nodes",
         ),
     ] = None
