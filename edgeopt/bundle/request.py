@@ -59,7 +59,7 @@ def what_to_sign(request: SignRequest) -> tuple[Path, Path]:
     if request.bundle is None or request.key is None:
         raise UsageError(
             "Signing needs a bundle and a key.",
-            "Like this: edgeopt sign BUNDLE --key K; --new-key PATH makes one.",
+            "Run: edgeopt sign BUNDLE --key K. To create a key: edgeopt sign --new-key PATH",
         )
     return request.bundle, request.key
 
@@ -67,4 +67,6 @@ def what_to_sign(request: SignRequest) -> tuple[Path, Path]:
 def only_a_key(request: SignRequest) -> None:
     """Raises UsageError for what making a key has no use for."""
     if request.bundle is not None or request.key is not None or request.sequence is not None:
-        raise UsageError("--new-key only makes a key.", "Make it first, then sign: edgeopt sign BUNDLE --key PATH")
+        raise UsageError(
+            "--new-key only creates a key.", "Create it first, then sign: edgeopt sign BUNDLE --key PATH"
+        )

@@ -33,7 +33,8 @@ def _fleet(context: typer.Context) -> None:
     \b
     Each device runs an agent: edgeopt-agent run. By default it accepts connections from its own
     device only. An agent that listens on the network uses HTTPS and an access token: set
-    EDGEOPT_TOKEN and EDGEOPT_FINGERPRINT, or pass --token and --fingerprint. All commands take --json.
+    EDGEOPT_TOKEN and EDGEOPT_FINGERPRINT, or pass --token and --fingerprint.
+    All commands take --json.
 
     \b
     Examples:

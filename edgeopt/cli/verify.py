@@ -105,7 +105,7 @@ def _markdown(result: "Check") -> str:
         ("files", f"all {result.files} are as they were written"),
         ("signature", _signature(result)),
         ("golden samples", _golden(result)),
-        ("pre- and post-processing", result.processing),
+        ("pre- and postprocessing", result.processing),
         ("evidence", "" if result.predicted else result.evidence),
         ("speed", result.speed_words),
     ]

@@ -182,6 +182,6 @@ def checked_target(speedup: float | None) -> float | None:
     if speedup is not None and not speedup > 1:
         example = Named("target_speedup", "2")
         raise UsageError(
-            f"{speedup:g} times as fast is no gain.", f"Give more than 1, as in {example}.", [example]
+            f"A target of {speedup:g}x is not a speed-up.", f"Give more than 1, such as {example}.", [example]
         )
     return speedup

@@ -91,7 +91,7 @@ def test_the_winner_has_its_proved_figure_and_the_source_is_as_fast_as_itself():
 
 def test_undecided_is_said_so():
     found = outcome()
-    undecided = "Undecided: the proof is too noisy to tell. The bundle has your model unchanged."
+    undecided = "Undecided: the proof is too noisy to tell. The bundle holds your model unchanged."
     changed = msgspec.structs.replace(found, verdict="undecided", summary=undecided, winner=found.baseline)
     text = " ".join(shown(changed))
     assert undecided in text

@@ -43,7 +43,7 @@ def time_stages(path: Path, seconds: float) -> StageTimes:
 def _lap(
     session: Session, raw: list[dict[str, Array]] | None, feeds: list[dict[str, Array]], position: int
 ) -> tuple[float, float, float]:
-    """What pre-processing makes is not what runs: samples that are made up could lead a model elsewhere."""
+    """What preprocessing makes is not what runs: samples that are made up could lead a model elsewhere."""
     processor, given = session.processor, feeds[position % len(feeds)]
     assert processor is not None  # noqa: S101 - the bundle processes
     begin = time.perf_counter()

@@ -74,7 +74,7 @@ def test_the_verdict_comes_first_and_every_section_can_be_reached(page):
         "the profile lists no lowerings",
         "Removed an Identity (same).",
         "Refused: Too small to pay (fc).",
-        "The data also holds extra.",
+        "Ignored in the data: extra.",
         "Measured in peace.",
         "edgeopt replay",
         "1 pass found nothing to do: gelu.",
