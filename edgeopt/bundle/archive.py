@@ -111,7 +111,7 @@ def _files(folder: Path) -> Iterator[tuple[str, Path]]:
         name = path.relative_to(folder).as_posix()
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
             raise BundleError(
-                f"'{name}' in the bundle '{folder.name}' is a link or not a plain file, which a bundle may not contain.",
+                f"'{name}' in the bundle '{folder.name}' is a link or not a plain file.",
                 "Copy the bundle again from its source.",
             )
         if path.is_file():

@@ -103,7 +103,8 @@ def ratio_lines(found: "RunsCompared") -> list[str]:
     said = []
     for ratio in found.ratios:
         line = (
-            f"{ratio.first} against {ratio.second}, in turns: {ratio.before:.2f}x before, {ratio.after:.2f}x after"
+            f"{ratio.first} against {ratio.second}, interleaved: {ratio.before:.2f}x before, "
+            f"{ratio.after:.2f}x after"
         )
         change = f"changed by {ratio.change}, {ratio.verdict}" if ratio.verdict != "no verdict" else "no verdict"
         said.append(f"{line}; {change}.")
@@ -117,13 +118,13 @@ def trust_lines(found: "RunsCompared") -> list[str]:
     if found.no_verdict:
         return [f"{found.no_verdict[0].upper()}{found.no_verdict[1:]}: no verdict."]
     if found.times_unjudged:
-        said = f"Not measured in turns: no verdict on a side's own time, because {found.times_unjudged}."
+        said = f"Not interleaved: no verdict on a side's own time, because {found.times_unjudged}."
         hint = "Measure a baseline in every run (--against): its ratios can be compared."
         return [said] if found.ratios else [said, hint]
     trust = max(side.trust_above_percent for side in found.sides)
     return [
-        f"Not measured in turns; trust differences above {number(trust)} %.",
-        "That takes in how far the stretches of each run lay apart, and how far it drifted.",
+        f"Not interleaved; trust differences above {number(trust)} %.",
+        "This includes the variation and the drift within each run.",
     ]
 
 

@@ -220,7 +220,7 @@ def fallback_lines(report: ContestReport) -> list[str]:
         spent = f"; share of the time of one run: {shares}" if shares else ""
         lines.append(
             f"{side.name}: {len(placed.fallen)} of {total} nodes fell back from {placed.wanted} "
-            f"({named}{more}): {by_place}{crossing}{spent}. --strict refuses that."
+            f"({named}{more}): {by_place}{crossing}{spent}. --strict makes this an error."
         )
     return lines
 

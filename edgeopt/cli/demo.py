@@ -56,5 +56,5 @@ def show(result: "Demo") -> list[Block]:
         section("", *show_outcome(outcome)),
         section("", Table(columns("what was gained", "before", "after", "why"), gains)),
         section("", Commands(use)),
-        section("", Words(f"The whole story: {result.report}")),
+        section("", Words(f"Full report: {result.report}")),
     ]

@@ -46,5 +46,5 @@ def ops(request: Request, markdown: MarkdownFlag = False, json: JsonFlag = False
         work=work,
         show=show,
         json=json,
-        left_behind="what was measured until then is kept, and the same command goes on from there",
+        left_behind="results so far are kept; run the same command to continue",
     )

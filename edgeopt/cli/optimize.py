@@ -74,7 +74,7 @@ def show(outcome: "Outcome") -> list[Block]:
     said += [outcome.proof.weakest.sentence] if outcome.proof.weakest is not None else []
     said += shape_lines(outcome)
     if outcome.cut_short:
-        said.append("The same command searches to the end, and takes up what the cache kept.")
+        said.append("Run the same command to complete the search from the cache.")
     said.append(f"Bundle: {outcome.bundle}")
     verdict = section("", Words(outcome.summary, "strong"), *lines(said))
     return [_candidates(outcome), *lines(front + unmade), verdict]
@@ -114,11 +114,12 @@ def _proved(outcome: "Outcome") -> str:
     legs = f", {proof.legs} times in fresh processes" if proof.legs > 1 else ""
     lowest = f", lowest {decibels(proof.tail.lowest_db)}" if proof.tail is not None else ""
     return (
-        f"{said} from the written bundle over {proof.speedup.rounds} rounds in turns{legs}: {itself}"
-        f"{proof.speedup} "
-        f"({proof.speedup.confidence:.1%} interval), {decibels(proof.accuracy_db)} on {proof.samples} samples"
-        f"{' set aside' if proof.set_aside else ''}{lowest}; "
-        f"{outcome.goal or f'floor {outcome.floor_db:g} dB'}; target {outcome.target}; {outcome.seconds:.0f} s."
+        f"{said} from the written bundle over {proof.speedup.rounds} interleaved rounds{legs}: "
+        f"{itself}{proof.speedup} ({proof.speedup.confidence:.1%} interval), "
+        f"{decibels(proof.accuracy_db)} on {proof.samples} "
+        f"samples{(' set aside' if proof.set_aside else '')}{lowest}; "
+        f"{outcome.goal or f'floor {outcome.floor_db:g} dB'}; target {outcome.target}; "
+        f"{outcome.seconds:.0f} s."
     )
 
 
@@ -126,7 +127,7 @@ def _said_of_front(outcome: "Outcome") -> str:
     from edgeopt.search.outcome import in_order
 
     numbers = [str(n) for n, each in enumerate(in_order(outcome), 1) if each.candidate.name in outcome.front]
-    told = f"{_ON_THE_FRONT} on the front, where no other is as fast, as accurate and as small at once"
+    told = f"{_ON_THE_FRONT} Pareto front: no other is as fast, as accurate and as small"
     # What was cut short is not kept to pick from.
     another = "" if outcome.cut_short else "; deliver another with --pick N"
     return f"{told}: {', '.join(numbers)}{another}."

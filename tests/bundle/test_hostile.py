@@ -360,7 +360,7 @@ BYTES = {
     "a size that is not true": (lambda c: first_in_the_list(c, 24, 1 << 31), "has a wrong size in its header"),
     "an encrypted entry": (lambda c: first_in_the_list(c, 8, 1, 2), "is encrypted"),
     "a wrong checksum": (lambda c: first_in_the_list(c, 16, 7), "not a valid zip archive: Bad CRC-32"),
-    "a list of 4 GB": (lambda c: c[:-10] + struct.pack("<II", (1 << 32) - 2, 0) + b"\0\0", "not a valid zip archive"),
+    "a list of 4 GB": (lambda c: c[:-10] + struct.pack("<II", (1 << 32) - 2, 0) + b"\0\0", "not a valid zip"),
 }  # fmt: skip
 
 

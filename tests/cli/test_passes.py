@@ -30,7 +30,7 @@ def test_every_pass_has_its_line(printed):
 def test_what_runs_on_request_alone_is_said(printed):
     lines = (PassLine("usual", "does this"), PassLine("wild", "does that", on_request=True, lowest_opset=20))
     text = printed(PassList(lines))
-    assert "On request alone (edgeopt simplify --also PASS): wild." in text
+    assert "Only on request (edgeopt simplify --also PASS): wild." in text
     assert "20" in text
 
 

@@ -82,7 +82,7 @@ def test_what_the_proof_stands_on_is_told_and_what_it_does_not(command, write_mo
     _, output, _ = command(model, "-o", tmp_path / "out.onnx", "--data", tmp_path / "data.npz")
     flat = " ".join(output.split())
     assert re.search(r"on your 2 samples and in \d+ regimes", flat)
-    assert "Not proved in the regime 'shortest': the source does not run there" in flat
+    assert "Not proved on inputs of the kind 'shortest': the source does not run there" in flat
 
 
 def test_only_and_skip_choose(command, source, tmp_path):

@@ -103,7 +103,9 @@ def test_a_use_in_full_has_the_target_of_the_device(seen):
 def test_a_target_that_this_version_cannot_use(seen):
     shown = look_up(ShowRequest("mobile-gpu"))
     assert shown.lacking_backend == "onnxruntime-webgpu"
-    assert "no backend onnxruntime-webgpu yet" in seen(show_target, msgspec.structs.replace(shown, fits=True))
+    assert "needs the backend onnxruntime-webgpu, which is not supported yet" in seen(
+        show_target, msgspec.structs.replace(shown, fits=True)
+    )
 
 
 def test_a_name_that_there_is_not(told):

@@ -234,7 +234,7 @@ def sides_of(request: Request) -> "list[Named]":
 
     options = read_options(list(request.options))
     if request.subject is not None and request.url is not None:
-        raise UsageError("Both a SUBJECT and --url name what to measure.", "Give the other one with --against.")
+        raise UsageError("SUBJECT and --url exclude each other.", "Give one of them with --against.")
     if request.subject is not None:
         first = first_side(request.subject, request.backend, options)
     elif request.url is not None:
@@ -244,7 +244,7 @@ def sides_of(request: Request) -> "list[Named]":
             raise UsageError("--against needs a SUBJECT to measure.", "edgeopt bench MODEL --against OTHER")
         if request.backend is not None or options:
             raise UsageError(
-                "--backend and --option are for models; a program chooses its own.", "Give those in its command."
+                "--backend and --option are for models; a program chooses its own.", "Set them in its command."
             )
         return [program(request.baseline_command)]
     else:
@@ -258,7 +258,7 @@ def sides_of(request: Request) -> "list[Named]":
 def check(request: Request) -> None:
     """Raises UsageError for what cannot be asked together."""
     if request.duty not in DUTIES:
-        raise UsageError(f"There is no duty '{request.duty}'.", f"The duties are: {', '.join(DUTIES)}.")
+        raise UsageError(f"There is no workload '{request.duty}'.", f"--duty takes: {', '.join(DUTIES)}.")
     in_turns = not (request.concurrency or request.processes) and request.duty == "steady"
     only_with = (
         ("--rate", request.rate_per_s, "--duty paced", request.duty == "paced"),
@@ -266,19 +266,19 @@ def check(request: Request) -> None:
         ("--runs", request.runs, "--sweep", request.sweep is not None),
     )
     only_without = (
-        ("--time-limit", request.time_limit_s is not None, "contests in turns and sweeps", in_turns),
-        ("--load-timeout", request.load_timeout_s is not None, "contests in turns and sweeps", in_turns),
-        ("--rounds", request.rounds is not None, "what runs in rounds", request.duty != "sustained"),
-        ("--counters", request.counters, "contests in turns", in_turns and request.sweep is None),
+        ("--time-limit", request.time_limit_s is not None, "interleaved contests and sweeps", in_turns),
+        ("--load-timeout", request.load_timeout_s is not None, "interleaved contests and sweeps", in_turns),
+        ("--rounds", request.rounds is not None, "measurements in rounds", request.duty != "sustained"),
+        ("--counters", request.counters, "interleaved contests", in_turns and request.sweep is None),
     )
     for flag, asked, what, given in only_without:
         if asked and not given:
-            raise UsageError(f"{flag} is for {what}, and would change nothing here.", f"Leave {flag} out.")
+            raise UsageError(f"{flag} is for {what} and has no effect here.", f"Leave {flag} out.")
     for flag, value, needs, given in only_with:
         if value is not None and not given:
-            raise UsageError(f"{flag} goes with {needs} only.", f"Add {needs}, or leave {flag} out.")
+            raise UsageError(f"{flag} needs {needs}.", f"Add {needs}, or leave {flag} out.")
     if request.duty == "paced" and request.rate_per_s is None:
-        raise UsageError("--duty paced needs a rate.", "Say how many runs a second: --rate 30")
+        raise UsageError("--duty paced needs a rate.", "Add the runs per second: --rate 30")
     special = [
         name
         for name, asked in (
@@ -289,11 +289,11 @@ def check(request: Request) -> None:
         if asked
     ]
     if len(special) > 1:
-        raise UsageError(f"{special[0]} and {special[1]} do not go together.", "Measure one after the other.")
+        raise UsageError(f"{special[0]} and {special[1]} exclude each other.", "Measure one after the other.")
     if request.sweep is not None and (request.against or request.baseline_command):
         raise UsageError("--sweep measures one side with several values.", "Leave out --against.")
     if special and request.trace is not None:
-        raise UsageError(f"--trace is for a contest in turns, not for {special[0]}.", "Leave one of them out.")
+        raise UsageError(f"--trace is for an interleaved contest, not for {special[0]}.", "Leave one of them out.")
 
 
 def levels(text: str | None, flag: str) -> tuple[int, ...]:

@@ -61,4 +61,4 @@ def check(request: Request) -> None:
     for name in ("data", "concurrency", "processes", "time_limit_s"):
         if getattr(request, name) is not None and not request.measure:
             flag = flag_of(name)
-            raise UsageError(f"{flag} is for measuring now.", f"Add --measure, or leave {flag} out.")
+            raise UsageError(f"{flag} needs --measure.", f"Add --measure, or leave {flag} out.")

@@ -26,5 +26,5 @@ class Request(msgspec.Struct, frozen=True):
 def operators(request: Request) -> tuple[str, ...]:
     """Those that it names; raises UsageError where the model names them already."""
     if request.model is not None and request.only:
-        raise UsageError("MODEL already says which operators to try; --only does too.", "Give one of them.")
+        raise UsageError("MODEL and --only exclude each other.", "Give one of them.")
     return tuple(name.strip() for name in request.only.split(",") if name.strip())

@@ -28,10 +28,10 @@ def check(request: Request) -> None:
     named = {"--record": request.record, "--root": request.root, "--device": request.device}
     given = [flag for flag, path in named.items() if path is not None]
     if request.again and not request.deep:
-        raise UsageError("--again says how to do --deep, which is missing.", "Give both: --deep --again")
+        raise UsageError("--again needs --deep.", "Give both: --deep --again")
     if request.deep and given:
         raise UsageError(f"--deep and {given[0]} exclude each other.", "Run them one after the other.")
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)} exclude each other.", "Give one of them.")
     if request.identify and (request.root or request.device):
-        raise UsageError(f"{given[0]} reads a machine without an identity, so --identify has nothing to ask.")
+        raise UsageError(f"{given[0]} has no identity of the machine, so --identify cannot be used.")

@@ -193,12 +193,12 @@ def _goal(asked: Asked) -> "Goal":
     wanted = {"floor": asked.floor, "metric": asked.metric, "max_drop": asked.max_drop}
     given = next((Named(name) for name, text in wanted.items() if text is not None), None)
     if given is not None:
-        raise UsageError(f"{none} asks for no goal, and {given} for one.", "Leave one of them out.", [none, given])
+        raise UsageError(f"{none} and {given} exclude each other.", "Leave one of them out.", [none, given])
     if asked.method == _PLAN:
         method = Named("method", "int8")
         raise UsageError(
-            f"A plan needs a goal to choose by, and {none} asks for none.",
-            f"Name one form for all layers, as in {method}, or leave {none} out.",
+            f"A plan needs a goal, so it cannot be used with {none}.",
+            f"Choose one scheme for all layers, such as {method}, or leave {none} out.",
             [none, method],
         )
     return NO_FLOOR
@@ -219,7 +219,7 @@ def read_augment(text: str) -> "Augment":
         except ValueError:
             found[name] = -1.0
         if not 0 <= found[name] < 1:
-            raise UsageError(f"'{part.strip()}' is no augmentation: its number must be a share from 0 to 1.", how)
+            raise UsageError(f"'{part.strip()}' is not an augmentation: the number must be from 0 to 1.", how)
     return Augment(**found)
 
 
@@ -240,7 +240,7 @@ def _check(request: "QuantizeRequest") -> None:
 
     if request.single_file and (request.out is None or request.out.suffix != SUFFIX):
         raise UsageError(
-            "--single-file is for bundles, and none is to be written.",
+            "--single-file is for bundles, but no bundle is written.",
             f"Add -o NAME{SUFFIX}, or leave --single-file out.",
         )
     if request.method not in METHODS:
@@ -248,12 +248,12 @@ def _check(request: "QuantizeRequest") -> None:
     place = place_named(request.options) if request.out is not None and request.out.suffix == SUFFIX else None
     if place is not None:
         raise UsageError(
-            f"A bundle does not take the option '{place}': it names a place on this device.",
-            "Leave it out; give it where a plain model is run or measured.",
+            f"A bundle does not take the option '{place}': it names a path on this device.",
+            "Leave it out; it can be set when a plain model is run or measured.",
         )
     if request.options and not request.backend:
         raise UsageError(
-            "The options belong to a backend, and none is named.",
+            "--option needs --backend.",
             "Add --backend NAME; `edgeopt backends` lists them with their options.",
         )
     if request.calibration:

@@ -40,11 +40,11 @@ def format_of(request: Request) -> Format:
     """By the ending, where it is not given; UsageError where that says nothing."""
     found = next((each for each in FORMATS if each == request.to), None)
     if request.to and found is None:
-        raise UsageError(f"There is no report in the form '{request.to}'.", f"Give one of: {', '.join(FORMATS)}.")
+        raise UsageError(f"There is no report format '{request.to}'.", f"Give one of: {', '.join(FORMATS)}.")
     found = found or _ENDINGS.get(request.out.suffix.lower())
     if found is None:
         raise UsageError(
-            f"The ending of '{request.out.name}' does not say what the report is to be.",
+            f"The ending of '{request.out.name}' names no report format.",
             f"Name it .html, .md or .json, or add --to {'|'.join(FORMATS)}.",
         )
     return found

@@ -73,7 +73,7 @@ def read_shapes(texts: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
         parts = sizes.lower().split("x") if sizes else []
         if not equals or not name or not all(part.isdecimal() for part in parts):
             raise UsageError(
-                f"'{text}' is no shape.", "Write an input's name and sizes: --shape image=1x3x224x224"
+                f"'{text}' is not a shape.", "Write an input's name and sizes: --shape image=1x3x224x224"
             )
         shapes[name] = tuple(int(part) for part in parts)
     return shapes

@@ -71,7 +71,7 @@ def simplify(request: Request, emit: events.Emit = events.ignore) -> Simplified:
     chosen = select(passes, request.only, request.skip, requested(request))
     _check_place(request.out)
     if request.out.exists() and not request.out.is_file():
-        raise UsageError(f"The output '{request.out}' is no plain file.", "Give the name of a file.")
+        raise UsageError(f"The output '{request.out}' is not a plain file.", "Give the name of a file.")
     if request.ledger is not None:
         _check_place(request.ledger)
     emit(events.Progress("load", str(request.model)))
@@ -220,7 +220,7 @@ def _check_place(path: Path) -> None:
     if path.is_dir():
         raise UsageError(f"The output '{path}' is a folder.", "Give the name of a file.")
     if not folder.is_dir():
-        raise UsageError(f"The folder of '{path}' does not exist.", "Make it first.")
+        raise UsageError(f"The folder of '{path}' does not exist.", "Create it first.")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise UsageError(f"The folder of '{path}' cannot be written to.", "Give another place.")
 

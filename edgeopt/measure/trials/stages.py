@@ -21,7 +21,7 @@ def time_stages(path: Path, seconds: float) -> StageTimes:
     bundle = place.bundle
     told = bundle.deployment.processing if bundle is not None else None
     if bundle is None or told is None:
-        raise UsageError(f"'{path.name}' does nothing before or after its model.", "There is nothing to time.")
+        raise UsageError(f"'{path.name}' has no pre- or postprocessing.", "There is nothing to time.")
     feeds = bundle.golden("inputs")
     raw = bundle.golden(RAW) if told.pre is not None and bundle.has_golden(RAW) else None
     laps: list[tuple[float, float, float]] = []

@@ -95,7 +95,7 @@ def test_what_takes_no_made_up_samples_goes_unchecked_and_that_is_said(processin
     image, x = ("image", "FLOAT", ["n", "any", "size", 3]), ("x", "FLOAT", ["n", 3, 16, 16])
     picky = write_graph(tmp_path / "picky.onnx", nodes, [image], [x], [shape])
     bundle = processing_bundle(picky, post_model, r"The preprocessing has no golden samples, .*")
-    assert check(bundle, ignore).processing == "Postprocessing gives what it gave then."
+    assert check(bundle, ignore).processing == "Postprocessing gives the same outputs as when the bundle was made."
     with edgeopt.load(bundle) as session:
         assert session.process({"image": np.ones((1, 16, 16, 3), np.float32)})["chance"].shape == (1, 10)
 

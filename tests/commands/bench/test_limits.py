@@ -90,9 +90,9 @@ def test_sentences_say_what_the_interval_says(judged):
     said = [judged(Limits(0.02), b=ends).checks[0].sentence for ends in ((1.0, 1.1), (0.9, 0.95), (0.97, 1.0))]
     assert (
         said[0]
-        == "--max-slowdown 2% holds: a against b is 1.049x [1.000 1.100], all of it above the limit of 0.980x."
+        == "--max-slowdown 2% holds: a against b is 1.049x [1.000 1.100], entirely above the limit of 0.980x."
     )
-    assert said[1].startswith("--max-slowdown 2% is broken: a against b is 0.925x [0.900 0.950], all of it below")
+    assert said[1].startswith("--max-slowdown 2% is broken: a against b is 0.925x [0.900 0.950], entirely below")
     assert said[2].endswith("is 0.985x [0.970 1.000], and the limit of 0.980x lies inside; more rounds may tell.")
     assert "too few rounds to tell" in judged(Limits(0.02), b=None).checks[0].sentence
 

@@ -109,7 +109,7 @@ def test_a_value_that_fails_is_a_point_of_the_table(swept, tmp_path):
 @pytest.mark.parametrize(
     ("spec", "message", "hint"),
     [
-        ("graph_levle", "'graph_levle' is no option of onnxruntime-cpu and no open axis", "graph_level"),
+        ("graph_levle", "'graph_levle' is neither an option of onnxruntime-cpu and no open axis", "graph_level"),
         ("graph_level=none,al", "must be one of none, basic", "Did you mean 'all'"),
         ("inter_threads", "has no list of values to try", "inter_threads=VALUE"),
         ("batch=1,two", "'two' is no size of an axis", "batch=16,64"),

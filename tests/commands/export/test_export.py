@@ -119,7 +119,7 @@ def test_a_bundle_of_another_device_is_exported_unchecked(bundle, change_deploym
     )
     result, out = into(bundle, "triton")
     assert result.accuracy_db is None
-    assert "onnxruntime-cuda cannot be used here" in result.not_checked
+    assert "onnxruntime-cuda is not available" in result.not_checked
     config = (out / "conv" / "config.pbtxt").read_text()
     assert "KIND_GPU" in config
     assert 'key: "use_tf32"\n        value: "0"' in config

@@ -78,5 +78,5 @@ def test_a_process_that_ends_again_and_again_is_given_up(lane, tmp_path):
     for _ in range(2):
         assert "SIGSEGV" in opened(lane, "crashes", tmp_path).message
     assert opened(lane, "good", tmp_path) == Failed(
-        "ended too often, so nothing more was tried", ending="too-often"
+        "ended too often; it was not started again", ending="too-often"
     )

@@ -46,7 +46,7 @@ WRONG = (
     ({"check_targets": "cpu-avx3"}, "no target 'cpu-avx3'", "cpu-avx"),
     ({"options": ("threads=1",)}, "none is named", "--backend"),
     ({"options": ('shapes={"x": [1]}',), "backend": "openvino-cpu"}, "a single value", "--shape"),
-    ({"floor": "aggressive"}, "beside a metric", "balanced"),
+    ({"floor": "aggressive"}, "with a task metric", "balanced"),
     ({"no_floor": True}, "A plan needs a goal", "--method int8"),
     ({"no_floor": True, "method": "int8", "floor": "20dB"}, "--floor for one", "one of them"),
     ({"no_floor": True, "method": "int8", "metric": "top1"}, "--metric for one", "one of them"),

@@ -118,7 +118,7 @@ def test_a_lone_profile_needs_its_record_beside_it(chain, tmp_path):
     ("old", "new", "says"),
     [
         ('recipe = "int8"', 'recipe = "int9"', None),
-        ("int8 = [", "int9 = [", "no form 'int9'"),
+        ("int8 = [", "int9 = [", "no scheme 'int9'"),
         ('int8 = ["', 'int8 = ["nobody", "', "no layer 'nobody'"),
         ('"dead-nodes"', '"dread-nodes"', "no pass 'dread-nodes'"),
         ("per_channel = true", 'per_channel = "yes"', "wrong setting"),
@@ -142,7 +142,7 @@ def test_what_is_wrong_with_a_profile_is_named(chain, text, tmp_path, old, new, 
 
 @pytest.mark.parametrize(("old", "new"), [("\\\n", "\\\n!"), ("\\\n", "\\\nAAAA")], ids=["no base64", "another"])
 def test_a_record_that_was_changed_is_refused(chain, text, tmp_path, old, new):
-    with pytest.raises(BundleError, match="What calibration found"):
+    with pytest.raises(BundleError, match="The calibration result"):
         replay(ReplayRequest(text(old, new), chain.model, tmp_path / "o.edgeopt"))
 
 

@@ -77,7 +77,7 @@ def test_the_verdict_comes_first_and_every_section_can_be_reached(page):
         "Ignored in the data: extra.",
         "Measured in peace.",
         "edgeopt replay",
-        "1 pass found nothing to do: gelu.",
+        "1 pass found no match: gelu.",
         "floor 30 dB",
     ],
 )
