@@ -91,8 +91,8 @@ def test_what_is_no_bundle_is_not_sent(scripted, bundle, tmp_path):
     (tmp_path / "file").write_text("text")
     for path, says in (
         (tmp_path / "none", "no bundle at"),
-        (tmp_path / "folder", "is no bundle"),
-        (tmp_path / "file", "is no bundle"),
+        (tmp_path / "folder", "is not a bundle"),
+        (tmp_path / "file", "is not a bundle"),
     ):
         with pytest.raises(errors.BundleError, match=says):
             agent.deploy(path, ignore)

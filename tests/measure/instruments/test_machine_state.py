@@ -288,7 +288,7 @@ SLOW = state(2, ["The clock fell to 1.20 GHz, 50 % below the median of the round
         (QUIET, ["the device was quiet (others took 1 to 3 % of", "clock 2.40 to 2.41 GHz, 51 to 54 °C)."]),
         ([QUIET[0], BUSY], ["other processes were busy in 1 of 2 rounds (repeated, and it does not count)"]),
         # What a repeated round showed is no figure of those that count.
-        ([QUIET[0], BUSY], ["the rounds that count: others took 1 % of the cores"]),
+        ([QUIET[0], BUSY], ["counted rounds: others took 1 % of the cores"]),
         (
             [QUIET[0], BUSY, STOLEN],
             ["busy and the hypervisor took time in 2 of 3 rounds (repeated, and they do not"],

@@ -92,5 +92,5 @@ def test_a_metric_of_its_own_speaks_of_that():
     verdicts = told([("a", 20.0, 1.0, 0.5), ("b", 50.0, 1.0, 0.5)], floor=0.95, in_decibels=False, check=share)
     assert verdicts["b"].form == "int8"
     assert verdicts["a"].reason.startswith(
-        "kept float: int8 saves 0.500 ms, but brings the metric to 0.9 where 0.95"
+        "kept float: int8 saves 0.500 ms, but brings the metric to 0.9; the floor is 0.95"
     )

@@ -104,7 +104,7 @@ def test_a_form_asked_for_by_name_is_written_though_it_is_slower_and_says_so(wor
     measuring(monkeypatch, {"onnxruntime-cpu": SLOWER, SOURCE: SLOWER})
 
     assert finish(work, entry_of(work)).outcome == "written"
-    assert any("slower than floats on onnxruntime-cpu" in warning for warning in work.warnings)
+    assert any("slower than float on onnxruntime-cpu" in warning for warning in work.warnings)
 
 
 def test_floats_that_are_rounded_are_proved_and_delivered_with_their_accuracy(working, monkeypatch):
