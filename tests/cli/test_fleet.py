@@ -53,7 +53,7 @@ def test_status_says_what_serves_and_how_the_last_deployment_went():
 def test_an_empty_agent_says_what_to_do():
     text = shown(fleet_show.show_status, Status("empty", trust="signed"))
     assert "deploy BUNDLE" in text
-    assert "only bundles that are signed" in text
+    assert "only bundles signed" in text
     assert "deploy BUNDLE" in shown(fleet_show.show_releases, Releases(()))
 
 

@@ -37,7 +37,7 @@ def test_what_runs_on_request_alone_is_said(printed):
 def test_one_pass_tells_how_it_works(printed):
     text = printed(passes(Request("dead-nodes")))
     assert "Removes what no output needs" in text
-    assert "the same to the last bit" in text
+    assert "bit-identical" in text
 
 
 def test_the_inputs_for_which_results_stay_the_same_are_said(printed):

@@ -77,7 +77,7 @@ def test_an_identity_only_where_it_is_asked_for(here, events):
     [
         (("--root", "a", "--device", "b"), 2, "--root and --device exclude each other"),
         (("--record", "a", "--root", "b"), 2, "--record and --root exclude each other"),
-        (("--root", "a", "--identify"), 2, "without an identity"),
+        (("--root", "a", "--identify"), 2, "has no identity"),
         (("--root", "no-such-folder"), 3, "There is no folder 'no-such-folder'"),
         (("--device", "no-such-file.json"), 3, "cannot be read"),
         (("--deep", "--root", "a"), 2, "--deep and --root exclude each other"),

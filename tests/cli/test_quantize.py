@@ -72,7 +72,7 @@ WRONG_WORDS = (
     (("-o", "o.onnx", "--method", "int9"), "no method 'int9'", "int8"),
     (("-o", "o.onnx", "--floor", "aggressive"), "with a task metric", "top1-labels"),
     (("-o", "o.onnx", "--no-floor"), "A plan needs a goal", "--method int8"),
-    (("-o", "o.onnx", "--method", "int8", "--no-floor", "--floor", "20dB"), "--no-floor asks for no goal", ""),
+    (("-o", "o.onnx", "--method", "int8", "--no-floor", "--floor", "20dB"), "--no-floor and --floor exclude", ""),
     (("-o", "o.onnx", "--floor", "loud"), "not an accuracy floor", "transparent"),
     (("-o", "o.onnx", "--metric", "top2", "--floor", "1"), "no metric 'top2'", "top"),
     (("-o", "o.onnx", "--metric", "no.py:f", "--floor", "1"), "The file 'no.py'", "outputs, reference, labels"),
@@ -83,7 +83,7 @@ WRONG_WORDS = (
     (("-o", "o.onnx", "--check-targets", "cpu-avx2,abacus"), "no target 'abacus'", ""),
     (("-o", "no/folder/o.onnx"), "does not exist", "Create it first"),
     (("-o", "."), "", ""),
-    (("-o", "o.onnx", "--shape", "x"), "no shape", "image=1x3x224x224"),
+    (("-o", "o.onnx", "--shape", "x"), "not a shape", "image=1x3x224x224"),
     (("-o", "o.onnx", "--time-limit", "0"), "from 5 to 86400", "--time-limit"),
 )
 

@@ -193,14 +193,14 @@ def test_a_model_whose_results_are_random_is_written_and_said_to_be_unproved(com
 
 
 WRONG = (
-    (("model.onnx", "-o", "out.onnx", "--shape", "x=3xtwo"), 2, "is no shape"),
+    (("model.onnx", "-o", "out.onnx", "--shape", "x=3xtwo"), 2, "is not a shape"),
     (("model.onnx", "-o", "out.onnx", "--opset", "99"), 2, "There is no opset 99"),
     (("model.onnx", "-o", "out.onnx", "--rules", "mine.py"), 3, "cannot be read"),
     (("model.onnx", "-o", "out.onnx", "--also", "dead-node"), 2, "did you mean 'dead-nodes'"),
     (("model.onnx", "-o", "out.onnx", "--ledger", "missing/ledger.json"), 2, "does not exist"),
     (("model.onnx", "-o", "out.onnx", "--ledger", "model.onnx"), 2, "would overwrite the source"),
     (("model.onnx", "-o", "model.onnx"), 2, "would overwrite the source"),
-    (("model.onnx", "-o", "/dev/null"), 2, "no plain file"),
+    (("model.onnx", "-o", "/dev/null"), 2, "not a plain file"),
     (("model.onnx", "-o", "out.onnx", "--shape", "z=1x2"), 2, "no input 'z'"),
     (("model.onnx", "-o", "out.onnx", "--only", "fold-constant"), 2, "did you mean 'fold-constants'"),
     (("model.onnx", "-o", "missing/out.onnx"), 2, "does not exist"),

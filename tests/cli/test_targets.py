@@ -125,7 +125,7 @@ def test_a_profile_of_ones_own_from_beginning_to_end(told, seen, tmp_path, monke
     )
     code, event = told("targets", "new", "my-camera")
     assert (code, event["code"]) == (2, "usage")
-    assert "is there already" in event["message"]
+    assert "already exists" in event["message"]
 
 
 def test_a_new_profile_extends_what_fits_or_auto(told, tmp_path):

@@ -90,11 +90,11 @@ def quiet(**more):
 @pytest.mark.parametrize(
     ("states", "says"),
     [
-        ({"states": ()}, "the second run does not tell what the device did"),
+        ({"states": ()}, "the second run does not record the state"),
         (quiet(bad=("The clock fell.",)), "was not quiet in the second run"),
         (quiet(bad=("The clock fell.",), repeated=True), "was not quiet in the second run"),
-        (quiet(clock_hz=None), "did not tell its clock in the second run"),
-        (quiet(others_percent=None), "does not tell what others did"),
+        (quiet(clock_hz=None), "did not report its clock in the second run"),
+        (quiet(others_percent=None), "does not record other load"),
         (quiet(clock_hz=1.2e9), "the clock was 2.00 GHz in the first run and 1.20 GHz in the second"),
         (quiet(clock_hz=1.98e9), ""),
     ],

@@ -68,7 +68,7 @@ def test_an_earlier_export_is_replaced_and_nothing_else(bundle, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     (out / "mine.txt").write_text("keep me")
-    with pytest.raises(UsageError, match="is no earlier export, so it will not be replaced"):
+    with pytest.raises(UsageError, match="is not an earlier export, so it is not replaced"):
         export(bundle, "onnx", out, quiet)
     assert [path.name for path in out.iterdir()] == ["mine.txt"]
     other = tmp_path / "other"

@@ -124,7 +124,7 @@ def test_a_lone_profile_needs_its_record_beside_it(chain, tmp_path):
         ("per_channel = true", 'per_channel = "yes"', "wrong setting"),
         ('model = "model/chain.onnx"', 'model = "../chain.onnx"', "not in model/"),
         ('model = "model/chain.onnx"', 'model = "model/../../chain.onnx"', "not in model/"),
-        ("threads = 1", 'cache_dir = "/tmp"', "names a place"),
+        ("threads = 1", 'cache_dir = "/tmp"', "names a path"),
         ('backend = "onnxruntime-cpu"', 'backend = "abacus"', "abacus"),
         ('sha256 = "', 'sha256 = "0', None),
     ],
@@ -158,7 +158,7 @@ def test_other_forms_are_another_model(chain, text, tmp_path):
 def test_what_answers_too_far_from_the_source_is_not_written(chain, copied, change_deployment, tmp_path):
     evidence = read_bundle(chain.bundle).deployment.evidence
     change_deployment(copied, evidence=msgspec.structs.replace(evidence, floor_db=90.0, accuracy_db=95.0))
-    with pytest.raises(VerificationError, match="it must reach"):
+    with pytest.raises(VerificationError, match="it needs"):
         replay(ReplayRequest(copied, chain.model, tmp_path / "o.edgeopt"))
     assert not (tmp_path / "o.edgeopt").exists()
 

@@ -112,9 +112,9 @@ def test_a_bundle_that_tells_nothing_is_reported_from_its_deployment_alone(conv_
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"{", "no JSON"),
+        (b"{", "not JSON"),
         (b"[]", "no record"),
-        (b'{"a": 1}', "does not know"),
+        (b'{"a": 1}', "does not support"),
         (b'{"candidates": 1}', "cannot be read"),
     ],
 )

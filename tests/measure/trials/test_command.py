@@ -143,7 +143,7 @@ def test_what_a_program_cannot_do_is_a_sentence(start, program, tmp_path):
     )
     ask(child, request)
     assert "one sample at a time" in ask(child, Time(5, 2)).message
-    assert "outputs cannot be compared" in ask(child, Outputs(0, 1, str(tmp_path / "out"))).message
+    assert "so they cannot be compared" in ask(child, Outputs(0, 1, str(tmp_path / "out"))).message
 
 
 def test_a_program_can_be_watched_and_says_nothing_of_its_inputs(start, program):
