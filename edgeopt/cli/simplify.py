@@ -128,7 +128,7 @@ def _outcome(result: "Simplified") -> "Iterator[Words]":
         )
     for kind, why in LEFT_OUT:
         if names := [f"'{left.regime}'" for left in result.regimes_left_out if left.kind == kind]:
-            said = f"Not proved in the regime{'s' * (len(names) > 1)} {', '.join(names)}: {why}."
+            said = f"Not proved on inputs of the kind{'s' * (len(names) > 1)} {', '.join(names)}: {why}."
             yield Words(said, "faint")
     for output in result.outputs:
         if output.silent_reference:

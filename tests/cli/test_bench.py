@@ -33,7 +33,7 @@ def test_two_backends_by_name_and_the_runs_compared(edgeopt, conv_model, conv_da
     code, out, err = edgeopt("bench", "compare", "monday.json", "tuesday.jsonl")
     assert (code, err) == (0, "")
     assert "Not interleaved" in out
-    assert "conv.onnx against conv.onnx · openvino-cpu, in turns" in out
+    assert "conv.onnx against conv.onnx · openvino-cpu, interleaved" in out
     code, out, _ = edgeopt("bench", "compare", "monday.json", "nowhere.json", "--json")
     assert code == 3
     assert "nowhere.json" in last(out)["message"]

@@ -205,7 +205,9 @@ def test_a_limit_that_cannot_be_judged_is_wrong_usage(edgeopt, null_model, null_
 def test_wrong_usage_of_a_suite_and_of_saved_runs(edgeopt, tmp_path):
     (tmp_path / "m.null.json").write_text("{}")
     assert "no other side" in edgeopt("bench", "--suite", ".", "--max-slowdown", "2%")[2]
-    assert "no limit for --min-speedup" in edgeopt("bench", "compare", "a.json", "b.json", "--min-speedup", "x")[2]
+    assert (
+        "not a limit for --min-speedup" in edgeopt("bench", "compare", "a.json", "b.json", "--min-speedup", "x")[2]
+    )
     for command in (["bench", "m.null.json"], ["bench", "--suite", "."], ["bench", "compare", "a.json", "b.json"]):
         code, out, _ = edgeopt(*command, "--json", "--markdown")
         assert code == 2

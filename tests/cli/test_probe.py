@@ -147,7 +147,7 @@ def test_peaks_are_measured_anew_when_that_is_asked_for(events, counted, capsys)
 def test_peaks_that_cannot_be_kept_are_shown_with_a_warning(events, counted, tmp_path):
     (tmp_path / "edgeopt").touch()
     _, told = events("--deep")
-    assert any("not kept" in event.get("message", "") for event in told)
+    assert any("not cached" in event.get("message", "") for event in told)
     assert told[-1]["data"]["peaks"]["overheads"]
     assert len(counted) == 1
 

@@ -103,7 +103,7 @@ def test_a_use_in_full_has_the_target_of_the_device(seen):
 def test_a_target_that_this_version_cannot_use(seen):
     shown = look_up(ShowRequest("mobile-gpu"))
     assert shown.lacking_backend == "onnxruntime-webgpu"
-    assert "needs the backend onnxruntime-webgpu, which is not supported yet" in seen(
+    assert "its backend onnxruntime-webgpu is not supported yet" in seen(
         show_target, msgspec.structs.replace(shown, fits=True)
     )
 

@@ -62,7 +62,7 @@ def test_the_ratio_within_each_run_is_compared_where_both_have_two_sides(report)
     [
         ({"device": {"cpu": "2"}}, "different devices: they differ in cpu", "measured on different devices"),
         ({"data": "other.npz"}, "different inputs: data.npz and other.npz", "different inputs"),
-        ({"duty": "paced"}, "different duties: steady and paced", "different duties"),
+        ({"duty": "paced"}, "different workloads: steady and paced", "different workloads"),
         ({"versions": {"edgeopt": "2"}}, "edgeopt: 1 before, 2 after", ""),
     ],
 )

@@ -93,7 +93,7 @@ def test_sentences_say_what_the_interval_says(judged):
         == "--max-slowdown 2% holds: a against b is 1.049x [1.000 1.100], entirely above the limit of 0.980x."
     )
     assert said[1].startswith("--max-slowdown 2% is broken: a against b is 0.925x [0.900 0.950], entirely below")
-    assert said[2].endswith("is 0.985x [0.970 1.000], and the limit of 0.980x lies inside; more rounds may tell.")
+    assert said[2].endswith("is 0.985x [0.970 1.000], which includes the limit of 0.980x; more rounds may tell.")
     assert "too few rounds to tell" in judged(Limits(0.02), b=None).checks[0].sentence
 
 

@@ -78,7 +78,7 @@ def test_several_at_once_count_as_they_do_most(tmp_path):
 
     sides = (ConcurrencySide("new", levels(1000, 1700)), ConcurrencySide("old", levels(600, 500)))
     found = of_saved_run(saved(ConcurrencyReport(sides, comparisons=(faster("new", "old", 2.8),)), tmp_path), None)
-    assert (found.runs_per_s, found.how, found.baseline_runs_per_s) == (1700, "2 threads at once", 600)
+    assert (found.runs_per_s, found.how, found.baseline_runs_per_s) == (1700, "2 concurrent threads", 600)
     assert found.speedup.value == 2.8
     assert "The baseline has the highest throughput with one request at a time." in found.notes
 

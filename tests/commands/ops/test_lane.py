@@ -61,7 +61,7 @@ def test_what_the_backend_refuses_is_no_failure(lane, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("crashes", "crashed: SIGSEGV"), ("hangs", "hung"), ("babbles", "no answer")]
+    ("name", "said"), [("crashes", "crashed: SIGSEGV"), ("hangs", "hung"), ("babbles", "invalid answer")]
 )
 def test_the_next_case_gets_a_new_process(lane, tmp_path, name, said):
     opened(lane, "good", tmp_path)

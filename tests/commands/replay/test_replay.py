@@ -151,7 +151,7 @@ def test_other_forms_are_another_model(chain, text, tmp_path):
     changed = text("int8 = [", "w8 = [")
     found = replay(ReplayRequest(changed, chain.model, tmp_path / "o.edgeopt", chain.data))
     assert not found.same_files
-    assert any("not the same to the last byte" in warning for warning in found.warnings)
+    assert any("differ in some bytes" in warning for warning in found.warnings)
     assert read_bundle(tmp_path / "o.edgeopt").deployment.replayed.same_files is False
 
 
