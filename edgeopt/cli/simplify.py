@@ -132,7 +132,7 @@ def _outcome(result: "Simplified") -> "Iterator[Words]":
             yield Words(said, "faint")
     for output in result.outputs:
         if output.silent_reference:
-            said = "is as good as zero on these samples, which proves little; give others with --data."
+            said = "is almost zero on these samples, which proves little; pass others with --data."
             yield Words(f"'{output.name}' {said}")
     if result.most_changing:
         yield Words(f"The pass that changed the results most: {result.most_changing}.")

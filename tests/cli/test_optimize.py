@@ -77,7 +77,7 @@ def test_the_table_marks_who_is_on_the_front_and_says_what_to_do_with_it():
     # What was cut short is not kept, so there is nothing to pick from.
     lines = shown(msgspec.structs.replace(found, cut_short="The search was stopped."))
     assert not any("--pick" in line for line in lines)
-    assert any("searches to the end" in line for line in lines)
+    assert any("complete the search from the cache" in line for line in lines)
 
 
 def test_the_winner_has_its_proved_figure_and_the_source_is_as_fast_as_itself():
