@@ -27,7 +27,7 @@ def test_the_usual_choices_have_no_problem():
         (Choices(max_memory_mib="-3"), "limits", "'Memory at most' -3 is not a possible limit."),
         (Choices(max_size_mib="many"), "limits", "'many' is no number."),
         (Choices(max_latency_ms="nan"), "limits", "'nan' is no number."),
-        (Choices(target_speedup="1"), "speedup", "1 x is not a speed-up."),
+        (Choices(target_speedup="1"), "speedup", "A target of 1x is not a speed-up."),
         (Choices(METRIC, metric="top1"), "accuracy", "The metric 'top1' needs a floor or a maximum drop."),
         (Choices(METRIC, metric="top1-labels", max_drop="1"), "accuracy", "'Drop at most' 1 would be 100 points."),
         (Choices(METRIC, metric=OWN_FUNCTION, value="0.9"), "accuracy", "The function is not named yet."),
